@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Makes .venv ready for `make check`, `make test` and `make bench`; does nothing when nothing changed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+stamp=.venv/.ready
+wanted=$(cat pyproject.toml constraints.txt scripts/setup.sh | cksum)
+if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then exit 0; fi
+
+python=${PYTHON:-python3}
+if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+    echo "foretrain needs Python 3.11 or newer, and '$python' is not; set PYTHON=/path/to/python3.11." >&2
+    exit 2
+fi
+[ -x .venv/bin/python ] || "$python" -m venv .venv
+pip() { .venv/bin/python -m pip --disable-pip-version-check --quiet "$@"; }
+echo "setting up .venv (a few minutes the first time)"
+pip install torch==2.13.0                          # first and exactly: nothing below may pull another build
+pip install --constraint constraints.txt --editable ".[dev]"
+echo "$wanted" > "$stamp"

@@ -1,0 +1,33 @@
+"""foretrain says what training will do to an attention network, and checks it against what training did."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+# The public names and where they live; loaded on first use, so that `import foretrain` costs nothing.
+_PUBLIC = {
+    "Claim": "foretrain.claim",
+    "InputError": "foretrain.errors",
+    "SGD": "foretrain.dynamics",
+    "Adam": "foretrain.dynamics",
+    "Adagrad": "foretrain.dynamics",
+    "Verdict": "foretrain.claim",
+    "integrate": "foretrain.dynamics",
+    "judge": "foretrain.claim",
+    "load": "foretrain.trajectory",
+    "save": "foretrain.trajectory",
+    "train": "foretrain.dynamics",
+    "trajectory": "foretrain.trajectory",
+}
+__all__ = sorted(_PUBLIC)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        return getattr(import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module 'foretrain' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PUBLIC])

@@ -1,0 +1,178 @@
+"""How a prediction is held against a measurement. Each function makes a comparator; the tier never changes it.
+
+`name` is a variable that both datasets carry (unless a comparator says otherwise).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import xarray as xr
+from scipy import stats
+
+from foretrain.claim import Comparator, Outcome, Status
+from foretrain.tolerances import SLOPE, THREE_ERRORS, Tolerance
+
+
+def close(name: str, tolerance: Tolerance, *, relative: bool = True) -> Comparator:
+    """Largest difference; `relative` divides by the largest size of the prediction (by 1 if that is smaller)."""
+
+    def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
+        predicted, observed = xr.align(prediction[name], observation[name], join="exact")
+        scale = max(1.0, float(abs(predicted).max())) if relative else 1.0
+        error = float(abs(predicted - observed).max()) / scale
+        how = "relative to the largest value" if relative else "absolute"
+        return _outcome(error, tolerance.value, f"{name} differs by at most {error:.3g} ({how})")
+
+    return compare
+
+
+def close_relative(name: str, tolerance: Tolerance) -> Comparator:
+    """Largest pointwise relative difference: every value counts for itself, however small."""
+
+    def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
+        predicted, observed = xr.align(prediction[name], observation[name], join="exact")
+        error = float((abs(predicted - observed) / abs(predicted)).max())
+        return _outcome(error, tolerance.value, f"{name} differs by at most {error:.3g} of its value")
+
+    return compare
+
+
+def bounded(name: str, *, low: str | None = None, high: str | None = None, slack: float = 0.0) -> Comparator:
+    """`name` (measured) stays between the predicted `low` and `high`; the error is the largest excess."""
+
+    def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
+        value = observation[name]
+        excess = [-math.inf]
+        if low is not None:
+            excess.append(float((prediction[low] - value).max()))
+        if high is not None:
+            excess.append(float((value - prediction[high]).max()))
+        error = max(excess) if all(map(math.isfinite, excess[1:])) else math.nan
+        words = f"{name} leaves its bounds by {error:.3g}" if error > slack else f"{name} keeps {-error:.3g} away"
+        return _outcome(error, slack, words if error > slack else f"{words} from its nearest bound")
+
+    return compare
+
+
+def conserved(name: str, tolerance: Tolerance, axis: str = "time") -> Comparator:
+    """`name` (measured) does not change along `axis`."""
+
+    def compare(_: xr.Dataset, observation: xr.Dataset) -> Outcome:
+        value = observation[name]
+        drift = float(abs(value - value.isel({axis: 0})).max()) / max(1.0, float(abs(value).max()))
+        return _outcome(drift, tolerance.value, f"{name} drifts by {drift:.3g} along {axis}")
+
+    return compare
+
+
+def slope(name: str, against: str, expected: float, tolerance: Tolerance = SLOPE) -> Comparator:
+    """Slope of ln(name) over ln(against) in the measurement, averaged over any other axis first."""
+
+    def compare(_: xr.Dataset, observation: xr.Dataset) -> Outcome:
+        value = observation[name]
+        other = [d for d in value.dims if d != against]
+        curve = value.mean(other) if other else value
+        fitted = float(np.polyfit(np.log(observation[against].values), np.log(curve.values), 1)[0])
+        error = abs(fitted - expected)
+        return _outcome(
+            error, tolerance.value, f"ln {name} over ln {against} has slope {fitted:.3f}, {expected:g} expected"
+        )
+
+    return compare
+
+
+def ranked(name: str, along: str, *, rising: bool) -> Comparator:
+    """`name` (measured, averaged over `seed` if it has one) rises or falls all along `along`.
+
+    The error is the share of neighbouring pairs in the wrong order; none is allowed.
+    """
+
+    def compare(_: xr.Dataset, observation: xr.Dataset) -> Outcome:
+        value = observation[name]
+        if "seed" in value.dims:
+            value = value.mean("seed")
+        steps = value.diff(along) * (1 if rising else -1)
+        error = float((steps <= 0).mean())
+        word = "rises" if rising else "falls"
+        return _outcome(error, 0.0, f"{name} {word} along {along} in {1 - error:.0%} of neighbouring pairs")
+
+    return compare
+
+
+def positive(name: str) -> Comparator:
+    """`name` (measured) is above 0 everywhere; the error is how far the smallest value is below 0."""
+
+    def compare(_: xr.Dataset, observation: xr.Dataset) -> Outcome:
+        smallest = float(observation[name].min())
+        ok = smallest > 0
+        return Outcome("holds" if ok else "fails", max(0.0, -smallest), 0.0, f"the smallest {name} is {smallest:.3g}")
+
+    return compare
+
+
+def covered(inside: str, at_least: str) -> Comparator:
+    """Share of draws with `inside` true is at least the predicted `at_least`.
+
+    Fails only if the share is significantly below (one-sided binomial test, p < .001), so that a sound
+    bound does not fail by chance; the error is the shortfall.
+    """
+
+    def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
+        hits = observation[inside]
+        wanted = float(prediction[at_least].max())
+        draws, count = int(hits.size), int(hits.sum())
+        share = count / draws
+        low = stats.binomtest(count, draws, wanted, alternative="less").pvalue < 1e-3
+        words = f"{inside} in {share:.2%} of {draws} draws, {wanted:.2%} promised"
+        return Outcome("fails" if low else "holds", max(0.0, wanted - share), 0.0, words)
+
+    return compare
+
+
+def same_mean(name: str, tolerance: Tolerance = THREE_ERRORS, least_seeds: int = 3) -> Comparator:
+    """Measured means over `seed` agree with the predicted mean in combined standard errors, at every point.
+
+    The prediction carries `name`, `name_std` and `name_seeds` (its own spread and number of seeds).
+    """
+
+    def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
+        measured = observation[name]
+        seeds = measured.sizes.get("seed", 1)
+        if seeds < least_seeds:
+            return Outcome("inconclusive", math.nan, tolerance.value, f"{seeds} seeds; {least_seeds} are needed")
+        own = measured.std("seed", ddof=1) / math.sqrt(seeds)
+        theirs = prediction[f"{name}_std"] / np.sqrt(prediction[f"{name}_seeds"])
+        distance = abs(measured.mean("seed") - prediction[name]) / np.hypot(own, theirs)
+        error = float(distance.max())
+        cells = int(distance.notnull().sum())
+        return _outcome(
+            error, tolerance.value, f"{name}: {cells} means, the farthest {error:.2f} combined standard errors off"
+        )
+
+    return compare
+
+
+def every(*parts: Comparator) -> Comparator:
+    """All parts must hold. Error and tolerance are those of the part nearest to failing, or failing worst."""
+
+    def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
+        outcomes = [part(prediction, observation) for part in parts]
+        order: dict[Status, int] = {"holds": 0, "inconclusive": 1, "fails": 2}
+        worst = max(outcomes, key=lambda o: (order[o.status], _strain(o)))
+        shown = [o for o in outcomes if o.status == worst.status]
+        return Outcome(worst.status, worst.error, worst.tolerance, "; ".join(o.reason for o in shown))
+
+    return compare
+
+
+def _strain(outcome: Outcome) -> float:
+    if outcome.tolerance > 0 and math.isfinite(outcome.error):
+        return outcome.error / outcome.tolerance
+    return outcome.error if math.isfinite(outcome.error) else 0.0
+
+
+def _outcome(error: float, tolerance: float, reason: str) -> Outcome:
+    """Not a number is a failure, never a pass."""
+    return Outcome("holds" if error <= tolerance else "fails", error, tolerance, reason)

@@ -1,0 +1,169 @@
+"""Sequence classes (Scan and Snap, section 3.2): the next token n decides the query ψ(n) and the contexts P(l|n).
+
+Without positions a sequence is its token counts, so counts are what is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from numpy import ndarray as Array
+
+from foretrain.errors import require, require_at_least
+
+
+@dataclass(frozen=True)
+class SequenceBatch:
+    """Samples as counts over the support of their class; `counts` gives them over the whole vocabulary."""
+
+    task: SequenceClasses
+    classes: Int[Array, "sample"]
+    support_counts: Int[Array, "sample slot"]
+    sequences: Int[Array, "sample position"] | None = None
+
+    @property
+    def counts(self) -> Int[Array, "sample vocab"]:
+        dense = np.zeros((len(self.classes), self.task.vocab), dtype=np.int64)
+        np.put_along_axis(dense, self.task.support[self.classes], self.support_counts, axis=1)
+        return dense
+
+    @property
+    def queries(self) -> Int[Array, "sample"]:
+        return self.task.query[self.classes]
+
+    @property
+    def labels(self) -> Int[Array, "sample"]:
+        return self.task.label[self.classes]
+
+
+class SequenceClasses:
+    """A mixture of K sequence classes over M tokens.
+
+    probabilities  P(l|n), one row per class, one column per token
+    query          ψ(n): the query token of each class
+    label          the token that names each class in the decoder; by default the first K tokens
+    length         T: the query and T − 1 context tokens
+    """
+
+    def __init__(
+        self,
+        probabilities: Sequence[Sequence[float]] | Array,
+        query: Sequence[int] | Array,
+        label: Sequence[int] | Array | None = None,
+        *,
+        length: int = 128,
+        class_weights: Sequence[float] | Array | None = None,
+    ) -> None:
+        table = np.asarray(probabilities, dtype=np.float64)
+        require(table.ndim == 2, f"probabilities must have two axes, class and token; got {table.ndim}.")
+        classes, vocab = table.shape
+        require(classes >= 1, "There must be at least one sequence class; got none.")
+        require(vocab >= 2, f"vocab must be at least 2; got {vocab}.")
+        _require_distributions("P(l|n) of class", table)
+        require(length >= 2, f"length must be at least 2 (a query and one context token); got {length}.")
+        self.probabilities: Float[Array, "class vocab"] = table
+        self.query = _tokens("ψ", query, classes, vocab)
+        self.label = _tokens("label", np.arange(classes) if label is None else label, classes, vocab)
+        require(len(set(self.label.tolist())) == classes, "Every class needs a label token of its own.")
+        weights = np.full(classes, 1 / classes) if class_weights is None else np.asarray(class_weights, float)
+        require(weights.shape == (classes,), f"class_weights must have {classes} entries; got {weights.size}.")
+        _require_distributions("class_weights in row", weights[None])
+        self.class_weights: Float[Array, "class"] = weights
+        self.length = int(length)
+
+    @classmethod
+    def syn_small(cls, *, length: int = 128) -> SequenceClasses:
+        """Syn-Small (Fig 4): 2 classes with a query each; 10 common and 10 + 10 distinct tokens of 34."""
+        return cls._with_common_and_distinct(query=(0, 1), length=length)
+
+    @classmethod
+    def syn_medium(cls, queries: int = 3, *, length: int = 128) -> SequenceClasses:
+        """Syn-Medium (Fig 6): 2 classes per query; 10 common and 10 distinct tokens per class."""
+        require_at_least("queries", queries, 1)
+        return cls._with_common_and_distinct(query=np.repeat(np.arange(queries), 2), length=length)
+
+    @classmethod
+    def _with_common_and_distinct(cls, query: Sequence[int] | Array, length: int) -> SequenceClasses:
+        """Tokens in this order: 10 common, 10 distinct per class, the queries, the labels."""
+        query = np.asarray(query)
+        classes, queries = len(query), int(query.max()) + 1
+        context = 10 + 10 * classes
+        weights = np.zeros((classes, context + queries + classes))
+        weights[:, :10] = 1.0
+        for n in range(classes):
+            weights[n, 10 + 10 * n : 20 + 10 * n] = np.linspace(0.1, 1, 10)
+        table = weights / weights.sum(axis=1, keepdims=True)
+        return cls(table, context + query, context + queries + np.arange(classes), length=length)
+
+    @property
+    def classes(self) -> int:
+        return self.probabilities.shape[0]
+
+    @property
+    def vocab(self) -> int:
+        return self.probabilities.shape[1]
+
+    @cached_property
+    def occurs(self) -> Bool[Array, "class vocab"]:
+        return self.probabilities > 0
+
+    @cached_property
+    def common_tokens(self) -> Int[Array, "common"]:
+        """Tokens that occur in more than one class."""
+        return np.flatnonzero(self.occurs.sum(axis=0) > 1)
+
+    @cached_property
+    def distinct_tokens(self) -> tuple[Int[Array, "distinct"], ...]:
+        """For each class, the tokens that occur in it alone."""
+        alone = self.occurs.sum(axis=0) == 1
+        return tuple(np.flatnonzero(row & alone) for row in self.occurs)
+
+    @cached_property
+    def support(self) -> Int[Array, "class slot"]:
+        """For each class, its tokens, padded with tokens of probability 0 to one width."""
+        width = int(self.occurs.sum(axis=1).max())
+        order = np.argsort(~self.occurs, axis=1, kind="stable")
+        return order[:, :width]
+
+    @cached_property
+    def _support_probabilities(self) -> Float[Array, "class slot"]:
+        table = np.take_along_axis(self.probabilities, self.support, axis=1)
+        return table / table.sum(axis=1, keepdims=True)
+
+    def sample(self, n: int, generator: np.random.Generator | int, *, sequences: bool = False) -> SequenceBatch:
+        """Draw n sequences as token counts; with `sequences`, also as tokens in a random order.
+
+        `generator` may be a seed. The counts of the length − 1 context tokens are multinomial.
+        """
+        require_at_least("n", n, 1)
+        draw = np.random.default_rng(generator)
+        classes = draw.choice(self.classes, size=n, p=self.class_weights)
+        counts = draw.multinomial(self.length - 1, self._support_probabilities[classes])
+        ordered = None
+        if sequences:
+            flat = np.repeat(self.support[classes].ravel(), counts.ravel()).reshape(n, self.length - 1)
+            ordered = draw.permuted(flat, axis=1)
+        return SequenceBatch(self, classes, counts, ordered)
+
+
+def _require_distributions(what: str, table: Float[Array, "row column"]) -> None:
+    for row, values in enumerate(table):
+        require(bool(np.isfinite(values).all()), f"{what} {row} must be finite numbers; it has nan or infinity.")
+        require(
+            bool((values >= 0).all()), f"{what} {row} must not be negative; its smallest entry is {values.min():g}."
+        )
+        total = values.sum()
+        require(abs(total - 1) <= 1e-8, f"{what} {row} must sum to 1; it sums to {total:.9g}; divide it by its sum.")
+
+
+def _tokens(name: str, values: Sequence[int] | Array, classes: int, vocab: int) -> Int[Array, "class"]:
+    tokens = np.asarray(values)
+    require(tokens.shape == (classes,), f"{name} must name one token per class ({classes}); got {tokens.size}.")
+    require(np.issubdtype(tokens.dtype, np.integer), f"{name} must be whole numbers; got {tokens.dtype}.")
+    bad = tokens[(tokens < 0) | (tokens >= vocab)]
+    require(bad.size == 0, f"{name} must lie between 0 and {vocab - 1}; got {bad[0] if bad.size else ''}.")
+    return tokens.astype(np.int64)

@@ -1,0 +1,111 @@
+"""SGD with momentum, Adam and Adagrad over leading run axes, equal to torch.optim run by run.
+
+A rate is a number, an `xarray.DataArray` over the sweep's axes, or a mapping from the first letter or the
+name of a parameter block to one of these: `SGD({"Y": eta_y, "Z": eta_z}, momentum=.9)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from foretrain.errors import require
+
+Rate = float | xr.DataArray
+State = dict[str, Tensor]
+
+
+class Optimizer(Protocol):
+    rate: Rate | Mapping[str, Rate]
+
+    def begin(self, parameter: Tensor) -> State: ...
+    def update(self, parameter: Tensor, gradient: Tensor, rate: Tensor, state: State, step: int) -> None: ...
+
+
+@dataclass(frozen=True)
+class SGD:
+    rate: Rate | Mapping[str, Rate]
+    momentum: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_rates(self.rate)
+        require(0 <= self.momentum < 1, f"momentum must be at least 0 and below 1; got {self.momentum}.")
+
+    def begin(self, parameter: Tensor) -> State:
+        return {"velocity": torch.zeros_like(parameter)} if self.momentum else {}
+
+    def update(self, parameter: Tensor, gradient: Tensor, rate: Tensor, state: State, step: int) -> None:
+        if self.momentum:
+            gradient = state["velocity"].mul_(self.momentum).add_(gradient)
+        parameter.addcmul_(gradient, rate, value=-1)
+
+
+@dataclass(frozen=True)
+class Adam:
+    rate: Rate | Mapping[str, Rate]
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    weight_decay: float = 0.0  # added to the gradient, as in torch.optim.Adam
+
+    def __post_init__(self) -> None:
+        check_rates(self.rate)
+
+    def begin(self, parameter: Tensor) -> State:
+        return {"first": torch.zeros_like(parameter), "second": torch.zeros_like(parameter)}
+
+    def update(self, parameter: Tensor, gradient: Tensor, rate: Tensor, state: State, step: int) -> None:
+        b1, b2 = self.betas
+        if self.weight_decay:
+            gradient = gradient + self.weight_decay * parameter
+        state["first"].lerp_(gradient, 1 - b1)
+        state["second"].mul_(b2).addcmul_(gradient, gradient, value=1 - b2)
+        scale = (state["second"] / (1 - b2**step)).sqrt_().add_(self.eps)
+        parameter.sub_((rate / (1 - b1**step)) * state["first"] / scale)
+
+
+@dataclass(frozen=True)
+class Adagrad:
+    rate: Rate | Mapping[str, Rate]
+    eps: float = 1e-10
+
+    def __post_init__(self) -> None:
+        check_rates(self.rate)
+
+    def begin(self, parameter: Tensor) -> State:
+        return {"sum": torch.zeros_like(parameter)}
+
+    def update(self, parameter: Tensor, gradient: Tensor, rate: Tensor, state: State, step: int) -> None:
+        state["sum"].addcmul_(gradient, gradient)
+        parameter.sub_(rate * gradient / state["sum"].sqrt().add_(self.eps))
+
+
+def rates_by_block(rate: Rate | Mapping[str, Rate], blocks: list[str]) -> dict[str, xr.DataArray]:
+    """The rate of every parameter block: by its own name, else by the longest given prefix of it."""
+    if not isinstance(rate, Mapping):
+        return {block: _array(rate) for block in blocks}
+    found = {}
+    for block in blocks:
+        keys = [key for key in rate if block.startswith(key)]
+        require(bool(keys), f"No learning rate is given for {block!r}; the rates name {', '.join(rate)}.")
+        found[block] = _array(rate[max(keys, key=len)])
+    return found
+
+
+def check_rates(rate: Rate | Mapping[str, Rate]) -> None:
+    for name, value in rate.items() if isinstance(rate, Mapping) else [("rate", rate)]:
+        values = np.asarray(value, dtype=float)
+        bad = values[~(np.isfinite(values) & (values > 0))]
+        require(
+            bad.size == 0,
+            f"A learning rate must be a finite number above 0; {name} has {bad.ravel()[0] if bad.size else ''}.",
+        )
+
+
+def _array(value: Any) -> xr.DataArray:
+    return value if isinstance(value, xr.DataArray) else xr.DataArray(float(value))

@@ -1,0 +1,52 @@
+"""Refusals: one sentence that names the value, the allowed range and the way out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class InputError(ValueError):
+    """A value the user gave cannot be used; the command line prints the sentence and exits with 2."""
+
+
+class DamagedFile(InputError):
+    """A file on disk is not what was written to it."""
+
+
+def require(condition: bool, sentence: str) -> None:
+    if not condition:
+        raise InputError(sentence)
+
+
+def require_positive(name: str, value: float) -> None:
+    require(
+        isinstance(value, int | float) and math.isfinite(value) and value > 0,
+        f"{name} must be a finite number above 0; got {value!r}.",
+    )
+
+
+def require_at_least(name: str, value: float, least: float) -> None:
+    require(
+        isinstance(value, int | float) and math.isfinite(value) and value >= least,
+        f"{name} must be at least {least}; got {value!r}.",
+    )
+
+
+def require_known(kind: str, name: str, known: Iterable[str]) -> None:
+    """Refuse an unknown name with the three nearest known ones."""
+    known = list(known)
+    if name not in known:
+        near = nearest(name, known)
+        raise InputError(f"There is no {kind} {name!r}; the nearest names are {', '.join(near)}.")
+
+
+def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
+    """The `count` names most like `name`: by the whole name, then by the part behind the last slash."""
+    known = list(known)
+    whole = get_close_matches(name, known, n=count, cutoff=0.0)
+    tails = {k: k.rsplit("/", 1)[-1] for k in known}
+    tail = get_close_matches(name.rsplit("/", 1)[-1], list(tails.values()), n=count, cutoff=0.75)
+    ordered = [k for t in tail for k in known if tails[k] == t] + whole
+    return list(dict.fromkeys(ordered))[:count]

@@ -1,0 +1,29 @@
+"""An experiment: one figure or table of a paper, as a function that returns a trajectory."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import xarray as xr
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """`run` takes keyword arguments with defaults at the paper's sizes.
+
+    cut    arguments that are sequences (or `seeds`) along which a run on disk is cut into shards: each names
+           an axis of the result, and one value at a time gives the same numbers as all together
+    quick  arguments that make it a matter of seconds, for tests and a first look
+    """
+
+    id: str
+    says: str
+    run: Callable[..., xr.Dataset]
+    cut: tuple[str, ...] = ()
+    quick: Mapping[str, Any] = field(default_factory=dict)
+
+    def defaults(self) -> dict[str, Any]:
+        return {p.name: p.default for p in inspect.signature(self.run).parameters.values()}

@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+from typing import Any
+
+from array_api_compat import array_namespace
+
+
+def normalized_correlation(first: Any, second: Any, axis: int = -1) -> Any:
+    """Cosine of the two arrays after each is centred along `axis` (Pearson's r): between −1 and 1.
+
+    An array that does not vary along `axis` has no direction: nan.
+    """
+    xp = array_namespace(first, second)
+    first = first - xp.mean(first, axis=axis, keepdims=True)
+    second = second - xp.mean(second, axis=axis, keepdims=True)
+    products = xp.sum(first * second, axis=axis)
+    return products / xp.sqrt(xp.sum(first**2, axis=axis) * xp.sum(second**2, axis=axis))

@@ -1,0 +1,63 @@
+"""The papers: each is a folder here, found by itself. A new one adds its folder and touches nothing else.
+
+A paper's folder has `PAPER` in its `__init__`, `CLAIMS` in `claims`, `EXPERIMENTS` in `experiments` and
+`FIGURES` in `figures`.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from foretrain.claim import Claim
+from foretrain.experiment import Experiment
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A letter of the paper, the word used for it here, its shape and meaning."""
+
+    letter: str
+    name: str
+    shape: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Paper:
+    name: str  # the folder's name
+    title: str
+    citation: str
+    symbols: tuple[Symbol, ...]
+
+
+@cache
+def papers() -> dict[str, Paper]:
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg)
+    return {name: import_module(f"{__name__}.{name}").PAPER for name in names}
+
+
+@cache
+def claims() -> dict[str, Claim]:
+    """Every claim of every paper by its id, in the order its paper gives them."""
+    listed = [claim for name in papers() for claim in import_module(f"{__name__}.{name}.claims").CLAIMS]
+    assert len({claim.id for claim in listed}) == len(listed), "two claims share an id"
+    return {claim.id: claim for claim in listed}
+
+
+@cache
+def experiments() -> dict[str, Experiment]:
+    """Every experiment by its id, such as "scan_snap/fig6"."""
+    listed = [e for name in papers() for e in import_module(f"{__name__}.{name}.experiments").EXPERIMENTS]
+    return {experiment.id: experiment for experiment in listed}
+
+
+def figure_of(experiment: str) -> Callable[..., Any]:
+    """The function that draws an experiment's trajectory."""
+    paper, name = experiment.split("/", 1)
+    figures: dict[str, Callable[..., Any]] = import_module(f"{__name__}.{paper}.figures").FIGURES
+    return figures[name]

@@ -1,0 +1,23 @@
+"""How close is close: every tolerance used by a claim, in one table, with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """A bound on an error, and why it is not tighter."""
+
+    value: float
+    reason: str
+
+
+EXACT = Tolerance(1e-14, "a few roundings of float64 (eps 2.2e-16)")
+ALGEBRA = Tolerance(1e-12, "float64 algebra over some hundred operations")
+GRADIENT = Tolerance(1e-10, "float64 gradient against autograd: two orders of summation of ~1e4 terms")
+IDENTITY_ON_FLOW = Tolerance(1e-9, "an identity read off an ODE solution computed at rtol 1e-12")
+CLOSED_FORM = Tolerance(1e-10, "closed form against an ODE solved at rtol 1e-13")
+FLOW = Tolerance(1e-8, "closed form against an ODE or quadrature whose own error is near 1e-10")
+SLOPE = Tolerance(0.1, "least-squares slope in log-log over two to three decades with sampling noise")
+THREE_ERRORS = Tolerance(3.0, "difference of means in combined standard errors: p = .0027 if there is none")

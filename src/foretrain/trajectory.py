@@ -1,0 +1,141 @@
+"""What a run leaves behind: an `xarray.Dataset` with named axes, and how it gets to disk and back.
+
+Theory, simulation, a training run and a monitored model all give one. Files are netCDF: any scientist
+opens them. A file is written under a temporary name, flushed and renamed, so it is whole or absent, and
+carries a digest of its contents, so damage is noticed. Nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Hashable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from foretrain.errors import DamagedFile, InputError, require
+
+DIGEST = "content_sha256"
+
+
+def trajectory(
+    variables: Mapping[str, Any],
+    coords: Mapping[str, Any] | None = None,
+    units: Mapping[str, str] | None = None,
+    **config: Any,
+) -> xr.Dataset:
+    """A Dataset with `units` on its variables and `config` (anything JSON can say) in its attributes."""
+    dataset = xr.Dataset(dict(variables), coords=dict(coords or {}))
+    for name, unit in (units or {}).items():
+        dataset[name].attrs["units"] = unit
+    dataset.attrs["config"] = json.dumps(config, default=_plain)
+    return dataset
+
+
+def config_of(dataset: xr.Dataset) -> dict[str, Any]:
+    """The configuration a trajectory was made with."""
+    return dict(json.loads(dataset.attrs.get("config", "{}")))
+
+
+def content_digest(dataset: xr.Dataset) -> str:
+    """sha256 over names, shapes, numbers and attributes, in a fixed order."""
+    sha = hashlib.sha256()
+    for name in sorted(map(str, dataset.variables)):
+        variable = dataset[name]
+        values = np.asarray(variable.values)
+        if values.dtype == bool:
+            values = values.astype(np.int8)  # netCDF has no booleans; xarray stores them so
+        sha.update(f"{name}|{variable.dims}|{values.shape}|".encode())
+        if values.dtype.kind in "OUST":
+            sha.update("\x1f".join(map(str, values.ravel().tolist())).encode())
+        else:
+            sha.update(np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<")).tobytes())
+        sha.update(_attributes(variable.attrs))
+    sha.update(_attributes({k: v for k, v in dataset.attrs.items() if k != DIGEST}))
+    return sha.hexdigest()
+
+
+def save(dataset: xr.Dataset, path: str | Path) -> Path:
+    """Write a trajectory to `path` (netCDF), whole or not at all."""
+    path = Path(path)
+    stamped = dataset.assign_attrs({DIGEST: content_digest(dataset)})
+
+    def write(temporary: Path) -> None:
+        stamped.to_netcdf(temporary, engine="h5netcdf")
+
+    write_whole(path, write)
+    return path
+
+
+def load(path: str | Path) -> xr.Dataset:
+    """Read a trajectory back from a file, or all finished shards of a run folder as one."""
+    path = Path(path)
+    require(path.exists(), f"There is nothing at {path}; give the path of a .nc file or of a run folder.")
+    if path.is_dir():
+        from foretrain.runfolder import RunFolder
+
+        return RunFolder.open(path).dataset()
+    try:
+        with xr.open_dataset(path, engine="h5netcdf") as opened:
+            dataset = opened.load()
+    except Exception as error:  # h5py reports damage with half a dozen exception types
+        raise DamagedFile(
+            f"{path} is not a readable netCDF file ({type(error).__name__}); delete it and run again."
+        ) from error
+    dataset.encoding = {}
+    wanted = dataset.attrs.pop(DIGEST, None)
+    if wanted is not None and wanted != content_digest(dataset):
+        raise DamagedFile(f"{path} is damaged: its contents do not match their digest; delete it and run again.")
+    return dataset
+
+
+def write_whole(path: Path, write: Any) -> None:
+    """Call `write(temporary)` beside `path`, flush it to disk, then rename it into place."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    except OSError as error:
+        raise InputError(f"Cannot write to {path.parent}: {error.strerror}; choose another place.") from error
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        write(temporary)
+        with temporary.open("rb") as written:
+            os.fsync(written.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except IsADirectoryError as error:
+        raise InputError(f"Cannot write {path}: it is a folder; give the name of a file.") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file, whole or not at all."""
+    write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
+
+
+def _attributes(attributes: Mapping[Hashable, Any]) -> bytes:
+    return json.dumps({str(k): v for k, v in attributes.items()}, sort_keys=True, default=_plain).encode()
+
+
+def _plain(value: Any) -> Any:
+    """What JSON cannot say by itself: numpy numbers and arrays, paths, tuples inside objects."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray | xr.DataArray):
+        return np.asarray(value).tolist()
+    if isinstance(value, range | set | frozenset):
+        return list(value)
+    return str(value)
