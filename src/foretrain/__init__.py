@@ -20,7 +20,7 @@ _PUBLIC = {
     "train": "foretrain.dynamics",
     "trajectory": "foretrain.trajectory",
 }
-__all__ = sorted(_PUBLIC)  # noqa: PLE0605
+__all__ = sorted(_PUBLIC)
 
 
 def __getattr__(name: str) -> Any:

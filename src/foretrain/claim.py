@@ -152,7 +152,7 @@ def judge(claim: Claim, tier: str = "fast") -> Verdict:
 
 
 def _try(claim: Claim, setting: Mapping[str, Any], guarded: bool = True) -> Verdict:
-    """One judgement. `guarded` refuses to judge where a needed assumption is not met: a control breaks one on purpose."""
+    """One judgement. `guarded`: no verdict where a needed assumption is not met (a control breaks one on purpose)."""
     try:
         checks = tuple(_check(a, setting) for a in (claim.assumes if guarded else ()))
         unmet = [c for c in checks if c.needed and not c.met]

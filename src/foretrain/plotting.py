@@ -1,0 +1,71 @@
+"""The look of every figure: one template, one palette, prediction as a line and measurement as markers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+# Okabe and Ito's palette: told apart by the colour-blind, and in print.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
+INK, GRID = "#1b1f24", "#e4e7eb"
+
+TEMPLATE = go.layout.Template(
+    layout=go.Layout(
+        font={"family": "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", "size": 14, "color": INK},
+        title={"x": 0.0, "xanchor": "left", "xref": "paper", "font": {"size": 17}},
+        colorway=PALETTE,
+        paper_bgcolor="white",
+        plot_bgcolor="white",
+        margin={"l": 64, "r": 24, "t": 72, "b": 56},
+        hovermode="closest",
+        legend={"orientation": "v", "bgcolor": "rgba(255,255,255,.7)"},
+        xaxis={"gridcolor": GRID, "linecolor": INK, "ticks": "outside", "zeroline": False, "automargin": True},
+        yaxis={"gridcolor": GRID, "linecolor": INK, "ticks": "outside", "zeroline": False, "automargin": True},
+    )
+)
+
+
+def new_figure(title: str, *, x: str, y: str, log_x: bool = False, log_y: bool = False) -> go.Figure:
+    """An empty figure with named axes."""
+    figure = go.Figure()
+    figure.update_layout(template=TEMPLATE, title=title)
+    figure.update_xaxes(title=x, type="log" if log_x else "linear")
+    figure.update_yaxes(title=y, type="log" if log_y else "linear")
+    return figure
+
+
+def new_panels(title: str, panels: Sequence[str], *, columns: int = 2, **kwargs: Any) -> go.Figure:
+    """An empty figure of several titled panels, filled row by row; trace k goes to `panel_place(k, columns)`."""
+    rows = -(-len(panels) // columns)
+    figure = make_subplots(rows=rows, cols=columns, subplot_titles=list(panels), **kwargs)
+    figure.update_layout(template=TEMPLATE, title=title, height=max(420, 340 * rows))
+    return figure
+
+
+def panel_place(index: int, columns: int = 2) -> dict[str, int]:
+    return {"row": index // columns + 1, "col": index % columns + 1}
+
+
+def prediction_line(x: Any, y: Any, name: str, color: int | str = 0, **kwargs: Any) -> go.Scatter:
+    """What theory says: a line."""
+    return go.Scatter(x=_list(x), y=_list(y), name=name, mode="lines", line={"color": _color(color)}, **kwargs)
+
+
+def measurement_marks(x: Any, y: Any, name: str, color: int | str = 1, error: Any = None, **kwargs: Any) -> go.Scatter:
+    """What training did: markers, with error bars if `error` is given."""
+    bars = {"type": "data", "array": _list(error), "thickness": 1} if error is not None else None
+    marker = {"color": _color(color), "size": 6}
+    return go.Scatter(x=_list(x), y=_list(y), name=name, mode="markers", marker=marker, error_y=bars, **kwargs)
+
+
+def _color(color: int | str) -> str:
+    return PALETTE[color % len(PALETTE)] if isinstance(color, int) else color
+
+
+def _list(values: Any) -> list[Any]:
+    """Plain lists: a figure then says the same in HTML and JSON on every version of Plotly."""
+    return np.asarray(values).tolist()
