@@ -1,4 +1,4 @@
-"""Scan and Snap on paper: one result, one function. numpy arrays in and out, float64."""
+"""Section 4 and appendix D: growth of the decoder, and the speed it gives to attention."""
 
 from __future__ import annotations
 
