@@ -20,14 +20,14 @@ from typing import Any
 import xarray as xr
 
 from foretrain.errors import DamagedFile, InputError, require
-from foretrain.trajectory import _plain, load, save, write_text
+from foretrain.trajectory import load, plain, save, write_text
 
 SHARD_NAME = re.compile(r"[A-Za-z0-9_.=+-]{1,120}")
 
 
 def config_hash(config: Mapping[str, Any]) -> str:
     """Twelve hex digits that name a configuration."""
-    return hashlib.sha256(json.dumps(config, sort_keys=True, default=_plain).encode()).hexdigest()[:12]
+    return hashlib.sha256(json.dumps(config, sort_keys=True, default=plain).encode()).hexdigest()[:12]
 
 
 @dataclass
@@ -41,12 +41,12 @@ class RunFolder:
     @classmethod
     def at(cls, root: Path, experiment: str, config: Mapping[str, Any]) -> RunFolder:
         """The folder of this configuration under `root`: opened if it is there, begun if not."""
-        plain = json.loads(json.dumps(dict(config), default=_plain))
-        path = root / experiment / config_hash(plain)
+        record = json.loads(json.dumps(dict(config), default=plain))
+        path = root / experiment / config_hash(record)
         try:
             return cls.open(path)
         except InputError:
-            folder = cls(path, experiment, plain)
+            folder = cls(path, experiment, record)
             folder.write()
             return folder
 

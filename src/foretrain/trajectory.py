@@ -2,7 +2,7 @@
 
 Theory, simulation, a training run and a monitored model all give one. Files are netCDF: any scientist
 opens them. A file is written under a temporary name, flushed and renamed, so it is whole or absent, and
-carries a digest of its contents, so damage is noticed. Nothing is ever unpickled.
+ends with a digest of its contents, so damage is noticed. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -11,16 +11,18 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import xarray as xr
 
 from foretrain.errors import DamagedFile, InputError, require
 
-DIGEST = "content_sha256"
+# Behind the netCDF contents, where readers of netCDF do not look: this word and the sha256 of what is before it.
+SEAL = b"\nforetrain-sha256:"
 
 
 def trajectory(
@@ -30,10 +32,13 @@ def trajectory(
     **config: Any,
 ) -> xr.Dataset:
     """A Dataset with `units` on its variables and `config` (anything JSON can say) in its attributes."""
-    dataset = xr.Dataset(dict(variables), coords=dict(coords or {}))
+    listed = {
+        k: list(v) if isinstance(v, tuple) and v and not isinstance(v[0], str) else v for k, v in (coords or {}).items()
+    }
+    dataset = xr.Dataset(dict(variables), coords=listed)  # xarray reads a tuple as (axes, values)
     for name, unit in (units or {}).items():
         dataset[name].attrs["units"] = unit
-    dataset.attrs["config"] = json.dumps(config, default=_plain)
+    dataset.attrs["config"] = json.dumps(config, default=plain)
     return dataset
 
 
@@ -42,31 +47,14 @@ def config_of(dataset: xr.Dataset) -> dict[str, Any]:
     return dict(json.loads(dataset.attrs.get("config", "{}")))
 
 
-def content_digest(dataset: xr.Dataset) -> str:
-    """sha256 over names, shapes, numbers and attributes, in a fixed order."""
-    sha = hashlib.sha256()
-    for name in sorted(map(str, dataset.variables)):
-        variable = dataset[name]
-        values = np.asarray(variable.values)
-        if values.dtype == bool:
-            values = values.astype(np.int8)  # netCDF has no booleans; xarray stores them so
-        sha.update(f"{name}|{variable.dims}|{values.shape}|".encode())
-        if values.dtype.kind in "OUST":
-            sha.update("\x1f".join(map(str, values.ravel().tolist())).encode())
-        else:
-            sha.update(np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<")).tobytes())
-        sha.update(_attributes(variable.attrs))
-    sha.update(_attributes({k: v for k, v in dataset.attrs.items() if k != DIGEST}))
-    return sha.hexdigest()
-
-
 def save(dataset: xr.Dataset, path: str | Path) -> Path:
     """Write a trajectory to `path` (netCDF), whole or not at all."""
     path = Path(path)
-    stamped = dataset.assign_attrs({DIGEST: content_digest(dataset)})
 
     def write(temporary: Path) -> None:
-        stamped.to_netcdf(temporary, engine="h5netcdf")
+        dataset.to_netcdf(temporary, engine="h5netcdf")
+        blob = temporary.read_bytes()
+        temporary.write_bytes(blob + SEAL + hashlib.sha256(blob).hexdigest().encode())
 
     write_whole(path, write)
     return path
@@ -80,21 +68,22 @@ def load(path: str | Path) -> xr.Dataset:
         from foretrain.runfolder import RunFolder
 
         return RunFolder.open(path).dataset()
+    blob, seal, digest = path.read_bytes().rpartition(SEAL)
+    if seal and digest != hashlib.sha256(blob).hexdigest().encode():
+        raise DamagedFile(f"{path} is damaged: its contents do not match their digest; delete it and run again.")
     try:
+        h5py.File(path).close()
         with xr.open_dataset(path, engine="h5netcdf") as opened:
             dataset = opened.load()
-    except Exception as error:  # h5py reports damage with half a dozen exception types
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise DamagedFile(
             f"{path} is not a readable netCDF file ({type(error).__name__}); delete it and run again."
         ) from error
     dataset.encoding = {}
-    wanted = dataset.attrs.pop(DIGEST, None)
-    if wanted is not None and wanted != content_digest(dataset):
-        raise DamagedFile(f"{path} is damaged: its contents do not match their digest; delete it and run again.")
     return dataset
 
 
-def write_whole(path: Path, write: Any) -> None:
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Call `write(temporary)` beside `path`, flush it to disk, then rename it into place."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -126,11 +115,7 @@ def _umask() -> int:
     return current
 
 
-def _attributes(attributes: Mapping[Hashable, Any]) -> bytes:
-    return json.dumps({str(k): v for k, v in attributes.items()}, sort_keys=True, default=_plain).encode()
-
-
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """What JSON cannot say by itself: numpy numbers and arrays, paths, tuples inside objects."""
     if isinstance(value, np.generic):
         return value.item()

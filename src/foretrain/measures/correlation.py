@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from array_api_compat import array_namespace
 
 
@@ -14,4 +15,5 @@ def normalized_correlation(first: Any, second: Any, axis: int = -1) -> Any:
     first = first - xp.mean(first, axis=axis, keepdims=True)
     second = second - xp.mean(second, axis=axis, keepdims=True)
     products = xp.sum(first * second, axis=axis)
-    return products / xp.sqrt(xp.sum(first**2, axis=axis) * xp.sum(second**2, axis=axis))
+    with np.errstate(invalid="ignore"):
+        return products / xp.sqrt(xp.sum(first**2, axis=axis) * xp.sum(second**2, axis=axis))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from array_api_compat import array_namespace
 
 from foretrain.measures.entropy import entropy
@@ -15,7 +16,8 @@ def stable_rank(matrix: Any) -> Any:
     """
     squares = _singular_values(matrix) ** 2
     xp = array_namespace(squares)
-    return xp.sum(squares, axis=-1) / xp.max(squares, axis=-1)
+    with np.errstate(invalid="ignore"):
+        return xp.sum(squares, axis=-1) / xp.max(squares, axis=-1)
 
 
 def effective_rank(matrix: Any) -> Any:

@@ -1,0 +1,25 @@
+"""Shared by every test: one torch thread, reproducible property tests, where real data may be."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import settings
+
+torch.set_num_threads(1)
+settings.register_profile("foretrain", deadline=None, max_examples=50, derandomize=True, database=None)
+settings.load_profile("foretrain")
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder of real corpora; a test that needs it is skipped where it is absent."""
+    folder = Path(os.environ.get("FORETRAIN_DATA", ROOT.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"no real corpora at {folder}; set FORETRAIN_DATA to a folder that has them")
+    return folder

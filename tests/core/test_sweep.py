@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from foretrain.errors import DamagedFile
+from foretrain.runfolder import RunFolder
+from foretrain.streams import stream
+from foretrain.sweep import sweep
+from foretrain.trajectory import load, trajectory
+
+CALLS: list[tuple[float, int]] = []
+
+
+def experiment(rate: Sequence[float], seeds: Sequence[int], size: int = 3) -> xr.Dataset:
+    CALLS.extend((r, s) for r in rate for s in seeds)
+    values = [[r * stream("x", s, "data").random(size) for s in seeds] for r in rate]
+    return trajectory({"v": (("rate", "seed", "i"), np.array(values))}, {"rate": rate, "seed": seeds}, size=size)
+
+
+CUT = {"rate": (0.5, 2.0), "seeds": (1, 2, 3)}
+
+
+def run(root: Path, **kwargs: object) -> RunFolder:
+    return sweep("paper/figure", experiment, cut=CUT, fixed={"size": 3}, root=root, **kwargs)
+
+
+def test_shards_add_up_to_the_whole_whoever_computes_them(tmp_path: Path) -> None:
+    whole = experiment(**CUT)
+    seen: list[tuple[int, int]] = []
+    folder = run(tmp_path / "a", progress=lambda done, total: seen.append((done, total)))
+    xr.testing.assert_equal(load(folder.path), whole)
+    assert seen == [(k, 6) for k in range(7)]
+    xr.testing.assert_equal(load(run(tmp_path / "b", jobs=2).path), whole)
+    record = json.loads((folder.path / "run.json").read_text())
+    assert record["status"] == "done"
+    assert record["config"] == {"rate": [0.5, 2.0], "seeds": [1, 2, 3], "size": 3}
+    assert "torch" in record["versions"]
+
+
+def test_what_is_there_is_not_computed_again_and_damage_is(tmp_path: Path) -> None:
+    folder = run(tmp_path)
+    CALLS.clear()
+    run(tmp_path)
+    assert CALLS == []
+    shard = sorted((folder.path / "shards").iterdir())[4]
+    shard.write_bytes(shard.read_bytes()[:-10])
+    with pytest.raises(DamagedFile, match="damaged or missing"):
+        load(folder.path)
+    run(tmp_path)
+    assert CALLS == [(2.0, 2)]
+    xr.testing.assert_equal(load(folder.path), experiment(**CUT))
+
+
+def test_a_run_that_stops_halfway_goes_on_with_the_same_bits(tmp_path: Path) -> None:
+    class Stop(Exception):
+        pass
+
+    def stop(done: int, total: int) -> None:
+        if done == 3:
+            raise Stop
+
+    with pytest.raises(Stop):
+        run(tmp_path, progress=stop)
+    CALLS.clear()
+    folder = run(tmp_path)
+    assert len(CALLS) == 3
+    xr.testing.assert_identical(load(folder.path), load(run(tmp_path / "fresh").path))
+
+
+def test_a_broken_record_starts_anew(tmp_path: Path) -> None:
+    folder = run(tmp_path)
+    (folder.path / "run.json").write_text("{")
+    CALLS.clear()
+    run(tmp_path)
+    assert len(CALLS) == 6
+
+
+def test_names_cannot_leave_their_folder(tmp_path: Path) -> None:
+    folder = RunFolder.at(tmp_path, "paper/figure", {})
+    with pytest.raises(ValueError, match="cannot name a shard"):
+        folder.shard_path("../outside")
