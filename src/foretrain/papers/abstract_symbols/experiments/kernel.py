@@ -1,4 +1,4 @@
-"""One function per figure or table; each returns a trajectory."""
+"""Experiments; each returns a trajectory."""
 
 from __future__ import annotations
 

@@ -1,0 +1,7 @@
+"""Experiments; each returns a trajectory."""
+
+from __future__ import annotations
+
+from foretrain.experiment import Experiment
+
+EXPERIMENTS: list[Experiment] = []

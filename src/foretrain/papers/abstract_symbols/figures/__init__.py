@@ -1,0 +1,5 @@
+"""One Plotly figure per experiment."""
+
+from foretrain.papers.abstract_symbols.figures import kernel, tasks
+
+FIGURES = {**tasks.FIGURES, **kernel.FIGURES}
