@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from difflib import get_close_matches
+from numbers import Real
+
+import numpy as np
 
 
 class InputError(ValueError):
@@ -15,21 +18,21 @@ class DamagedFile(InputError):
     """A file on disk is not what was written to it."""
 
 
-def require(condition: bool, sentence: str) -> None:
+def require(condition: bool | np.bool_, sentence: str) -> None:
     if not condition:
         raise InputError(sentence)
 
 
 def require_positive(name: str, value: float) -> None:
     require(
-        isinstance(value, int | float) and math.isfinite(value) and value > 0,
+        isinstance(value, Real) and math.isfinite(value) and value > 0,
         f"{name} must be a finite number above 0; got {value!r}.",
     )
 
 
 def require_at_least(name: str, value: float, least: float) -> None:
     require(
-        isinstance(value, int | float) and math.isfinite(value) and value >= least,
+        isinstance(value, Real) and math.isfinite(value) and value >= least,
         f"{name} must be at least {least}; got {value!r}.",
     )
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -48,10 +49,8 @@ def test_a_flipped_byte_is_noticed_or_harmless(where: float, data: st.DataObject
     blob = bytearray(path.read_bytes())
     blob[int(where * len(blob))] ^= data.draw(st.integers(1, 255))
     path.write_bytes(blob)
-    try:
+    with contextlib.suppress(DamagedFile):
         xr.testing.assert_identical(load(path), example())
-    except DamagedFile:
-        pass
 
 
 def test_changed_numbers_and_truncation_are_noticed(tmp_path: Path) -> None:

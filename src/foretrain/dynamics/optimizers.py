@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ Rate = float | xr.DataArray
 State = dict[str, Tensor]
 
 
+@runtime_checkable
 class Optimizer(Protocol):
     rate: Rate | Mapping[str, Rate]
 

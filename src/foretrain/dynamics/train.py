@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -24,10 +24,12 @@ Parameters = dict[str, Tensor]
 Measure = Callable[[Parameters], tuple[tuple[str, ...], Tensor]]  # names of the axes behind the run axes, values
 
 
+@runtime_checkable
 class Task(Protocol):
     def sample(self, n: int, generator: Any, /) -> Any: ...
 
 
+@runtime_checkable
 class Model(Protocol):
     def start(self, seeds: Sequence[int], experiment: str) -> Parameters: ...
     def prepare(self, batches: Sequence[Any]) -> Any: ...

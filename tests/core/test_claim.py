@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import functools
+
+import pytest
+import xarray as xr
+
+from foretrain.claim import Assumption, Claim, Control, erratum_pair, judge
+from foretrain.comparators import close
+from foretrain.errors import InputError
+from foretrain.tolerances import EXACT
+
+
+def predict(size: float) -> xr.Dataset:
+    return xr.Dataset({"v": size**2})
+
+
+def observe(size: float, broken: bool = False) -> xr.Dataset:
+    return xr.Dataset({"v": size * size + broken})
+
+
+def made(**changes: object) -> Claim:
+    parts = {
+        "id": "made/up",
+        "source": "here",
+        "says": "A square is a product.",
+        "predict": predict,
+        "observe": observe,
+        "compare": close("v", EXACT),
+        "settings": {"fast": {"size": 3.0}, "paper": {"size": 5.0}},
+        "control": Control("one is added", {"broken": True}),
+    }
+    return Claim(**{**parts, **changes})
+
+
+def test_a_claim_holds_and_its_control_fails() -> None:
+    verdict = judge(made())
+    assert (verdict.status, verdict.control_status, verdict.as_expected) == ("holds", "fails", True)
+    assert verdict.summary().keys() == {
+        "id", "status", "expected", "error", "tolerance", "reason", "seconds", "control_status"
+    }  # fmt: skip
+
+
+def test_a_control_that_changes_nothing_is_not_as_expected() -> None:
+    assert not judge(made(control=Control("nothing", {}))).as_expected
+
+
+def test_tiers_fall_back_to_the_one_before() -> None:
+    assert made().setting("full") == {"size": 3.0}
+    assert made().setting("paper") == {"size": 5.0}
+    with pytest.raises(InputError, match="no tier 'quick'"):
+        made().setting("quick")
+
+
+def test_an_assumption_that_is_needed_and_not_met_leaves_no_verdict() -> None:
+    small = Assumption("size below 2", lambda size: (size < 2, f"size = {size}"))
+    verdict = judge(made(assumes=(small,)))
+    assert verdict.status == "inconclusive"
+    assert "size = 3.0" in verdict.reason
+    told = judge(made(assumes=(Assumption(small.says, small.check, needed=False),)))
+    assert told.status == "holds"
+    assert not told.assumptions[0].met
+
+
+def test_a_crash_is_inconclusive_with_its_place_and_never_as_expected() -> None:
+    def crash(size: float) -> xr.Dataset:
+        raise ZeroDivisionError("no such luck")
+
+    verdict = judge(made(observe=crash))
+    assert verdict.status == "inconclusive"
+    assert "test_claim.py" in verdict.reason
+    assert "no such luck" in verdict.reason
+    assert not verdict.as_expected
+
+
+def test_an_erratum_is_two_claims_and_both_can_turn_over() -> None:
+    parts = {k: getattr(made(), k) for k in ("id", "source", "says", "observe", "compare", "settings", "control")}
+    printed, corrected = erratum_pair(printed=lambda size: xr.Dataset({"v": size}), corrected=predict, **parts)
+    assert (printed.id, corrected.id) == ("made/up", "made/up_corrected")
+    first, second = judge(printed), judge(corrected)
+    assert (first.status, first.control_status, first.as_expected) == ("fails", "holds", True)
+    assert (second.status, second.control_status, second.as_expected) == ("holds", "fails", True)
+
+
+def test_the_code_of_a_claim_is_found_through_partial() -> None:
+    file, line = made(observe=functools.partial(observe, broken=False)).code()
+    assert file.endswith("test_claim.py")
+    assert line > 1

@@ -1,0 +1,107 @@
+"""Every comparator says holds where it should, fails where it should, and never passes a nan."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foretrain import comparators as c
+from foretrain.claim import Outcome
+from foretrain.tolerances import Tolerance
+
+TOLERANCE = Tolerance(1e-3, "made up")
+NOTHING = xr.Dataset()
+
+
+def series(**values: object) -> xr.Dataset:
+    return xr.Dataset({k: ("time", np.asarray(v, float)) for k, v in values.items()}, {"time": [1.0, 2.0, 4.0]})
+
+
+@given(st.floats(-5e-3, 5e-3), st.floats(0.01, 100))
+def test_close_measures_the_largest_difference(offset: float, size: float) -> None:
+    predicted = series(h=[0, size, size / 2])
+    outcome = c.close("h", TOLERANCE)(predicted, predicted + offset)
+    assert outcome.error == pytest.approx(abs(offset) / max(1, size), abs=1e-12)
+    assert (outcome.status == "holds") == (outcome.error <= 1e-3)
+
+
+def test_close_wants_the_same_points() -> None:
+    with pytest.raises(ValueError, match="exact"):
+        c.close("h", TOLERANCE)(series(h=[1, 2, 3]), series(h=[1, 2, 3]).isel(time=[0, 1]))
+
+
+def test_close_relative_sees_small_values() -> None:
+    outcome = c.close_relative("h", TOLERANCE)(series(h=[1, 1, 1e-6]), series(h=[1, 1, 1.1e-6]))
+    assert outcome.status == "fails"
+    assert outcome.error == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(("value", "status"), [([1, 2, 3], "holds"), ([1, 2, 3.5], "fails"), ([-1, 2, 3], "fails")])
+def test_bounded(value: list[float], status: str) -> None:
+    bounds = series(low=[0, 0, 0], high=[3, 3, 3])
+    assert c.bounded("h", low="low", high="high")(bounds, series(h=value)).status == status
+
+
+def test_conserved() -> None:
+    assert c.conserved("h", TOLERANCE)(NOTHING, series(h=[2, 2, 2.001])).status == "holds"
+    assert c.conserved("h", TOLERANCE)(NOTHING, series(h=[2, 2, 2.01])).status == "fails"
+
+
+@given(st.floats(-3, 3), st.floats(0.1, 10))
+def test_slope_reads_the_exponent(power: float, factor: float) -> None:
+    t = np.array([1.0, 2.0, 4.0])
+    assert c.slope("h", "time", power)(NOTHING, series(h=factor * t**power)).error == pytest.approx(0, abs=1e-9)
+    assert c.slope("h", "time", power + 0.2)(NOTHING, series(h=factor * t**power)).status == "fails"
+
+
+def test_ranked_averages_seeds_first() -> None:
+    values = xr.Dataset({"e": (("rate", "seed"), [[1.0, 3.0], [2.0, 2.5], [2.0, 3.0]])})
+    assert c.ranked("e", "rate", rising=True)(NOTHING, values).status == "holds"
+    assert c.ranked("e", "rate", rising=False)(NOTHING, values).status == "fails"
+
+
+def test_positive() -> None:
+    assert c.positive("h")(NOTHING, series(h=[1, 2, 3])).status == "holds"
+    assert c.positive("h")(NOTHING, series(h=[1, 2, 0])).status == "fails"
+
+
+def test_covered_forgives_chance_but_not_a_wrong_bound() -> None:
+    promised = xr.Dataset({"share": 0.95})
+    inside = np.arange(1000) >= 55  # 94.5 %
+    assert c.covered("inside", "share")(promised, xr.Dataset({"inside": ("draw", inside)})).status == "holds"
+    inside = np.arange(1000) >= 90  # 91 %
+    assert c.covered("inside", "share")(promised, xr.Dataset({"inside": ("draw", inside)})).status == "fails"
+
+
+def test_same_mean_counts_both_errors_and_needs_seeds() -> None:
+    published = xr.Dataset({"e": 1.0, "e_std": 0.3, "e_seeds": 10})
+    draws = 1.0 + 0.3 * np.random.default_rng(0).standard_normal(10)
+    compare = c.same_mean("e")
+    assert compare(published, xr.Dataset({"e": ("seed", draws)})).status == "holds"
+    assert compare(published, xr.Dataset({"e": ("seed", draws + 1)})).status == "fails"
+    assert compare(published, xr.Dataset({"e": ("seed", draws[:2])})).status == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    "compare",
+    [c.close("h", TOLERANCE), c.close_relative("h", TOLERANCE), c.bounded("h", low="h"), c.conserved("h", TOLERANCE),
+     c.slope("h", "time", 1.0)],
+)  # fmt: skip
+def test_not_a_number_never_holds(compare) -> None:
+    bad = series(h=[1.0, np.nan, 3.0])
+    whole = series(h=[np.nan] * 3)
+    assert compare(series(h=[1.0, 2.0, 3.0]), whole).status == "fails"
+    assert compare(series(h=[1.0, 2.0, 4.0]), bad).status == "fails"
+
+
+def test_every_reports_the_worst_part() -> None:
+    def says(status: str, error: float):
+        return lambda p, o: Outcome(status, error, 1.0, f"{status} {error}")
+
+    assert c.every(says("holds", 0.2), says("holds", 0.9))(NOTHING, NOTHING).error == 0.9
+    out = c.every(says("holds", 0.2), says("fails", 2.0), says("inconclusive", 0.0))(NOTHING, NOTHING)
+    assert (out.status, out.reason) == ("fails", "fails 2.0")
+    assert c.every(says("holds", 0.2), says("inconclusive", 0.0))(NOTHING, NOTHING).status == "inconclusive"
