@@ -1,5 +1,3 @@
-"""One Plotly figure per experiment."""
-
 from __future__ import annotations
 
 from collections.abc import Callable

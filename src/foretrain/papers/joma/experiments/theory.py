@@ -1,5 +1,3 @@
-"""One function per figure or table; each returns a trajectory."""
-
 from __future__ import annotations
 
 from foretrain.experiment import Experiment

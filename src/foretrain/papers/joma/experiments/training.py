@@ -1,0 +1,5 @@
+from __future__ import annotations
+
+from foretrain.experiment import Experiment
+
+EXPERIMENTS: list[Experiment] = []

@@ -1,0 +1,50 @@
+"""Section 3: attention logits as a function of the MLP's lower weights (Theorem 1).
+
+`v` has the hidden nodes and the context tokens on its last two axes, v[..., k, l] = u_l·w_k; logits have the
+tokens on their last axis. `constant` is the c of the theorem: 0 from a zero start, else what makes the start fit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from foretrain.errors import require
+
+Array = NDArray[np.float64]
+
+
+def attention_from_mlp_linear(v: ArrayLike, constant: ArrayLike = 0.0, sign: ArrayLike = 1.0) -> Array:
+    """Theorem 1, linear attention: z² = Σ_k v_k² + c.
+
+    The invariant gives the size of z; `sign` gives its sign, which the flow keeps where c > 0.
+    """
+    squares = _sum_of_squares(v) + np.asarray(constant, dtype=np.float64)
+    smallest = float(np.min(squares, initial=np.inf))
+    require(smallest >= 0, f"Σ_k v_k² + constant is z² and cannot be negative; its smallest value is {smallest:g}.")
+    return np.sign(sign) * np.sqrt(squares)
+
+
+def attention_from_mlp_exp(v: ArrayLike, constant: ArrayLike = 0.0) -> Array:
+    """Theorem 1, exp attention: z = ½Σ_k v_k² + c."""
+    return 0.5 * _sum_of_squares(v) + np.asarray(constant, dtype=np.float64)
+
+
+def attention_from_mlp_softmax(v: ArrayLike, mean_attention: ArrayLike, constant: ArrayLike = 0.0) -> Array:
+    """Theorem 1, softmax attention, eq. 18: z = ½Σ_k (v_k² − ‖v_k‖²·b̄) + c, with b̄ = E[b] constant in time."""
+    squares, mean_attention = _sum_of_squares(v), np.asarray(mean_attention, dtype=np.float64)
+    total = squares.sum(axis=-1, keepdims=True)  # Σ_k ‖v_k‖²
+    return 0.5 * (squares - total * mean_attention) + np.asarray(constant, dtype=np.float64)
+
+
+def attention_from_mlp_softmax_printed(v: ArrayLike, mean_attention: ArrayLike, constant: ArrayLike = 0.0) -> Array:
+    """Theorem 1, softmax attention, as its statement prints it, without the minus sign: ½Σ_k v_k²·‖v_k‖²·b̄ + c."""
+    v, mean_attention = np.asarray(v, dtype=np.float64), np.asarray(mean_attention, dtype=np.float64)
+    products = (v**2 * (v**2).sum(axis=-1, keepdims=True)).sum(axis=-2)
+    return 0.5 * products * mean_attention + np.asarray(constant, dtype=np.float64)
+
+
+def _sum_of_squares(v: ArrayLike) -> Array:
+    v = np.asarray(v, dtype=np.float64)
+    require(v.ndim >= 2, f"v must have hidden nodes and tokens on its last two axes; it has {v.ndim} axis.")
+    return np.asarray((v**2).sum(axis=-2))
