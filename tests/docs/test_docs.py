@@ -1,0 +1,78 @@
+"""What README and docs tell people to type is typed here."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    """(page, text) of every fenced block of a language."""
+    found = [(p, BLOCK.findall(p.read_text(encoding="utf-8"))) for p in PAGES]
+    return [(p.name, text) for p, all_blocks in found for name, text in all_blocks if name == language]
+
+
+def commands() -> list[tuple[str, str]]:
+    """(page, command) of every line of a bash block; a block in another language is not for running."""
+    lines = [(page, line.strip()) for page, text in blocks("bash") for line in text.splitlines()]
+    return list(dict.fromkeys((page, line) for page, line in lines if line and not line.startswith("#")))
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder with the examples beside it, as a reader has them."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("page", "command"), commands())
+def test_command(page: str, command: str, elsewhere: Path) -> None:
+    program, *arguments = shlex.split(command)
+    assert program == "foretrain", f"{page}: a bash block is for foretrain commands; use sh or text for others"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "120"}
+    done = subprocess.run(
+        [sys.executable, "-m", "foretrain.cli", *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, f"{page}: {command}\n{done.stdout}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("page", sorted({page for page, _ in blocks("python")}))
+def test_python(page: str, elsewhere: Path) -> None:
+    """All Python blocks of a page run one after another, as a reader would type them."""
+    namespace: dict[str, object] = {}
+    for name, text in blocks("python"):
+        if name == page:
+            exec(compile(text, page, "exec"), namespace)
+
+
+def test_links_lead_somewhere() -> None:
+    broken = [
+        f"{page.name}: {target}"
+        for page in PAGES
+        for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8"))
+        if not target.startswith(("http", "mailto")) and not (page.parent / target).exists()
+    ]
+    assert broken == []
+
+
+def test_make_targets_named_in_the_readme_exist() -> None:
+    named = set(re.findall(r"make (\w+)", (ROOT / "README.md").read_text(encoding="utf-8")))
+    there = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    assert named
+    assert named <= there
