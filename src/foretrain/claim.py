@@ -111,13 +111,17 @@ class Verdict:
     control_status: Status | None = None
     control_reason: str = ""
     assumptions: tuple[AssumptionCheck, ...] = ()
+    stopped: bool = False  # predict, observe or compare raised: never as expected, not even without expectation
+    notes: tuple[str, ...] = ()  # warnings given on the way
     prediction: xr.Dataset | None = field(default=None, repr=False, compare=False)
     observation: xr.Dataset | None = field(default=None, repr=False, compare=False)
 
     @property
     def as_expected(self) -> bool:
         """The verdict is the expected one, and the control turned it over."""
-        return self.expected is None or (self.status == self.expected and self.control_status == turned(self.expected))
+        if self.expected is None:
+            return not self.stopped
+        return self.status == self.expected and self.control_status == turned(self.expected)
 
     def summary(self) -> dict[str, Any]:
         """What `foretrain check --json` writes for this claim."""
@@ -161,7 +165,8 @@ def _try(claim: Claim, setting: Mapping[str, Any], guarded: bool = True) -> Verd
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         sentence = f"stopped with {type(error).__name__} at {where.filename}:{where.lineno}: {error}"
-        return Verdict(claim.id, "inconclusive", claim.expect, float("nan"), float("nan"), sentence, 0.0)
+        nan = float("nan")
+        return Verdict(claim.id, "inconclusive", claim.expect, nan, nan, sentence, 0.0, stopped=True)
     status, reason = outcome.status, outcome.reason
     if unmet:
         status = "inconclusive"

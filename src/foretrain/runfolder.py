@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import platform
 import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import xarray as xr
 
 from foretrain.errors import DamagedFile, InputError, require
-from foretrain.trajectory import load, plain, save, write_text
+from foretrain.provenance import machine, source_digest, versions
+from foretrain.trajectory import NOTES, load, notes_of, plain, save, write_text
 
 SHARD_NAME = re.compile(r"[A-Za-z0-9_.=+-]{1,120}")
 
@@ -30,6 +30,16 @@ def config_hash(config: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(config, sort_keys=True, default=plain).encode()).hexdigest()[:12]
 
 
+def run_path(root: Path, experiment: str, config: Mapping[str, Any]) -> Path:
+    """Where the run of this configuration is, or will be."""
+    return root / experiment / config_hash(_as_json(config))
+
+
+def _as_json(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration as it reads back from disk: tuples become lists."""
+    return dict(json.loads(json.dumps(dict(config), default=plain)))
+
+
 @dataclass
 class RunFolder:
     path: Path
@@ -37,16 +47,16 @@ class RunFolder:
     config: dict[str, Any]
     status: str = "running"
     checksums: dict[str, str] = field(default_factory=dict)
+    source: str = ""  # digest of the source code that computed the shards
 
     @classmethod
     def at(cls, root: Path, experiment: str, config: Mapping[str, Any]) -> RunFolder:
         """The folder of this configuration under `root`: opened if it is there, begun if not."""
-        record = json.loads(json.dumps(dict(config), default=plain))
-        path = root / experiment / config_hash(record)
+        path = run_path(root, experiment, config)
         try:
             return cls.open(path)
         except InputError:
-            folder = cls(path, experiment, record)
+            folder = cls(path, experiment, _as_json(config), source=source_digest(_paper(experiment)))
             folder.write()
             return folder
 
@@ -54,7 +64,8 @@ class RunFolder:
     def open(cls, path: Path) -> RunFolder:
         try:
             record = json.loads((path / "run.json").read_text(encoding="utf-8"))
-            return cls(path, record["experiment"], record["config"], record["status"], dict(record["checksums"]))
+            known = (record["experiment"], record["config"], record["status"], dict(record["checksums"]))
+            return cls(path, *known, record.get("source", ""))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path} is not a run folder: its run.json is missing or unreadable.") from error
 
@@ -64,8 +75,9 @@ class RunFolder:
             "config": self.config,
             "status": self.status,
             "checksums": self.checksums,
+            "source": self.source,
             "versions": versions(),
-            "machine": {"system": platform.system(), "machine": platform.machine()},
+            "machine": machine(),
         }
         write_text(self.path / "run.json", json.dumps(record, indent=1, sort_keys=True) + "\n")
 
@@ -83,6 +95,17 @@ class RunFolder:
         self.checksums[name] = _sha256(path)
         self.write()
 
+    @property
+    def stale(self) -> bool:
+        """Whether the source code has changed since this run was begun."""
+        return bool(self.source) and self.source != source_digest(_paper(self.experiment))
+
+    def begin_anew(self) -> None:
+        """Forget every shard and compute them again."""
+        self.checksums, self.status, self.source = {}, "running", source_digest(_paper(self.experiment))
+        shutil.rmtree(self.path / "shards", ignore_errors=True)
+        self.write()
+
     def finish(self) -> None:
         self.status = "done"
         self.write()
@@ -96,7 +119,11 @@ class RunFolder:
                 f"{self.path} has {len(damaged)} damaged or missing shard(s), first {damaged[0]}; "
                 "run the same command again to compute them anew."
             )
-        return combine([load(self.shard_path(name)) for name in sorted(self.checksums)])
+        shards = [load(self.shard_path(name)) for name in sorted(self.checksums)]
+        notes = list(dict.fromkeys(note for shard in shards for note in notes_of(shard)))
+        whole = combine(shards)
+        whole.attrs.setdefault("config", json.dumps(self.config))  # dropped where shards differ in theirs
+        return whole.assign_attrs({NOTES: json.dumps(notes)}) if notes else whole
 
 
 def combine(shards: list[xr.Dataset]) -> xr.Dataset:
@@ -108,10 +135,8 @@ def combine(shards: list[xr.Dataset]) -> xr.Dataset:
     )  # type: ignore[return-value]
 
 
-def versions() -> dict[str, str]:
-    """Versions of everything a number here may depend on."""
-    names = ("foretrain", "torch", "numpy", "scipy", "xarray", "plotly")
-    return {"python": platform.python_version(), **{name: metadata.version(name) for name in names}}
+def _paper(experiment: str) -> str:
+    return experiment.split("/", 1)[0]
 
 
 def _sha256(path: Path) -> str:

@@ -8,15 +8,22 @@ processes, or on a Dask cluster; who computes a shard cannot change it.
 from __future__ import annotations
 
 import itertools
+import json
+import shutil
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from concurrent.futures import Executor, as_completed
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import xarray as xr
 
-from foretrain.runfolder import RunFolder
+from foretrain.errors import InputError
+from foretrain.runfolder import RunFolder, run_path
+from foretrain.trajectory import NOTES
+from foretrain.workers import worker_pool
 
 Progress = Callable[[int, int], None]  # shards done, shards in all
 
@@ -34,18 +41,27 @@ def sweep(
 ) -> RunFolder:
     """Run `function(**fixed, axis=[value])` for every cell of `cut`, skipping shards already on disk.
 
-    `executor` is anything with `submit` (a `dask.distributed.Client.get_executor()` for a cluster).
+    `executor` is anything with `submit` (a `dask.distributed.Client.get_executor()` for a cluster). Input that
+    the experiment refuses leaves nothing behind. Warnings are kept with the shard (`trajectory.notes_of`).
     """
-    folder = RunFolder.at(root, experiment, {**fixed, **cut})
+    config = {**fixed, **cut}
+    path = run_path(root, experiment, config)
+    absent = [place for place in (path, *path.parents) if not place.exists()]
+    folder = RunFolder.at(root, experiment, config)
     cells = dict(_cells(cut))
     missing = {name: cell for name, cell in cells.items() if not folder.has(name)}
     done = len(cells) - len(missing)
     report = progress or (lambda done, total: None)
     report(done, len(cells))
-    for name, dataset in _computed(function, fixed, missing, jobs, executor):
-        folder.put(name, dataset)
-        done += 1
-        report(done, len(cells))
+    try:
+        for name, dataset in _computed(_Noting(function), fixed, missing, jobs, executor):
+            folder.put(name, dataset)
+            done += 1
+            report(done, len(cells))
+    except InputError:
+        if path in absent:
+            _remove(absent)
+        raise
     folder.finish()
     return folder
 
@@ -67,11 +83,31 @@ def _computed(
         for name, cell in cells.items():
             yield name, function(**fixed, **cell)
         return
-    pool = executor or ProcessPoolExecutor(min(jobs, len(cells)), mp_context=get_context("spawn"))
-    try:
+    with nullcontext(executor) if executor else worker_pool(min(jobs, len(cells))) as pool:
         futures = {pool.submit(function, **fixed, **cell): name for name, cell in cells.items()}
         for future in as_completed(futures):
             yield futures[future], future.result()
-    finally:
-        if executor is None:
-            pool.shutdown(cancel_futures=True)
+
+
+@dataclass(frozen=True)
+class _Noting:
+    """An experiment that keeps the warnings it gives in its trajectory, wherever it is computed."""
+
+    function: Callable[..., xr.Dataset]
+
+    def __call__(self, **arguments: Any) -> xr.Dataset:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            dataset = self.function(**arguments)
+        told = [str(w.message) for w in caught if issubclass(w.category, UserWarning | RuntimeWarning)]
+        return dataset.assign_attrs({NOTES: json.dumps(list(dict.fromkeys(told)))}) if told else dataset
+
+
+def _remove(absent: Sequence[Path]) -> None:
+    """Take back the folders of a refused run: the run's own, then those above it that are empty."""
+    shutil.rmtree(absent[0])
+    for parent in absent[1:]:
+        try:
+            parent.rmdir()
+        except OSError:  # someone else's run is in it by now
+            return

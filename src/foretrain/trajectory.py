@@ -23,6 +23,7 @@ from foretrain.errors import DamagedFile, InputError, require
 
 # Behind the netCDF contents, where readers of netCDF do not look: this word and the sha256 of what is before it.
 SEAL = b"\nforetrain-sha256:"
+NOTES = "notes"  # attribute with the warnings given while a trajectory was computed
 
 
 def trajectory(
@@ -45,6 +46,11 @@ def trajectory(
 def config_of(dataset: xr.Dataset) -> dict[str, Any]:
     """The configuration a trajectory was made with."""
     return dict(json.loads(dataset.attrs.get("config", "{}")))
+
+
+def notes_of(dataset: xr.Dataset) -> list[str]:
+    """The warnings given while a trajectory was computed, such as runs that diverged."""
+    return [str(note) for note in json.loads(dataset.attrs.get(NOTES, "[]"))]
 
 
 def save(dataset: xr.Dataset, path: str | Path) -> Path:
