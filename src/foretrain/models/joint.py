@@ -1,0 +1,204 @@
+"""One transformer layer of JoMA: attention logits Z and the lower MLP matrix W, trained together (eq. 1 and 2).
+
+    h_k = φ(w_kᵀf),   f = U_C b + u_q,   b = σ(z_q/T)∘x/A
+
+    W [node, dimension]    lower MLP layer; v_k = U_Cᵀw_k is what attention meets of it
+    Z [query, context]     attention logits, one row per query
+
+Both have any leading run axes; so may the batch, whose leading axes are broadcast against those of W and Z.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from foretrain.errors import require, require_at_least, require_known, require_positive
+from foretrain.streams import stream
+
+Parameters = dict[str, Tensor]
+ATTENTIONS = ("linear", "exp", "softmax")
+
+
+@dataclass(frozen=True)
+class Activation:
+    """φ and φ′."""
+
+    value: Callable[[Tensor], Tensor]
+    slope: Callable[[Tensor], Tensor]
+
+
+ACTIVATIONS: Mapping[str, Activation] = {
+    "linear": Activation(lambda u: u, torch.ones_like),
+    "relu": Activation(torch.relu, lambda u: (u > 0).to(u.dtype)),
+    "leaky_relu": Activation(lambda u: torch.where(u > 0, u, 0.1 * u), lambda u: 0.1 + 0.9 * (u > 0).to(u.dtype)),
+    "square": Activation(torch.square, lambda u: 2 * u),
+    "cube": Activation(lambda u: u**3, lambda u: 3 * u**2),
+}
+
+
+@dataclass(frozen=True)
+class JointBatch:
+    """Samples: token frequencies, query, and what drives the hidden nodes.
+
+    `labels` gives cross-entropy with the hidden nodes as logits; `signal` is a back-propagated gradient g_h held
+    fixed (Assumption 1). Exactly one of them is set.
+    """
+
+    x: Float[Tensor, "*run sample context"]
+    query: Int[Tensor, "*run sample"]
+    labels: Int[Tensor, "*run sample"] | None = None
+    signal: Float[Tensor, "*run sample node"] | None = None
+
+    def __post_init__(self) -> None:
+        require((self.labels is None) != (self.signal is None), "A batch needs either labels or a signal, not both.")
+
+    @classmethod
+    def stack(cls, batches: Sequence[JointBatch]) -> JointBatch:
+        """Batches of equal size along a new leading axis."""
+
+        def together(name: str) -> Tensor | None:
+            parts = [getattr(batch, name) for batch in batches]
+            return None if parts[0] is None else torch.stack(parts)
+
+        x, query = together("x"), together("query")
+        assert x is not None and query is not None
+        return cls(x, query, together("labels"), together("signal"))
+
+
+class Joint:
+    """The layer of eq. 1.
+
+    attention    "linear": σ(z) = z; "exp": σ = exp with A constant; "softmax": σ = exp with A = Σσ(z)∘x
+    activation   a name in ACTIVATIONS
+    embeddings   [dimension, contexts + queries], one column per token; None: orthonormal, one axis per token
+    temperature  T: logits enter as z/T (the theorems have T = 1)
+    start        standard deviation of the normal numbers W and Z start from
+    """
+
+    def __init__(
+        self,
+        attention: str = "softmax",
+        activation: str = "linear",
+        *,
+        nodes: int,
+        contexts: int,
+        queries: int = 1,
+        embeddings: Float[Tensor, "dimension token"] | None = None,
+        temperature: float = 1.0,
+        start: float = 0.01,
+    ) -> None:
+        require_known("attention", attention, ATTENTIONS)
+        require_known("activation", activation, ACTIVATIONS)
+        for name, count in (("nodes", nodes), ("contexts", contexts), ("queries", queries)):
+            require_at_least(name, count, 1)
+        require_positive("temperature", temperature)
+        tokens = contexts + queries
+        require(
+            embeddings is None or embeddings.shape[1] == tokens,
+            f"embeddings must have {tokens} columns, one per context and query token; "
+            f"got {None if embeddings is None else embeddings.shape[1]}.",
+        )
+        self.attention, self.activation = attention, ACTIVATIONS[activation]
+        self.nodes, self.contexts, self.queries = nodes, contexts, queries
+        self.embeddings = None if embeddings is None else embeddings.to(torch.float64)
+        self.dimension = tokens if embeddings is None else embeddings.shape[0]
+        self.temperature, self.start_size = temperature, start
+
+    def start(self, seeds: Sequence[int], experiment: str) -> Parameters:
+        """Initial parameters [seed, …], each seed from its own stream."""
+        made = [self._start(stream(experiment, seed, "start")) for seed in seeds]
+        return {name: torch.from_numpy(np.stack([m[name] for m in made])) for name in made[0]}
+
+    def _start(self, draw: np.random.Generator) -> dict[str, np.ndarray]:
+        W = draw.standard_normal((self.nodes, self.dimension)) * self.start_size
+        Z = draw.standard_normal((self.queries, self.contexts)) * self.start_size
+        return {"W": W, "Z": Z}
+
+    def prepare(self, batches: Sequence[JointBatch]) -> JointBatch:
+        return JointBatch.stack(batches)
+
+    def gradient(self, parameters: Parameters, batch: JointBatch, samples: int = 0) -> Parameters:
+        """Gradient of the loss: what training descends."""
+        return {name: -value for name, value in self.ascent(parameters, batch).items()}
+
+    def ascent(self, parameters: Parameters, batch: JointBatch) -> Parameters:
+        """Eq. 2: Ẇ = E[g_h h′ fᵀ] and Ż = E[(∂b/∂z)ᵀ U_Cᵀ g_f], means over all samples of the batch."""
+        W, Z = parameters["W"], parameters["Z"]
+        b = self.scores(Z, batch)
+        pre = self._preactivation(W, b, batch.query)
+        s = self.signal(pre, batch) * self.activation.slope(pre) / batch.x.shape[-2]  # g_h h′ / samples
+        reach = s @ self.context_weights(W)  # U_Cᵀ g_f: [*run, sample, context]
+        if self.attention == "linear":
+            rows = batch.x * reach / self.temperature
+        elif self.attention == "exp":
+            rows = b * reach / self.temperature
+        else:
+            rows = b * (reach - (b * reach).sum(-1, keepdim=True)) / self.temperature
+        return {"W": self._into_weights(s, b, batch.query), "Z": self._by_query(rows, batch.query)}
+
+    def scores(self, Z: Tensor, batch: JointBatch) -> Float[Tensor, "*run sample context"]:
+        """b = σ(z_q/T)∘x/A, with A = 1 for linear and exp attention."""
+        rows = Z if self.queries == 1 else self._one_hot(batch.query, Z) @ Z
+        if self.attention == "linear":
+            return batch.x * rows / self.temperature
+        if self.attention == "exp":
+            return batch.x * torch.exp(rows / self.temperature)
+        weights = batch.x * torch.exp((rows - rows.amax(-1, keepdim=True)) / self.temperature)
+        return weights / weights.sum(-1, keepdim=True)
+
+    def hidden(self, parameters: Parameters, batch: JointBatch) -> Float[Tensor, "*run sample node"]:
+        """h_k of every sample."""
+        b = self.scores(parameters["Z"], batch)
+        return self.activation.value(self._preactivation(parameters["W"], b, batch.query))
+
+    def signal(self, pre: Tensor, batch: JointBatch) -> Float[Tensor, "*run sample node"]:
+        """g_h: the given one, or label minus softmax of the hidden nodes."""
+        if batch.signal is not None:
+            return batch.signal
+        assert batch.labels is not None
+        target = torch.nn.functional.one_hot(batch.labels, self.nodes).to(pre.dtype)
+        return target - torch.softmax(self.activation.value(pre), dim=-1)
+
+    def context_weights(self, W: Tensor) -> Float[Tensor, "*run node context"]:
+        """v_k = U_Cᵀw_k."""
+        if self.embeddings is None:
+            return W[..., : self.contexts]
+        return W @ self.embeddings[:, : self.contexts]
+
+    def field(self, batch: JointBatch) -> Callable[[float, Mapping[str, np.ndarray]], dict[str, np.ndarray]]:
+        """Eq. 2 on numpy arrays, for `foretrain.dynamics.integrate`."""
+
+        def field(_: float, state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+            parameters = {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in state.items()}
+            return {name: value.numpy() for name, value in self.ascent(parameters, batch).items()}
+
+        return field
+
+    def _preactivation(self, W: Tensor, b: Tensor, query: Tensor) -> Tensor:
+        """w_kᵀf without forming f."""
+        from_context = b @ self.context_weights(W).mT
+        query_weights = (
+            W[..., self.contexts :] if self.embeddings is None else W @ self.embeddings[:, self.contexts :]
+        ).mT  # [*run, query, node]
+        if self.queries == 1:
+            return from_context + query_weights
+        return from_context + self._one_hot(query, W) @ query_weights
+
+    def _into_weights(self, s: Tensor, b: Tensor, query: Tensor) -> Tensor:
+        """Σ_i s_i f_iᵀ."""
+        by_query = s.sum(-2, keepdim=True) if self.queries == 1 else self._one_hot(query, s).mT @ s
+        by_token = torch.cat([s.mT @ b, by_query.mT], dim=-1)  # [*run, node, token]
+        return by_token if self.embeddings is None else by_token @ self.embeddings.mT
+
+    def _by_query(self, rows: Tensor, query: Tensor) -> Tensor:
+        """Sum of the samples' rows, to the row of each one's query."""
+        return rows.sum(-2, keepdim=True) if self.queries == 1 else self._one_hot(query, rows).mT @ rows
+
+    def _one_hot(self, query: Tensor, like: Tensor) -> Tensor:
+        return torch.nn.functional.one_hot(query, self.queries).to(like.dtype)

@@ -1,0 +1,158 @@
+"""The joint layer: its hand-written eq. 2 against autograd, run axes, and what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from foretrain.dynamics import SGD, integrate, train
+from foretrain.errors import InputError
+from foretrain.models.joint import ACTIVATIONS, ATTENTIONS, Joint, JointBatch
+from foretrain.tolerances import GRADIENT
+
+SAMPLES, NODES, CONTEXTS = 7, 4, 6
+
+
+def random_batch(seed: int, drive: str, queries: int = 1, lead: tuple[int, ...] = ()) -> JointBatch:
+    draw = torch.Generator().manual_seed(seed)
+    x = torch.rand((*lead, SAMPLES, CONTEXTS), generator=draw, dtype=torch.float64)
+    query = torch.randint(queries, (*lead, SAMPLES), generator=draw)
+    if drive == "labels":
+        return JointBatch(x, query, labels=torch.randint(NODES, (*lead, SAMPLES), generator=draw))
+    return JointBatch(x, query, signal=torch.randn((*lead, SAMPLES, NODES), generator=draw, dtype=torch.float64))
+
+
+def objective(model: Joint, activation: str, W: torch.Tensor, Z: torch.Tensor, batch: JointBatch) -> torch.Tensor:
+    """Eq. 1 and eq. 9 sample by sample, with f written out: what eq. 2 climbs."""
+    U = torch.eye(model.dimension, dtype=W.dtype) if model.embeddings is None else model.embeddings
+    powers = {"square": 2, "cube": 3}
+    total = torch.zeros((), dtype=W.dtype)
+    for i in range(SAMPLES):
+        z = Z[batch.query[i]] / model.temperature
+        if model.attention == "linear":
+            b = z * batch.x[i]
+        elif model.attention == "exp":
+            b = torch.exp(z) * batch.x[i]
+        else:
+            b = torch.softmax(z + torch.log(batch.x[i]), dim=0)
+        u = W @ (U[:, :CONTEXTS] @ b + U[:, CONTEXTS + batch.query[i]])
+        if activation in powers:
+            h = u ** powers[activation]
+        else:
+            slope = {"linear": 1.0, "relu": 0.0, "leaky_relu": 0.1}[activation]
+            h = torch.nn.functional.leaky_relu(u, slope)
+        if batch.labels is not None:
+            total = total + torch.log_softmax(h, dim=0)[batch.labels[i]]
+        else:
+            total = total + batch.signal[i] @ h
+    return total / SAMPLES
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+@pytest.mark.parametrize("activation", list(ACTIVATIONS))
+@settings(max_examples=4, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    drive=st.sampled_from(["labels", "signal"]),
+    queries=st.sampled_from([1, 3]),
+    orthonormal=st.booleans(),
+)
+def test_ascent_is_the_gradient_of_eq_9(attention, activation, seed, drive, queries, orthonormal):
+    draw = torch.Generator().manual_seed(seed + 1)
+    U = None if orthonormal else torch.randn(5, CONTEXTS + queries, generator=draw, dtype=torch.float64)
+    model = Joint(
+        attention, activation, nodes=NODES, contexts=CONTEXTS, queries=queries, embeddings=U, temperature=0.7, start=0.5
+    )
+    batch = random_batch(seed, drive, queries)
+    start = {name: value[0].requires_grad_() for name, value in model.start([seed], "test").items()}
+    wanted = torch.autograd.grad(objective(model, activation, start["W"], start["Z"], batch), list(start.values()))
+    got = model.ascent({name: value.detach() for name, value in start.items()}, batch)
+    for value, reference in zip(got.values(), wanted, strict=True):
+        assert torch.allclose(value, reference, rtol=0, atol=GRADIENT.value * max(1, reference.abs().max().item()))
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+@pytest.mark.parametrize("queries", [1, 2])
+def test_runs_along_leading_axes_do_not_touch_each_other(attention, queries):
+    model = Joint(attention, "relu", nodes=NODES, contexts=CONTEXTS, queries=queries, start=0.5)
+    batch = random_batch(3, "labels", queries, lead=(3,))
+    start = model.start([1, 2, 3], "test")
+    settings = {name: torch.stack([value, 2 * value]) for name, value in start.items()}  # [setting, seed, …]
+    together = model.ascent(settings, batch)
+    for setting in range(2):
+        for seed in range(3):
+            own = JointBatch(batch.x[seed], batch.query[seed], labels=batch.labels[seed])
+            alone = model.ascent({name: value[setting, seed] for name, value in settings.items()}, own)
+            for name, value in alone.items():
+                assert torch.allclose(together[name][setting, seed], value, rtol=0, atol=1e-15)
+
+
+def test_softmax_attention_does_not_overflow():
+    model = Joint("softmax", nodes=NODES, contexts=CONTEXTS)
+    batch = random_batch(0, "labels")
+    b = model.scores(torch.full((1, CONTEXTS), 900.0, dtype=torch.float64), batch)
+    assert torch.allclose(b, batch.x / batch.x.sum(-1, keepdim=True))
+
+
+def test_training_follows_the_flow_as_the_step_shrinks():
+    """SGD on a fixed batch against the integrated field: the distance has order 1 in the step."""
+    model = Joint("softmax", "leaky_relu", nodes=NODES, contexts=CONTEXTS, start=0.5)
+    batch = random_batch(5, "labels")
+
+    class FixedBatch:
+        def sample(self, n: int, generator: np.random.Generator) -> JointBatch:
+            return batch
+
+    start = {name: value[0].numpy() for name, value in model.start([1], "order").items()}
+    flow = integrate(model.field(batch), start, until=1.0, save_at=[1.0])
+    distances = []
+    for steps in (50, 100, 200):
+        run = train(
+            model,
+            FixedBatch(),
+            optimizer=SGD(1.0 / steps),
+            steps=steps,
+            batch=SAMPLES,
+            experiment="order",
+            record={"Z": lambda p: (("query", "context"), p["Z"])},
+            save_at=[steps],
+        )
+        distances.append(float(np.abs(run["Z"].values.squeeze() - flow["Z"].values.squeeze()).max()))
+    slope = np.polyfit(np.log([50, 100, 200]), np.log(distances), 1)[0]
+    assert abs(slope + 1) < 0.05
+
+
+def test_hidden_nodes_and_gradient_sign():
+    model = Joint("exp", "relu", nodes=NODES, contexts=CONTEXTS, start=0.5)
+    batch = random_batch(1, "signal")
+    parameters = {name: value[0] for name, value in model.start([1], "test").items()}
+    up, down = model.ascent(parameters, batch), model.gradient(parameters, batch)
+    assert all(torch.equal(up[name], -down[name]) for name in up)
+    h = model.hidden(parameters, batch)
+    value = (batch.signal * h).sum() / SAMPLES
+    assert torch.allclose(value, objective(model, "relu", parameters["W"], parameters["Z"], batch))
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        ({"attention": "cosine"}, "no attention 'cosine'"),
+        ({"activation": "gelu"}, "no activation 'gelu'"),
+        ({"nodes": 0}, "nodes must be at least 1"),
+        ({"temperature": 0.0}, "temperature must be a finite number above 0"),
+        ({"embeddings": torch.eye(4)}, "embeddings must have 7 columns"),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(bad, words):
+    with pytest.raises(InputError, match=words) as error:
+        Joint(**{"nodes": NODES, "contexts": CONTEXTS, **bad})
+    assert str(error.value).count("\n") == 0
+
+
+def test_a_batch_has_labels_or_a_signal():
+    x, query = torch.rand(2, 3), torch.zeros(2, dtype=torch.long)
+    with pytest.raises(InputError, match="either labels or a signal"):
+        JointBatch(x, query)
