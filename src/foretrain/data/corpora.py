@@ -1,0 +1,127 @@
+"""Known corpora by name: from a folder that has them (`data=`), or from the hub where there is a network."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from foretrain.data.labelled_texts import Column, LabelledTexts, read_labelled, read_text
+from foretrain.data.tokens import split_on_spaces, words
+from foretrain.errors import InputError, require_known
+
+DATA_FOLDER = "FORETRAIN_DATA"  # environment variable that names the folder
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Where a corpus lies in a data folder, what it is called on the hub, and how its texts are cut into tokens."""
+
+    folder: str
+    files: dict[str, str]  # split -> file
+    hub: str
+    tokenize: Callable[[str], list[str]]
+    hub_splits: dict[str, str]  # split -> split on the hub
+    hub_text: str = "text"
+    text: Column | Sequence[Column] = "text"
+    label: Column = "label"
+    classes: tuple[str, ...] | None = None
+
+
+LABELLED = {
+    "sst2": Corpus(
+        folder="sst2",
+        files={"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"},
+        hub="SetFit/sst2",
+        hub_splits={"train": "train", "dev": "validation", "test": "test"},
+        tokenize=split_on_spaces,
+        text=0,
+        label=1,
+        classes=("0", "1"),
+    ),
+    "imdb": Corpus(
+        folder="imdb",
+        files={"train": "train.csv.gz", "test": "test.csv.gz"},
+        hub="stanfordnlp/imdb",
+        hub_splits={"train": "train", "test": "test"},
+        tokenize=words,
+        classes=("0", "1"),
+    ),
+    "ag_news": Corpus(
+        folder="ag_news",
+        files={"train": "train_5000.csv", "test": "test.csv"},
+        hub="fancyzhx/ag_news",
+        hub_splits={"train": "train", "test": "test"},
+        tokenize=words,
+        classes=("0", "1", "2", "3"),
+    ),
+}
+TEXTS = {
+    "wikitext-2": Corpus(
+        folder="wikitext-2",
+        files={"train": "train.txt.gz", "dev": "valid.txt", "test": "test.txt"},
+        hub="Salesforce/wikitext",
+        hub_splits={"train": "train", "dev": "validation", "test": "test"},
+        tokenize=split_on_spaces,
+    ),
+}
+
+
+def labelled_corpus(name: str, split: str = "train", *, data: str | Path | None = None) -> LabelledTexts:
+    """SST-2, IMDB or AG News ("sst2", "imdb", "ag_news"): one split with its labels."""
+    require_known("labelled corpus", name, LABELLED)
+    corpus = LABELLED[name]
+    path = _file(corpus, name, split, data)
+    if path is None:
+        return _labelled_from_hub(corpus, split)
+    if name == "ag_news" and split == "test":  # class (1-4), title, description, no header
+        texts = read_labelled(path, text=(1, 2), label=0, classes=("1", "2", "3", "4"))
+        return LabelledTexts(texts.texts, texts.labels, ("0", "1", "2", "3"), texts.notes)
+    return read_labelled(path, text=corpus.text, label=corpus.label, classes=corpus.classes)
+
+
+def text_corpus(name: str, split: str = "train", *, data: str | Path | None = None) -> str:
+    """WikiText-2 ("wikitext-2"): one split as one text."""
+    require_known("text corpus", name, TEXTS)
+    corpus = TEXTS[name]
+    path = _file(corpus, name, split, data)
+    if path is not None:
+        return read_text(path)
+    rows = _hub_rows(corpus, split, "wikitext-2-v1")
+    return "\n".join(str(row[corpus.hub_text]) for row in rows)
+
+
+def _file(corpus: Corpus, name: str, split: str, data: str | Path | None) -> Path | None:
+    """The file of a split in the data folder; None where no folder is given and the hub must do."""
+    require_known(f"split of {name}", split, corpus.files)
+    folder = data or os.environ.get(DATA_FOLDER)
+    if folder is None:
+        return None
+    path = Path(folder) / corpus.folder / corpus.files[split]
+    if not path.is_file():
+        raise InputError(f"There is no {path}; the data folder should hold {corpus.folder}/{corpus.files[split]}.")
+    return path
+
+
+def _labelled_from_hub(corpus: Corpus, split: str) -> LabelledTexts:
+    rows = _hub_rows(corpus, split, None)
+    labels = np.array([int(str(row["label"])) for row in rows])
+    assert corpus.classes is not None
+    return LabelledTexts(tuple(str(row[corpus.hub_text]) for row in rows), labels, corpus.classes)
+
+
+def _hub_rows(corpus: Corpus, split: str, configuration: str | None) -> list[dict[str, object]]:
+    way_out = f"give a folder that has {corpus.folder}/ with --data, or set {DATA_FOLDER}"
+    try:
+        from datasets import load_dataset
+    except ImportError as error:
+        raise InputError(
+            f"Fetching {corpus.hub} needs the extra hf (pip install foretrain[hf]); or {way_out}."
+        ) from error
+    try:
+        return list(load_dataset(corpus.hub, configuration, split=corpus.hub_splits[split]))
+    except Exception as error:  # the hub client raises whatever its transport raises
+        raise InputError(f"{corpus.hub} could not be fetched ({type(error).__name__}); {way_out}.") from error

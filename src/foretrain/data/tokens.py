@@ -1,0 +1,113 @@
+"""From texts to tokens and counts: a vocabulary made from training texts only, and sparse count matrices."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Int
+from numpy import ndarray as Array
+from scipy import sparse
+
+from foretrain.errors import require
+
+# Markup is one token, so that it can be told from words; words keep their apostrophes; other signs stand alone.
+WORD = re.compile(r"<[^<>\s][^<>]*>|\w+(?:['’]\w+)*|[^\w\s]")
+
+UNKNOWN = "<unk>"
+
+
+def words(text: str) -> list[str]:
+    """Lower-case words, signs and markup of a raw text."""
+    return WORD.findall(text.lower())
+
+
+def split_on_spaces(text: str) -> list[str]:
+    """Tokens of a text that is tokenised already."""
+    return text.split()
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Tokens by number; the last one stands for every token not seen in training."""
+
+    tokens: tuple[str, ...]
+
+    @classmethod
+    def of(cls, texts: Iterable[Sequence[str]], *, least: int = 1, most: int | None = None) -> Vocabulary:
+        """Tokens that occur at least `least` times, the most frequent first, `most` of them at the most."""
+        require(least >= 1, f"least must be at least 1; got {least}.")
+        counted: Counter[str] = Counter()
+        for text in texts:
+            counted.update(text)
+        kept = [token for token, count in counted.most_common(most) if count >= least and token != UNKNOWN]
+        require(bool(kept), f"No token occurs {least} times or more; lower `least` or give more text.")
+        return cls((*kept, UNKNOWN))
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @cached_property
+    def number(self) -> dict[str, int]:
+        return {token: k for k, token in enumerate(self.tokens)}
+
+    def encode(self, texts: Iterable[Sequence[str]]) -> TokenTexts:
+        """Texts as token numbers, one after another."""
+        unknown = len(self.tokens) - 1
+        get = self.number.get
+        encoded = [[get(token, unknown) for token in text] for text in texts]
+        lengths = np.array([len(text) for text in encoded], dtype=np.int64)
+        flat = np.fromiter((k for text in encoded for k in text), dtype=np.int64, count=int(lengths.sum()))
+        return TokenTexts(flat, np.concatenate([[0], np.cumsum(lengths)]), len(self.tokens))
+
+
+@dataclass(frozen=True)
+class TokenTexts:
+    """Texts of token numbers without padding: text i is flat[starts[i]:starts[i+1]]."""
+
+    flat: Int[Array, "token"]
+    starts: Int[Array, "text_and_end"]
+    vocab: int
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def __getitem__(self, text: int) -> Int[Array, "position"]:
+        return self.flat[self.starts[text] : self.starts[text + 1]]
+
+    @property
+    def lengths(self) -> Int[Array, "text"]:
+        return np.diff(self.starts)
+
+    @cached_property
+    def counts(self) -> sparse.csr_array:
+        """n_i(e): how often token e occurs in text i."""
+        return _counted(self.flat, self.starts, self.vocab)
+
+    def ngrams(self, n: int) -> tuple[Int[Array, "ngram order"], sparse.csr_array]:
+        """The distinct n-grams within texts, and how often each occurs in each text."""
+        require(n >= 1, f"n must be at least 1; got {n}.")
+        within = np.maximum(self.lengths - n + 1, 0)
+        first = np.repeat(self.starts[:-1] - np.concatenate([[0], np.cumsum(within)[:-1]]), within)
+        first = first + np.arange(int(within.sum()))
+        windows = self.flat[first[:, None] + np.arange(n)]
+        # One number per n-gram sorts faster than rows; it fits while vocab**n < 2**63.
+        require(self.vocab**n < 2**63, f"n = {n} is too large for a vocabulary of {self.vocab} tokens.")
+        key = np.zeros(len(windows), dtype=np.int64)
+        for place in range(n):
+            key = key * self.vocab + windows[:, place]
+        distinct, index, inverse = np.unique(key, return_index=True, return_inverse=True)
+        starts = np.concatenate([[0], np.cumsum(within)])
+        return windows[index], _counted(inverse, starts, len(distinct))
+
+
+def _counted(items: Int[Array, "item"], starts: Int[Array, "text_and_end"], width: int) -> sparse.csr_array:
+    ones = np.ones(len(items), dtype=np.int64)
+    # Copies: sum_duplicates works in place on the arrays it is given.
+    table = sparse.csr_array((ones, items.astype(np.int64), starts.copy()), shape=(len(starts) - 1, width))
+    table.sum_duplicates()
+    return table

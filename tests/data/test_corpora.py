@@ -1,0 +1,140 @@
+"""Labelled files and counts: no row lost, no row merged, and a line number for whatever is wrong."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foretrain.data.corpora import LABELLED, labelled_corpus, text_corpus
+from foretrain.data.labelled_texts import read_labelled
+from foretrain.data.tokens import TokenTexts, Vocabulary, words
+from foretrain.errors import InputError
+
+cells = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\x00"), min_size=1, max_size=20)
+
+
+@given(rows=st.lists(st.tuples(cells, st.sampled_from("ab")), min_size=2, max_size=8))
+def test_csv_brings_every_text_back_whatever_is_in_it(rows, tmp_path_factory) -> None:
+    path = tmp_path_factory.mktemp("csv") / "x.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, quoting=csv.QUOTE_ALL).writerows([("text", "label"), *rows])
+    read = read_labelled(path, classes=("a", "b"))
+    assert list(read.texts) == [text for text, _ in rows]
+    assert [read.classes[k] for k in read.labels] == [label for _, label in rows]
+
+
+def test_the_same_rows_from_every_kind_of_file(tmp_path: Path) -> None:
+    rows = [("good <br /> film", "1"), ("bad film", "0")]
+    table = "text,label\n" + "".join(f'"{t}",{y}\n' for t, y in rows)
+    (tmp_path / "a.csv").write_text("\ufeff" + table, encoding="utf-8")
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(table.encode()))
+    (tmp_path / "c.tsv").write_text("text\tlabel\n" + "".join(f"{t}\t{y}\n" for t, y in rows))
+    arrow = pyarrow.table({"label": [1, 0], "text": [t for t, _ in rows]})
+    pyarrow.parquet.write_table(arrow, tmp_path / "d.parquet")
+    for name in ("a.csv", "b.csv.gz", "c.tsv", "d.parquet"):
+        read = read_labelled(tmp_path / name)
+        assert (read.texts, read.labels.tolist(), read.classes) == (tuple(t for t, _ in rows), [1, 0], ("0", "1"))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("text,label\na,1\nb,\n", r"line 3: the label is missing"),
+        ('text,label\n"a\nb",1\nc\n', r"line 4: 1 columns where 2"),
+        ('text,label\na,1\n"b,0\n', r"line 3"),
+        ("text,label\na,1\nb,1\n", r"one class only \('1'\)"),
+        ("text,label\n", r"no rows"),
+        ("", r"is empty"),
+        ("words,label\na,1\n", r"no column 'text'; its columns are words, label"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(text: str, sentence: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(text)
+    with pytest.raises(InputError, match=sentence):
+        read_labelled(path)
+
+
+def test_wrong_bytes_labels_and_endings(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(b"text,label\na,1\ncaf\xe9,0\n")
+    with pytest.raises(InputError, match=r"line 3: byte 0xe9 is not UTF-8"):
+        read_labelled(path)
+    path.write_text("text,label\na,1\nb,2\n")
+    with pytest.raises(InputError, match=r"line 3: the label '2' is not one of 0, 1"):
+        read_labelled(path, classes=("0", "1"))
+    (tmp_path / "x.docx").write_text("")
+    with pytest.raises(InputError, match=r"no file ending '\.docx'"):
+        read_labelled(tmp_path / "x.docx")
+    with pytest.raises(InputError, match="There is no file"):
+        read_labelled(tmp_path / "absent.csv")
+    (tmp_path / "x.parquet").write_text("no")
+    with pytest.raises(InputError, match="not a parquet file"):
+        read_labelled(tmp_path / "x.parquet")
+    (tmp_path / "y.csv.gz").write_bytes(gzip.compress(b"text,label\na,1\nb,0\n")[:-9])
+    with pytest.raises(InputError, match="not a whole gzip"):
+        read_labelled(tmp_path / "y.csv.gz")
+
+
+def test_an_empty_text_is_kept_and_told(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("text,label\na,1\n,0\n")
+    read = read_labelled(path)
+    assert len(read) == 2
+    assert "line 3: the text is empty" in read.notes[0]
+
+
+def test_words_keep_markup_and_apostrophes_whole() -> None:
+    assert words("Don't<br />GO, 3 < 4!") == ["don't", "<br />", "go", ",", "3", "<", "4", "!"]
+
+
+def test_the_vocabulary_knows_only_what_it_was_given() -> None:
+    vocabulary = Vocabulary.of([["a", "b", "a"], ["c"]], least=1)
+    assert vocabulary.tokens[0] == "a"
+    assert vocabulary.tokens[-1] == "<unk>"
+    encoded = vocabulary.encode([["a", "new"], []])
+    assert [vocabulary.tokens[k] for k in encoded[0]] == ["a", "<unk>"]
+    assert encoded.lengths.tolist() == [2, 0]
+    with pytest.raises(InputError, match="No token occurs 3 times"):
+        Vocabulary.of([["a"]], least=3)
+
+
+@given(st.lists(st.lists(st.integers(0, 3), max_size=6), min_size=1, max_size=6), st.integers(1, 3))
+def test_counts_and_ngrams_are_those_of_a_plain_loop(texts: list[list[int]], n: int) -> None:
+    flat = np.array([k for text in texts for k in text], dtype=np.int64)
+    starts = np.concatenate([[0], np.cumsum([len(text) for text in texts])]).astype(np.int64)
+    tokens = TokenTexts(flat, starts, 4)
+    np.testing.assert_array_equal(tokens.counts.toarray(), [[text.count(k) for k in range(4)] for text in texts])
+    grams, counts = tokens.ngrams(n)
+    looped = [[tuple(text[i : i + n]) for i in range(len(text) - n + 1)] for text in texts]
+    assert [tuple(g) for g in grams.tolist()] == sorted({g for text in looped for g in text})
+    expected = [[text.count(tuple(g)) for g in grams.tolist()] for text in looped]
+    np.testing.assert_array_equal(counts.toarray().reshape(len(texts), -1), np.array(expected).reshape(len(texts), -1))
+
+
+def test_known_corpora_are_whole(data_dir: Path) -> None:
+    """Row and class counts as their sources give them."""
+    sizes = {("sst2", "train"): [3310, 3610], ("sst2", "test"): [912, 909], ("ag_news", "test"): [1900] * 4}
+    for (name, split), counts in sizes.items():
+        assert labelled_corpus(name, split, data=data_dir).class_counts.tolist() == counts
+    assert len(text_corpus("wikitext-2", "dev", data=data_dir).split()) == 213_886
+    assert LABELLED["imdb"].files.keys() == {"train", "test"}
+
+
+def test_a_corpus_that_is_not_there_names_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match=r"There is no .*sst2"):
+        labelled_corpus("sst2", data=tmp_path)
+    with pytest.raises(InputError, match="no split of sst2 'valid'"):
+        labelled_corpus("sst2", "valid", data=tmp_path)
+    monkeypatch.delenv("FORETRAIN_DATA", raising=False)
+    monkeypatch.setitem(__import__("sys").modules, "datasets", None)
+    with pytest.raises(InputError, match=r"--data"):
+        labelled_corpus("sst2")
