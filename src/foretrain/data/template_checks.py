@@ -1,0 +1,90 @@
+"""What a template task must be: each refusal is one sentence that names the templates or the number."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from foretrain.data.template import Template, spelled
+from foretrain.errors import InputError, require, require_at_least
+
+if TYPE_CHECKING:
+    from foretrain.data.templates import TemplateTask
+
+
+def require_task(task: TemplateTask) -> None:
+    """Refuse a task that Def. 2.2, 3.2 or J.1 does not allow."""
+    require(len(task.templates) >= 1, "A task must have at least one template; got none.")
+    require(
+        len(task.labels) == len(task.templates),
+        f"Every template needs one label; got {len(task.templates)} templates and {len(task.labels)} labels.",
+    )
+    _require_equal_lengths(task.templates)
+    _require_disjoint(task.templates)
+    _require_labels(task)
+    _require_weights(task)
+    require_at_least("noise", task.noise, 0)
+    require(
+        task.noise == 0 or task.kind == "regression", f"noise is for regression labels; got {task.noise}; set it to 0."
+    )
+
+
+def _require_equal_lengths(templates: tuple[Template, ...]) -> None:
+    first = templates[0]
+    for template in templates[1:]:
+        require(
+            len(template) == len(first),
+            f"All templates must have one length; {first} has {len(first)} symbols and {template} has {len(template)}.",
+        )
+        require(
+            template.wildcard_names == first.wildcard_names,
+            f"All templates must share one set of wildcard names; {first} and {template} do not.",
+        )
+
+
+def _require_disjoint(templates: tuple[Template, ...]) -> None:
+    # Only templates of one equality pattern can clash, so most pairs are never looked at.
+    by_pattern: dict[tuple[int, ...], list[Template]] = {}
+    for template in templates:
+        for earlier in by_pattern.setdefault(template.pattern, []):
+            both = earlier.common_string(template)
+            if both is not None:
+                raise InputError(
+                    f"Templates {earlier} and {template} are not disjoint: the string {spelled(both)} matches both, "
+                    "so its label is not defined; remove or change one of them."
+                )
+        by_pattern[template.pattern].append(template)
+
+
+def _require_labels(task: TemplateTask) -> None:
+    kinds = {isinstance(label, str) for label in task.labels}
+    require(
+        len(kinds) == 1,
+        f"Labels must be all numbers (regression) or all symbols (next token); got {list(task.labels)}.",
+    )
+    for template, label in zip(task.templates, task.labels, strict=True):
+        if isinstance(label, str):
+            require(
+                label not in template.wildcard_names or label in template.wildcards,
+                f"Label {label} of {template} is a wildcard that does not occur in it; use one of "
+                f"{', '.join(template.wildcards) or 'its tokens'}.",
+            )
+        else:
+            require(
+                isinstance(label, int | float) and not isinstance(label, bool) and math.isfinite(label),
+                f"Label {label!r} of {template} must be a finite number or a symbol.",
+            )
+
+
+def _require_weights(task: TemplateTask) -> None:
+    require(
+        len(task.weights) == len(task.templates),
+        f"weights must have one entry per template ({len(task.templates)}); got {len(task.weights)}.",
+    )
+    for template, weight in zip(task.templates, task.weights, strict=True):
+        require(
+            math.isfinite(weight) and weight > 0,
+            f"The weight of {template} must be above 0; got {weight!r}; leave the template out instead.",
+        )
+    total = sum(task.weights)
+    require(abs(total - 1) <= 1e-8, f"weights must sum to 1; they sum to {total:.9g}; divide them by their sum.")
