@@ -1,5 +1,55 @@
 """Scan and Snap on paper: one result, one function. numpy arrays in and out, float64."""
 
+from foretrain.papers.scan_snap.theory.attention import (
+    attention_velocity,
+    by_query,
+    fates,
+    features,
+    growth_factor,
+    growth_factor_bounds,
+    growth_speed,
+    logit_velocity,
+    next_token_error,
+    relative_gain,
+)
 from foretrain.papers.scan_snap.theory.decoder import decoder_growth
+from foretrain.papers.scan_snap.theory.transition import (
+    attention_drive,
+    attention_growth,
+    attention_growth_equal_overlaps,
+    attention_growth_late,
+    attention_growth_printed,
+    attention_growth_scanning,
+    attention_growth_snapped,
+    common_logit_equal_overlaps,
+    late_time,
+    late_time_printed,
+    logarithmic_start,
+    logarithmic_start_printed,
+)
 
-__all__ = ["decoder_growth"]
+__all__ = [
+    "attention_drive",
+    "attention_growth",
+    "attention_growth_equal_overlaps",
+    "attention_growth_late",
+    "attention_growth_printed",
+    "attention_growth_scanning",
+    "attention_growth_snapped",
+    "attention_velocity",
+    "by_query",
+    "common_logit_equal_overlaps",
+    "decoder_growth",
+    "fates",
+    "features",
+    "growth_factor",
+    "growth_factor_bounds",
+    "growth_speed",
+    "late_time",
+    "late_time_printed",
+    "logarithmic_start",
+    "logarithmic_start_printed",
+    "logit_velocity",
+    "next_token_error",
+    "relative_gain",
+]

@@ -1,0 +1,95 @@
+"""Section 5 and appendix E: how attention logits move, and which tokens win.
+
+Axes: `probabilities` and `features` are [..., class, token]; attention logits are given to each class by its query,
+z[n] = Z[ψ(n)], so they are [..., class, token] as well. Sums over ψ⁻¹(m) are `by_query`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
+
+from foretrain.errors import require
+
+Array = NDArray[np.float64]
+
+
+def features(probabilities: ArrayLike, logits: ArrayLike) -> Array:
+    """Eq. 5 and 7: f_n = c_n/‖c_n‖₂ with c_nl ∝ P(l|n)·exp(z_l), for infinitely long sequences."""
+    P, z = np.asarray(probabilities, dtype=np.float64), np.asarray(logits, dtype=np.float64)
+    c = P * np.exp(z - z.max(axis=-1, keepdims=True))
+    return c / np.sqrt((c * c).sum(axis=-1, keepdims=True))
+
+
+def next_token_error(logits: ArrayLike) -> Array:
+    """Eq. 7: e_n − α_n of every class, from the output Yᵀf_n as [..., class, label]; label n names class n."""
+    logits = np.asarray(logits, dtype=np.float64)
+    return np.eye(*logits.shape[-2:]) - softmax(logits, axis=-1)
+
+
+def logit_velocity(features: ArrayLike, backpropagated: ArrayLike) -> Array:
+    """Eq. 94, the share of each class: diag(f_n)·(I − f_n f_nᵀ)·g_n, for η_Z = 1."""
+    f, g = np.asarray(features, dtype=np.float64), np.asarray(backpropagated, dtype=np.float64)
+    return f * (g - f * (f * g).sum(axis=-1, keepdims=True))
+
+
+def attention_velocity(features: ArrayLike, beta: ArrayLike) -> Array:
+    """Lemma 4, eq. 10, the share of each class: diag(f_n)·Σ_{n'≠n} β_nn'·(f_n f_nᵀ − I)·f_n', for η_Z·γ = 1.
+
+    Summed over the classes of a query (`by_query`) this is ż_m/(η_Z·γ).
+    """
+    f = np.asarray(features, dtype=np.float64)
+    return logit_velocity(f, -_others(beta) @ f)
+
+
+def growth_speed(features: ArrayLike, beta: ArrayLike) -> Array:
+    """Theorem 1(a): ξ_n/γ = Σ_{n'≠n} β_nn'·f_nᵀf_n'; a distinct token grows at ż_l = η_Z·f_nl²·ξ_n (eq. 98)."""
+    f = np.asarray(features, dtype=np.float64)
+    return (_others(beta) * (f @ np.swapaxes(f, -1, -2))).sum(axis=-1)
+
+
+def by_query(share: ArrayLike, query: ArrayLike) -> Array:
+    """Sum over the classes of each query, given back to every class of it: Σ_{n' : ψ(n') = ψ(n)} share_n'."""
+    query = np.asarray(query)
+    same = (query[:, None] == query[None, :]).astype(np.float64)
+    return same @ np.asarray(share, dtype=np.float64)
+
+
+def fates(probabilities: ArrayLike, query: ArrayLike) -> Array:
+    """Theorem 2: +1 for a token that occurs in one class only, −1 for one that occurs in several, by class.
+
+    0 where the logit cannot move: the token occurs in no class of the query.
+    """
+    occurs = np.asarray(probabilities) > 0
+    reached = by_query(occurs, query) > 0
+    distinct = occurs.sum(axis=-2, keepdims=True) == 1
+    return np.where(reached, np.where(distinct, 1.0, -1.0), 0.0)
+
+
+def growth_factor(gain: ArrayLike) -> Array:
+    """Theorem 3: χ_l = exp(2(z_l(t) − z_l(0))), of the gain z_l(t) − z_l(0)."""
+    return np.exp(2 * np.asarray(gain, dtype=np.float64))
+
+
+def relative_gain(start: ArrayLike, gain: ArrayLike) -> Array:
+    """Theorem 3, eq. 11: r_{l/l'}(t) = r_{l/l'}(0)·χ_l(t); `gain` is z_l(t) − z_l(0), of l alone."""
+    return np.asarray(start, dtype=np.float64) * growth_factor(gain)
+
+
+def growth_factor_bounds(growth: ArrayLike, *, feature: ArrayLike) -> tuple[Array, Array]:
+    """Theorem 3, eq. 12: exp(2·f_{nl0}(0)²·B_n) ≤ χ_{l0} ≤ exp(2·B_n) for the dominant distinct token l0.
+
+    `growth` is B_n(t), `feature` is f_{nl0}(0).
+    """
+    growth, feature = np.asarray(growth, dtype=np.float64), np.asarray(feature, dtype=np.float64)
+    require(bool(np.all(growth >= 0)), f"growth must not be negative; its smallest value is {np.min(growth):g}.")
+    inside = (feature >= 0) & (feature <= 1)
+    require(bool(np.all(inside)), "feature is an entry of a vector of length 1; it must lie between 0 and 1.")
+    return np.exp(2 * feature**2 * growth), np.exp(2 * growth) * np.ones_like(feature)
+
+
+def _others(beta: ArrayLike) -> Array:
+    """β without its diagonal."""
+    beta = np.asarray(beta, dtype=np.float64)
+    return beta * (1 - np.eye(beta.shape[-1]))
