@@ -219,3 +219,8 @@ def erratum_pair(
     )
     right = Claim(**{**claim, "id": f"{claim['id']}_corrected", "predict": corrected})
     return [as_printed, right]
+
+
+def other_half(claim: str) -> str:
+    """The other id of an erratum: the corrected claim of a printed one, and the other way round."""
+    return claim.removesuffix("_corrected") if claim.endswith("_corrected") else f"{claim}_corrected"

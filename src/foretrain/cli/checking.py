@@ -1,0 +1,184 @@
+"""foretrain check, foretrain report: judge claims and show the verdicts."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from foretrain.cli.common import RUNS, Jobs, Runs, Tier, console, progress_bar, require_jobs, require_writable, say
+from foretrain.cli.listing import Patterns
+from foretrain.errors import require_known
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from foretrain.check import VerdictFolder
+    from foretrain.claim import Claim, Verdict
+
+
+def check(
+    patterns: Patterns = None,
+    tier: Tier = "fast",
+    as_json: Annotated[
+        Path | None, typer.Option("--json", help="Write the verdicts as JSON; - for stdout.", metavar="FILE")
+    ] = None,
+    jobs: Jobs = 1,
+    report: Annotated[Path | None, typer.Option(help="Write the report (HTML) too.", metavar="FILE")] = None,
+    runs: Runs = RUNS,
+) -> None:
+    """Judge claims: prediction against measurement, and the control that must turn the verdict over.
+
+    Exit code 0 if every verdict is the expected one, 1 if not, 2 for bad input. An interrupted check goes on
+    where it stopped when the same command is given again.
+
+    \b
+    Examples:
+      foretrain check                                  every claim, tier fast
+      foretrain check scan_snap --jobs 2               one paper, two processes
+      foretrain check 'scan_snap/theorem*' lemma6      globs and names
+      foretrain check --tier full --json verdicts.json --report report.html
+    """
+    to_stdout = as_json == Path("-")
+    chosen, folder = _prepare(patterns, tier, jobs, runs)
+    if as_json and not to_stdout:
+        require_writable("--json", as_json)
+    if report:
+        require_writable("--report", report)
+    names = [claim.id for claim in chosen]
+    started = time.perf_counter()
+    this_check = folder.begin(names)
+    verdicts = _judge(chosen, folder, check=this_check, jobs=jobs)
+    folder.finish(this_check, names)
+
+    console(results=not to_stdout).print(_table(verdicts))
+    expected = sum(verdict.as_expected for verdict in verdicts)
+    say(f"{expected} of {len(verdicts)} verdicts as expected (tier {tier}, {time.perf_counter() - started:.1f} s).")
+    for verdict in verdicts:
+        if not verdict.as_expected:
+            say(f"{verdict.claim}: {_surprise(verdict)}")
+    if as_json:
+        _write_json(verdicts, None if to_stdout else as_json)
+    if report:
+        _write_report(chosen, folder, report)
+    if expected < len(verdicts):
+        raise typer.Exit(1)
+
+
+def report(
+    patterns: Patterns = None,
+    out: Annotated[Path, typer.Option(help="Where to write it.", metavar="FILE")] = Path("report.html"),
+    tier: Tier = "fast",
+    jobs: Jobs = 1,
+    runs: Runs = RUNS,
+) -> None:
+    """Write one HTML file that opens offline: all verdicts, errata, numbers and interactive figures.
+
+    Verdicts that `foretrain check` saved are used; missing ones are judged now.
+
+    \b
+    Examples:
+      foretrain report
+      foretrain report --tier full --out full.html
+      foretrain report scan_snap --out scan_snap.html
+    """
+    chosen, folder = _prepare(patterns, tier, jobs, runs)
+    require_writable("--out", out)
+    _judge(chosen, folder, check=None, jobs=jobs)
+    _write_report(chosen, folder, out)
+
+
+def _prepare(patterns: Sequence[str] | None, tier: str, jobs: int, runs: Path) -> tuple[list[Claim], VerdictFolder]:
+    require_jobs(jobs)
+    from foretrain import papers
+    from foretrain.check import VerdictFolder, select
+    from foretrain.claim import TIERS
+
+    require_known("tier", tier, TIERS)
+    claims = papers.claims()
+    chosen = [claims[name] for name in select(patterns or (), claims)]
+    require_writable("--runs", runs, folder=True)
+    return chosen, VerdictFolder(runs, tier)
+
+
+def _judge(chosen: list[Claim], folder: VerdictFolder, *, check: str | None, jobs: int) -> list[Verdict]:
+    """Verdicts in the order of the claims: those saved already (by this check, or by any if None), then the rest."""
+    from foretrain.check import judge_all, known
+
+    saved = known(folder, chosen, check)
+    for sentence in saved.damaged:
+        say(sentence)
+    verdicts = saved.verdicts
+    todo = [claim for claim in chosen if claim.id not in verdicts]
+    if verdicts and check:
+        say(f"Going on with an interrupted check: {len(verdicts)} of {len(chosen)} claims were judged already.")
+    with progress_bar("judging", len(chosen), len(verdicts)) as (bar, task):
+        for verdict in judge_all(todo, folder, check=check or "", jobs=jobs):
+            verdicts[verdict.claim] = verdict
+            bar.update(task, advance=1, last=f"{verdict.claim} {verdict.status}")
+    return [verdicts[claim.id] for claim in chosen]
+
+
+def _table(verdicts: list[Verdict]) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("claim", "status", "expected", "control"):
+        table.add_column(name, no_wrap=True)
+    for name in ("error", "tolerance", "seconds"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for verdict in verdicts:
+        colour = "green" if verdict.as_expected else "bold red"
+        table.add_row(
+            verdict.claim,
+            f"[{colour}]{verdict.status}[/]",
+            verdict.expected or "(measured)",
+            verdict.control_status or "",
+            _number(verdict.error),
+            _number(verdict.tolerance),
+            f"{verdict.seconds:.1f}",
+        )
+    return table
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}" if math.isfinite(value) else str(value)
+
+
+def _surprise(verdict: Verdict) -> str:
+    if verdict.expected and verdict.status == verdict.expected:
+        return f"{verdict.status} as expected, but its control says {verdict.control_status}: {verdict.control_reason}"
+    expected = f", {verdict.expected} expected" if verdict.expected else ""
+    return f"{verdict.status}{expected}: {verdict.reason}"
+
+
+def _write_json(verdicts: list[Verdict], place: Path | None) -> None:
+    from foretrain.trajectory import plain, write_text
+
+    def valid(value: Any) -> Any:
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    rows = [{key: valid(value) for key, value in verdict.summary().items()} for verdict in verdicts]
+    text = json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False, default=plain) + "\n"
+    if place is None:
+        typer.echo(text, nl=False)
+    else:
+        write_text(place, text)
+
+
+def _write_report(chosen: list[Claim], folder: VerdictFolder, out: Path) -> None:
+    from foretrain.report import write_report
+
+    verdicts = {}
+    for claim in chosen:
+        verdict = folder.get(claim, trajectories=True)
+        assert verdict is not None, claim.id
+        verdicts[claim.id] = verdict
+    size = write_report(verdicts, folder.tier, out)
+    say(f"The report is at {out} ({size / 1e6:.1f} MB).")

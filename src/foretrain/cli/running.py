@@ -1,0 +1,255 @@
+"""foretrain run, figure, export: compute an experiment, draw it, hand it on."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from foretrain.cli.common import RUNS, Jobs, Runs, console, progress_bar, require_jobs, require_writable, say
+from foretrain.cli.values import read_settings
+from foretrain.errors import InputError, require, require_known
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    import xarray as xr
+
+    from foretrain.experiment import Experiment
+    from foretrain.runfolder import RunFolder
+
+Name = Annotated[str, typer.Argument(metavar="EXPERIMENT", help="Such as scan_snap/fig6.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="An argument of the experiment; lists with commas.", metavar="NAME=VALUE"),
+]
+Seeds = Annotated[int | None, typer.Option(help="How many seeds: 1 to N.", metavar="N")]
+Quick = Annotated[bool, typer.Option("--quick", help="Small sizes: a matter of seconds.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Compute again what is on disk.")]
+Cluster = Annotated[str | None, typer.Option(help="Address of a Dask scheduler to work on.", metavar="ADDRESS")]
+FIGURE_KINDS = (".html", ".png", ".svg")
+TABLE_KINDS = ("netcdf", "csv", "parquet")
+
+
+def run(
+    name: Name,
+    settings: Set = None,
+    seeds: Seeds = None,
+    quick: Quick = False,
+    jobs: Jobs = 1,
+    out: Annotated[Path, typer.Option(help="Folder of runs.", metavar="DIR")] = RUNS,
+    cluster: Cluster = None,
+    fresh: Fresh = False,
+) -> None:
+    """Run an experiment into DIR/<experiment>/<hash of its arguments>.
+
+    Every finished part is saved: after an interruption the same command goes on where it stopped.
+
+    \b
+    Examples:
+      foretrain run scan_snap/fig6 --quick
+      foretrain run scan_snap/fig6 --set eta_z=.5,1 --set steps=200 --seeds 5 --jobs 2
+      foretrain run scan_snap/fig6 --cluster tcp://scheduler:8786
+    """
+    require_jobs(jobs)
+    experiment, arguments = _arguments(name, settings, seeds, quick)
+    require_writable("--out", out, folder=True)
+    folder = _compute(experiment, arguments, out, jobs=jobs, cluster=cluster, fresh=fresh)
+    _summarise(folder)
+    typer.echo(str(folder.path))
+
+
+def figure(
+    name: Name,
+    settings: Set = None,
+    seeds: Seeds = None,
+    quick: Quick = False,
+    jobs: Jobs = 1,
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write it: .html, .png or .svg.", metavar="FILE", show_default=False)
+    ] = None,
+    runs: Runs = RUNS,
+    fresh: Fresh = False,
+) -> None:
+    """Draw an experiment: from its run on disk if there is one, else it is computed first.
+
+    \b
+    Examples:
+      foretrain figure scan_snap/fig6 --quick
+      foretrain figure scan_snap/fig6 --seeds 5 --out fig6.png
+    """
+    from foretrain.report.files import as_html, as_image
+
+    require_jobs(jobs)
+    experiment, arguments = _arguments(name, settings, seeds, quick)
+    draw = _drawing(name)
+    place = out or Path(f"{name.replace('/', '_')}.html")
+    kind = place.suffix.lower()
+    require(kind in FIGURE_KINDS, f"--out must end in {', '.join(FIGURE_KINDS)}; got {str(place)!r}.")
+    require_writable("--out", place)
+    require_writable("--runs", runs, folder=True)
+    if kind != ".html":
+        import plotly.graph_objects as go
+
+        as_image(go.Figure(), kind)  # no browser to draw with: better known before the work than after it
+    folder = _compute(experiment, arguments, runs, jobs=jobs, fresh=fresh)
+    drawn = draw(folder.dataset())
+    from foretrain.trajectory import write_whole
+
+    content = as_html(drawn, name).encode() if kind == ".html" else as_image(drawn, kind)
+    write_whole(place, lambda temporary: temporary.write_bytes(content))
+    say(f"The figure is at {place}.")
+
+
+def export(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder or a .nc file.")],
+    to: Annotated[str, typer.Option("--to", help="netcdf, csv or parquet.", metavar="KIND")],
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write it; beside you by default.", metavar="FILE", show_default=False)
+    ] = None,
+) -> None:
+    """Hand a run on: one netCDF file, or a long table with one row per cell.
+
+    \b
+    Examples:
+      foretrain export runs/scan_snap/fig6/0123456789ab --to csv
+      foretrain export runs/scan_snap/fig6/0123456789ab --to netcdf --out fig6.nc
+    """
+    require_known("kind of file", to, TABLE_KINDS)
+    from foretrain.export import default_name, export_run, require_parquet
+
+    if to == "parquet":
+        require_parquet()
+    place = out or Path(default_name(run, to))
+    require_writable("--out", place)
+    rows = export_run(run, to, place)
+    say(f"{place} has {rows}.")
+
+
+def _arguments(name: str, given: list[str] | None, seeds: int | None, quick: bool) -> tuple[Experiment, dict[str, Any]]:
+    """The experiment and all its arguments: defaults, then --quick, then --set and --seeds."""
+    from foretrain import papers
+
+    require_known("experiment", name, papers.experiments())
+    experiment = papers.experiments()[name]
+    defaults = experiment.defaults()
+    settings = read_settings(given or [], defaults)
+    if seeds is not None:
+        require("seeds" in defaults, f"{name} draws no random numbers, so it takes no --seeds.")
+        require("seeds" not in settings, "Give --seeds or --set seeds=, not both.")
+        require(seeds >= 1, f"--seeds must be at least 1; got {seeds}.")
+        settings["seeds"] = seeds
+    arguments = {**defaults, **(experiment.quick if quick else {}), **settings}
+    missing = [key for key, value in arguments.items() if value is inspect.Parameter.empty]
+    require(not missing, f"{name} needs {', '.join(missing)}; give --set {missing[0] if missing else ''}=…")
+    return experiment, arguments
+
+
+def _compute(
+    experiment: Experiment,
+    arguments: dict[str, Any],
+    root: Path,
+    *,
+    jobs: int = 1,
+    cluster: str | None = None,
+    fresh: bool = False,
+) -> RunFolder:
+    """The run of these arguments on disk, computed as far as it is not there yet."""
+    from foretrain.runfolder import RunFolder, run_path
+    from foretrain.streams import seed_list
+    from foretrain.sweep import sweep
+    from foretrain.workers import one_thread
+
+    one_thread()
+    cut = {axis: seed_list(arguments[axis]) if axis == "seeds" else arguments[axis] for axis in experiment.cut}
+    fixed = {key: value for key, value in arguments.items() if key not in cut}
+    path = run_path(root, experiment.id, {**fixed, **cut})
+    if (path / "run.json").exists():
+        there = RunFolder.at(root, experiment.id, {**fixed, **cut})
+        if fresh:
+            there.begin_anew()
+        elif there.stale:
+            say(f"Note: the source code has changed since {path} was computed; --fresh computes it again.")
+    with _executor(cluster) as executor, progress_bar(experiment.id, 1) as (bar, task):
+        return sweep(
+            experiment.id,
+            experiment.run,
+            cut=cut,
+            fixed=fixed,
+            root=root,
+            jobs=jobs,
+            executor=executor,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )
+
+
+@contextmanager
+def _executor(cluster: str | None) -> Iterator[Executor | None]:
+    if cluster is None:
+        with nullcontext() as nothing:
+            yield nothing
+        return
+    if importlib.util.find_spec("distributed") is None:
+        raise InputError("--cluster needs Dask, which is not installed; install foretrain with its extra 'cluster'.")
+    from distributed import Client
+
+    try:
+        client = Client(cluster, timeout="10s")
+    except (OSError, ValueError, TimeoutError) as error:
+        raise InputError(f"There is no Dask scheduler at {cluster!r} ({type(error).__name__}).") from error
+    with client:
+        yield client.get_executor()
+
+
+def _drawing(name: str) -> Any:
+    from foretrain.papers import figure_of
+
+    try:
+        return figure_of(name)
+    except KeyError as error:
+        raise InputError(f"{name} has no figure; foretrain run and foretrain export give its numbers.") from error
+
+
+def _summarise(folder: RunFolder) -> None:
+    """What came out: every variable with its axes and range, then what went wrong on the way."""
+    from rich import box
+    from rich.table import Table
+
+    from foretrain.trajectory import notes_of
+
+    dataset = folder.dataset()
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
+    for column in ("variable", "axes", "least", "mean", "greatest", "unit"):
+        table.add_column(column, justify="right" if column in ("least", "mean", "greatest") else "left")
+    for name, variable in dataset.data_vars.items():
+        axes = " × ".join(f"{axis} {size}" for axis, size in variable.sizes.items()) or "one value"
+        numbers = [""] * 3
+        if variable.dtype.kind in "fiub" and variable.size and variable.notnull().any():
+            numbers = [f"{float(f()):.4g}" for f in (variable.min, variable.mean, variable.max)]
+        table.add_row(str(name), axes, *numbers, variable.attrs.get("units", ""))
+    console(results=False).print(table)
+    for note in notes_of(dataset):
+        say(f"Note: {note}")
+    for sentence in diverged(dataset):
+        say(sentence)
+
+
+def diverged(dataset: xr.Dataset, shown: int = 5) -> list[str]:
+    """A sentence for each of the first runs that diverged, with its step, and one for how many there are."""
+    import numpy as np
+
+    if "diverged_at" not in dataset:
+        return []
+    steps = dataset["diverged_at"]
+    lost = np.argwhere(np.isfinite(steps.values))
+    sentences = [f"{len(lost)} of {steps.size} runs diverged; their numbers from then on are nan."] if len(lost) else []
+    for index in lost[:shown]:
+        cell = steps[tuple(index)]
+        where = ", ".join(f"{axis}={cell.coords[axis].item()}" for axis in steps.dims if axis in cell.coords)
+        sentences.append(f"  {where or 'the run'} diverged at step {int(cell)}")
+    return sentences

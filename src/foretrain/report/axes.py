@@ -1,0 +1,71 @@
+"""Which axis a quantity is drawn over, what its curves are, and how all of it is named."""
+
+from __future__ import annotations
+
+import html
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+
+LOG_DECADES = 2.5  # an axis that spans more is logarithmic
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One place on all axes but the main one: as `isel` takes it, and in words."""
+
+    where: dict[str, int]
+    label: str
+
+
+def main_axis(array: xr.DataArray) -> str | None:
+    """Time, or else the longest axis whose places are numbers in order."""
+    ordered = [str(axis) for axis in array.dims if array.sizes[axis] > 1 and _in_order(array, str(axis))]
+    if "time" in ordered:
+        return "time"
+    return max(ordered, key=lambda axis: array.sizes[axis], default=None)
+
+
+def _in_order(array: xr.DataArray, axis: str) -> bool:
+    if axis not in array.coords or array[axis].dtype.kind not in "fiu":
+        return False
+    steps = np.diff(array[axis].values.astype(float))
+    return bool((steps > 0).all() or (steps < 0).all())
+
+
+def places(array: xr.DataArray, axis: str) -> np.ndarray:
+    """The coordinates of an axis; counted from 0 if it has none."""
+    return array[axis].values if axis in array.coords else np.arange(array.sizes[axis])
+
+
+def curves(array: xr.DataArray, axis: str) -> list[Curve]:
+    others = [str(other) for other in array.dims if other != axis]
+    named = [other for other in others if array.sizes[other] > 1]
+    return [
+        Curve(where, ", ".join(f"{words(other)} {_place(array, other, where[other])}" for other in named))
+        for index in itertools.product(*(range(array.sizes[other]) for other in others))
+        for where in [dict(zip(others, index, strict=True))]
+    ]
+
+
+def _place(array: xr.DataArray, axis: str, index: int) -> str:
+    value = places(array, axis)[index]
+    return f"{value:.4g}" if isinstance(value, np.floating) else html.escape(str(value), quote=False)
+
+
+def wants_log(values: np.ndarray) -> bool:
+    """Whether all values are above 0 and span more than two and a half decades."""
+    values = values[np.isfinite(values)]
+    return bool(values.size and values.min() > 0 and np.log10(values.max() / values.min()) > LOG_DECADES)
+
+
+def label_of(name: str, array: xr.DataArray) -> str:
+    unit = array.attrs.get("units")
+    return words(name) + (f" ({html.escape(str(unit), quote=False)})" if unit else "")
+
+
+def words(name: str) -> str:
+    """A name as people read it; Plotly reads tags in labels, so none may begin in it."""
+    return html.escape(str(name).replace("_", " "), quote=False)

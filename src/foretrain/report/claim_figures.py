@@ -1,0 +1,174 @@
+"""Prediction against measurement, drawn from the two trajectories of a claim: one small figure per quantity.
+
+Predicted and measured: a line and markers over the main axis, or, where there is no such axis or there are too
+many curves, one against the other with the diagonal. Measured only: markers, with the predicted bounds as lines.
+Single values share one figure.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+import xarray as xr
+
+from foretrain.plotting import PALETTE, measurement_marks, new_figure, prediction_line
+from foretrain.report.axes import curves, label_of, main_axis, places, wants_log, words
+from foretrain.report.compact import POINTS, keep
+
+MOST_FIGURES = 4
+MOST_CURVES = 8
+REPLICATES = ("seed", "draw", "trial", "sample", "repeat", "instance")
+GREY = "#666b73"
+
+Arrays = dict[str, xr.DataArray]
+
+
+def claim_figures(prediction: xr.Dataset, observation: xr.Dataset) -> list[go.Figure]:
+    """At most four figures of what was predicted and what was measured."""
+    measured, predicted = _numbers(observation), _numbers(prediction)
+    single: dict[str, tuple[float, float]] = {}  # name: predicted, measured
+    figures = []
+    for name in sorted(measured, key=lambda name: name not in predicted):  # what both have comes first
+        value = _mean_over_replicates(measured[name], predicted.get(name))
+        spread = _spread(measured[name], value)
+        bounds = {} if name in predicted else _bounds_of(name, value, predicted, measured)
+        if value.size == 1 and predicted.get(name, value).size == 1:
+            single[name] = (_only(predicted[name]) if name in predicted else np.nan, _only(value))
+            single |= {bound: (_only(array), np.nan) for bound, array in bounds.items()}
+        elif name in predicted:
+            figures.append(_both(name, predicted[name].astype(float), value, spread))
+        else:
+            figures.append(_measured(name, value, bounds, spread))
+    if single:
+        figures.insert(0, _single_values(single))
+    return figures[:MOST_FIGURES]
+
+
+def _numbers(dataset: xr.Dataset) -> Arrays:
+    return {str(name): v for name, v in dataset.data_vars.items() if v.dtype.kind in "fiub" and v.size > 0}
+
+
+def _only(array: xr.DataArray) -> float:
+    return float(array.values.ravel()[0])
+
+
+def _mean_over_replicates(measured: xr.DataArray, predicted: xr.DataArray | None) -> xr.DataArray:
+    """The mean over repetitions that the prediction does not know, unless nothing else would be left to draw."""
+    value = measured.astype(float)
+    known = predicted.dims if predicted is not None else ()
+    over = [axis for axis in value.dims if axis in REPLICATES and axis not in known]
+    others = [axis for axis in value.dims if axis not in over and value.sizes[axis] > 1]
+    if others or predicted is not None or measured.dtype.kind == "b":
+        return value.mean(over, keep_attrs=True)
+    return value
+
+
+def _spread(measured: xr.DataArray, mean: xr.DataArray) -> xr.DataArray | None:
+    """Standard deviation over what was averaged."""
+    over = [axis for axis in measured.dims if axis not in mean.dims]
+    return measured.astype(float).std(over) if over and measured.dtype.kind != "b" else None
+
+
+def _bounds_of(name: str, value: xr.DataArray, predicted: Arrays, measured: Arrays) -> Arrays:
+    """Predicted quantities that were not measured themselves and can lie on the axes of `name`.
+
+    Those that carry its name are its own; without any such, all of them.
+    """
+    fits = {
+        other: array.astype(float)
+        for other, array in predicted.items()
+        if other not in measured and set(array.dims) <= set(value.dims)
+    }
+    return {other: array for other, array in fits.items() if name in other} or fits
+
+
+def _single_values(single: dict[str, tuple[float, float]]) -> go.Figure:
+    values = np.array(list(single.values()))
+    names = [words(name) for name in single]
+    figure = new_figure("", x="", y="value", log_y=wants_log(values))
+    dash = {"symbol": "line-ew", "size": 34, "line": {"width": 3, "color": PALETTE[0]}}
+    figure.add_scatter(x=names, y=values[:, 0].tolist(), mode="markers", marker=dash, name="predicted")
+    figure.add_trace(measurement_marks(names, values[:, 1], "measured"))
+    return _finish(figure)
+
+
+def _both(name: str, predicted: xr.DataArray, measured: xr.DataArray, spread: xr.DataArray | None) -> go.Figure:
+    predicted, measured = xr.broadcast(predicted, measured)
+    axis = main_axis(measured)
+    if axis is None or measured.size > MOST_CURVES * measured.sizes[axis]:
+        return _scatter(name, predicted, measured)
+    drawn = curves(measured, axis)
+    figure, x, chosen = _over(axis, name, measured, [predicted, measured])
+    for color, curve in enumerate(drawn):
+        y, yhat = (_points(array, measured, curve.where, chosen) for array in (measured, predicted))
+        bars = None if spread is None else _points(spread, measured, curve.where, chosen)
+        if len(drawn) == 1:
+            figure.add_trace(prediction_line(x, yhat, "predicted", 0))
+            figure.add_trace(measurement_marks(x, y, "measured", 1, bars))
+        else:
+            group = {"legendgroup": curve.label}
+            figure.add_trace(prediction_line(x, yhat, curve.label, color, showlegend=False, **group))
+            figure.add_trace(measurement_marks(x, y, curve.label, color, bars, **group))
+    return _finish(figure, note="lines: predicted, points: measured" if len(drawn) > 1 else "")
+
+
+def _measured(name: str, value: xr.DataArray, bounds: Arrays, spread: xr.DataArray | None) -> go.Figure:
+    axis = main_axis(value) or str(max(value.dims, key=lambda d: value.sizes[d]))
+    everything = curves(value, axis)
+    drawn = [everything[i] for i in keep(everything, MOST_CURVES)]
+    figure, x, chosen = _over(axis, name, value, [value, *bounds.values()])
+    for color, curve in enumerate(drawn):
+        bars = None if spread is None else _points(spread, value, curve.where, chosen)
+        y = _points(value, value, curve.where, chosen)
+        figure.add_trace(measurement_marks(x, y, curve.label or "measured", color + 1, bars))
+    for dash, (bound, array) in zip(itertools.cycle(("solid", "dash", "dot")), bounds.items(), strict=False):
+        same_for_all = set(array.dims) <= {axis}
+        for curve in drawn[:1] if same_for_all else drawn:
+            label = words(bound) + ("" if same_for_all else f" {curve.label}")
+            y = _points(array, value, curve.where, chosen)
+            figure.add_trace(prediction_line(x, y, label, GREY).update(line_dash=dash))
+    return _finish(figure, note=f"{len(drawn)} of {len(everything)} curves" if len(drawn) < len(everything) else "")
+
+
+def _scatter(name: str, predicted: xr.DataArray, measured: xr.DataArray) -> go.Figure:
+    pairs = np.column_stack([predicted.values.ravel(), measured.values.ravel()])
+    pairs = pairs[np.isfinite(pairs).all(axis=1)]
+    pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
+    log, label = wants_log(pairs), label_of(name, measured)
+    figure = new_figure("", x=f"predicted {label}", y=f"measured {label}", log_x=log, log_y=log)
+    if len(pairs):
+        ends = [float(pairs.min()), float(pairs.max())]
+        figure.add_scatter(x=ends, y=ends, mode="lines", line={"color": GREY, "dash": "dash"}, name="equal")
+    shown = pairs[keep(pairs, POINTS)]
+    figure.add_trace(measurement_marks(shown[:, 0], shown[:, 1], "one cell each", 1, opacity=0.7))
+    return _finish(figure)
+
+
+def _over(
+    axis: str, name: str, value: xr.DataArray, drawn: list[xr.DataArray]
+) -> tuple[go.Figure, np.ndarray, np.ndarray]:
+    """An empty figure over this axis, the places to draw, and their indices."""
+    x = places(value, axis)
+    log_x = x.dtype.kind in "fiu" and wants_log(x)
+    log_y = wants_log(np.concatenate([array.values.ravel() for array in drawn]))
+    title = label_of(axis, value[axis]) if axis in value.coords else words(axis)
+    figure = new_figure("", x=title, y=label_of(name, value), log_x=log_x, log_y=log_y)
+    chosen = keep(x, POINTS, log=log_x)
+    return figure, x[chosen], chosen
+
+
+def _points(array: xr.DataArray, like: xr.DataArray, where: dict[str, int], chosen: np.ndarray) -> np.ndarray:
+    """The values of one curve, whether or not `array` has all axes of `like`."""
+    return xr.broadcast(array, like)[0].transpose(*like.dims).isel(where).values[chosen]
+
+
+def _finish(figure: go.Figure, note: str = "") -> go.Figure:
+    """Small, without a title of its own: it stands in a card that has one."""
+    legend: dict[str, Any] = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"size": 12}}
+    if note:
+        legend["title"] = {"text": f"{note} ", "side": "top", "font": {"size": 12}}
+    figure.update_layout(height=340, margin={"l": 56, "r": 16, "t": 44, "b": 48}, legend=legend, showlegend=True)
+    return figure

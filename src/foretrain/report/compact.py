@@ -1,0 +1,75 @@
+"""A Plotly figure as JSON small enough to put a hundred into one page."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+POINTS = 1500  # per trace: more than a screen has columns
+DIGITS = 6  # a screen shows four
+
+
+def keep(x: Any, count: int, *, log: bool = False) -> np.ndarray:
+    """Which of the points to keep: first and last always, evenly in between (in decades if the axis is `log`)."""
+    size = len(x)
+    if size <= count:
+        return np.arange(size)
+    if not log:
+        return np.unique(np.linspace(0, size - 1, count).round().astype(int))
+    x = np.asarray(x, dtype=float)
+    wanted = np.geomspace(x.min(), x.max(), count)
+    rising = np.argsort(x, kind="stable")
+    places = np.minimum(np.searchsorted(x[rising], wanted), size - 1)
+    return np.sort(np.unique(np.concatenate([rising[places], [0, size - 1]])))
+
+
+def compact(figure: go.Figure, points: int = POINTS) -> str:
+    """The figure's traces and layout as JSON that may stand inside a <script> of a page."""
+    parts = figure.to_plotly_json()
+    layout = {key: value for key, value in parts["layout"].items() if key != "template"}  # the page has it once
+    log = (layout.get("xaxis") or {}).get("type") == "log"
+    traces = [_thin(trace, points, log) for trace in parts["data"]]
+    return for_script({"data": traces, "layout": layout})
+
+
+def for_script(value: Any) -> str:
+    """JSON as it may stand inside a <script>: no tag can begin in it."""
+    text = json.dumps(_plain(value), separators=(",", ":"), ensure_ascii=False)
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _thin(trace: dict[str, Any], points: int, log: bool) -> dict[str, Any]:
+    x = trace.get("x") if trace.get("x") is not None else trace.get("y")
+    if trace.get("type", "scatter") not in ("scatter", "scattergl", "bar") or x is None or len(x) <= points:
+        return trace
+    numbers = np.asarray(x)
+    positive = log and numbers.dtype.kind in "fiu" and bool((numbers > 0).all())
+    chosen = keep(x, points, log=positive)
+
+    def cut(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: cut(inner) for key, inner in value.items()}
+        if isinstance(value, list | tuple | np.ndarray) and len(value) == len(x):
+            return [value[i] for i in chosen]
+        return value
+
+    return {key: cut(value) for key, value in trace.items()}
+
+
+def _plain(value: Any) -> Any:
+    """Lists and rounded numbers; what is not finite becomes null, a gap."""
+    if isinstance(value, dict):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
+    return value if isinstance(value, bool | int | str) or value is None else str(value)

@@ -1,0 +1,71 @@
+"use strict";
+(function () {
+  const template = JSON.parse(document.getElementById("template").textContent);
+  const form = document.getElementById("filters");
+  const claims = Array.from(document.querySelectorAll(".claim"));
+  const narrow = () => window.matchMedia("(max-width: 720px)").matches;
+
+  // Figures are drawn when their card is opened: a hundred at once would take seconds.
+  function draw(card) {
+    for (const place of card.querySelectorAll(".figure:not([data-drawn])")) {
+      const figure = JSON.parse(document.getElementById(place.dataset.figure).textContent);
+      const layout = Object.assign({}, figure.layout, { template: template, autosize: true });
+      delete layout.width;
+      const columns = Object.keys(layout).some((key) => /^xaxis\d+$/.test(key) && (layout[key].domain || [0])[0] > 0.01);
+      if (narrow() && columns) {
+        layout.width = 680; // several panels side by side: scrolls inside its own frame
+      }
+      if (narrow()) {
+        layout.font = Object.assign({ size: 12 }, layout.font);
+      }
+      place.dataset.drawn = "yes";
+      Plotly.newPlot(place, figure.data, layout, { responsive: true, displaylogo: false });
+    }
+  }
+
+  for (const card of claims) {
+    card.addEventListener("toggle", () => card.open && draw(card));
+  }
+
+  function filter() {
+    const wanted = new FormData(form);
+    const words = String(wanted.get("text") || "").toLowerCase().split(/\s+/).filter(Boolean);
+    let shown = 0;
+    for (const card of claims) {
+      const matches =
+        (!wanted.get("status") || card.dataset.status === wanted.get("status")) &&
+        (!wanted.get("expected") || card.dataset.expected === wanted.get("expected")) &&
+        (!wanted.get("paper") || card.dataset.paper === wanted.get("paper")) &&
+        (!wanted.get("surprises") || card.dataset.surprise === "yes") &&
+        words.every((word) => card.dataset.text.includes(word));
+      card.hidden = !matches;
+      shown += matches ? 1 : 0;
+    }
+    for (const paper of document.querySelectorAll(".paper")) {
+      paper.hidden = !paper.querySelector(".claim:not([hidden])");
+    }
+    document.getElementById("nothing").hidden = shown > 0;
+    form.elements.shown.value = shown + " of " + claims.length + " shown";
+  }
+
+  // A link to a claim opens it, whatever the filters say.
+  function follow() {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (target && target.classList.contains("claim")) {
+      if (target.hidden) {
+        form.reset();
+        filter();
+      }
+      target.open = true;
+      draw(target);
+      target.scrollIntoView();
+    }
+  }
+
+  form.hidden = false;
+  form.addEventListener("input", filter);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  window.addEventListener("hashchange", follow);
+  filter();
+  follow();
+})();

@@ -1,0 +1,147 @@
+"""The report: one HTML file that opens offline. A row per claim, which opens into a card with its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib import resources
+from pathlib import Path
+from string import Template
+
+from plotly.offline import get_plotlyjs
+
+from foretrain.claim import Claim, Verdict
+from foretrain.papers import Paper, claims, papers
+from foretrain.plotting import TEMPLATE
+from foretrain.provenance import machine, versions
+from foretrain.report.card import Drawn, card, escape, status_pill
+from foretrain.report.compact import for_script
+from foretrain.report.drawing import draw_all
+from foretrain.trajectory import write_text
+
+COLUMNS = ("verdict", "claim", "error", "tolerance", "control", "seconds")
+
+
+def write_report(verdicts: Mapping[str, Verdict], tier: str, out: Path) -> int:
+    """Write the report of these verdicts (with their trajectories) and return its size in bytes."""
+    page = report_page(verdicts, tier)
+    write_text(out, page)
+    return len(page.encode())
+
+
+def report_page(verdicts: Mapping[str, Verdict], tier: str, known: Mapping[str, Claim] | None = None) -> str:
+    known = claims() if known is None else known
+    drawn = draw_all([(known[name], verdict) for name, verdict in verdicts.items()])
+    by_paper = {name: [v for c, v in verdicts.items() if known[c].paper == name] for name in papers()}
+    expected = sum(verdict.as_expected for verdict in verdicts.values())
+    return Template(_file("page.html")).substitute(
+        count=f"{expected} of {len(verdicts)} verdicts as expected",
+        css=_file("page.css"),
+        js=_file("page.js"),
+        plotly=get_plotlyjs(),
+        template=for_script(TEMPLATE.to_plotly_json()),
+        header=_header(verdicts, tier),
+        filters=_filters([name for name, judged in by_paper.items() if judged]),
+        papers="\n".join(
+            _paper(papers()[name], judged, known, verdicts, tier, drawn) for name, judged in by_paper.items() if judged
+        ),
+    )
+
+
+def _file(name: str) -> str:
+    return (resources.files("foretrain.report") / name).read_text(encoding="utf-8")
+
+
+def _header(verdicts: Mapping[str, Verdict], tier: str) -> str:
+    surprises = [verdict for verdict in verdicts.values() if not verdict.as_expected]
+    errata = sum(v.expected == "fails" and v.as_expected for v in verdicts.values())
+    seconds = sum(verdict.seconds for verdict in verdicts.values())
+    facts = {
+        "tier": tier,
+        "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "computing": f"{seconds:.0f} s on one thread per claim",
+        **versions(),
+        "machine": ", ".join([machine()["system"], machine()["machine"], f"{machine()['cores']} cores"]),
+    }
+    told = f"{errata} printed formulas fail as the errata say." if errata else ""
+    alarm = ""
+    if surprises:
+        listed = "".join(
+            f'<li><a href="#{escape(v.claim)}">{escape(v.claim)}</a>: {escape(v.reason)}</li>' for v in surprises
+        )
+        alarm = f'<div class="surprises"><strong>Not as expected</strong><ul>{listed}</ul></div>'
+    return f"""<h1>foretrain: what theory says training will do, against what it did</h1>
+<p class="count">{len(verdicts) - len(surprises)} of {len(verdicts)} verdicts as expected<small>{told}</small></p>
+<dl class="facts">{"".join(f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in facts.items())}</dl>
+{alarm}"""
+
+
+def _filters(names: list[str]) -> str:
+    def choice(field: str, first: str, values: list[str]) -> str:
+        options = "".join(f'<option value="{escape(value)}">{escape(value)}</option>' for value in values)
+        return f'<select name="{field}" aria-label="{first}"><option value="">{first}</option>{options}</select>'
+
+    return f"""<input class="search" type="search" name="text" placeholder="Search claims" aria-label="Search claims">
+{choice("paper", "every paper", names)}
+{choice("status", "any verdict", ["holds", "fails", "inconclusive"])}
+{choice("expected", "any expectation", ["holds", "fails", "inconclusive", "none"])}
+<label><input type="checkbox" name="surprises"> only surprises</label>
+<output name="shown"></output>"""
+
+
+def _paper(
+    paper: Paper,
+    judged: list[Verdict],
+    known: Mapping[str, Claim],
+    verdicts: Mapping[str, Verdict],
+    tier: str,
+    drawn: Mapping[str, Drawn],
+) -> str:
+    expected = sum(verdict.as_expected for verdict in judged)
+    rows = "\n".join(_row(known[v.claim], v, card(known[v.claim], verdicts, tier, drawn[v.claim])) for v in judged)
+    head = "".join(
+        f"<span{' class=number' if c in ('error', 'tolerance', 'seconds') else ''}>{c}</span>" for c in COLUMNS
+    )
+    return f"""<section class="paper" id="paper-{escape(paper.name)}">
+<h2>{escape(paper.title)}</h2>
+<p class="citation">{escape(paper.citation)}</p>
+<p class="tally">{expected} of {len(judged)} as expected</p>
+{_symbols(paper)}
+<div class="row head" aria-hidden="true">{head}</div>
+{rows}
+</section>"""
+
+
+def _symbols(paper: Paper) -> str:
+    if not paper.symbols:
+        return ""
+    rows = "".join(
+        f"<tr><td>{escape(s.letter)}</td><td>{escape(s.name)} {escape(s.shape)}</td><td>{escape(s.meaning)}</td></tr>"
+        for s in paper.symbols
+    )
+    head = "<tr><th>letter</th><th>name and shape here</th><th>meaning</th></tr>"
+    return f'<details class="symbols"><summary>Symbols</summary><table>{head}{rows}</table></details>'
+
+
+def _row(claim: Claim, verdict: Verdict, opened: str) -> str:
+    text = f"{claim.id} {claim.source} {claim.says} {claim.erratum or ''} {verdict.reason}".lower()
+    data = {
+        "paper": claim.paper,
+        "status": verdict.status,
+        "expected": verdict.expected or "none",
+        "surprise": "no" if verdict.as_expected else "yes",
+        "text": text,
+    }
+    marks = " ".join(f'data-{key}="{escape(value)}"' for key, value in data.items())
+    short = claim.id.split("/", 1)[-1]
+    return f"""<details class="claim" id="{escape(claim.id)}" {marks}>
+<summary class="row">
+<span>{status_pill(verdict)}</span>
+<span class="name-cell"><span class="name">{escape(short)}</span><span class="short">{escape(claim.says)}</span></span>
+<span class="number" data-label="error">{verdict.error:.3g}</span>
+<span class="number" data-label="of">{verdict.tolerance:.3g}</span>
+<span class="plain" data-label="control">{escape(verdict.control_status or "")}</span>
+<span class="number" data-label="">{verdict.seconds:.1f}<span class="unit"> s</span></span>
+</summary>
+{opened}
+</details>"""
