@@ -1,0 +1,89 @@
+"""E[φ(u)φ(v)] for a centred Gaussian pair, in closed form: what an infinitely wide MLP layer makes of a kernel."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from foretrain.errors import require_known
+
+Array = NDArray[np.float64]
+
+
+class Activation(Protocol):
+    def __call__(self, t: Array) -> Array:
+        """φ itself."""
+
+    def expectation(self, a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Array:
+        """E[φ(u)φ(v)] for variances a, b and covariance c."""
+
+
+@dataclass(frozen=True)
+class Cosine:
+    """φ(t) = cos(b1·t + b2)."""
+
+    b1: float = 1.0
+    b2: float = math.pi / 4
+
+    def __call__(self, t: Array) -> Array:
+        return np.cos(self.b1 * t + self.b2)
+
+    def expectation(self, a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Array:
+        """Claim E.2: ½·e^{−b1²(a+b)/2}·(e^{−b1²c}·cos 2b2 + e^{b1²c})."""
+        a, b, c = _arrays(a, b, c)
+        k = self.b1**2
+        return (np.exp(-k * ((a + b) / 2 + c)) * math.cos(2 * self.b2) + np.exp(-k * ((a + b) / 2 - c))) / 2
+
+
+@dataclass(frozen=True)
+class ReLU:
+    """φ(t) = max(t, 0)."""
+
+    def __call__(self, t: Array) -> Array:
+        return np.maximum(t, 0.0)
+
+    def expectation(self, a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Array:
+        """The arc-cosine kernel of order 1: (√(ab − c²) + c·(π − θ))/2π with cos θ = c/√(ab)."""
+        a, b, c = _arrays(a, b, c)
+        height = np.sqrt(np.maximum(a * b - c * c, 0.0))
+        return (height + c * (math.pi - np.arctan2(height, c))) / (2 * math.pi)
+
+
+@dataclass(frozen=True)
+class GELU:
+    """φ(t) = t·Φ(t)."""
+
+    def __call__(self, t: Array) -> Array:
+        from scipy.special import ndtr
+
+        return np.asarray(t * ndtr(t))
+
+    def expectation(self, a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Array:
+        """By Stein's identity twice; with d = (1+a)(1+b):
+
+        c/4 + c·arcsin(c/√d)/2π + (ab − ac²/(1+a) + c²/(1+b)) / (2π√(d − c²)).
+        """
+        a, b, c = _arrays(a, b, c)
+        d = (1 + a) * (1 + b)
+        density = 1 / (2 * math.pi * np.sqrt(d - c * c))
+        both = 0.25 + np.arcsin(c / np.sqrt(d)) / (2 * math.pi)  # E[Φ(u)Φ(v)]
+        return c * both + (a * b - a * c * c / (1 + a) + c * c / (1 + b)) * density
+
+
+ACTIVATIONS: dict[str, Activation] = {"cosine": Cosine(), "relu": ReLU(), "gelu": GELU()}
+
+
+def activation_named(activation: str | Activation) -> Activation:
+    """An activation by its name, or itself; `Cosine(b1, b2)` has other constants than "cosine"."""
+    if isinstance(activation, str):
+        require_known("activation", activation, ACTIVATIONS)
+        return ACTIVATIONS[activation]
+    return activation
+
+
+def _arrays(*values: ArrayLike) -> tuple[Array, ...]:
+    return tuple(np.asarray(v, dtype=np.float64) for v in values)
