@@ -1,0 +1,170 @@
+"""Small text classifiers whose infinitely wide limit is known: MLP, CNN, self-attention, matrix-vector, linear RNN.
+
+A network is a frozen description; its parameters are a dict of tensors, so that `torch.func` can differentiate, and
+`torch.vmap` can batch, any of them. Texts are rows of token numbers padded with −1 at the end; padding adds nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from foretrain.errors import require, require_at_least, require_known
+from foretrain.kernels.tangent import Scales
+
+Parameters = dict[str, Tensor]
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "linear": lambda z: z,
+    "relu": torch.relu,
+    "gelu": functional.gelu,
+    "silu": functional.silu,
+    "tanh": torch.tanh,
+}
+ARCHITECTURES = ("mlp", "cnn", "sa", "sa_mlp", "mv", "mv_diagonal", "rnn_token", "rnn_shared")
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """One network of the family.
+
+    outputs   1 for a binary score, else one score per class or next token
+    window    K of the CNN
+    positions the longest text with learned positions (self-attention only); 0 for none
+    scaling   attention logits are divided by width ("limit") or its square root ("practice")
+    """
+
+    architecture: str
+    vocab: int
+    width: int
+    activation: str = "relu"
+    outputs: int = 1
+    window: int = 2
+    positions: int = 0
+    scaling: str = "limit"
+    scales: Scales = field(default_factory=Scales)
+
+    def __post_init__(self) -> None:
+        require_known("architecture", self.architecture, ARCHITECTURES)
+        require_known("activation", self.activation, ACTIVATIONS)
+        require_known("scaling", self.scaling, ("limit", "practice"))
+        for name in ("vocab", "width", "outputs", "window"):
+            require_at_least(name, getattr(self, name), 1)
+
+    def shapes(self) -> dict[str, tuple[tuple[int, ...], float]]:
+        """Shape and standard deviation of every parameter."""
+        d, s = self.width, self.scales
+        made: dict[str, tuple[tuple[int, ...], float]] = {
+            "embedding": ((self.vocab, d), s.embedding),
+            "readout": ((self.outputs, d), s.readout),
+        }
+        if self.architecture in ("mlp", "sa_mlp"):
+            made["weight"] = ((d, d), s.weight)
+        if self.architecture == "cnn":
+            made["weight"] = ((self.window, d, d), s.weight)
+        if self.architecture in ("mv", "rnn_token"):
+            made["matrix"] = ((self.vocab, d, d), s.matrix)
+        if self.architecture == "mv_diagonal":
+            made["matrix"] = ((self.vocab, d), s.matrix)
+        if self.architecture == "rnn_shared":
+            made["matrix"] = ((d, d), s.matrix)
+        if self.positions:
+            require(self.architecture in ("sa", "sa_mlp"), "Only self-attention has positions here; set positions=0.")
+            made["position"] = ((self.positions, d), s.embedding)
+        return made
+
+    def start(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Parameters:
+        """Gaussian initial parameters."""
+        return {
+            name: std * torch.randn(shape, generator=generator, dtype=dtype)
+            for name, (shape, std) in self.shapes().items()
+        }
+
+    def scores(self, parameters: Parameters, texts: Int[Tensor, "text position"]) -> Float[Tensor, "text output"]:
+        """s(x) of every text."""
+        there = texts >= 0
+        tokens = texts.clamp_min(0)
+        parts = _ARCHITECTURE[self.architecture](self, parameters, tokens, there)
+        return parts @ parameters["readout"].mT / self.width**0.5
+
+    def phi(self, z: Tensor) -> Tensor:
+        return ACTIVATIONS[self.activation](z)
+
+
+Hidden = Float[Tensor, "text width"]
+Tokens = Int[Tensor, "text position"]
+There = Bool[Tensor, "text position"]
+
+
+def _mlp(net: Classifier, p: Parameters, tokens: Tokens, there: There) -> Hidden:
+    hidden = net.phi(p["embedding"][tokens] @ p["weight"].mT / net.width**0.5)
+    return (hidden * there.unsqueeze(-1)).sum(1)
+
+
+def _cnn(net: Classifier, p: Parameters, tokens: Tokens, there: There) -> Hidden:
+    windows = tokens.shape[1] - net.window + 1
+    require(windows >= 1, f"The window ({net.window}) is larger than the text ({tokens.shape[1]} tokens); pad it.")
+    embedded = p["embedding"][tokens]
+    inside = sum(embedded[:, k : k + windows] @ p["weight"][k].mT for k in range(net.window))
+    whole = there[:, net.window - 1 :]  # padding is at the end: a window is whole if its last token is there
+    return (net.phi(inside / net.width**0.5) * whole.unsqueeze(-1)).sum(1)
+
+
+def _attended(net: Classifier, p: Parameters, tokens: Tokens, there: There) -> Float[Tensor, "text position width"]:
+    embedded = p["embedding"][tokens]
+    if net.positions:
+        require(
+            tokens.shape[1] <= net.positions, f"A text has {tokens.shape[1]} tokens; positions reach {net.positions}."
+        )
+        embedded = embedded + p["position"][: tokens.shape[1]]
+    divisor = net.width if net.scaling == "limit" else net.width**0.5
+    logits = embedded @ embedded.mT / divisor
+    weights = torch.softmax(logits.masked_fill(~there.unsqueeze(1), -torch.inf), dim=-1)
+    return weights @ embedded
+
+
+def _sa(net: Classifier, p: Parameters, tokens: Tokens, there: There) -> Hidden:
+    return (_attended(net, p, tokens, there) * there.unsqueeze(-1)).sum(1)
+
+
+def _sa_mlp(net: Classifier, p: Parameters, tokens: Tokens, there: There) -> Hidden:
+    hidden = net.phi(_attended(net, p, tokens, there) @ p["weight"].mT / net.width**0.5)
+    return (hidden * there.unsqueeze(-1)).sum(1)
+
+
+def _mv(net: Classifier, p: Parameters, tokens: Tokens, there: There) -> Hidden:
+    """Sum over neighbours ab of M_a E_b/√d."""
+    first, second = tokens[:, :-1], tokens[:, 1:]
+    moved = torch.einsum("ntij,ntj->nti", p["matrix"][first], p["embedding"][second]) / net.width**0.5
+    return (moved * there[:, 1:].unsqueeze(-1)).sum(1)
+
+
+def _mv_diagonal(net: Classifier, p: Parameters, tokens: Tokens, there: There) -> Hidden:
+    return (p["matrix"][tokens[:, :-1]] * p["embedding"][tokens[:, 1:]] * there[:, 1:].unsqueeze(-1)).sum(1)
+
+
+def _rnn(net: Classifier, p: Parameters, tokens: Tokens, there: There) -> Hidden:
+    """h_t = E_t + M h_{t−1}/√d; padding keeps the state."""
+    state = torch.zeros(tokens.shape[0], net.width, dtype=p["embedding"].dtype)
+    for t in range(tokens.shape[1]):
+        matrix = p["matrix"][tokens[:, t]] if net.architecture == "rnn_token" else p["matrix"]
+        moved = p["embedding"][tokens[:, t]] + (matrix @ state.unsqueeze(-1)).squeeze(-1) / net.width**0.5
+        state = torch.where(there[:, t : t + 1], moved, state)
+    return state
+
+
+_ARCHITECTURE: dict[str, Callable[[Classifier, Parameters, Tensor, Tensor], Tensor]] = {
+    "mlp": _mlp,
+    "cnn": _cnn,
+    "sa": _sa,
+    "sa_mlp": _sa_mlp,
+    "mv": _mv,
+    "mv_diagonal": _mv_diagonal,
+    "rnn_token": _rnn,
+    "rnn_shared": _rnn,
+}
