@@ -1,6 +1,16 @@
 """Makes inputs: tasks that can be sampled, with the exact statistics of the process where they exist."""
 
+from foretrain.data.latent_tree import LatentSample, LatentTree
 from foretrain.data.sequence_classes import SequenceBatch, SequenceClasses
+from foretrain.data.set_union import SetUnionHierarchy
 from foretrain.data.templates import Template, TemplateTask
 
-__all__ = ["SequenceBatch", "SequenceClasses", "Template", "TemplateTask"]
+__all__ = [
+    "LatentSample",
+    "LatentTree",
+    "SequenceBatch",
+    "SequenceClasses",
+    "SetUnionHierarchy",
+    "Template",
+    "TemplateTask",
+]

@@ -22,7 +22,7 @@ def attention_from_mlp_linear(v: ArrayLike, constant: ArrayLike = 0.0, sign: Arr
     squares = _sum_of_squares(v) + np.asarray(constant, dtype=np.float64)
     smallest = float(np.min(squares, initial=np.inf))
     require(smallest >= 0, f"Σ_k v_k² + constant is z² and cannot be negative; its smallest value is {smallest:g}.")
-    return np.sign(sign) * np.sqrt(squares)
+    return np.asarray(np.sign(sign) * np.sqrt(squares))
 
 
 def attention_from_mlp_exp(v: ArrayLike, constant: ArrayLike = 0.0) -> Array:

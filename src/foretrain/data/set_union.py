@@ -1,0 +1,99 @@
+"""The deterministic set-union hierarchy behind JoMA's Table 1: not HBLT(ρ), for it has no randomness but the class.
+
+A latent of the lowest layer is a fixed set of tokens, a latent of the next layer a fixed set of those, a class a
+fixed set of the top latents. A class switches on its latents, these theirs, down to the tokens: so there are
+exactly as many sequences as classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from math import comb
+
+import numpy as np
+from jaxtyping import Bool, Int
+from numpy import ndarray as Array
+
+from foretrain.errors import require, require_at_least
+
+
+@dataclass(frozen=True)
+class SetUnionBatch:
+    classes: Int[Array, "sample"]
+    sequences: Int[Array, "sample length"]
+
+
+class SetUnionHierarchy:
+    """`classes` sequences over `vocab` tokens, the last of which is the pad.
+
+    latents   number of latents per layer, (N_0, N_1, …) from the lowest up
+    children  N_ch: members of every set; no two sets of a layer are the same
+    length    sequences hold their tokens in rising order at the end, pads before them
+    """
+
+    def __init__(
+        self,
+        *,
+        classes: int = 20,
+        latents: Sequence[int] = (10, 20),
+        children: int = 2,
+        vocab: int = 100,
+        length: int = 30,
+        generator: np.random.Generator | int = 0,
+    ) -> None:
+        require_at_least("children", children, 1)
+        draw = np.random.default_rng(generator)
+        self.vocab, self.length, self.classes = int(vocab), int(length), int(classes)
+        self.members: list[Int[Array, "latent child"]] = []  # for each layer up to the classes, members one layer below
+        sizes = [vocab - 1, *latents, classes]
+        for below, count in pairwise(sizes):
+            require(
+                count <= comb(below, children),
+                f"{count} different sets of {children} out of {below} do not exist; ask for at most "
+                f"{comb(below, children)}.",
+            )
+            self.members.append(_different_sets(count, children, below, draw))
+        longest = int(self.token_sets.sum(axis=1).max())
+        require(longest <= length, f"length must hold the largest union, {longest} tokens; got {length}.")
+
+    @cached_property
+    def active(self) -> list[Bool[Array, "class latent"]]:
+        """Which latents each class switches on, layer by layer from the lowest (s = 0) up."""
+        layers = [_indicator(self.members[-1], len(self.members[-2]))]
+        for layer in reversed(range(len(self.members) - 2)):
+            layers.append((layers[-1] @ _indicator(self.members[layer + 1], len(self.members[layer]))) > 0)
+        return layers[::-1]
+
+    @cached_property
+    def token_sets(self) -> Bool[Array, "class token"]:
+        """Which tokens each class holds; the pad does not count."""
+        return (self.active[0] @ _indicator(self.members[0], self.vocab - 1)) > 0
+
+    @cached_property
+    def sequences(self) -> Int[Array, "class length"]:
+        """The one sequence of each class."""
+        tokens = np.where(self.token_sets, np.arange(self.vocab - 1), -1)
+        last = np.sort(tokens, axis=1)[:, -self.length :]
+        return np.where(last >= 0, last, self.vocab - 1)
+
+    def sample(self, n: int, generator: np.random.Generator | int) -> SetUnionBatch:
+        """n classes, evenly drawn, and their sequences. `generator` may be a seed."""
+        require_at_least("n", n, 1)
+        classes = np.random.default_rng(generator).integers(self.classes, size=n)
+        return SetUnionBatch(classes, self.sequences[classes])
+
+
+def _different_sets(count: int, size: int, out_of: int, draw: np.random.Generator) -> Int[Array, "set member"]:
+    sets: dict[tuple[int, ...], None] = {}
+    while len(sets) < count:
+        sets[tuple(sorted(draw.choice(out_of, size, replace=False).tolist()))] = None
+    return np.array(list(sets), dtype=np.int64)
+
+
+def _indicator(members: Int[Array, "set member"], below: int) -> Bool[Array, "set below"]:
+    table = np.zeros((len(members), below), dtype=bool)
+    np.put_along_axis(table, members, True, axis=1)
+    return table

@@ -1,0 +1,111 @@
+"""Section 4 with attention: how fast the components of v reach their targets μ under eq. 6 (Theorem 4).
+
+δ = 1 − v/μ is the share of the way that is left. All is said in ln(1/δ), so δ may be as small as 1e-300 and, in
+`log_distance`, far smaller.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import dawsn
+
+from foretrain.errors import require
+
+Array = NDArray[np.float64]
+
+LAMBDA_BOUND = np.sqrt(2 * np.pi) + 2  # Theorem 4: |λ_jk| never exceeds this
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(200)
+
+
+def attention_flow(v: ArrayLike, mu: ArrayLike) -> Array:
+    """Section 4, eq. 6: v̇ = (μ − v)∘exp(v²/2)."""
+    v = np.asarray(v, dtype=np.float64)
+    return np.asarray((np.asarray(mu, dtype=np.float64) - v) * np.exp(v**2 / 2))
+
+
+def salient_time(mu: ArrayLike, delta: ArrayLike) -> Array:
+    """Theorem 4, eq. 79: the time F(1 − δ, μ) = ∫₀^{1−δ} e^{−μ²x²/2}/(1 − x) dx at which a component has δ left."""
+    delta = np.asarray(delta, dtype=np.float64)
+    inside = bool(np.all((delta > 0) & (delta <= 1)))
+    require(inside, "delta must lie above 0 and be at most 1; for less than 1e-308 use time_to_distance with ln(1/δ).")
+    return time_to_distance(mu, -np.log(delta))
+
+
+def time_to_distance(mu: ArrayLike, log_inverse: ArrayLike) -> Array:
+    """Theorem 4, eq. 79 in ln(1/δ): e^{−μ²/2}·ln(1/δ) + ρ(δ, μ)."""
+    mu, log_inverse = _targets(mu), np.asarray(log_inverse, dtype=np.float64)
+    require(bool(np.all(log_inverse >= 0)), "ln(1/δ) must not be negative: δ is at most 1.")
+    return np.asarray(np.exp(-(mu**2) / 2) * log_inverse + time_excess(mu, log_inverse))
+
+
+def time_excess(mu: ArrayLike, log_inverse: ArrayLike) -> Array:
+    """Theorem 4, eq. 88: ρ(δ, μ) = F(1 − δ, μ) − e^{−μ²/2}·ln(1/δ), which lies between 0 and √(π/2) + 1.
+
+    With u = 1 − x it is ∫_δ^1 e^{−μ²x²/2}·(1 − e^{−μ²(u − u²/2)})/u du, whose integrand is smooth down to u = 0.
+    """
+    mu, delta = _targets(mu)[..., None], np.exp(-np.asarray(log_inverse, dtype=np.float64))[..., None]
+    # A large μ crowds the integrand into u > 1 − 9/μ; a piece of its own keeps the nodes there.
+    knee = np.maximum(delta, 1 - 9 / np.maximum(np.abs(mu), 9))
+    return np.asarray(_smooth_part(mu, delta, knee) + _smooth_part(mu, knee, np.ones_like(knee)))
+
+
+def log_distance(mu: ArrayLike, t: ArrayLike) -> Array:
+    """Theorem 4: ln(1/δ(t)), the inverse of eq. 79, by Newton's method.
+
+    A μ above 6 or so gets there so abruptly that a time in float64 no longer tells δ.
+    """
+    mu, t = _targets(mu), np.asarray(t, dtype=np.float64)
+    require(bool(np.all(t >= 0)), f"t must not be negative; its smallest value is {np.min(t, initial=0):g}.")
+    # Time is concave in ln(1/δ), with slope e^{−μ²(1−δ)²/2} ≤ 1: from the left, at ln(1/δ) = t, Newton overshoots
+    # once at most and then comes back from one side.
+    reached = np.broadcast_to(t, np.broadcast_shapes(mu.shape, t.shape)).astype(np.float64)
+    for _ in range(100):
+        left = t - time_to_distance(mu, reached)
+        step = left * np.exp(mu**2 * np.expm1(-reached) ** 2 / 2)
+        reached = reached + step
+        if np.all(np.abs(step) <= 1e-14 * (1 + reached)):
+            break
+    return np.asarray(reached)
+
+
+def speed_ratio(mu_fast: ArrayLike, mu_slow: ArrayLike) -> Array:
+    """Theorem 4, eq. 7: the limit e^{μ_j²/2}/e^{μ_k²/2} of ln(1/δ_j)/ln(1/δ_k)."""
+    return np.asarray(np.exp((_targets(mu_fast) ** 2 - _targets(mu_slow) ** 2) / 2))
+
+
+def speed_ratio_error_bound(mu_slow: ArrayLike, log_inverse: ArrayLike) -> Array:
+    """Theorem 4, corrected: |Λ| ≤ (√(2π) + 2)·e^{μ_k²/2}/ln(1/δ_k), small once δ_k ≪ exp[−(√(2π) + 2)·e^{μ_k²/2}]."""
+    return np.asarray(LAMBDA_BOUND * np.exp(_targets(mu_slow) ** 2 / 2) / np.asarray(log_inverse, dtype=np.float64))
+
+
+def speed_ratio_error_bound_printed(mu_slow: ArrayLike, log_inverse: ArrayLike) -> Array:
+    """Theorem 4 as printed: |Λ| is small once δ_k ≪ exp[−(√(2π) + 2)·e^{−μ_k²}], so in proportion to that exponent."""
+    return np.asarray(LAMBDA_BOUND * np.exp(-(_targets(mu_slow) ** 2)) / np.asarray(log_inverse, dtype=np.float64))
+
+
+def lemma6_function(y: ArrayLike) -> Array:
+    """Lemma 6: g(y) = (1 − e^{−y²})/y, at most 1/√2 for y ≥ 0 (its maximum is .6382, at 1.1209)."""
+    y = np.asarray(y, dtype=np.float64)
+    return np.where(y == 0, 0.0, -np.expm1(-(y**2)) / np.where(y == 0, 1.0, y))
+
+
+def lemma7_function(y: ArrayLike) -> Array:
+    """Lemma 7: G(y) = e^{−y²/2}∫₀^y e^{x²/2} dx = √2·D(y/√2), D Dawson's integral; in [0, 1] for y ≥ 0."""
+    return np.asarray(np.sqrt(2) * dawsn(np.asarray(y, dtype=np.float64) / np.sqrt(2)))
+
+
+def _smooth_part(mu: Array, low: Array, high: Array) -> Array:
+    u = (low + high) / 2 + (high - low) / 2 * _NODES
+    u = np.where(u > 0, u, 1.0)  # an empty piece at 0
+    values = -np.exp(-(mu**2) * (1 - u) ** 2 / 2) * np.expm1(-(mu**2) * u * (1 - u / 2)) / u
+    return np.asarray(((high - low) / 2 * _WEIGHTS * values).sum(axis=-1))
+
+
+def _targets(mu: ArrayLike) -> Array:
+    mu = np.asarray(mu, dtype=np.float64)
+    require(
+        bool(np.all(np.isfinite(mu) & (mu != 0))),
+        "mu must be finite and not 0: δ = 1 − v/μ has no meaning for a target of 0; leave such components out.",
+    )
+    return mu

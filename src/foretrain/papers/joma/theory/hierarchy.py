@@ -1,0 +1,85 @@
+"""Section 5: co-occurrence of tokens in a hierarchical binary latent tree (Theorem 5, Lemmas 8 and 9).
+
+Layers count from the tokens (0) to the class label (L = `depth`); a common latent ancestor "of depth H" is at layer H.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from foretrain.errors import require
+
+Array = NDArray[np.float64]
+
+
+def transition(rho: ArrayLike) -> Array:
+    """Definition 1: M(ρ) = ½[[1+ρ, 1−ρ], [1−ρ, 1+ρ]], the conditional probabilities of an edge; last two axes."""
+    rho = _correlations(rho)
+    same, other = (1 + rho) / 2, (1 - rho) / 2
+    return np.stack([np.stack([same, other], -1), np.stack([other, same], -1)], -2)
+
+
+def distribution(rho: ArrayLike) -> Array:
+    """Definition 1: p(ρ) = ½[1+ρ, 1−ρ], the probabilities of 0 and 1; last axis."""
+    rho = _correlations(rho)
+    return np.stack([(1 + rho) / 2, (1 - rho) / 2], -1)
+
+
+def chain_correlation(rho: ArrayLike) -> Array:
+    """Lemma 9: ρ_{γ|α} is the product of ρ along the chain from α down to γ (the last axis)."""
+    return np.asarray(np.prod(_correlations(rho), axis=-1))
+
+
+def cooccurrence(rho: ArrayLike, depth: ArrayLike, ancestor_depth: ArrayLike, p_zero: ArrayLike) -> Array:
+    """Theorem 5, corrected: P[y_l = 1 | y_m = 1] with ρ0 = 2P[y = 0] − 1, y being a child of the root.
+
+    = ½(1 + ρ^{2H} − 2ρ^{L−1}ρ0)/(1 − ρ^{L−1}ρ0). `p_zero` is P[y = 0] over all classes.
+    """
+    rho, L, H, p_zero = _checked(rho, depth, ancestor_depth, p_zero)
+    return _cooccurrence(rho, L, H, np.asarray(2 * p_zero - 1))
+
+
+def cooccurrence_printed(rho: ArrayLike, depth: ArrayLike, ancestor_depth: ArrayLike, p_zero: ArrayLike) -> Array:
+    """Theorem 5 as printed, with ρ0 = p_{·|0}ᵀp_0, which is P[y = 0] itself."""
+    rho, L, H, p_zero = _checked(rho, depth, ancestor_depth, p_zero)
+    return _cooccurrence(rho, L, H, p_zero)
+
+
+def cooccurrence_limit(depth: ArrayLike, ancestor_depth: ArrayLike) -> Array:
+    """Section 5, eq. 8: 1 − H/L, the limit for ρ = ρ0 = 1 − ε.
+
+    The error is −(H/L)(L − 2H)·ε/2 + O(ε²); it is printed as O(ε²).
+    """
+    share = np.asarray(ancestor_depth, dtype=np.float64) / np.asarray(depth, dtype=np.float64)
+    return np.asarray(1 - share)
+
+
+def _cooccurrence(rho: Array, L: Array, H: Array, rho0: Array) -> Array:
+    both_zero = rho ** (L - 1) * rho0
+    with np.errstate(divide="ignore", invalid="ignore"):  # a token that never occurs has no conditional: nan
+        return np.asarray(0.5 * (1 + rho ** (2 * H) - 2 * both_zero) / (1 - both_zero))
+
+
+def _correlations(rho: ArrayLike) -> Array:
+    rho = np.asarray(rho, dtype=np.float64)
+    good = bool(np.all(np.abs(rho) <= 1))
+    require(good, f"rho must lie between −1 and 1; got values from {np.min(rho):g} to {np.max(rho):g}.")
+    return rho
+
+
+def _checked(
+    rho: ArrayLike, depth: ArrayLike, ancestor_depth: ArrayLike, p_zero: ArrayLike
+) -> tuple[Array, Array, Array, Array]:
+    rho = _correlations(rho)
+    L, H, p_zero = (np.asarray(x, dtype=np.float64) for x in (depth, ancestor_depth, p_zero))
+    require(
+        bool(np.all((H >= 0) & (H <= L - 1))),
+        f"ancestor_depth must lie between 0 and depth − 1 (the root's children); got up to {np.max(H):g} "
+        f"with depth {np.min(L):g}.",
+    )
+    require(
+        bool(np.all((p_zero >= 0) & (p_zero <= 1))),
+        f"p_zero is a probability between 0 and 1; got values from {np.min(p_zero):g} to {np.max(p_zero):g}.",
+    )
+    return rho, L, H, p_zero

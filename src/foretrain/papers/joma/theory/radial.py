@@ -1,0 +1,202 @@
+"""Isotropic distributions: a density of the radius in n dimensions, and what a line sees of it.
+
+Every quantity is one integral over the distance l from the line, u = √(y² + l²) being the radius (eq. 34): the
+trapezoid rule in ln l on the half line, tanh-sinh where the support ends. Both converge exponentially for
+densities that are smooth inside their support; errors are near 1e-13 of the largest value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from math import inf, lgamma, log, pi
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betainc
+
+from foretrain.errors import require, require_known
+
+Array = NDArray[np.float64]
+
+_STEPS = np.arange(-3.2, 3.2, 1 / 32)
+_UNIT_NODES = 1 / (1 + np.exp(-pi * np.sinh(_STEPS)))  # tanh-sinh on (0, 1)
+_UNIT = _UNIT_NODES, pi / 32 * np.cosh(_STEPS) * _UNIT_NODES / (1 + np.exp(pi * np.sinh(_STEPS)))
+
+
+def half_line_nodes(dimension: int = 1) -> tuple[Array, Array]:
+    """Nodes and weights on (0, ∞), even in ln l from 1e-15 to 1e47.
+
+    At this step a Gaussian of any scale in between is exact to rounding; l^n times it is narrower in ln l.
+    """
+    step = 0.14 / np.sqrt(1 + dimension / 6)
+    distance = np.exp(np.arange(-35.0, 110.0, step))
+    return distance, step * distance
+
+
+@dataclass(frozen=True, eq=False)
+class RadialDensity:
+    """p(x) = density(‖x‖) on R^dimension, zero beyond the radius `support`; must integrate to 1.
+
+    `density` takes an array of radii and has to be smooth inside its support.
+    """
+
+    density: Callable[[Array], Array]
+    dimension: int = 1
+    support: float = inf
+    name: str = "user"
+
+    def __post_init__(self) -> None:
+        n = self.dimension
+        require(isinstance(n, int) and n >= 1, f"dimension must be a whole number of at least 1; got {n!r}.")
+        require(self.support > 0, f"support must be a radius above 0; got {self.support}.")
+        distance, weight = half_line_nodes(n) if self.support == inf else self._nodes(np.zeros(()))
+        negative = np.min(self.density(distance))
+        require(bool(negative >= 0), f"The radial density must not be negative; its smallest value is {negative:g}.")
+        mass = 2 * self._half_sphere * self._weighted(distance, distance, n - 1) * weight
+        total = float(mass.sum())
+        require(
+            bool(np.isfinite(total)) and abs(total - 1) <= 1e-8,
+            f"The radial density must integrate to 1 over R^{n}; it integrates to {total:.9g}; divide it by that.",
+        )
+        last = int(np.flatnonzero(mass > 0).max(initial=0))  # the density may underflow before its mean has ended
+        left = float((distance * mass)[last])
+        require(
+            bool(self.support < inf or left <= 1e-13),
+            "The radial density must have a finite mean, with a tail that falls faster than radius^−(dimension + 1.3) "
+            f"and does not underflow first; there is still {left:.2g} of the mean at the radius {distance[last]:.0e}.",
+        )
+
+    def marginal(self, y: ArrayLike) -> Array:
+        """p_n(y), eq. 35: density of one coordinate."""
+        n, y = self.dimension, _size(y)
+        if n == 1:
+            return np.where(y <= self.support, self.density(y), 0.0)
+        distance, weight = self._nodes(y)
+        values = self._weighted(np.hypot(y[..., None], distance), distance, n - 2)
+        return np.asarray((n - 1) * self._section * (values * weight).sum(axis=-1))
+
+    def tail(self, y: ArrayLike) -> Array:
+        """P[coordinate > y]: over all radii, the share of the sphere beyond y."""
+        n, size = self.dimension, _size(y)
+        distance, weight = self._nodes(size)
+        u = np.hypot(size[..., None], distance)
+        beyond = betainc((n - 1) / 2, 0.5, (distance / u) ** 2) if n > 1 else np.ones_like(u)
+        upper = self._half_sphere * (self._weighted(u, u, n - 2) * distance * beyond * weight).sum(axis=-1)
+        return np.where(np.asarray(y) >= 0, upper, 1 - upper)
+
+    def tail_moment(self, y: ArrayLike) -> Array:
+        """∫_y^∞ y′·p_n(y′) dy′, which is even in y."""
+        y = _size(y)
+        distance, weight = self._nodes(y)
+        values = self._weighted(np.hypot(y[..., None], distance), distance, self.dimension)
+        return np.asarray(self._section * (values * weight).sum(axis=-1))
+
+    @property
+    def _section(self) -> float:
+        """Volume of the unit ball of one dimension less."""
+        n = self.dimension
+        return float(np.exp((n - 1) / 2 * log(pi) - lgamma((n + 1) / 2)))
+
+    @property
+    def _half_sphere(self) -> float:
+        """Half the surface of the unit sphere."""
+        n = self.dimension
+        return float(np.exp(n / 2 * log(pi) - lgamma(n / 2)))
+
+    def _nodes(self, y: Array) -> tuple[Array, Array]:
+        """Distances l and weights on a last axis of their own; up to √(support² − y²) if the support ends."""
+        if self.support == inf:
+            return self._half_line
+        reach = np.sqrt(np.clip(self.support**2 - y**2, 0, None))[..., None]
+        return reach * _UNIT[0], reach * _UNIT[1]
+
+    @cached_property
+    def _half_line(self) -> tuple[Array, Array]:
+        """The nodes up to where the density's mean ends."""
+        distance, weight = half_line_nodes(self.dimension)
+        moment = self._weighted(distance, distance, self.dimension) * weight
+        count = int(np.flatnonzero(moment > 1e-18 * moment.sum()).max(initial=0)) + 1
+        return distance[:count], weight[:count]
+
+    def _weighted(self, radius: Array, base: Array, power: int) -> Array:
+        """density(radius)·base^power, without overflow where the one is tiny and the other huge."""
+        density = np.asarray(self.density(radius), dtype=np.float64)
+        with np.errstate(divide="ignore"):  # ln 0 = −inf is what is wanted
+            return np.exp(np.log(density) + power * np.log(np.where(base > 0, base, 1.0)))
+
+
+def _size(y: ArrayLike) -> Array:
+    return np.asarray(np.abs(np.asarray(y, dtype=np.float64)))
+
+
+def line_nodes(cuts: tuple[float, ...], support: float = inf) -> tuple[Array, Array]:
+    """Nodes and weights on (−support, support), cut at these points; exponentially exact in each piece."""
+    inner = sorted({float(np.clip(c, -support, support)) for c in cuts})
+    pieces = [(a + (b - a) * _UNIT[0], (b - a) * _UNIT[1]) for a, b in pairwise(inner)]
+    for end, sign in ((inner[0], -1), (inner[-1], 1)):
+        reach = support - sign * end
+        distance, weight = half_line_nodes() if support == inf else (reach * _UNIT[0], reach * _UNIT[1])
+        pieces.append((end + sign * distance, weight))
+    return np.concatenate([p for p, _ in pieces]), np.concatenate([w for _, w in pieces])
+
+
+def gaussian(dimension: int = 1, scale: float = 1.0) -> RadialDensity:
+    """Every coordinate is normal with standard deviation `scale`."""
+    return gaussian_mixture(dimension, (scale,), (1.0,), name="gaussian")
+
+
+def gaussian_mixture(
+    dimension: int = 1,
+    scales: tuple[float, ...] = (1.0, 10.0),
+    weights: tuple[float, ...] = (0.5, 0.5),
+    name: str = "gaussian_mixture",
+) -> RadialDensity:
+    """A normal distribution whose standard deviation is drawn from `scales`: all moments, yet heavier tails."""
+
+    def density(u: Array) -> Array:
+        parts = (
+            w / (s * np.sqrt(2 * pi)) ** dimension * np.exp(-0.5 * (u / s) ** 2)
+            for s, w in zip(scales, weights, strict=True)
+        )
+        return np.asarray(sum(parts))
+
+    return RadialDensity(density, dimension, name=name)
+
+
+def uniform_ball(dimension: int = 1, radius: float = 1.0) -> RadialDensity:
+    """Even in the ball of this radius."""
+    volume = np.exp(dimension / 2 * log(pi) - lgamma(dimension / 2 + 1)) * radius**dimension
+    return RadialDensity(lambda u: np.full_like(u, 1 / volume), dimension, radius, "uniform_ball")
+
+
+def student_t(dimension: int = 1, freedom: float = 3.0) -> RadialDensity:
+    """The multivariate t: every coordinate is a t with this many degrees of freedom (above 1 for a mean)."""
+    n, nu = dimension, freedom
+    log_constant = lgamma((nu + n) / 2) - lgamma(nu / 2) - n / 2 * log(nu * pi)
+    return RadialDensity(lambda u: np.exp(log_constant - (nu + n) / 2 * np.log1p(u * u / nu)), n, name="student_t")
+
+
+def laplace(dimension: int = 1) -> RadialDensity:
+    """The density falls as e^{−radius}; one-dimensional, it is the Laplace distribution."""
+    log_surface = log(2) + dimension / 2 * log(pi) - lgamma(dimension / 2)
+    return RadialDensity(lambda u: np.exp(-u - log_surface - lgamma(dimension)), dimension, name="laplace")
+
+
+DENSITIES: dict[str, Callable[..., RadialDensity]] = {
+    "gaussian": gaussian,
+    "uniform_ball": uniform_ball,
+    "student_t": student_t,
+    "laplace": laplace,
+    "gaussian_mixture": gaussian_mixture,
+}
+
+
+def radial_density(density: str | RadialDensity, dimension: int = 1) -> RadialDensity:
+    """A named density in this dimension, or the user's own as it is."""
+    if isinstance(density, RadialDensity):
+        return density
+    require_known("radial density", density, DENSITIES)
+    return DENSITIES[density](dimension)

@@ -1,0 +1,84 @@
+"""Section 3.1: with a linear activation and exp attention the largest component wins (Theorem 2).
+
+`delta` is Δ_l = E[g·x_l], tokens on its last axis; `normalizer` is the constant A of exp attention.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import erf, erfinv
+
+from foretrain.errors import require
+
+Array = NDArray[np.float64]
+
+
+def winner_take_all(delta: ArrayLike, t: ArrayLike, *, normalizer: float = 1.0) -> Array:
+    """Theorem 2, corrected: v_l(t) = √2·erf⁻¹(√(2/π)·Δ_l·t/A), the solution of eq. 20 from v = 0.
+
+    Tokens are on the last axis of the result; the axes of `t` go before and broadcast against those of `delta`.
+    At the blow-up time the winner is infinite; there is no later time.
+    """
+    delta, t = _checked(delta, t, normalizer)
+    return np.sqrt(2) * erfinv(np.clip(np.sqrt(2 / np.pi) * delta * t[..., None] / normalizer, -1, 1))
+
+
+def winner_take_all_printed(delta: ArrayLike, t: ArrayLike, *, normalizer: float = 1.0) -> Array:
+    """Theorem 2, eq. 4 as printed: erf(v_l/2)/Δ_l is the same for all tokens.
+
+    The invariant fixes the tokens relative to each other; the winner is taken along its exact path.
+    """
+    exact = winner_take_all(delta, t, normalizer=normalizer)
+    delta = np.broadcast_to(np.asarray(delta, dtype=np.float64), exact.shape)
+    winner = np.argmax(np.abs(delta), axis=-1)[..., None]
+    shared = erf(np.take_along_axis(exact, winner, -1) / 2) / np.take_along_axis(delta, winner, -1)
+    return 2 * erfinv(delta * shared)
+
+
+def blow_up_time(delta: ArrayLike, *, normalizer: float = 1.0) -> Array:
+    """Theorem 2, corrected: the winner is infinite at the finite time √(π/2)·A/max|Δ|; inf if no Δ moves it."""
+    largest = np.max(np.abs(np.asarray(delta, dtype=np.float64)), axis=-1)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.sqrt(np.pi / 2) * normalizer / largest)
+
+
+def loser_limits(delta: ArrayLike) -> Array:
+    """Theorem 2, corrected: where the tokens are at the blow-up time, √2·erf⁻¹(Δ_l/max|Δ|); the winner at ±inf."""
+    return np.sqrt(2) * erfinv(_share_of_largest(delta))
+
+
+def loser_limits_printed(delta: ArrayLike) -> Array:
+    """Theorem 2, eq. 4 as printed: 2·erf⁻¹(Δ_l/max|Δ|)."""
+    return 2 * erfinv(_share_of_largest(delta))
+
+
+def winner_invariant(v: ArrayLike, delta: ArrayLike) -> Array:
+    """Theorem 2, corrected: erf(v_l/√2)/Δ_l, the same for all tokens at any time."""
+    return erf(np.asarray(v, dtype=np.float64) / np.sqrt(2)) / np.asarray(delta, dtype=np.float64)
+
+
+def winner_invariant_printed(v: ArrayLike, delta: ArrayLike) -> Array:
+    """Theorem 2, eq. 4 as printed: erf(v_l/2)/Δ_l."""
+    return erf(np.asarray(v, dtype=np.float64) / 2) / np.asarray(delta, dtype=np.float64)
+
+
+def _share_of_largest(delta: ArrayLike) -> Array:
+    delta = np.asarray(delta, dtype=np.float64)
+    largest = np.max(np.abs(delta), axis=-1, keepdims=True)
+    require(bool(np.all(largest > 0)), "delta must have an entry that is not 0; with all of them 0 no token moves.")
+    return delta / largest
+
+
+def _checked(delta: ArrayLike, t: ArrayLike, normalizer: float) -> tuple[Array, Array]:
+    delta, t = np.asarray(delta, dtype=np.float64), np.asarray(t, dtype=np.float64)
+    require(delta.ndim >= 1 and bool(np.isfinite(delta).all()), "delta must be finite numbers, one per token.")
+    require(normalizer > 0, f"normalizer must be above 0; got {normalizer}.")
+    require(bool(np.all(t >= 0)), f"t must not be negative; its smallest value is {np.min(t, initial=0):g}.")
+    last = blow_up_time(delta, normalizer=normalizer)
+    late = np.asarray(t > last * (1 + 4 * np.finfo(float).eps))
+    require(
+        not late.any(),
+        f"t must not lie behind the blow-up time {np.min(last):.6g}; its largest value is {np.max(t, initial=0):g}.",
+    )
+    return delta, t
