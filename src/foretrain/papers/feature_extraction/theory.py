@@ -1,0 +1,82 @@
+"""Feature extraction on paper: how label scores move under a constant tangent kernel.
+
+The score of a token is the network's output on it alone. With the kernel ρ·1[e = e′] + β of an additive network, scores
+move as in a logistic regression on counts. Derived anew; the paper states the kernel view and its consequences.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, wrightomega
+
+from foretrain.errors import require
+
+Array = NDArray[np.float64]
+
+
+def cooccurrence(counts: ArrayLike, labels: ArrayLike) -> Array:
+    """ω(e) = Σ_i y_i n_i(e)."""
+    return np.asarray(_signs(labels) @ np.asarray(counts, dtype=np.float64))
+
+
+def one_step_scores(counts: ArrayLike, labels: ArrayLike, *, own: float, shared: float, rate: float = 1.0) -> Array:
+    """Change of every token's score in the first gradient step of the summed logistic loss: ρω/2 + βΣω/2."""
+    omega = cooccurrence(counts, labels)
+    return rate * (own * omega + shared * omega.sum()) / 2
+
+
+def score_velocity(scores: ArrayLike, counts: ArrayLike, labels: ArrayLike, *, own: float, shared: float) -> Array:
+    """ds(e)/dt = ρΩ(e) + βΣ_eΩ(e), Ω(e) = Σ_i y_i g_i n_i(e), g_i = σ(−y_i s_i), s_i = Σ_e n_i(e)s(e)."""
+    counts, y = np.asarray(counts, dtype=np.float64), _signs(labels)
+    pull = y * expit(-y * (counts @ np.asarray(scores, dtype=np.float64)))
+    omega = pull @ counts
+    return own * omega + shared * omega.sum()
+
+
+def single_token_score(t: ArrayLike, *, own: float, occurrences: float) -> Array:
+    """One token that occurs once in each of n₊ texts, all positive: s(t) = c − W(e^c), c = 1 + ρn₊t.
+
+    ds/dt = ρn₊σ(−s), so s + e^s = c; W(e^c) is the Wright omega function of c, which does not overflow.
+    """
+    t = np.asarray(t, dtype=np.float64)
+    require(bool(np.all(t >= 0)), f"t must not be negative; its smallest value is {np.min(t):g}.")
+    c = 1 + own * occurrences * t
+    return c - np.real(wrightomega(c))
+
+
+def squared_loss_outputs(kernel: ArrayLike, cross: ArrayLike, labels: ArrayLike, t: float) -> Array:
+    """u(t) = K_*Θ⁺(I − e^{−Θt})y: outputs of kernel gradient flow under squared loss, from outputs 0.
+
+    `kernel` is Θ between training texts, `cross` between what is asked for and the training texts.
+    """
+    values, vectors = np.linalg.eigh(np.asarray(kernel, dtype=np.float64))
+    values = np.clip(values, 0, None)
+    # (1 − e^{−λt})/λ, which is t where λ = 0
+    gain = np.where(values * t > 1e-12, -np.expm1(-values * t) / np.where(values > 0, values, 1), t)
+    return np.asarray(cross) @ (vectors @ (gain * (vectors.T @ np.asarray(labels, dtype=np.float64))))
+
+
+def next_token_velocity(
+    pair_counts: ArrayLike, token_counts: ArrayLike, target_counts: ArrayLike, *, own: float, shared: float
+) -> Array:
+    """Language model at the start: ds_k(e)/dt = ρ[N(e,k) − N(e)/V] + β[T_k − T/V], [context token, target].
+
+    N(e, k) counts context token e with target k, N(e) context tokens, T_k targets weighted by their context length.
+    """
+    pairs = np.asarray(pair_counts, dtype=np.float64)
+    vocab = pairs.shape[1]
+    tokens, targets = np.asarray(token_counts, dtype=np.float64), np.asarray(target_counts, dtype=np.float64)
+    return own * (pairs - tokens[:, None] / vocab) + shared * (targets - targets.sum() / vocab)
+
+
+def bias_share(own: float, shared: float) -> float:
+    """β/ρ: how strongly all tokens move together, against how strongly each moves by itself."""
+    require(own > 0, f"own (ρ) must be above 0; got {own}.")
+    return shared / own
+
+
+def _signs(labels: ArrayLike) -> Array:
+    y = np.asarray(labels, dtype=np.float64)
+    require(bool(np.all(np.abs(y) == 1)), "labels must be +1 or -1.")
+    return y
