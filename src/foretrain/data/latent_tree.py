@@ -154,7 +154,7 @@ class LatentTree:
             parent = ones[..., self.parents[block]]
             ones[..., block] = (1 - parent) * under_zero + parent * under_one
         ones[impossible], classes[impossible] = np.nan, np.nan
-        return ones, classes, total
+        return ones, classes, np.asarray(total)
 
     def pair_probabilities(self, nodes: Sequence[int] | Array) -> Float[Array, "query node"]:
         """P[y_m = 1, y_l = 1] for each m of `nodes` and every node l, by message passing."""
@@ -193,9 +193,9 @@ class LatentTree:
             values[:, block] = values[:, self.parents[block]] ^ flipped
         return LatentSample(self, classes, values)
 
-    def common_ancestor_layer(self, first: int, second: int) -> int:
+    def common_ancestor_layer(self, first: int | np.integer, second: int | np.integer) -> int:
         """How many edges above the deeper of two nodes their common ancestor is; the root counts as one."""
-        lines = [self._line(first), self._line(second)]
+        lines = [self._line(int(first)), self._line(int(second))]
         shared = len(set(lines[0]) & set(lines[1]))  # with the root
         return max(len(line) for line in lines) - shared
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from math import inf, lgamma, log, pi
 
@@ -199,4 +199,9 @@ def radial_density(density: str | RadialDensity, dimension: int = 1) -> RadialDe
     if isinstance(density, RadialDensity):
         return density
     require_known("radial density", density, DENSITIES)
-    return DENSITIES[density](dimension)
+    return _named(density, dimension)
+
+
+@cache
+def _named(name: str, dimension: int) -> RadialDensity:
+    return DENSITIES[name](dimension)

@@ -1,0 +1,204 @@
+"""Lemmas 1 to 5 and Theorem 3 on paper, against closed forms, Monte Carlo, plain quadrature and differences."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from scipy.integrate import quad
+from scipy.special import expit, gamma, kv
+
+from foretrain import InputError
+from foretrain.papers.joma import theory
+
+R = np.array([-6.0, -2.5, -1.0, -0.3, 0.0, 0.01, 0.3, 0.7, 1.0, 2.5, 6.0])
+NAMED = ["gaussian", "uniform_ball", "student_t", "laplace", "gaussian_mixture"]
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3, 7])
+def test_marginals_have_their_closed_forms(dimension):
+    normal, t, half = stats.norm(scale=2.5), stats.t(1.5), (dimension + 1) / 2
+    ball = stats.beta(half, half, loc=-1, scale=2)
+    for density, law, moment in (
+        (theory.gaussian(dimension, 2.5), normal, 2.5**2 * normal.pdf(R)),
+        (theory.student_t(dimension, 1.5), t, (1.5 + R**2) / 0.5 * t.pdf(R)),
+        (theory.uniform_ball(dimension), ball, np.clip(1 - R**2, 0, None) ** half / (2 * half) * ball.pdf(0)),
+    ):
+        assert np.abs(density.marginal(R) - law.pdf(R)).max() < 1e-12
+        assert np.abs(density.tail(R) - law.sf(R)).max() < 1e-12
+        assert np.abs(density.tail_moment(R) - moment).max() < 1e-12
+    y = np.abs(R[R != 0])
+    bessel = y ** (dimension / 2) * kv(dimension / 2, y) / (2 ** (dimension / 2) * gamma((dimension + 1) / 2))
+    assert np.abs(theory.laplace(dimension).marginal(y) - bessel / np.sqrt(np.pi)).max() < 1e-12
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_thetas_by_plain_quadrature(name):
+    shape = theory.radial_density(name)
+    reach = min(shape.support, 200.0)
+    for r in (-0.4, 0.2, 0.9):
+        cuts = [c for c in (-r, 0.0) if abs(c) < reach]
+        edges = sorted({-reach, *cuts, reach})
+        leaky = (0.2, 1.0)
+        exact = [0.0, 0.0]
+        for a, b in pairwise(edges):
+            slope = leaky[int((a + b) / 2 > -r)]
+            for power in (0, 1):
+                exact[power] += quad(
+                    lambda y, power=power, slope=slope: slope * y**power * float(shape.marginal(y)),
+                    a,
+                    b,
+                    epsabs=1e-12,
+                    limit=200,
+                )[0]
+        loose = 1e-3 if name == "student_t" else 1e-9  # the cut at 200 leaves this much of its first moment
+        assert theory.theta1(r, name, leaky) == pytest.approx(exact[0], abs=loose)
+        assert theory.theta2(r, name, leaky) == pytest.approx(exact[1], abs=loose)
+
+
+def test_an_activation_given_as_a_function_and_one_given_by_slopes_agree():
+    def step(x):
+        return np.where(x > 0, 1.0, 0.1)
+
+    def nearly(x):  # not homogeneous to the eye, but so steep that it is one
+        return 0.1 + 0.9 * expit(1e7 * x)
+
+    for name in ("gaussian", "laplace", "uniform_ball"):
+        for theta in (theory.theta1, theory.theta2):
+            slopes = theta(R, name, (0.1, 1.0))
+            assert np.array_equal(theta(R, name, step), slopes)
+            assert np.abs(theta(R, name, nearly) - slopes).max() < 1e-6
+
+
+def test_linear_activation_has_constant_thetas():
+    assert np.all(theory.theta1(R, "student_t", theory.LINEAR) == pytest.approx(1.0, abs=1e-14))
+    assert np.all(theory.theta2(R, "student_t", theory.LINEAR) == 0)
+
+
+@given(st.floats(-3, 3), st.floats(0.05, 4), st.floats(-2, 2), st.floats(0.2, 3))
+def test_lemma1_does_not_change_when_the_hyperplane_is_rescaled(mean, length, bias, factor):
+    one = theory.hyperplane_moments([mean], [length], bias, "laplace")
+    other = theory.hyperplane_moments([mean], [factor * length], factor * bias, "laplace")
+    assert np.allclose(one[0], other[0], rtol=1e-9, atol=1e-12)
+    assert np.allclose(one[1], other[1], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("derivative", [theory.RELU, expit], ids=["relu", "softplus"])
+def test_lemma1_by_monte_carlo_in_a_subspace(derivative):
+    draw = np.random.default_rng(3)
+    basis = np.linalg.qr(draw.standard_normal((5, 3)))[0]
+    mean, v, bias = basis @ np.array([0.4, -0.2, 0.3]), draw.standard_normal(5), 0.3
+    n = 200_000
+    t = draw.standard_normal((n, 3)) / np.sqrt(draw.chisquare(3, (n, 1)) / 3)
+    x = mean + t @ basis.T
+    act = np.asarray((x @ v + bias > 0) if isinstance(derivative, tuple) else derivative(x @ v + bias), float)
+    shape = theory.student_t(3, 3.0)
+    first, total = theory.hyperplane_moments(mean, v, bias, shape, derivative, basis=basis)
+    samples = np.concatenate([x * act[:, None], act[:, None]], axis=1)
+    error = samples.std(0) / np.sqrt(n)
+    assert np.all(np.abs(samples.mean(0) - [*first, total]) < 4 * error)
+
+
+def test_the_numbers_of_lemma1_and_lemma5():
+    assert theory.hyperplane_moments([0.0], [0.5], 0.3)[1] == pytest.approx(0.726, abs=5e-4)
+    assert theory.hyperplane_moments_printed([0.0], [0.5], 0.3)[1] == pytest.approx(1.236, abs=5e-4)
+    assert theory.theta_slopes(0.3, "gaussian", (0.2, 1.0))[0] == pytest.approx(0.3051, abs=5e-5)
+    assert theory.theta_slopes_printed(0.3, "gaussian", (0.2, 1.0))[0] == pytest.approx(0.4577, abs=5e-5)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_derivative_of_the_stationary_function_is_theta1(name):
+    r = np.array([-0.7, -0.2, 0.4, 0.8])
+    errors = []
+    for h in (0.04, 0.02):
+        high, low = (theory.stationary_function(r + s * h, name, (0.3, 1.0)) for s in (1, -1))
+        errors.append(np.abs((high - low) / (2 * h) - theory.theta1(r, name, (0.3, 1.0))).max())
+    assert errors[1] < 3e-4
+    assert errors[0] / errors[1] > 3.5 or name == "uniform_ball"  # order 2 in h; the ball's F is a parabola
+    assert np.all(theory.stationary_function([-3.0, 0.0, 3.0], name) >= -1e-15)
+
+
+@given(st.floats(0.001, 0.999))
+def test_theta1_and_its_inverse(y):
+    for name in ("gaussian", "student_t"):
+        assert theory.theta1(theory.theta1_inverse(y, name), name) == pytest.approx(y, abs=1e-12)
+
+
+def test_condition_58_of_every_density():
+    conditions = [theory.critical_condition(d) for d in (*NAMED, theory.student_t(4, 1.5))]
+    assert conditions == pytest.approx([1 / (2 * np.pi), 0.125, 2 / np.pi**2, 0.25, 0.4814437, 0.3483], abs=1e-4)
+    # 2-dimensional e^{−radius} has lighter marginals than the Laplace distribution
+    assert theory.critical_condition(theory.laplace(2)) == pytest.approx(0.2026, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "uniform_ball"])
+def test_log_concave_densities_have_no_critical_point(name):
+    r = np.linspace(-1.9, 3, 50)
+    inside = theory.theta1(r, name) > 0
+    assert np.all(np.diff(theory.critical_ratio(r[inside], name)) > 0)
+    assert theory.critical_points(0.7, name) == []
+
+
+@pytest.mark.parametrize("shape", [theory.student_t(2, 1.5), theory.student_t(2, 3.0), theory.gaussian_mixture(2)])
+def test_critical_points_stand_still_and_have_the_corrected_jacobian(shape):
+    x_plus = np.array([1.2, 1.6])
+    points = theory.critical_points(2.0, shape)
+    assert points
+    for point in points:
+        for norm in (1.0, 0.6):
+            mu, bias = point.at(x_plus, norm)
+            means, weights = [x_plus, np.zeros(2)], [1.0, -point.weight_ratio]
+            dv, dbias = theory.uniform_attention_flow(mu, bias, means, weights, shape)
+            assert np.abs(dv).max() < 1e-12
+            assert abs(dbias) < 1e-12
+            h = 1e-4
+            columns = [
+                theory.uniform_attention_flow(mu + h * e, bias, means, weights, shape)[0]
+                - theory.uniform_attention_flow(mu - h * e, bias, means, weights, shape)[0]
+                for e in np.eye(2)
+            ]
+            jacobian = np.stack(columns, 1) / (2 * h)
+            matrix = theory.linear_matrix(theory.linear_coefficients(point, 2.0, shape, norm=norm), mu)
+            printed = theory.linear_matrix(theory.linear_coefficients_printed(point, 2.0, shape, norm=norm), mu)
+            assert np.abs(-jacobian - matrix).max() < 1e-6
+            assert np.abs(-jacobian - printed).max() > 0.05
+
+
+def test_a_user_density_is_used_and_a_wrong_one_refused():
+    own = theory.RadialDensity(lambda u: 0.75 * (1 - u**2), support=1.0)
+    assert theory.theta1(0.5, own) == pytest.approx(0.5 + 0.75 * (0.5 - 0.125 / 3), abs=1e-13)
+    with pytest.raises(InputError, match=r"integrate to 1 over R\^1; it integrates to 2\.5066"):
+        theory.RadialDensity(lambda u: np.exp(-(u**2) / 2))
+    with pytest.raises(InputError, match="must not be negative"):
+        theory.RadialDensity(lambda u: np.cos(u), support=3.0)
+    with pytest.raises(InputError, match="finite mean"):
+        theory.student_t(2, 1.0)
+    with pytest.raises(InputError, match="There is no radial density 'gausian'; the nearest names are gaussian"):
+        theory.theta1(0.0, "gausian")
+    with pytest.raises(InputError, match="dimension"):
+        theory.gaussian(0)
+
+
+@pytest.mark.parametrize(
+    "function", [theory.stationary_function, theory.theta_slopes, theory.critical_function, theory.critical_ratio]
+)
+def test_lemmas_about_homogeneous_activations_refuse_others(function):
+    with pytest.raises(InputError, match="needs a homogeneous activation"):
+        function(0.5, "gaussian", expit)
+
+
+def test_other_refusals():
+    with pytest.raises(InputError, match="strictly between"):
+        theory.theta1_inverse(1.0)
+    with pytest.raises(InputError, match="rises"):
+        theory.theta1_inverse(0.5, derivative=theory.LINEAR)
+    with pytest.raises(InputError, match="length there is 0"):
+        theory.hyperplane_moments([0.0], [0.0], 1.0)
+    with pytest.raises(InputError, match="mu must not be 0"):
+        theory.linear_matrix((1.0, 1.0), [0.0, 0.0])
+    with pytest.raises(InputError, match="one number per mean"):
+        theory.uniform_attention_flow([1.0], 0.0, [[1.0], [0.0]], [1.0])
