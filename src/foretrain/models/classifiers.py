@@ -35,6 +35,7 @@ class Classifier:
 
     outputs   1 for a binary score, else one score per class or next token
     window    K of the CNN
+    padded    CNN windows also reach over both ends of the text, where nothing is: a single token has a score then
     positions the longest text with learned positions (self-attention only); 0 for none
     scaling   attention logits are divided by width ("limit") or its square root ("practice")
     """
@@ -45,6 +46,7 @@ class Classifier:
     activation: str = "relu"
     outputs: int = 1
     window: int = 2
+    padded: bool = False
     positions: int = 0
     scaling: str = "limit"
     scales: Scales = field(default_factory=Scales)
@@ -107,11 +109,17 @@ def _mlp(net: Classifier, p: Parameters, tokens: Tokens, there: There) -> Hidden
 
 
 def _cnn(net: Classifier, p: Parameters, tokens: Tokens, there: There) -> Hidden:
-    windows = tokens.shape[1] - net.window + 1
-    require(windows >= 1, f"The window ({net.window}) is larger than the text ({tokens.shape[1]} tokens); pad it.")
-    embedded = p["embedding"][tokens]
-    inside = sum(embedded[:, k : k + windows] @ p["weight"][k].mT for k in range(net.window))
+    embedded = p["embedding"][tokens] * there.unsqueeze(-1)
     whole = there[:, net.window - 1 :]  # padding is at the end: a window is whole if its last token is there
+    if net.padded:
+        beyond = net.window - 1
+        embedded = functional.pad(embedded, (0, 0, beyond, beyond))
+        whole = functional.pad(there, (0, beyond))  # a window counts if it holds any token
+        for _ in range(beyond):
+            whole = whole | functional.pad(whole[:, :-1], (1, 0))
+    windows = embedded.shape[1] - net.window + 1
+    require(windows >= 1, f"The window ({net.window}) is larger than the text ({tokens.shape[1]} tokens); pad it.")
+    inside = sum(embedded[:, k : k + windows] @ p["weight"][k].mT for k in range(net.window))
     return (net.phi(inside / net.width**0.5) * whole.unsqueeze(-1)).sum(1)
 
 
