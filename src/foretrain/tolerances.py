@@ -21,3 +21,10 @@ CLOSED_FORM = Tolerance(1e-10, "closed form against an ODE solved at rtol 1e-13"
 FLOW = Tolerance(1e-8, "closed form against an ODE or quadrature whose own error is near 1e-10")
 SLOPE = Tolerance(0.1, "least-squares slope in log-log over two to three decades with sampling noise")
 THREE_ERRORS = Tolerance(3.0, "difference of means in combined standard errors: p = .0027 if there is none")
+LATE_FORM = Tolerance(
+    0.005, "a limit form from 1000 times the transition on: it leaves out (1 − 1/M)² and ln(t)/t, some 0.2 %"
+)
+STEPS_AS_FLOW = Tolerance(
+    0.02, "the continuous h for the stepped h*: they differ by a third of a step near the transition"
+)
+QUADRATURE = Tolerance(1e-10, "two quadratures of one integral, each near 1e-12")

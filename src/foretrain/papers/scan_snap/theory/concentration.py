@@ -35,7 +35,7 @@ def growth_spread(*, samples: ArrayLike, classes: int, failure: float) -> Array:
     return count_spread(samples=samples, failure=failure) / mean_count(samples=samples, classes=classes)
 
 
-def error_spread(*, samples: ArrayLike, classes: int, failure: float, eta_y: float) -> Array:
+def error_spread(*, samples: ArrayLike, failure: float, eta_y: float) -> Array:
     """Lemma 11, eq. 62 with its constants: 1/(M−1+e^{Mh(N_n)}) is within a factor exp(±η_Y·Δ/3) of its value at N̄.
 
     The slope of its logarithm is at most η_Y/4·M/(M−1), hence η_Y/3 for M ≥ 4 (eq. 64); the paper writes η_Y·Δ/3 for

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from itertools import accumulate
 from math import exp
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +16,10 @@ from scipy.special import lambertw, wrightomega
 from foretrain.errors import require
 
 Array = NDArray[np.float64]
-Values = Array | np.float64  # numpy makes a scalar of a 0-dimensional array
+if TYPE_CHECKING:
+    Values = Array
+else:
+    Values = Array | np.float64  # numpy makes a scalar of a 0-dimensional array
 
 SMALL = 2.0**-10  # below this, u = y to a relative error of y/2M, and the logarithms of u lose digits
 MANY = 2**16  # from so many times on, a table of cells costs less than it saves
@@ -97,7 +101,7 @@ def growth_with_equal_overlaps(steps: int, *, eta_y: float, vocab: int, classes:
     return w
 
 
-def _logit(y: Array, M: Array) -> Values:
+def _logit(y: Values, M: Array) -> Values:
     """u with e^u + (M−1)u = My + 1: u = ln(M−1) + ln ω((My+1)/(M−1) − ln(M−1)), ω the Wright omega function.
 
     Neither this nor the series y − … for small y has all its digits; one step of the inverse function has.

@@ -1,0 +1,234 @@
+"""Appendix D.4: classes drawn at random, one sample per step."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+from numpy import ndarray as Array
+from scipy.special import softmax
+
+from foretrain.claim import Assumption, Claim, Control
+from foretrain.comparators import bounded, close, covered, every, slope
+from foretrain.papers.scan_snap import theory
+from foretrain.papers.scan_snap.claims.assumptions import weak_correlations
+from foretrain.papers.scan_snap.decoder_training import class_weights, drawn_order, equal_overlaps, train_decoder
+from foretrain.streams import stream
+from foretrain.tolerances import ALGEBRA
+from foretrain.trajectory import trajectory
+
+BOUNDS = ("count", "count, simpler", "growth", "error", "error, late", "theta")
+
+
+def _promised_coverage(failure: float) -> xr.Dataset:
+    return trajectory({"promised": 1 - failure})
+
+
+def _coverage_of_bounds(
+    samples: int, classes: int, eta_y: float, vocab: int, failure: float, draws: int, first: float | None = None
+) -> xr.Dataset:
+    """Share of draws inside each bound, for every class (`theta`: for all at once); `first` is the control's."""
+    N, δ, sizes = samples, failure, {"samples": samples, "failure": failure}
+    counts = stream("scan_snap/lemma10_12", draws).multinomial(N, class_weights(classes, first), size=draws)
+    mean = theory.mean_count(samples=N, classes=classes)
+    grown = theory.decoder_growth(counts, eta_y=eta_y, vocab=vocab) / theory.decoder_growth(
+        mean, eta_y=eta_y, vocab=vocab
+    )
+    errors = [theory.prediction_error(n, eta_y=eta_y, vocab=vocab) for n in (counts, mean)]
+    theta = abs(grown - 1)
+    sigma = abs(errors[0] / errors[1] - 1)
+    every_class = np.all(theta <= theory.theta_bound(samples=N, classes=classes, failure=δ), axis=1, keepdims=True)
+    inside = [
+        abs(counts - mean) <= theory.count_radius(**sizes),
+        abs(counts - mean) <= theory.count_radius_simple(**sizes),
+        theta <= theory.growth_spread(**sizes, classes=classes),
+        sigma <= theory.error_spread(**sizes, eta_y=eta_y),
+        sigma <= theory.error_spread_late(**sizes, classes=classes),
+        np.broadcast_to(every_class, counts.shape),
+    ]
+    return trajectory({"coverage": (("bound", "class"), np.mean(inside, axis=1))}, {"bound": list(BOUNDS)})
+
+
+def _late_enough(samples: int, classes: int, eta_y: float, vocab: int, failure: float) -> tuple[bool, str]:
+    least = theory.mean_count(samples=samples, classes=classes) - theory.count_spread(samples=samples, failure=failure)
+    start = theory.snap_time(eta_y=eta_y, vocab=vocab, classes=1)
+    return bool(least > start), f"N̄ − Δ = {least:.0f}, 2(1+ω1)ln M/η_Y = {start:.0f}"
+
+
+lemma10_12 = Claim(
+    id="scan_snap/lemma10_12",
+    source="Lemma 10, eq. 58; Lemma 11, eq. 61 and 62; Lemma 12",
+    says="If classes are drawn uniformly, then with probability 1 − δ the count of a class is within "
+    "√(N/2·ln(2/δ)) + 1 of ⌈N/K⌉, its growth h(N_n) within a share Δ/N̄ of h(N̄), its error within a factor "
+    "exp(η_Y·Δ/3), or 1 + 2Δ/(N̄−Δ) once late, of that at N̄, and all |θ_n| ≤ K/√N·√ln(K/δ).",
+    predict=_promised_coverage,
+    observe=_coverage_of_bounds,
+    compare=bounded("coverage", low="promised"),
+    settings={
+        "fast": {"samples": 1000, "classes": 2, "eta_y": 0.5, "vocab": 1000, "failure": 0.1, "draws": 1000},
+        "full": {"samples": 10_000, "classes": 10, "eta_y": 0.5, "vocab": 1000, "failure": 0.1, "draws": 100_000},
+    },
+    control=Control("classes are not drawn uniformly", {"first": 0.7}),
+    assumes=(Assumption("for the late bound: N̄ − Δ is past 2(1+ω1)·ln M/η_Y", _late_enough),),
+)
+
+
+def _order(runs: int, samples: int, classes: int, first: float | None) -> Array:
+    draw = stream("scan_snap/theorem5", runs, samples)
+    return drawn_order(draw, runs=runs, steps=samples, classes=classes, first=first)
+
+
+def _checkpoints(samples: int) -> list[int]:
+    return [samples // 16, samples // 4, samples]
+
+
+def _decoder_in_closed_form(
+    runs: int,
+    samples: int,
+    classes: int,
+    overlap: float,
+    eta_y: float,
+    vocab: int,
+    failure: float,
+    first: float | None = None,
+) -> xr.Dataset:
+    """Eq. 70 with θ_n = h*(N_n)/h(N̄) − 1, N_n the times class n was drawn."""
+    features, times = equal_overlaps(classes, overlap), _checkpoints(samples)
+    order = _order(runs, samples, classes, first)[..., 0]
+    counts = np.array([[(order[:, :t] == n).sum(axis=1) for n in range(classes)] for t in times])
+    stepped = theory.decoder_growth_discrete(samples, eta_y=eta_y, vocab=vocab)[np.swapaxes(counts, 1, 2)]
+    h = theory.decoder_growth(theory.mean_count(samples=times, classes=classes), eta_y=eta_y, vocab=vocab)
+    theta = stepped / h[:, None, None] - 1
+    W = (vocab - 1) * h[:, None, None] * theory.class_directions(classes, vocab)
+    unmixed = (np.eye(classes) - theory.unmixing(theory.overlaps(features))) @ features
+    Y = unmixed.T @ ((1 + theta[..., None]) * W[:, None])
+    return trajectory({"Y": (("time", "run", "token", "label"), Y), "promised": 1 - failure}, {"time": times})
+
+
+def _decoder_trained(
+    runs: int,
+    samples: int,
+    classes: int,
+    overlap: float,
+    eta_y: float,
+    vocab: int,
+    failure: float,
+    first: float | None = None,
+) -> xr.Dataset:
+    """Eq. 26 step by step, and θ read off the rows of FᵀY."""
+    features, times = equal_overlaps(classes, overlap), _checkpoints(samples)
+    order = _order(runs, samples, classes, first)
+    Y = train_decoder(features, order, eta_y=eta_y, vocab=vocab, save_at=times)
+    h = theory.decoder_growth(theory.mean_count(samples=times, classes=classes), eta_y=eta_y, vocab=vocab)
+    own = np.diagonal(features @ Y, axis1=-2, axis2=-1)  # (1+θ_n)(M−1)h at each class's own label
+    theta = own / ((vocab - 1) * h[:, None, None]) - 1
+    allowed = theory.theta_bound(samples=times, classes=classes, failure=failure)
+    within = (abs(theta) <= allowed[:, None, None]).all(axis=-1)
+    axes = ("time", "run")
+    return trajectory(
+        {"Y": ((*axes, "token", "label"), Y), "theta": ((*axes, "class"), theta), "within": (axes, within)},
+        {"time": times},
+        units={"time": "steps"},
+    )
+
+
+theorem5 = Claim(
+    id="scan_snap/theorem5",
+    source="Theorem 5, eq. 70",
+    says="After N steps of eq. 26 on uniformly drawn classes, Y = (F†)ᵀ(I+Θ)W̄(N) with |θ_n| ≤ K/√N·√ln(K/δ) for all n, "
+    "with probability 1 − δ.",
+    predict=_decoder_in_closed_form,
+    observe=_decoder_trained,
+    compare=every(close("Y", ALGEBRA), covered("within", "promised")),
+    settings={
+        "fast": {
+            "runs": 100,
+            "samples": 1600,
+            "classes": 2,
+            "overlap": 0.45,
+            "eta_y": 0.1,
+            "vocab": 200,
+            "failure": 0.1,
+        },
+        "full": {
+            "runs": 200,
+            "samples": 6400,
+            "classes": 3,
+            "overlap": 0.15,
+            "eta_y": 0.1,
+            "vocab": 2000,
+            "failure": 0.1,
+        },
+    },
+    control=Control("classes are not drawn uniformly", {"first": 0.8}),
+    assumes=(Assumption("Assumption 2: 6/√M ≤ |λ_i(E)| < 1/K", weak_correlations),),
+)
+
+
+def _error_allowed(eta_y: float, vocab: int, classes: int, errors: tuple[float, ...]) -> xr.Dataset:
+    allowed = theory.steps_to_error(errors, eta_y=eta_y, vocab=vocab, classes=classes)
+    return trajectory({"steps_allowed": ("error", allowed)}, {"error": list(errors)})
+
+
+def _error_trained(
+    eta_y: float,
+    vocab: int,
+    classes: int,
+    window: tuple[float, float],
+    errors: tuple[float, ...],
+    runs: int,
+) -> xr.Dataset:
+    """‖x − α_n‖ of rows trained by eq. 8, each as often as its class was drawn; `window` in units of t0.
+
+    A row moves only when its class is drawn and all rows move alike, so one row gives them all.
+    """
+    t0 = float(theory.snap_time(eta_y=eta_y, vocab=vocab, classes=classes))
+    times = np.unique(np.geomspace(window[0] * t0, window[1] * t0, 30).astype(int))
+    draw = stream("scan_snap/corollary1", runs)
+    new = np.diff(times, prepend=0)
+    counts = np.cumsum(draw.multinomial(new, np.full(classes, 1 / classes), size=(runs, len(new))), axis=1)
+    needed = theory.steps_to_error(min(errors), eta_y=eta_y, vocab=vocab, classes=classes)
+    w, right, norms = np.zeros(vocab), np.eye(vocab)[0], []
+    for _ in range(max(int(counts.max()), int(needed / classes)) + 1):
+        wrong = right - softmax(w)
+        norms.append(np.linalg.norm(wrong))
+        w += eta_y * wrong
+    norm = np.array(norms)
+    first = [int(np.argmax(norm <= error)) * classes if norm.min() <= error else np.inf for error in errors]
+    return trajectory(
+        {"norm": (("run", "time", "class"), norm[counts]), "steps": ("error", np.array(first, dtype=float))},
+        {"time": times, "error": list(errors)},
+        units={"time": "steps", "steps": "steps"},
+    )
+
+
+corollary1 = Claim(
+    id="scan_snap/corollary1",
+    source="Corollary 1, eq. 71 to 73",
+    says="‖x_{T+1} − α_n‖ falls as O(1/N) once N is far past t0, and is below ε after K/(εη_Y)·ln(M/ε) steps at most. "
+    "Its slope is within .1 of −1 from about 6·t0 on; at t0 itself it is −1.6 for M = 1000, because there "
+    "e^{Mh} + M − 1 = M(η_Y·t/K − Mh + 1) + Mh, in which Mh is not yet small.",
+    predict=_error_allowed,
+    observe=_error_trained,
+    compare=every(slope("norm", "time", -1.0), bounded("steps", high="steps_allowed")),
+    settings={
+        "fast": {
+            "eta_y": 0.9,
+            "vocab": 200,
+            "classes": 4,
+            "window": (20.0, 1000.0),
+            "errors": (0.3, 0.1, 0.03, 0.01, 0.003),
+            "runs": 20,
+        },
+        "full": {
+            "eta_y": 0.5,
+            "vocab": 1000,
+            "classes": 10,
+            "window": (20.0, 5000.0),
+            "errors": (0.3, 0.1, 0.03, 0.01, 0.003, 0.001),
+            "runs": 100,
+        },
+    },
+    control=Control("the slope is read before the transition", {"window": (0.05, 0.5)}),
+)
+
+CLAIMS = [lemma10_12, theorem5, corollary1]

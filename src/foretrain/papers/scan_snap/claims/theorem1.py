@@ -1,0 +1,179 @@
+"""Theorem 1: the gradient that the decoder sends back to attention."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import xarray as xr
+from numpy import ndarray as Array
+from scipy.special import softmax
+
+from foretrain.claim import Assumption, Claim, Control, erratum_pair
+from foretrain.comparators import close, close_relative, every, positive
+from foretrain.data import SequenceClasses
+from foretrain.papers.scan_snap import theory
+from foretrain.papers.scan_snap.claims.assumptions import weak_correlations
+from foretrain.papers.scan_snap.claims.weak_correlation import start_features
+from foretrain.papers.scan_snap.decoder_training import (
+    drawn_order,
+    equal_overlaps,
+    paired_overlaps,
+    shuffled_epochs,
+    train_decoder,
+)
+from foretrain.streams import stream
+from foretrain.tolerances import ALGEBRA, STEPS_AS_FLOW
+from foretrain.trajectory import trajectory
+
+Coefficients = Callable[..., tuple[Array, Array]]
+
+
+def _coefficients_printed(vocab: int, classes: int, overlap: float, eta_y: float, epochs: int) -> xr.Dataset:
+    """Eq. 86 and 88 as printed."""
+    return _coefficients(theory.gradient_coefficients_printed, vocab, classes, overlap, eta_y, epochs)
+
+
+def _coefficients_corrected(vocab: int, classes: int, overlap: float, eta_y: float, epochs: int) -> xr.Dataset:
+    """Eq. 86, and eq. 88 with −q0(1+θ_n')."""
+    return _coefficients(theory.gradient_coefficients, vocab, classes, overlap, eta_y, epochs)
+
+
+def _coefficients(
+    formula: Coefficients, vocab: int, classes: int, overlap: float, eta_y: float, epochs: int
+) -> xr.Dataset:
+    """γ(ι_n on the diagonal, −β_nn' off it), with θ = σ = 0: the coefficient of f_n' in g_n."""
+    iota, beta = formula(equal_overlaps(classes, overlap), vocab=vocab)
+    times = _epochs(epochs) * classes
+    shape = np.diag(iota) - beta
+    speed = theory.speed(times, eta_y=eta_y, vocab=vocab, classes=classes)
+    return _by_class({"coefficient": speed[:, None, None] * shape}, shape / iota[:, None], times)
+
+
+def _coefficients_trained(
+    vocab: int, classes: int, overlap: float, eta_y: float, epochs: int, first: float | None = None
+) -> xr.Dataset:
+    """g_n = Y(e_n − α_n) on a decoder trained by eq. 26, taken apart into the f_n'; `first` is the control's."""
+    features = equal_overlaps(classes, overlap)
+    draw = stream("scan_snap/theorem1", classes, epochs)
+    if first is None:
+        order = shuffled_epochs(draw, runs=1, epochs=epochs, classes=classes)
+    else:
+        order = drawn_order(draw, runs=1, steps=epochs * classes, classes=classes, first=first)
+    times = _epochs(epochs) * classes
+    Y = train_decoder(features, order, eta_y=eta_y, vocab=vocab, save_at=times)[:, 0]
+    parts = _taken_apart(features, Y)
+    own = np.diagonal(parts, axis1=1, axis2=2)
+    xi = -(parts * theory.overlaps(features)).sum(axis=-1)
+    return _by_class({"coefficient": parts}, parts / own[..., None], times).assign(xi=(("time", "class"), xi))
+
+
+def _taken_apart(features: Array, Y: Array) -> Array:
+    """Coefficients of the f_n' in g_n = Y(e_n − α_n): [time, class, other]."""
+    error = np.eye(len(features), Y.shape[-1]) - softmax(features @ Y, axis=-1)
+    return error @ np.swapaxes(Y, -1, -2) @ np.linalg.pinv(features)
+
+
+def _by_class(variables: dict[str, Array], ratio: Array, times: Array) -> xr.Dataset:
+    axes = ("time", "class", "other")
+    named = {name: (axes, values) for name, values in variables.items()}
+    return trajectory({**named, "ratio": (axes[-ratio.ndim :], ratio)}, {"time": times}, units={"time": "steps"})
+
+
+def _epochs(epochs: int) -> Array:
+    return np.unique(np.geomspace(10, epochs, 12).astype(int))
+
+
+ASSUMPTION2 = Assumption("Assumption 2: 6/√M ≤ |λ_i(E)| < 1/K", weak_correlations)
+
+theorem1 = erratum_pair(
+    id="scan_snap/theorem1",
+    source="Theorem 1, eq. 9, 85 to 89",
+    says="After t steps over uniform classes the gradient sent back is g = γ(t)(ι_n f_n − Σ_{n'≠n} β_nn' f_n') with γ, "
+    "ι and β of eq. 85, 86 and 88, and ξ_n = γΣβ_nn' f_n·f_n' > 0. Measured: coefficients to 2 %, what remains being "
+    "h for h*; their ratios β/ι, in which h cancels, to 1e-12.",
+    printed=_coefficients_printed,
+    corrected=_coefficients_corrected,
+    observe=_coefficients_trained,
+    compare=every(close_relative("coefficient", STEPS_AS_FLOW), close("ratio", ALGEBRA), positive("xi")),
+    settings={
+        "fast": {"vocab": 200, "classes": 2, "overlap": 0.45, "eta_y": 0.05, "epochs": 3000},
+        "full": {"vocab": 2000, "classes": 3, "overlap": 0.15, "eta_y": 0.05, "epochs": 10_000},
+        "paper": {"vocab": 6000, "classes": 4, "overlap": 0.08, "eta_y": 0.05, "epochs": 10_000},
+    },
+    control=Control("classes are not drawn uniformly: the first has 80 %", {"first": 0.8}),
+    assumes=(ASSUMPTION2,),
+    erratum="In eq. 88 the term q0(1+θ_n') has the wrong sign: "
+    "β_nn' = (1+σ)[q1(1+θ_n)E'_nn' + q0(Σ_{k≠n}(1+θ_k)E'_kn' − (1+θ_n'))]. With K = 2, M = 200 and features that do "
+    "not overlap, β is +.00505, printed −.00505; with overlap .45 it is .5734, printed .5633. With the right sign "
+    "ξ_n > 0 needs no lower bound on |λ_i(E)|: see theorem1a.",
+)
+
+
+def _star() -> Array:
+    """Class 0 overlaps by .4 with each of four classes that do not overlap, and by .003 with a sixth."""
+    features = np.zeros((6, 6))
+    features[0, :5] = 0.4, 0.4, 0.4, 0.4, 0.6
+    features[range(1, 5), range(4)] = 1
+    features[5, 4] = 0.003 / 0.6
+    features[5, 5] = np.sqrt(1 - features[5, 4] ** 2)
+    return features
+
+
+def _case(name: str) -> tuple[Array, int]:
+    """Features and vocabulary."""
+    small, medium = SequenceClasses.syn_small(), SequenceClasses.syn_medium()
+    cases = {
+        "Fig 3, overlap .1": (equal_overlaps(10, 0.1), 1000),
+        "Fig 3, overlap .001": (equal_overlaps(10, 0.001), 1000),
+        "pairs": (paired_overlaps(4, 0.9), 100),
+        "Syn-Small": (start_features(small), small.vocab),
+        "Syn-Medium": (start_features(medium), medium.vocab),
+        "star": (_star(), 100),
+    }
+    return cases[name]
+
+
+def _growth_speed_closed(cases: tuple[str, ...]) -> xr.Dataset:
+    return _by_case([theory.growth_speed_closed_form(f, vocab=vocab) for f, vocab in map(_case, cases)], cases)
+
+
+def _growth_speed_trained(cases: tuple[str, ...], eta_y: float, epochs: int) -> xr.Dataset:
+    """ξ_n/γ of a decoder trained by eq. 26 on every class at each step, with γ at the stepped h*."""
+    made = []
+    for features, vocab in map(_case, cases):
+        order = np.broadcast_to(np.arange(len(features)), (1, epochs, len(features)))
+        Y = train_decoder(features, order, eta_y=eta_y, vocab=vocab, save_at=[epochs])[:, 0]
+        h = theory.decoder_growth_discrete(epochs, eta_y=eta_y, vocab=vocab)[-1]
+        speed = (vocab - 1) ** 2 * h / (vocab - 1 + np.exp(vocab * h))
+        made.append(-(_taken_apart(features, Y)[0] * theory.overlaps(features)).sum(axis=-1) / speed)
+    return _by_case(made, cases)
+
+
+def _by_case(speeds: list[Array], cases: tuple[str, ...]) -> xr.Dataset:
+    names = [f"{case}, class {n}" for case, speed in zip(cases, speeds, strict=True) for n in range(len(speed))]
+    return trajectory({"xi": ("case", np.concatenate(speeds))}, {"case": names})
+
+
+theorem1a = Claim(
+    id="scan_snap/theorem1a",
+    source="Theorem 1(a), eq. 91 and 92, with eq. 88 put right",
+    says="ξ_n/γ = −(q1−q0)E'_nn − q0(1 − Σ_k(I+E)⁻¹_nk). It is positive wherever class n overlaps with another and the "
+    "overlaps of each class sum to at most 1, or are all equal: so in the paper's settings too, though Assumption 2 "
+    "cannot be met there. No lower bound on |λ_i(E)| is needed.",
+    predict=_growth_speed_closed,
+    observe=_growth_speed_trained,
+    compare=every(close_relative("xi", ALGEBRA), positive("xi")),
+    settings={
+        "fast": {
+            "cases": ("Fig 3, overlap .1", "Fig 3, overlap .001", "pairs", "Syn-Small", "Syn-Medium"),
+            "eta_y": 0.5,
+            "epochs": 200,
+        }
+    },
+    control=Control(
+        "a star of overlaps that sum to 1.6: the class that hardly overlaps has ξ_n < 0", {"cases": ("star",)}
+    ),
+)
+
+CLAIMS = [*theorem1, theorem1a]

@@ -1,0 +1,216 @@
+"""Assumption 2 and appendix D.5: weakly correlated features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import xarray as xr
+from numpy import ndarray as Array
+
+from foretrain.claim import Assumption, Claim, Control, erratum_pair
+from foretrain.comparators import bounded, close, close_relative, every
+from foretrain.data import SequenceClasses
+from foretrain.papers.scan_snap import theory
+from foretrain.papers.scan_snap.decoder_training import equal_overlaps, paired_overlaps
+from foretrain.streams import stream
+from foretrain.tolerances import ALGEBRA
+from foretrain.trajectory import trajectory
+
+MATRIX = ("draw", "row", "column")
+
+
+def _random_overlaps(draws: int, classes: int, shared: float) -> Array:
+    """E of random features: a distinct token per class, and a share of weight on 2K tokens common to all."""
+    draw = stream("scan_snap/lemma13_17", draws, classes)
+    common = draw.random((draws, classes, 2 * classes)) * (draw.random((draws, classes, 2 * classes)) < 0.5)
+    common[..., 0] += 0.1  # every class overlaps with every other one
+    features = np.concatenate([shared * common, np.broadcast_to(np.eye(classes), (draws, classes, classes))], axis=-1)
+    return theory.overlaps(features / np.linalg.norm(features, axis=-1, keepdims=True))
+
+
+def _series_converges(draws: int, classes: int, shared: float) -> tuple[bool, str]:
+    largest = theory.largest_correlation(_random_overlaps(draws, classes, shared)).max()
+    return bool(largest < 1), f"the largest |λ1| of {draws} draws is {largest:.3g}"
+
+
+def _unmixing_printed(draws: int, classes: int, shared: float) -> xr.Dataset:
+    """I − E' with E' as appendix D.1 defines it."""
+    return _unmixing(theory.unmixing_printed, draws, classes, shared)
+
+
+def _unmixing_corrected(draws: int, classes: int, shared: float) -> xr.Dataset:
+    """I − E' with E' as Lemma 14 has it."""
+    return _unmixing(theory.unmixing, draws, classes, shared)
+
+
+def _unmixing(formula: Callable[[Array], Array], draws: int, classes: int, shared: float) -> xr.Dataset:
+    E = _random_overlaps(draws, classes, shared)
+    largest = theory.largest_correlation(E)
+    return trajectory(
+        {
+            "inverse": (MATRIX, np.eye(classes) - formula(E)),
+            "largest": ("draw", largest),
+            "spectrum_bound": ("draw", theory.unmixing_bound(largest)),
+            "distance_bound": ("draw", theory.unmixing_distance(largest)),
+            "zero": 0.0,
+        }
+    )
+
+
+def _inverse_measured(draws: int, classes: int, shared: float) -> xr.Dataset:
+    """(I+E)⁻¹ by elimination and by Lemma 14's series to 512 terms, and the sizes that Lemmas 13 and 15 to 17 bound."""
+    E, one = _random_overlaps(draws, classes, shared), np.eye(classes)
+    solved = np.linalg.inv(one + E)
+    series, power = one - E, E @ E
+    for _ in range(8):  # Σ(−E)^k = (I−E)(I+E²)(I+E⁴)…
+        series, power = series @ (one + power), power @ power
+    E_ = one - solved
+    return trajectory(
+        {
+            "inverse": (("route", *MATRIX), np.stack([solved, series])),
+            "entry": ("draw", E.max(axis=(1, 2))),
+            "spectrum": ("draw", theory.largest_correlation(E_)),
+            "diagonal": (("draw", "row"), np.diagonal(E_, axis1=1, axis2=2)),
+            "distance": ("draw", abs(E_ - E).max(axis=(1, 2))),
+        },
+        {"route": ["elimination", "series"]},
+    )
+
+
+lemma13_17 = erratum_pair(
+    id="scan_snap/lemma13_17",
+    source="Appendix D.1; Lemmas 13 to 17, eq. 74 to 80",
+    says="|E_ij| ≤ |λ1|; if |λ1| < 1 then (I+E)⁻¹ = I − E' with eigenvalues λ/(1+λ) of E', the limit of Σ(−E)^k; "
+    "|λ_i(E')| ≤ |λ1|/(1−|λ1|); E'_nn < 0 where class n overlaps with another; |E' − E| ≤ |λ1|²/(1−|λ1|).",
+    printed=_unmixing_printed,
+    corrected=_unmixing_corrected,
+    observe=_inverse_measured,
+    compare=every(
+        close("inverse", ALGEBRA),
+        bounded("entry", high="largest"),
+        bounded("spectrum", high="spectrum_bound", slack=ALGEBRA.value),
+        bounded("diagonal", high="zero"),
+        bounded("distance", high="distance_bound"),
+    ),
+    settings={
+        "fast": {"draws": 300, "classes": 5, "shared": 0.35},
+        "full": {"draws": 20_000, "classes": 10, "shared": 0.2},
+    },
+    control=Control(
+        "|λ1| ≥ 1: the inverse exists, but the series diverges and the bounds mean nothing", {"shared": 1.0}
+    ),
+    assumes=(Assumption("|λ1| < 1", _series_converges),),
+    erratum="Appendix D.1 defines E' := (I+E)⁻¹ − I. Lemma 14, eq. 26, 70, 79 and 86 to 89 use its negative, "
+    "E' = I − (I+E)⁻¹. With the printed sign E'_nn would be positive and E' near −E: for two classes with overlap .3, "
+    "E' has −.330 off and +.099 on its diagonal, where Lemmas 16 and 17 have +.330 and −.099.",
+)
+
+
+def start_features(task: SequenceClasses) -> Array:
+    """f_n before training, for infinitely long sequences."""
+    return task.probabilities / np.linalg.norm(task.probabilities, axis=1, keepdims=True)
+
+
+def _paper_settings() -> dict[str, tuple[Array, int]]:
+    """Features and vocabulary of the paper's own settings. Fig 3 has no features; these are the best there could be."""
+    small, medium = SequenceClasses.syn_small(), SequenceClasses.syn_medium()
+    return {
+        "Fig 3": (paired_overlaps(10, 0.0999), 1000),
+        "Syn-Small": (start_features(small), small.vocab),
+        "Syn-Medium": (start_features(medium), medium.vocab),
+    }
+
+
+def _fitting_settings() -> dict[str, tuple[Array, int]]:
+    return {
+        "K = 2, M = 200": (equal_overlaps(2, 0.45), 200),
+        "K = 10, M = 4000, in pairs": (paired_overlaps(10, 0.097), 4000),
+    }
+
+
+def _window() -> xr.Dataset:
+    return trajectory({"one": 1.0})
+
+
+def _correlations_in_window(met: bool = False) -> xr.Dataset:
+    """min|λ|·√M/6, to be 1 at least, and K·max|λ|, to be below 1."""
+    settings = _fitting_settings() if met else _paper_settings()
+    small, large = [], []
+    for features, vocab in settings.values():
+        sizes = abs(np.linalg.eigvalsh(theory.overlaps(features)))
+        least, most = theory.correlation_window(vocab=vocab, classes=len(features))
+        small.append(sizes.min() / least)
+        large.append(sizes.max() / most)
+    return trajectory({"smallest": ("setting", small), "largest": ("setting", large)}, {"setting": list(settings)})
+
+
+assumption2 = Claim(
+    id="scan_snap/assumption2",
+    source="Assumption 2",
+    says="In the paper's own settings (Fig 3: K = 10, M = 1000; Syn-Small; Syn-Medium) all |λ_i(E)| are at least 6/√M "
+    "and below 1/K.",
+    predict=_window,
+    observe=_correlations_in_window,
+    compare=every(bounded("smallest", low="one"), bounded("largest", high="one")),
+    settings={"fast": {}},
+    control=Control(
+        "two settings made to meet it: K = 2 with M = 200, and K = 10 in pairs with M = 4000", {"met": True}
+    ),
+    expect="fails",
+    erratum="Assumption 2 leaves room only if 6/√M < 1/K, that is M > 36K². With K = 10 and M = 1000 it asks for "
+    "|λ_i| ≥ .190 and < .1, which no features meet; Syn-Small (K = 2, M = 34) asks for ≥ 1.03 and < .5, and has .722. "
+    "What the assumption is for, ξ_n > 0, holds there all the same: see theorem1a.",
+)
+
+
+def _vocab_predicted(even: tuple[int, ...], sizes: tuple[int, ...]) -> xr.Dataset:
+    reached = np.stack([theory.least_vocab(even), theory.least_vocab_equal_overlaps(even)])
+    return trajectory(
+        {"reached": (("pattern", "even"), reached), "least": ("classes", theory.least_vocab(sizes))},
+        {"pattern": ["pairs", "equal"], "even": list(even), "classes": list(sizes)},
+    )
+
+
+def _vocab_measured(even: tuple[int, ...], sizes: tuple[int, ...], draws: int, diagonal: float = 0.0) -> xr.Dataset:
+    """36K²(max|λ|/min|λ|)²: with max|λ| scaled up to 1/K, min|λ| reaches 6/√M at this M.
+
+    For pairs and for equal overlaps; and the least of it over random E (`diagonal`: not 0 there, for the control).
+    """
+    reached = [
+        [_vocab_needed(theory.overlaps(make(K, 0.5 / K))) for K in even] for make in (paired_overlaps, equal_overlaps)
+    ]
+    draw = stream("scan_snap/assumption2_reach", draws)
+    best = []
+    for K in sizes:
+        E = np.triu(draw.random((draws, K, K)) * (draw.random((draws, K, K)) < 0.5), 1)
+        best.append(_vocab_needed(E + np.swapaxes(E, 1, 2) + diagonal * np.eye(K)).min())
+    return trajectory(
+        {"reached": (("pattern", "even"), np.array(reached)), "needed": ("classes", np.array(best))},
+        {"pattern": ["pairs", "equal"], "even": list(even), "classes": list(sizes)},
+    )
+
+
+def _vocab_needed(E: Array) -> Array:
+    sizes = abs(np.linalg.eigvalsh(E))
+    smallest = sizes.min(axis=-1)
+    spread = np.divide(sizes.max(axis=-1), smallest, out=np.full_like(smallest, np.inf), where=smallest > 1e-12)
+    return 36 * E.shape[-1] ** 2 * spread**2
+
+
+assumption2_reach = Claim(
+    id="scan_snap/assumption2_reach",
+    source="Assumption 2",
+    says="The smallest vocabulary for which Assumption 2 can be met is 36K² for even K, reached by classes that "
+    "overlap in pairs, and at least 36K²((K+1)/(K−1))² for odd K; with all overlaps equal it is 36K²(K−1)².",
+    predict=_vocab_predicted,
+    observe=_vocab_measured,
+    compare=every(close_relative("reached", ALGEBRA), bounded("needed", low="least", slack=1e-6)),
+    settings={
+        "fast": {"even": (2, 4, 6, 10), "sizes": (2, 3, 4, 5), "draws": 5000},
+        "full": {"even": (2, 4, 6, 10, 20), "sizes": (2, 3, 4, 5, 6, 7), "draws": 200_000},
+    },
+    control=Control("features not of length 1, so that the eigenvalues of E need not sum to 0", {"diagonal": 5.0}),
+)
+
+CLAIMS = [assumption2, assumption2_reach, *lemma13_17]
