@@ -7,6 +7,7 @@ K_attn(x, y) = E[ smax(βm(x))ᵀ (XYᵀ + γ²I) smax(βm(y)) ],  m(x)_i = ζ_{
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -58,6 +59,7 @@ def transformer_kernel(
     return phi.expectation(own[0][:, None], own[1][None, :], between)
 
 
+@lru_cache(maxsize=1 << 16)
 def _evaluate(piece: tuple, length: int, beta: float, gamma: float, identity: float) -> float:
     if beta == 0 and identity == 0:
         ones = sum(_overlap(c) for c in piece)
