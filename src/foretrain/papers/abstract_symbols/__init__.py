@@ -1,10 +1,33 @@
 """Abstract symbols: template tasks, an exact transformer kernel, two trainable identity scalings per head."""
 
-from foretrain.papers import Paper
+from foretrain.papers import Paper, Symbol
 
 PAPER = Paper(
     name="abstract_symbols",
     title="When can transformers reason with abstract symbols?",
     citation="Enric Boix-Adserà, Omid Saremi, Emmanuel Abbe, Samy Bengio, Etai Littwin, Joshua Susskind. 2023.",
-    symbols=(),
+    symbols=(
+        Symbol("𝒳, 𝒲", "tokens, wildcards", "", "alphabets of regular tokens and of placeholders"),
+        Symbol("z", "template", "[position]", "a string over tokens and wildcards"),
+        Symbol("s, sub(z, s)", "substitution", "[sample, wildcard]", "injective map of wildcards to tokens"),
+        Symbol("k", "length", "", "positions of a string"),
+        Symbol("r", "templates", "", "number of templates of a task"),
+        Symbol("μ_tmplt", "weights", "[template]", "how often each template is drawn"),
+        Symbol("f*", "labels, targets", "[template]", "label of each template"),
+        Symbol("σ", "noise", "", "standard deviation of label noise"),
+        Symbol("ρ", "diversity", "", "1 over the chance of the likeliest token"),
+        Symbol("ℛ", "vocabulary", "", "regular tokens that occur in templates"),
+        Symbol("n", "samples", "", "number of training samples"),
+        Symbol("ℐ_j", "template == j", "[sample]", "samples that come from template j"),
+        Symbol("β, γ", "beta, gamma", "", "inverse temperature of the softmax; size of positions"),
+        Symbol("φ, b1, b2", "activation, Cosine(b1, b2)", "", "activation of the MLP layer"),
+        Symbol("K_attn", "attention_kernel", "[x, y]", "kernel of infinitely many attention heads"),
+        Symbol("K_trans", "transformer_kernel", "[x, y]", "kernel of attention and an MLP layer"),
+        Symbol("K̂", "gram", "[sample, sample]", "kernel matrix of the training samples"),
+        Symbol("N", "template_matrix", "[template, template]", "kernel between strings without a common token"),
+        Symbol("λ", "ridge", "", "ridge of kernel regression (weight decay)"),
+        Symbol("f̂, f̂_ideal", "ridge_predictions, ideal_predictions", "", "kernel regression; with N for K̂"),
+        Symbol("τ", "threshold", "", "least number of samples of a template over ‖N⁻¹‖"),
+        Symbol("a, b", "identity", "[head]", "multiples of I added to W_K·W_Qᵀ and to W_V·W_Oᵀ"),
+    ),
 )
