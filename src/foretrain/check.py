@@ -179,7 +179,6 @@ def judge_all(claims: Sequence[Claim], folder: VerdictFolder, *, check: str = ""
     that took longest last time go first.
     """
     require(jobs >= 1, f"jobs must be at least 1; got {jobs}.")
-    one_thread()
     if jobs == 1 or len(claims) <= 1:
         for claim in claims:
             yield _judge_and_save(claim, folder, check)
@@ -197,6 +196,7 @@ def _judge_by_id(name: str, folder: VerdictFolder, check: str) -> Verdict:
 
 
 def _judge_and_save(claim: Claim, folder: VerdictFolder, check: str) -> Verdict:
+    one_thread()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         verdict = judge(claim, folder.tier)

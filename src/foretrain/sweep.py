@@ -23,7 +23,7 @@ import xarray as xr
 from foretrain.errors import InputError
 from foretrain.runfolder import RunFolder, run_path
 from foretrain.trajectory import NOTES
-from foretrain.workers import worker_pool
+from foretrain.workers import one_thread, worker_pool
 
 Progress = Callable[[int, int], None]  # shards done, shards in all
 
@@ -96,6 +96,7 @@ class _Noting:
     function: Callable[..., xr.Dataset]
 
     def __call__(self, **arguments: Any) -> xr.Dataset:
+        one_thread()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             dataset = self.function(**arguments)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -36,9 +37,9 @@ def worker_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
 
 def one_thread() -> None:
     """Runs are spread over processes, not threads: two torch threads on a busy small machine are slower than one."""
-    import torch
-
-    torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"  # for a torch that is not loaded yet
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
 
 
 def _begin() -> None:

@@ -18,17 +18,17 @@ from foretrain.errors import InputError
 app = typer.Typer(rich_markup_mode="rich", add_completion=False, pretty_exceptions_enable=False)
 
 
-def _show_version(wanted: bool) -> None:
+def _show_version(wanted: bool) -> bool:
     if wanted:
         from importlib.metadata import version
 
         typer.echo(f"foretrain {version('foretrain')}")
         raise typer.Exit()
+    return wanted
 
 
-@app.callback(invoke_without_command=True)
+@app.callback()
 def foretrain(
-    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
@@ -44,8 +44,6 @@ def foretrain(
       foretrain figure scan_snap/fig6      draw it
       foretrain report                     all verdicts in one HTML file
     """
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
 
 
 app.command("list")(listing.list_all)
@@ -60,10 +58,11 @@ app.command()(running.export)
 def main(arguments: Sequence[str] | None = None) -> None:
     """Exit codes: 0 done, 1 a verdict is not the expected one, 2 something cannot be used, 130 interrupted."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy and torch are loaded: one thread per run
-    sys.exit(_exit_code(arguments))
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    sys.exit(_exit_code(given or ["--help"]))
 
 
-def _exit_code(arguments: Sequence[str] | None) -> int:
+def _exit_code(arguments: list[str]) -> int:
     try:
         code = app(args=arguments, prog_name="foretrain", standalone_mode=False)
     except KeyboardInterrupt:

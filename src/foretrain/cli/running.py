@@ -163,9 +163,7 @@ def _compute(
     from foretrain.runfolder import RunFolder, run_path
     from foretrain.streams import seed_list
     from foretrain.sweep import sweep
-    from foretrain.workers import one_thread
 
-    one_thread()
     cut = {axis: seed_list(arguments[axis]) if axis == "seeds" else arguments[axis] for axis in experiment.cut}
     fixed = {key: value for key, value in arguments.items() if key not in cut}
     path = run_path(root, experiment.id, {**fixed, **cut})

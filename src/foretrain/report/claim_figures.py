@@ -89,6 +89,7 @@ def _single_values(single: dict[str, tuple[float, float]]) -> go.Figure:
     values = np.array(list(single.values()))
     names = [words(name) for name in single]
     figure = new_figure("", x="", y="value", log_y=wants_log(values))
+    figure.update_xaxes(type="category")
     dash = {"symbol": "line-ew", "size": 34, "line": {"width": 3, "color": PALETTE[0]}}
     figure.add_scatter(x=names, y=values[:, 0].tolist(), mode="markers", marker=dash, name="predicted")
     figure.add_trace(measurement_marks(names, values[:, 1], "measured"))
@@ -170,5 +171,5 @@ def _finish(figure: go.Figure, note: str = "") -> go.Figure:
     legend: dict[str, Any] = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"size": 12}}
     if note:
         legend["title"] = {"text": f"{note} ", "side": "top", "font": {"size": 12}}
-    figure.update_layout(height=340, margin={"l": 56, "r": 16, "t": 44, "b": 48}, legend=legend, showlegend=True)
+    figure.update_layout(height=340, margin={"l": 56, "r": 16, "t": 44, "b": 60}, legend=legend, showlegend=True)
     return figure

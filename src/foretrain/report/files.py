@@ -8,10 +8,17 @@ import plotly.graph_objects as go
 
 from foretrain.errors import InputError
 
+# No button that sends the data away, and none that these figures have no use for.
+CONFIG = {
+    "responsive": True,
+    "displaylogo": False,
+    "modeBarButtonsToRemove": ["sendChartToCloud", "select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
+}
+
 
 def as_html(figure: go.Figure, title: str) -> str:
     """A whole page with one interactive figure; asks nothing of the network."""
-    drawn = figure.to_html(full_html=False, include_plotlyjs=True, config={"responsive": True, "displaylogo": False})
+    drawn = figure.to_html(full_html=False, include_plotlyjs=True, config=CONFIG)
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
     return f"<!doctype html><html><head>{head}<title>{html.escape(title)}</title></head><body>{drawn}</body></html>\n"
 

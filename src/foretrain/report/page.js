@@ -1,6 +1,6 @@
 "use strict";
 (function () {
-  const template = JSON.parse(document.getElementById("template").textContent);
+  const look = JSON.parse(document.getElementById("look").textContent);
   const form = document.getElementById("filters");
   const claims = Array.from(document.querySelectorAll(".claim"));
   const narrow = () => window.matchMedia("(max-width: 720px)").matches;
@@ -9,7 +9,7 @@
   function draw(card) {
     for (const place of card.querySelectorAll(".figure:not([data-drawn])")) {
       const figure = JSON.parse(document.getElementById(place.dataset.figure).textContent);
-      const layout = Object.assign({}, figure.layout, { template: template, autosize: true });
+      const layout = Object.assign({}, figure.layout, { template: look.template, autosize: true });
       delete layout.width;
       const columns = Object.keys(layout).some((key) => /^xaxis\d+$/.test(key) && (layout[key].domain || [0])[0] > 0.01);
       if (narrow() && columns) {
@@ -19,7 +19,7 @@
         layout.font = Object.assign({ size: 12 }, layout.font);
       }
       place.dataset.drawn = "yes";
-      Plotly.newPlot(place, figure.data, layout, { responsive: true, displaylogo: false });
+      Plotly.newPlot(place, figure.data, layout, Object.assign({}, look.config, narrow() ? { displayModeBar: false } : {}));
     }
   }
 

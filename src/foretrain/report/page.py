@@ -17,6 +17,7 @@ from foretrain.provenance import machine, versions
 from foretrain.report.card import Drawn, card, escape, status_pill
 from foretrain.report.compact import for_script
 from foretrain.report.drawing import draw_all
+from foretrain.report.files import CONFIG
 from foretrain.trajectory import write_text
 
 COLUMNS = ("verdict", "claim", "error", "tolerance", "control", "seconds")
@@ -39,7 +40,7 @@ def report_page(verdicts: Mapping[str, Verdict], tier: str, known: Mapping[str, 
         css=_file("page.css"),
         js=_file("page.js"),
         plotly=get_plotlyjs(),
-        template=for_script(TEMPLATE.to_plotly_json()),
+        look=for_script({"template": TEMPLATE.to_plotly_json(), "config": CONFIG}),
         header=_header(verdicts, tier),
         filters=_filters([name for name, judged in by_paper.items() if judged]),
         papers="\n".join(
@@ -54,7 +55,7 @@ def _file(name: str) -> str:
 
 def _header(verdicts: Mapping[str, Verdict], tier: str) -> str:
     surprises = [verdict for verdict in verdicts.values() if not verdict.as_expected]
-    errata = sum(v.expected == "fails" and v.as_expected for v in verdicts.values())
+    errata = sum(f"{name}_corrected" in verdicts for name in verdicts)
     seconds = sum(verdict.seconds for verdict in verdicts.values())
     facts = {
         "tier": tier,
@@ -63,7 +64,9 @@ def _header(verdicts: Mapping[str, Verdict], tier: str) -> str:
         **versions(),
         "machine": ", ".join([machine()["system"], machine()["machine"], f"{machine()['cores']} cores"]),
     }
-    told = f"{errata} printed formulas fail as the errata say." if errata else ""
+    told = (
+        f"Among them {errata} printed as an erratum: expected to fail, with the correction beside it." if errata else ""
+    )
     alarm = ""
     if surprises:
         listed = "".join(

@@ -1,0 +1,233 @@
+"""foretrain check: verdicts, exit codes, and going on after an interruption."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_up.fixtures import Foretrain, finish, start, stop_when
+
+from foretrain import papers
+from foretrain.check import VerdictFolder, fingerprint, known, select
+from foretrain.claim import Verdict, judge
+from foretrain.errors import DamagedFile, InputError
+
+FIELDS = {"id", "status", "expected", "error", "tolerance", "reason", "seconds", "control_status"}
+NAMES = ["joma/lemma1", "scan_snap/lemma1", "scan_snap/lemma10_12", "scan_snap/theorem1", "scan_snap/theorem2"]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "chosen"),
+    [
+        ([], NAMES),
+        (["scan_snap"], NAMES[1:]),
+        (["scan_snap/theorem*"], NAMES[3:]),
+        (["scan_snap/lemma1"], [NAMES[1]]),  # a whole name means itself, not all that begin with it
+        (["lemma1"], NAMES[:2]),
+        (["theorem2", "joma"], [NAMES[0], NAMES[4]]),
+        (["*/lemma1*"], NAMES[:3]),
+    ],
+)
+def test_patterns(patterns: list[str], chosen: list[str]) -> None:
+    assert select(patterns, NAMES) == chosen
+
+
+@given(st.text(max_size=12))
+def test_any_pattern_selects_or_is_refused(pattern: str) -> None:
+    try:
+        chosen = select([pattern], NAMES)
+    except InputError as error:
+        assert "nearest names" in str(error)
+    else:
+        assert chosen
+        assert set(chosen) <= set(NAMES)
+
+
+def test_as_expected_is_exit_0(foretrain: Foretrain) -> None:
+    said = foretrain("check", "toy/holds", "misprint*", "--json", "verdicts.json")
+    assert said.code == 0
+    assert "3 of 3 verdicts as expected" in said.err
+    rows = json.loads(Path("verdicts.json").read_text())
+    assert [row["id"] for row in rows] == ["toy/holds", "toy/misprint", "toy/misprint_corrected"]
+    assert [row["status"] for row in rows] == ["holds", "fails", "holds"]
+    assert [row["control_status"] for row in rows] == ["fails", "holds", "fails"]
+    assert all(set(row) == FIELDS for row in rows)
+
+
+def test_a_surprise_is_exit_1_and_says_why(foretrain: Foretrain) -> None:
+    said = foretrain("check", "toy/holds", "toy/surprise")
+    assert said.code == 1
+    assert "1 of 2 verdicts as expected" in said.err
+    assert "toy/surprise: fails, holds expected: x differs" in said.err
+
+
+def test_a_claim_that_stops_is_a_surprise_even_without_expectation(foretrain: Foretrain) -> None:
+    said = foretrain("check", "toy/stops", "--json", "-")
+    assert said.code == 1
+    (row,) = json.loads(said.out)  # stdout is JSON and nothing else, and nan is null
+    assert row["status"] == "inconclusive"
+    assert row["error"] is None
+    assert "RuntimeError" in row["reason"]
+
+
+def test_warnings_are_kept_with_the_verdict(foretrain: Foretrain) -> None:
+    foretrain("check", "toy/surprise")
+    verdict = VerdictFolder(Path("runs"), "fast").get(papers.claims()["toy/surprise"])
+    assert verdict is not None
+    assert verdict.notes == ("2 of 9 runs diverged, the first at step 40.",)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["check", "toy/hlods"], "the nearest names are toy/holds, "),
+        (["check", "--tier", "fats"], "There is no tier 'fats'"),
+        (["check", "--jobs", "0"], "--jobs must be at least 1; got 0."),
+        (["check", "--json", "."], "--json . is a folder"),
+        (["check", "--report", "/proc/none/report.html"], "cannot be written"),
+        (["check", "--runs", "/proc/none"], "cannot be written"),
+        (["report", "--out", "/proc/report.html"], "cannot be written"),
+        (["report", "nothing*"], "Nothing matches 'nothing*'"),
+    ],
+)
+def test_bad_input_is_refused_before_any_work(foretrain: Foretrain, arguments: list[str], words: str) -> None:
+    said = foretrain(*arguments)
+    assert said.code == 2
+    assert words in said.err
+    assert len(said.err.splitlines()) == 1
+    assert said.out == ""
+    assert list(Path().iterdir()) == []
+
+
+def test_a_pattern_that_matches_nothing_gives_three_names(foretrain: Foretrain) -> None:
+    near = foretrain("check", "toy/bonds").err.split("nearest names are ")[1].rstrip(".\n").split(", ")
+    assert len(near) == 3
+    assert near[0] == "toy/bounds"
+
+
+@pytest.fixture
+def folder(made_up_papers: None, tmp_path: Path) -> VerdictFolder:
+    return VerdictFolder(tmp_path, "fast")
+
+
+def _put(folder: VerdictFolder, name: str, check: str = "one") -> Verdict:
+    claim = papers.claims()[name]
+    verdict = judge(claim)
+    folder.put(verdict, fingerprint(claim, "fast"), check)
+    return verdict
+
+
+@pytest.mark.parametrize("name", ["toy/holds", "toy/means", "toy/stops", "toy/coverage"])
+def test_a_verdict_comes_back_as_it_was(folder: VerdictFolder, name: str) -> None:
+    verdict = _put(folder, name)
+    back = folder.get(papers.claims()[name], trajectories=True)
+    assert back is not None
+    assert repr(back) == repr(verdict)  # repr: nan is not equal to itself
+    if verdict.prediction is not None:
+        assert back.prediction is not None
+        assert back.prediction.identical(verdict.prediction)
+        assert back.observation is not None
+        assert (back.observation.astype(float) == verdict.observation.astype(float)).all()  # type: ignore[union-attr]
+
+
+def test_a_verdict_counts_only_for_its_setting_and_its_check(folder: VerdictFolder) -> None:
+    claim = papers.claims()["toy/holds"]
+    _put(folder, claim.id, check="one")
+    assert folder.get(claim, check="one") is not None
+    assert folder.get(claim, check="two") is None
+    other = claim.__class__(**{**claim.__dict__, "settings": {"fast": {"rate": 3.0}}})
+    assert fingerprint(other, "fast") != fingerprint(claim, "fast")
+    assert folder.get(other) is None
+
+
+def test_a_verdict_does_not_outlive_the_source_code(folder: VerdictFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = papers.claims()["toy/holds"]
+    _put(folder, claim.id)
+    monkeypatch.setattr("foretrain.check.source_digest", lambda paper: "another")
+    assert folder.get(claim) is None
+
+
+@pytest.mark.parametrize("ending", [".json", ".prediction.nc", ".observation.nc"])
+@pytest.mark.parametrize("harm", ["flip", "truncate", "empty"])
+def test_damage_is_noticed(folder: VerdictFolder, ending: str, harm: str) -> None:
+    claim = papers.claims()["toy/holds"]
+    _put(folder, claim.id)
+    file = folder.path / f"{claim.id}{ending}"
+    content = bytearray(file.read_bytes())
+    middle = content.index(b"1.11") if ending == ".json" else len(content) // 2
+    content[middle] ^= 1
+    file.write_bytes({"flip": bytes(content), "truncate": bytes(content[:-7]), "empty": b""}[harm])
+    with pytest.raises(DamagedFile, match="damaged"):
+        folder.get(claim)
+    found = known(folder, [claim])
+    assert found.verdicts == {}
+    assert len(found.damaged) == 1
+
+
+def test_a_damaged_verdict_is_judged_again(foretrain: Foretrain) -> None:
+    foretrain("check", "toy/holds")
+    file = Path("runs/check/fast/toy/holds.json")
+    good = json.loads(file.read_text())
+    file.write_text(file.read_text().replace('"holds"', '"fails"', 1))
+    said = foretrain("report", "toy/holds")
+    assert said.code == 0
+    assert "holds.json is damaged. Its claim is judged again." in said.err
+    again = json.loads(file.read_text())
+    assert again["verdict"]["status"] == good["verdict"]["status"] == "holds"
+
+
+def test_a_finished_check_starts_anew_and_an_interrupted_one_goes_on(foretrain: Foretrain) -> None:
+    foretrain("check", "toy/holds", "toy/bounds")
+    first = Path("runs/check/fast/toy/holds.json").read_text()
+    said = foretrain("check", "toy/holds", "toy/bounds")
+    assert "Going on" not in said.err
+    second = Path("runs/check/fast/toy/holds.json").read_text()
+    assert second != first
+
+    state = json.loads(Path("runs/check/fast/check.json").read_text())
+    Path("runs/check/fast/check.json").write_text(json.dumps({**state, "status": "running"}))
+    Path("runs/check/fast/toy/bounds.json").unlink()
+    said = foretrain("check", "toy/holds", "toy/bounds")
+    assert "Going on with an interrupted check: 1 of 2" in said.err
+    assert Path("runs/check/fast/toy/holds.json").read_text() == second
+    assert Path("runs/check/fast/toy/bounds.json").exists()
+
+
+def test_ids_cannot_leave_their_folder(folder: VerdictFolder) -> None:
+    for name in ("../up", "toy/../../up", "/etc/passwd", "toy/a/b", "toy"):
+        with pytest.raises(InputError, match="cannot be the id"):
+            folder.seconds(name)
+
+
+def test_killed_in_the_middle_the_same_check_goes_on(tmp_path: Path) -> None:
+    """kill -9 after the first of three slow claims."""
+    saved = tmp_path / "runs/check/fast/toy"
+    killed = stop_when(
+        start("check", "toy/slow", folder=tmp_path),
+        lambda: any(saved.glob("*.json")),
+        signal.SIGKILL,
+    )
+    assert killed.code == -signal.SIGKILL
+    done = {file.name: file.read_bytes() for file in saved.glob("*.json")}
+    assert 1 <= len(done) < 3
+    said = finish("check", "toy/slow", "--json", "-", folder=tmp_path)
+    assert said.code == 0, said.err
+    assert f"Going on with an interrupted check: {len(done)} of 3" in said.err
+    assert [row["status"] for row in json.loads(said.out)] == ["holds"] * 3
+    assert {name: (saved / name).read_bytes() for name in done} == done
+
+
+def test_interrupted_by_hand(tmp_path: Path) -> None:
+    saved = tmp_path / "runs/check/fast/toy"
+    said = stop_when(
+        start("check", "toy/slow", "--jobs", "2", folder=tmp_path), lambda: any(saved.glob("*.json")), signal.SIGINT
+    )
+    assert said.code == 130
+    assert said.err.splitlines()[-1] == (
+        "Interrupted; what was finished is saved, and the same command goes on where it stopped."
+    )
+    assert "Traceback" not in said.err

@@ -1,0 +1,116 @@
+"""foretrain list, foretrain show, and the command line as a whole."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from made_up.fixtures import Foretrain
+
+COMMANDS = ("list", "show", "check", "run", "figure", "report", "export")
+
+
+def test_list_names_every_claim_with_its_source_and_expectation(foretrain: Foretrain) -> None:
+    said = foretrain("list")
+    assert said.code == 0
+    for words in ("toy/holds", "toy/misprint_corrected", "Theorem 2, eq. 7", "(measured)", "<script>alert('says')"):
+        assert words in said.out
+
+
+def test_list_as_json_is_clean(foretrain: Foretrain) -> None:
+    rows = {row["id"]: row for row in json.loads(foretrain("list", "--json").out)}
+    assert rows["toy/misprint"]["expected"] == "fails"
+    assert "printed .135" in rows["toy/misprint"]["erratum"]
+    assert rows["toy/stops"] == {**rows["toy/stops"], "paper": "toy", "expected": None, "source": "Remark 3"}
+
+
+def test_list_takes_patterns(foretrain: Foretrain) -> None:
+    names = [row["id"] for row in json.loads(foretrain("list", "misprint*", "toy/holds", "--json").out)]
+    assert names == ["toy/holds", "toy/misprint", "toy/misprint_corrected"]
+
+
+def test_list_experiments(foretrain: Foretrain) -> None:
+    assert "toy/noise" in foretrain("list", "--experiments").out
+    rows = {row["id"]: row for row in json.loads(foretrain("list", "--experiments", "--json").out)}
+    assert rows["toy/noise"]["arguments"]["eta_z"] == [0.5, 1.0]
+
+
+def test_show_claim(foretrain: Foretrain) -> None:
+    said = foretrain("show", "toy/misprint")
+    for words in ("Theorem 2, eq. 7", "printed .135", "toy/misprint_corrected", "rate = 1.0", "corrected formula"):
+        assert words in said.out
+    assert "claims.py:" in said.out
+    assumptions = foretrain("show", "toy/holds").out
+    assert "the rate is above 0" in assumptions
+    assert "reported, not needed" in assumptions
+
+
+def test_show_experiment(foretrain: Foretrain) -> None:
+    said = foretrain("show", "toy/noise")
+    assert said.code == 0
+    for words in ("--set eta_z", "(0.5, 1.0)", "steps = 2", "experiments.py:"):
+        assert words in said.out
+
+
+def test_unknown_name_gives_the_three_nearest(foretrain: Foretrain) -> None:
+    said = foretrain("show", "toy/misprit")
+    assert said.code == 2
+    assert said.out == ""
+    assert len(said.err.splitlines()) == 1
+    near = said.err.split("nearest names are ")[1].rstrip(".\n").split(", ")
+    assert len(near) == 3
+    assert near[0] == "toy/misprint"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["chekc"], "Did you mean 'check'"),
+        (["check", "--teir", "fast"], "--teir"),
+        (["check", "--jobs", "two"], "--jobs"),
+        (["show"], "CLAIM"),
+        (["export", "x"], "--to"),
+    ],
+)
+def test_misuse_is_one_sentence(foretrain: Foretrain, arguments: list[str], words: str) -> None:
+    said = foretrain(*arguments)
+    assert said.code == 2
+    assert words in said.err
+    assert len(said.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_examples(foretrain: Foretrain, command: str) -> None:
+    said = foretrain(command, "--help")
+    assert said.code == 0
+    assert f"foretrain {command} " in said.out.split("Examples")[1]
+
+
+def test_without_a_command_help_is_shown(foretrain: Foretrain) -> None:
+    said = foretrain()
+    assert said.code == 0
+    assert all(command in said.out for command in COMMANDS)
+    assert foretrain("--version").out.startswith("foretrain 0.")
+
+
+def test_help_loads_none_of_the_large_libraries() -> None:
+    """Starting torch takes seconds; asking for help should not."""
+    code = (
+        "import sys\nfrom foretrain.cli import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "print('LOADED', sorted({'torch', 'xarray', 'pandas', 'plotly', 'scipy'} & set(sys.modules)))"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert said.stdout.splitlines()[-1] == "LOADED []"
+
+
+def test_an_error_inside_is_a_sentence_too(foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch) -> None:
+    from foretrain import check
+
+    monkeypatch.setattr(check, "select", lambda *_: 1 / 0)
+    said = foretrain("list")
+    assert said.code == 2
+    assert "ZeroDivisionError" in said.err
+    assert "test_list_show.py" in said.err

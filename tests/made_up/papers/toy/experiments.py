@@ -1,0 +1,66 @@
+"""Experiments of the made-up paper."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from foretrain.errors import require, require_positive
+from foretrain.experiment import Experiment
+from foretrain.streams import seed_list, stream
+from foretrain.trajectory import trajectory
+
+
+def noise(
+    eta_z: Sequence[float] = (0.5, 1.0),
+    seeds: int | Sequence[int] = 3,
+    steps: int = 4,
+    label: str = "plain",
+    centred: bool = True,
+    pause: float = 0.0,
+) -> xr.Dataset:
+    """Noise over (eta_z, seed, time); says on request in a file that a part is begun, so that a test can kill it."""
+    for rate in eta_z:
+        require_positive("eta_z", rate)
+    require(steps >= 1, f"steps must be at least 1; got {steps}.")
+    listed = seed_list(seeds)
+    if os.environ.get("TOY_BEGUN"):
+        with Path(os.environ["TOY_BEGUN"]).open("a") as begun:
+            begun.write(f"{eta_z} {listed}\n")
+    time.sleep(pause)
+    values = np.array([[stream("toy", s).normal(size=steps) * rate for s in listed] for rate in eta_z])
+    return trajectory(
+        {"level": (("eta_z", "seed", "time"), values - (0 if centred else 1))},
+        {"eta_z": list(eta_z), "seed": listed, "time": np.arange(steps)},
+        units={"level": "nats"},
+        steps=steps,
+        label=label,
+    )
+
+
+def diverges(rates: Sequence[float] = (1.0, 2.0, 99.0), seeds: int | Sequence[int] = 2) -> xr.Dataset:
+    listed = seed_list(seeds)
+    at = np.array([[40.0 if rate > 50 else np.nan for _ in listed] for rate in rates])
+    if np.isfinite(at).any():
+        warnings.warn(f"{np.isfinite(at).sum()} of {at.size} runs diverged, the first at step 40.", stacklevel=2)
+    return trajectory(
+        {"loss": (("rates", "seed"), np.where(np.isfinite(at), np.nan, 1.0)), "diverged_at": (("rates", "seed"), at)},
+        {"rates": list(rates), "seed": listed},
+    )
+
+
+def plain(size: int = 3, offset: float | None = None) -> xr.Dataset:
+    return trajectory({"x": ("item", np.arange(size) + (offset or 0.0)), "total": ((), 1.5 * size)})
+
+
+EXPERIMENTS = [
+    Experiment("toy/noise", "Noise, cut along rate and seed.", noise, cut=("eta_z", "seeds"), quick={"steps": 2}),
+    Experiment("toy/diverges", "A rate too large.", diverges, cut=("rates",)),
+    Experiment("toy/plain", "One part, no figure.", plain, quick={"size": 2}),
+]
