@@ -1,6 +1,18 @@
 """Every claim of Scan and Snap, in the order of the paper."""
 
-from foretrain.papers.scan_snap.claims import classes, decoder, gradients, stages, theorem1, weak_correlation
+from foretrain.papers.scan_snap.claims import (
+    attention,
+    classes,
+    decoder,
+    extensions,
+    gradients,
+    growth,
+    late_times,
+    stages,
+    theorem1,
+    transition,
+    weak_correlation,
+)
 
 CLAIMS = (
     *gradients.CLAIMS,
@@ -9,4 +21,9 @@ CLAIMS = (
     *classes.CLAIMS,
     *weak_correlation.CLAIMS,
     *theorem1.CLAIMS,
+    *attention.CLAIMS,
+    *growth.CLAIMS,
+    *transition.CLAIMS,
+    *late_times.CLAIMS,
+    *extensions.CLAIMS,
 )

@@ -11,14 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
 from foretrain.errors import require
+from foretrain.papers.scan_snap.theory.correlation import overlaps
+from foretrain.papers.scan_snap.theory.gradient import attention_limit
 
 Array = NDArray[np.float64]
 
 
 def features(probabilities: ArrayLike, logits: ArrayLike) -> Array:
-    """Eq. 5 and 7: f_n = c_n/‖c_n‖₂ with c_nl ∝ P(l|n)·exp(z_l), for infinitely long sequences."""
-    P, z = np.asarray(probabilities, dtype=np.float64), np.asarray(logits, dtype=np.float64)
-    c = P * np.exp(z - z.max(axis=-1, keepdims=True))
+    """Eq. 7: f_n = c_n/‖c_n‖₂ with the c_n of Lemma 2, for infinitely long sequences."""
+    c = attention_limit(probabilities, logits)
     return c / np.sqrt((c * c).sum(axis=-1, keepdims=True))
 
 
@@ -45,8 +46,7 @@ def attention_velocity(features: ArrayLike, beta: ArrayLike) -> Array:
 
 def growth_speed(features: ArrayLike, beta: ArrayLike) -> Array:
     """Theorem 1(a): ξ_n/γ = Σ_{n'≠n} β_nn'·f_nᵀf_n'; a distinct token grows at ż_l = η_Z·f_nl²·ξ_n (eq. 98)."""
-    f = np.asarray(features, dtype=np.float64)
-    return (_others(beta) * (f @ np.swapaxes(f, -1, -2))).sum(axis=-1)
+    return (np.asarray(beta, dtype=np.float64) * overlaps(features)).sum(axis=-1)
 
 
 def by_query(share: ArrayLike, query: ArrayLike) -> Array:
@@ -56,15 +56,16 @@ def by_query(share: ArrayLike, query: ArrayLike) -> Array:
     return same @ np.asarray(share, dtype=np.float64)
 
 
-def fates(probabilities: ArrayLike, query: ArrayLike) -> Array:
-    """Theorem 2: +1 for a token that occurs in one class only, −1 for one that occurs in several, by class.
+def fates(probabilities: ArrayLike, query: ArrayLike, *, local: bool = False) -> Array:
+    """Theorem 2: +1 for a distinct token, that occurs in one class only, −1 for a common one, by class.
 
-    0 where the logit cannot move: the token occurs in no class of the query.
+    0 where the logit cannot move: the token occurs in no class of the query. `local` counts the classes of the query
+    alone (section 7, with a residual connection).
     """
     occurs = np.asarray(probabilities) > 0
-    reached = by_query(occurs, query) > 0
-    distinct = occurs.sum(axis=-2, keepdims=True) == 1
-    return np.where(reached, np.where(distinct, 1.0, -1.0), 0.0)
+    here = by_query(occurs, query)
+    count = here if local else occurs.sum(axis=-2, keepdims=True)
+    return np.where(here > 0, np.where(count == 1, 1.0, -1.0), 0.0)
 
 
 def growth_factor(gain: ArrayLike) -> Array:

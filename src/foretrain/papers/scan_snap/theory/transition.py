@@ -95,19 +95,22 @@ def logarithmic_start_printed(*, eta_y: ArrayLike, vocab: ArrayLike) -> Values:
     return 2 * np.log1p(omega1(vocab=M)) / eta_y
 
 
-def common_logit_equal_overlaps(drive: ArrayLike, *, classes: ArrayLike, overlap: ArrayLike) -> Values:
-    """Section 6 with all f_n·f_n' = ρ = 1/ρ0² at the start, in leading order of ρ: z = −¼·ln(1 + 4ΓK(K−1)ρ²)."""
-    drive, K, overlap = _equal_overlaps(drive, classes, overlap)
-    return -np.log1p(4 * drive * K * (K - 1) * overlap**2) / 4
+def attention_growth_equal_overlaps(
+    drive: ArrayLike, *, classes: ArrayLike, overlap: ArrayLike, distinct: ArrayLike = np.inf
+) -> Values:
+    """Section 6 with all f_n·f_n' = ρ = 1/ρ0² at the start, in leading order of ρ: B_n as a function of Γ.
 
-
-def attention_growth_equal_overlaps(drive: ArrayLike, *, classes: ArrayLike, overlap: ArrayLike) -> Values:
-    """Section 6 with equal overlaps: B_n = (1/4K)·ln(1 + 4ΓK(K−1)ρ²).
-
-    All K classes push the common token down, one class pushes its distinct tokens up: B_n = −z/K. So ż and ξ_n
-    cannot share one C0: it is ρ0⁴/(K(K−1)) for ż and ρ0⁴/(K−1) for ξ_n.
+    B_n = ln(1 + 4ΓK'(K−1)ρ²)/4K' with K' = K + 1/distinct, for `distinct` equally frequent tokens in each class. With
+    many of them K' = K and ρ0 stays constant, as section 6 assumes. The common token has z = −K·B_n: all K classes
+    push it down, one class pushes its distinct tokens up. So ż and ξ_n cannot share one C0.
     """
-    return -common_logit_equal_overlaps(drive, classes=classes, overlap=overlap) / np.asarray(classes)
+    drive, overlap, distinct = (np.asarray(x, dtype=np.float64) for x in (drive, overlap, distinct))
+    K = checked_classes(classes)
+    require(bool(np.all(drive >= 0)), f"drive must not be negative; its smallest value is {np.min(drive):g}.")
+    require(bool(np.all((overlap >= 0) & (overlap < 1))), "overlap must be at least 0 and below 1.")
+    require(bool(np.all(distinct >= 1)), f"distinct must be at least 1; got {np.min(distinct):g}.")
+    pushes = K + 1 / distinct
+    return np.log1p(4 * drive * pushes * (K - 1) * overlap**2) / (4 * pushes)
 
 
 def _growth_at(
@@ -134,13 +137,6 @@ def _log_of_late_time(t: ArrayLike, eta_y: ArrayLike, vocab: ArrayLike, classes:
         f"This form is for late times, Mη_Y·t/K above 1; its smallest value is {np.min(clock):g}.",
     )
     return np.log(clock)
-
-
-def _equal_overlaps(drive: ArrayLike, classes: ArrayLike, overlap: ArrayLike) -> tuple[Array, Array, Array]:
-    drive, overlap = np.asarray(drive, dtype=np.float64), np.asarray(overlap, dtype=np.float64)
-    require(bool(np.all(drive >= 0)), f"drive must not be negative; its smallest value is {np.min(drive):g}.")
-    require(bool(np.all((overlap >= 0) & (overlap < 1))), "overlap must be at least 0 and below 1.")
-    return drive, checked_classes(classes), overlap
 
 
 def _positive(**values: ArrayLike) -> list[Array]:

@@ -1,0 +1,178 @@
+"""Section 5 and appendix E: how attention moves, and which tokens gain or lose it."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import xarray as xr
+from numpy import ndarray as Array
+
+from foretrain.claim import Assumption, Claim, Control
+from foretrain.comparators import close
+from foretrain.papers.scan_snap import flows, theory
+from foretrain.papers.scan_snap.random_classes import RandomClasses
+from foretrain.streams import stream
+from foretrain.tolerances import EXACT, GRADIENT
+from foretrain.trajectory import trajectory
+
+AXES = ("instance", "class", "token")
+
+
+def _random_state(classes: int, vocab: int) -> tuple[Array, Array]:
+    """Random classes [class, token] that overlap, and logits far from 0, the same for every class."""
+    draw = stream("scan_snap/lemma4", classes, vocab)
+    P = draw.dirichlet(np.full(vocab, 0.5), size=classes)
+    return P, np.broadcast_to(draw.normal(0, 1, vocab), P.shape)
+
+
+def _velocity_by_lemma4(classes: int, vocab: int, eta_y: float, time: float) -> xr.Dataset:
+    P, z = _random_state(classes, vocab)
+    f = theory.features(P, z)
+    beta = theory.gradient_coefficients(f, vocab=vocab)[1]
+    speed = theory.speed(time, eta_y=eta_y, vocab=vocab, classes=classes)
+    velocity = theory.by_query(theory.attention_velocity(f, beta), np.zeros(classes, dtype=int))
+    return trajectory({"velocity": ("token", speed * velocity[0])})
+
+
+def _velocity_by_autograd(
+    classes: int, vocab: int, eta_y: float, time: float, length: int | None = None, samples: int = 64
+) -> xr.Dataset:
+    """Gradient in z of Σ_n ln p(n) at the decoder of Theorem 5 with Θ = 0; `length`: of sampled sequences."""
+    P, z = _random_state(classes, vocab)
+    h = theory.decoder_growth(time / classes, eta_y=eta_y, vocab=vocab)
+    W = h * (vocab * np.eye(classes, vocab) - 1)  # rows (M − 1)·h·ζ_n
+    decoder = torch.from_numpy(np.linalg.pinv(theory.features(P, z)) @ W)
+    counts = P[:, None]
+    if length is not None:
+        draw = stream("scan_snap/lemma4", classes, vocab, "sequences")
+        counts = np.stack([draw.multinomial(length - 1, row, size=samples) for row in P]) / (length - 1)
+    logits = torch.tensor(z[0], requires_grad=True)
+    c = torch.from_numpy(counts) * torch.exp(logits)
+    scores = torch.log_softmax((c / c.norm(dim=-1, keepdim=True)) @ decoder, dim=-1).mean(dim=1)
+    (gradient,) = torch.autograd.grad(scores.diagonal().sum(), logits)
+    return trajectory({"velocity": ("token", gradient.numpy())})
+
+
+lemma4 = Claim(
+    id="scan_snap/lemma4",
+    source="Lemma 4, eq. 10",
+    says="For infinitely long sequences the logits of a query move by "
+    "ż_m = η_Z·γ·Σ_{n∈ψ⁻¹(m)} diag(f_n)·Σ_{n'≠n} β_nn'·(f_n f_nᵀ − I)·f_n', summed over the classes of the query.",
+    predict=_velocity_by_lemma4,
+    observe=_velocity_by_autograd,
+    compare=close("velocity", GRADIENT),
+    settings={
+        "fast": {"classes": 5, "vocab": 40, "eta_y": 0.5, "time": 60.0},
+        "full": {"classes": 20, "vocab": 400, "eta_y": 0.5, "time": 600.0},
+    },
+    control=Control("sequences of 128 tokens in place of infinitely long ones", {"length": 128}),
+)
+
+
+def _predicted_fates(task: RandomClasses) -> xr.Dataset:
+    return trajectory({"fate": (AXES, theory.fates(task.probabilities, task.query))})
+
+
+def _fates_by_eq10(task: RandomClasses, vocab: int, eta_y: float, eta_z: float, until: float) -> xr.Dataset:
+    """Sign of every logit's velocity along the flow of eq. 10."""
+    P, query, times = task.probabilities, task.query, np.linspace(0, until, 41)
+    flow = flows.attention_flow(P, query, vocab=vocab, eta_y=eta_y, eta_z=eta_z, save_at=times)
+    f = theory.features(P, flow["z"].values)
+    velocity = theory.by_query(theory.attention_velocity(f, theory.gradient_coefficients(f, vocab=vocab)[1]), query)
+    return trajectory({"fate": (("time", *AXES), np.sign(velocity))}, {"time": times})
+
+
+def _fates_by_training(task: RandomClasses, vocab: int, eta_y: float, eta_z: float, until: float) -> xr.Dataset:
+    """Sign of every logit's velocity while decoder and attention train together; nothing moves yet at t = 0."""
+    times = np.linspace(0, until, 41)
+    flow = flows.joint_flow(task.probabilities, task.query, vocab=vocab, eta_y=eta_y, eta_z=eta_z, save_at=times).isel(
+        time=slice(1, None), head=0
+    )
+    return trajectory({"fate": (("time", *AXES), np.sign(flow["velocity"].values))}, {"time": times[1:]})
+
+
+weak_correlations = Assumption(
+    "Assumption 2 (weak correlations) at the start", lambda task, vocab: task.weak_correlations(vocab)
+)
+decoder_first = Assumption(
+    "Assumption 1(c): the decoder learns much faster than attention (here η_Y ≥ 10·η_Z)",
+    lambda eta_y, eta_z: (eta_y >= 10 * eta_z, f"η_Y/η_Z = {eta_y / eta_z:g}"),
+)
+
+theorem2 = Claim(
+    id="scan_snap/theorem2",
+    source="Theorem 2, under eq. 10",
+    says="Under eq. 10 every distinct token gains attention and the single common token loses it, all the time.",
+    predict=_predicted_fates,
+    observe=_fates_by_eq10,
+    compare=close("fate", EXACT, relative=False),
+    settings={
+        "fast": {"task": RandomClasses(), "vocab": 10**6, "eta_y": 0.5, "eta_z": 0.1, "until": 2000.0},
+        "full": {
+            "task": RandomClasses(instances=50, per_query=3),
+            "vocab": 10**7,
+            "eta_y": 0.5,
+            "eta_z": 0.1,
+            "until": 1e4,
+        },
+    },
+    control=Control(
+        "two common tokens, with other probabilities in each class",
+        {"task": RandomClasses(instances=16, common=2, evenness=0.1)},
+    ),
+    assumes=(weak_correlations,),
+)
+
+theorem2_training = Claim(
+    id="scan_snap/theorem2_training",
+    source="Theorem 2, under eq. 7 and 94",
+    says="When decoder and attention train together and the decoder is much faster, distinct tokens gain attention "
+    "and the single common token loses it. With η_Z = η_Y some distinct tokens lose it: Assumption 1(c) is needed.",
+    predict=_predicted_fates,
+    observe=_fates_by_training,
+    compare=close("fate", EXACT, relative=False),
+    settings={
+        "fast": {
+            "task": RandomClasses(instances=8, queries=1, share=(0.2, 0.4)),
+            "vocab": 30,
+            "eta_y": 0.5,
+            "eta_z": 0.01,
+            "until": 400.0,
+        },
+        "full": {
+            "task": RandomClasses(instances=20, per_query=3, share=(0.2, 0.4)),
+            "vocab": 60,
+            "eta_y": 0.5,
+            "eta_z": 0.01,
+            "until": 2000.0,
+        },
+    },
+    control=Control("attention learns as fast as the decoder", {"eta_z": 0.5}),
+    assumes=(decoder_first,),
+)
+
+corollary2 = Claim(
+    id="scan_snap/corollary2",
+    source="Corollary 2, under eq. 10",
+    says="With one query, classes that are alike and common tokens that have one probability in all classes, "
+    "every common token loses attention.",
+    predict=_predicted_fates,
+    observe=_fates_by_eq10,
+    compare=close("fate", EXACT, relative=False),
+    settings={
+        "fast": {
+            "task": RandomClasses(queries=1, per_query=3, common=4, shape="symmetric", share=(0.1, 0.3)),
+            "vocab": 10**6,
+            "eta_y": 0.5,
+            "eta_z": 0.1,
+            "until": 2000.0,
+        },
+    },
+    control=Control(
+        "the same common tokens with other probabilities in each class",
+        {"task": RandomClasses(queries=1, per_query=3, common=4, share=(0.1, 0.3), evenness=0.1)},
+    ),
+    assumes=(weak_correlations,),
+)
+
+CLAIMS = [lemma4, theorem2, theorem2_training, corollary2]

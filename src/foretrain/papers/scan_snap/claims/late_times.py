@@ -1,0 +1,174 @@
+"""Remark 2 and eq. 132: when the logarithmic stage begins, and what late times look like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike
+from scipy.integrate import quad
+from scipy.optimize import brentq
+
+from foretrain.claim import Control, erratum_pair
+from foretrain.comparators import bounded, close
+from foretrain.papers.scan_snap import theory
+from foretrain.papers.scan_snap.claims.transition import FIG3, integrated_growth
+from foretrain.tolerances import FLOW, SLOPE
+from foretrain.trajectory import trajectory
+
+
+def _start_bounds(formula: Callable[..., ArrayLike]) -> Callable[..., xr.Dataset]:
+    """The stage begins at s1 or at most a share 2/M before it: Lemma 9 rounds (M−1)/M to 1."""
+
+    def predict(eta_y: tuple[float, ...], vocabs: tuple[int, ...]) -> xr.Dataset:
+        rates, M = np.array(eta_y)[:, None], np.array(vocabs, dtype=float)
+        high = np.asarray(formula(eta_y=rates, vocab=M))
+        axes = ("eta_y", "vocab")
+        return trajectory(
+            {"low": (axes, high * (1 - 2 / M)), "high": (axes, high)}, dict(zip(axes, (eta_y, vocabs), strict=True))
+        )
+
+    return predict
+
+
+def _stage_start(eta_y: tuple[float, ...], vocabs: tuple[int, ...], balance: float = 1.0) -> xr.Dataset:
+    """When e^u overtakes `balance`·(M−1)u, for u = Mh, by the time that eq. 44 takes: dt/du = (M − 1 + e^u)/(Mη_Y)."""
+    starts = []
+    for M in vocabs:
+        end = brentq(lambda u, M=M: u - np.log(balance * (M - 1) * u), 1.0, 100.0)
+        starts.append(quad(lambda u, M=M: 1 - 1 / M + np.exp(u) / M, 0.0, end)[0] / np.array(eta_y))
+    return trajectory(
+        {"start": (("eta_y", "vocab"), np.array(starts).T)}, {"eta_y": list(eta_y), "vocab": list(vocabs)}
+    )
+
+
+remark2 = erratum_pair(
+    id="scan_snap/remark2",
+    source="Remark 2",
+    says="h grows logarithmically, e^{Mh} ≥ (M−1)Mh, from s1 = 2(1+ω1)·ln M/η_Y on.",
+    erratum="Printed: s1 = 2·ln(1+ω1)/η_Y. With M = 1000 and η_Y = .1 that is 5.55; e^{Mh} overtakes (M−1)Mh at 182.1 "
+    "and 2(1+ω1)·ln M/η_Y = 182.3.",
+    printed=_start_bounds(theory.logarithmic_start_printed),
+    corrected=_start_bounds(theory.logarithmic_start),
+    observe=_stage_start,
+    compare=bounded("start", low="low", high="high"),
+    settings={"fast": {"eta_y": (0.1, 0.5, 1.0), "vocabs": (100, 1000, 10**6)}},
+    control=Control("e^{Mh} must be twice (M−1)Mh", {"balance": 2.0}),
+)
+
+
+def _lag_rate(rate: float) -> Callable[..., xr.Dataset]:
+    def predict(eta_y: tuple[float, ...], vocabs: tuple[int, ...]) -> xr.Dataset:
+        return trajectory({"rate": (("eta_y", "vocab"), np.full((len(eta_y), len(vocabs)), rate))})
+
+    return predict
+
+
+def _lag_rate_measured(
+    eta_y: tuple[float, ...], vocabs: tuple[int, ...], steps: int, discrete: bool = True
+) -> xr.Dataset:
+    """The lag c(s) with h*(s) = h(s + c), read off eq. 45: how much it rises per unit of ln s over two decades."""
+    rates, M, s = (
+        np.array(eta_y)[:, None, None],
+        np.array(vocabs, dtype=float)[:, None],
+        np.array([steps // 100, steps]),
+    )
+    if discrete:
+        u = M * theory.decoder_growth_discrete(steps, eta_y=rates[..., 0], vocab=M[:, 0])[..., s]
+    else:
+        u = M * theory.decoder_growth(s, eta_y=rates, vocab=M)
+    lag = (np.expm1(u) + (M - 1) * u) / (M * rates) - s
+    return trajectory({"rate": (("eta_y", "vocab"), np.diff(lag)[..., 0] / np.log(s[1] / s[0]))})
+
+
+remark2_lag = erratum_pair(
+    id="scan_snap/remark2_lag",
+    source="Remark 2",
+    says="h(s) ≤ h*(s) ≤ h(s + c(s)), where the lag c(s) grows as ½·ln s without end: every step overshoots the flow "
+    "by half of its second derivative, 1/(2s) of a step.",
+    erratum="Printed: one constant c = O(ln M) serves for all s > s1, with h* − h ≈ 2η_Y·s0/(Ms). The lag rises by "
+    "½·ln 10 = 1.151 per decade of s: with M = 1000 and η_Y = .5 it is 3.12, 4.28, 5.43, 6.58 at s = 10³, …, 10⁶. "
+    "h* − h still goes to 0, as ln s/(2Ms).",
+    printed=_lag_rate(0.0),
+    corrected=_lag_rate(0.5),
+    observe=_lag_rate_measured,
+    compare=close("rate", SLOPE, relative=False),
+    settings={
+        "fast": {"eta_y": (0.1, 0.5, 1.0), "vocabs": (100, 1000, 10**4), "steps": 10**5},
+        "full": {"eta_y": (0.1, 0.5, 1.0), "vocabs": (100, 1000, 10**4), "steps": 10**6},
+    },
+    control=Control("the continuous h in place of h*", {"discrete": False}),
+)
+
+
+def _late_bounds(*, form_c0: bool, condition: bool) -> Callable[..., xr.Dataset]:
+    """B_n lies above eq. 132 by at most ¼·(ln of the condition's time/ln t)², both times in units of K/(Mη_Y)."""
+
+    def predict(eta_y: float, eta_z: float, vocab: int, classes: int, c0: float, logs: tuple[float, ...]) -> xr.Dataset:
+        rates, unit = {"eta_y": eta_y, "eta_z": eta_z, "vocab": vocab}, classes / (vocab * eta_y)
+        times = unit * np.exp(logs)
+        form = theory.attention_growth_late(times, **rates, classes=classes, c0=c0 if form_c0 else 1.0)
+        start = theory.late_time(**rates, classes=classes, c0=c0) if condition else theory.late_time_printed(**rates)
+        excess = (np.log(start / unit) * vocab / (vocab - 1) / np.array(logs)) ** 2 / 4
+        return trajectory({"low": ("log", form), "high": ("log", form + excess)}, {"log": list(logs)})
+
+    return predict
+
+
+def _late_growth(
+    eta_y: float, eta_z: float, vocab: int, classes: int, c0: float, logs: tuple[float, ...], common_factor: float = 1.0
+) -> xr.Dataset:
+    times = classes / (vocab * eta_y) * np.exp([-np.inf, *logs])
+    growth = integrated_growth(times, eta_y, eta_z, vocab, classes, c0, common_factor)["growth"].values[1:]
+    return trajectory({"growth": ("log", growth)}, {"log": list(logs)})
+
+
+eq132 = erratum_pair(
+    id="scan_snap/eq132",
+    source="Appendix F, the condition before eq. 132",
+    says="C0 can be dropped in eq. 131, giving eq. 132, when t ≫ (K/(Mη_Y))·exp(√(C0·ν/2K)) with ν = η_Y/η_Z: "
+    "then B_n exceeds eq. 132 by at most ¼·(√(C0·ν/2K)/ln(Mη_Y·t/K))².",
+    erratum="Printed: t ≫ (Mη_Y)⁻¹·exp(1/√(2ν)), with ν upside down (η_Y/η_Z in eq. 130, η_Z/η_Y in Fig 9) and without "
+    "K and C0. With K = 10, M = 1000, C0 = 1 and ν = 4500 the printed time is .001/η_Y, the right one 3.3e4/η_Y; at "
+    "t = 4.9e6/η_Y, where ln(Mη_Y·t/K) = 20, eq. 132 is still off by .11.",
+    printed=_late_bounds(form_c0=True, condition=False),
+    corrected=_late_bounds(form_c0=True, condition=True),
+    observe=_late_growth,
+    compare=bounded("growth", low="low", high="high", slack=FLOW.value),
+    settings={
+        "fast": {
+            "eta_y": 0.5,
+            "eta_z": 0.5 / 4500,
+            "vocab": 1000,
+            "classes": 10,
+            "c0": 1.0,
+            "logs": (30.0, 40.0, 50.0, 60.0),
+        },
+        "full": {
+            "eta_y": 0.5,
+            "eta_z": 0.5 / 4500,
+            "vocab": 1000,
+            "classes": 10,
+            "c0": 1.0,
+            "logs": (30.0, 60.0, 120.0, 240.0),
+        },
+    },
+    control=Control("the common token falls K times as fast as eq. 118 says", {"common_factor": 10.0}),
+)
+
+eq132_constant = erratum_pair(
+    id="scan_snap/eq132_constant",
+    source="Appendix F, eq. 132",
+    says="At late times B_n = ½·ln ln(Mη_Y·t/K) + ¼·ln(2K(M−1)²/(M²ν·C0)).",
+    erratum="Printed without C0, because eq. 124 lost its constant of integration: with C0 = .1 it is "
+    "¼·ln 10 = .576 too small, at every t.",
+    printed=_late_bounds(form_c0=False, condition=True),
+    corrected=_late_bounds(form_c0=True, condition=True),
+    observe=_late_growth,
+    compare=bounded("growth", low="low", high="high", slack=FLOW.value),
+    settings={"fast": {**FIG3, "logs": (30.0, 60.0)}, "full": {**FIG3, "logs": (30.0, 60.0, 120.0, 240.0)}},
+    control=Control("times before attention snaps", {"logs": (4.0, 6.0, 8.0)}),
+)
+
+CLAIMS = [*remark2, *remark2_lag, *eq132, *eq132_constant]

@@ -1,0 +1,226 @@
+"""Section 6 and appendix F: the phase transition, and the errata of its formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import xarray as xr
+from numpy import ndarray as Array
+from numpy.typing import ArrayLike
+
+from foretrain.claim import Claim, Control, erratum_pair
+from foretrain.comparators import bounded, close, slope
+from foretrain.dynamics import integrate
+from foretrain.papers.scan_snap import theory
+from foretrain.tolerances import FLOW
+from foretrain.trajectory import trajectory
+
+State = dict[str, Array]
+
+
+def _in_log_time(field: Callable[[float, State], State], start: State, times: Array) -> xr.Dataset:
+    """Follow a flow over many decades of time: its clock is ln(1 + t)."""
+    solved = integrate(
+        lambda clock, state: {name: np.exp(clock) * v for name, v in field(np.expm1(clock), state).items()},
+        start,
+        until=float(np.log1p(times[-1])),
+        save_at=np.log1p(times),
+    )
+    return solved.assign_coords(time=times)
+
+
+def _times(until: float) -> Array:
+    """0 and 61 times over five decades."""
+    return np.concatenate([[0.0], np.geomspace(until / 1e5, until, 61)])
+
+
+# Theorem 4: the closed form of B_n
+
+
+def _growth(formula: Callable[..., ArrayLike]) -> Callable[..., xr.Dataset]:
+    def predict(eta_y: float, eta_z: float, vocab: int, classes: int, c0: float, until: float) -> xr.Dataset:
+        t = _times(until)
+        growth = formula(t, eta_y=eta_y, eta_z=eta_z, vocab=vocab, classes=classes, c0=c0)
+        return trajectory({"growth": ("time", growth)}, {"time": t})
+
+    return predict
+
+
+def _growth_integrated(
+    eta_y: float, eta_z: float, vocab: int, classes: int, c0: float, until: float, common_factor: float = 1.0
+) -> xr.Dataset:
+    return integrated_growth(_times(until), eta_y, eta_z, vocab, classes, c0, common_factor)
+
+
+def integrated_growth(
+    times: Array, eta_y: float, eta_z: float, vocab: int, classes: int, c0: float, common_factor: float = 1.0
+) -> xr.Dataset:
+    """Eq. 44, 118 and 119 as an ODE for u = Mh, z and B; `common_factor` times eq. 118 for a control."""
+    M, K = vocab, classes
+
+    def field(_: float, s: State) -> State:
+        gamma = (M - 1) ** 2 / M * s["u"] / (M - 1 + np.exp(s["u"]))
+        pull = eta_z * gamma * np.exp(4 * s["z"]) / c0
+        return {"u": M * eta_y / K / (M - 1 + np.exp(s["u"])), "z": -common_factor * pull, "growth": pull}
+
+    zero = np.zeros(())
+    return _in_log_time(field, {"u": zero, "z": zero, "growth": zero}, times)
+
+
+FIG3 = {"eta_y": 0.1, "eta_z": 0.5, "vocab": 1000, "classes": 10, "c0": 0.1}
+
+theorem4 = erratum_pair(
+    id="scan_snap/theorem4",
+    source="Theorem 4, eq. 124 and 129",
+    says="If ż = −η_Z·γ·e^{4z}/C0 and ξ_n = γ·e^{4z}/C0, then B_n = ¼·ln(1 + 4Γ/C0) "
+    "with Γ = (η_Z/η_Y)·(K(M−1)²/2)·h²(t/K).",
+    erratum="Eq. 124 drops the constant of integration and prints ¼·ln(C0 + 4Γ), which is not 0 at t = 0. "
+    "With C0 = .1, M = 1000, K = 10, η_Y = .1, η_Z = .5, t = 690 it gives 2.074; the integral is 2.650.",
+    printed=_growth(theory.attention_growth_printed),
+    corrected=_growth(theory.attention_growth),
+    observe=_growth_integrated,
+    compare=close("growth", FLOW),
+    settings={"fast": {**FIG3, "until": 6.9e3}, "full": {**FIG3, "until": 1e8}},
+    control=Control("the common token falls K times as fast as eq. 118 says", {"common_factor": 10.0}),
+)
+
+
+# Theorem 4: ż and ξ_n cannot share one C0
+
+
+def _ratio_bounds(per_class: bool) -> Callable[..., xr.Dataset]:
+    """−z/B_n between (1 − f_l(0)²) and 1 times the ratio of the two constants: K, or 1 as printed."""
+
+    def predict(classes: tuple[int, ...], common: float) -> xr.Dataset:
+        K = np.array(classes, dtype=float) if per_class else np.ones(len(classes))
+        share = common**2 / (common**2 + (1 - common) ** 2)  # f_l(0)²
+        return trajectory({"low": ("classes", K * (1 - share)), "high": ("classes", K)}, {"classes": list(classes)})
+
+    return predict
+
+
+def _ratio_under_eq10(classes: tuple[int, ...], common: float, until: float, spread: float = 0.0) -> xr.Dataset:
+    """−z/B_n of a common token and the class that has least of it, at the end of eq. 10 with γ = η_Z = 1."""
+    ends = [_under_drive(_one_common(K, common, spread), np.array([0.0, until])).isel(time=-1) for K in classes]
+    ratios = [-float(end["z"][0]) / float(end["growth"][0]) for end in ends]
+    return trajectory({"ratio": ("classes", ratios)}, {"classes": list(classes)})
+
+
+def _one_common(classes: int, common: float, spread: float = 0.0, distinct: int = 1) -> Array:
+    """P [class, token] of one common token, its share equal in all classes or rising by ± `spread`."""
+    share = common * (1 + spread * np.linspace(-1, 1, classes)[:, None])
+    return np.hstack([share, np.kron(np.eye(classes), np.full(distinct, 1 / distinct)) * (1 - share)])
+
+
+def _under_drive(P: Array, drives: Array) -> xr.Dataset:
+    """Eq. 10 with β = E' for classes of one query, over the drive Γ = η_Z∫γ."""
+
+    def field(_: float, s: State) -> State:
+        f = theory.features(P, s["z"])
+        beta = theory.unmixing(theory.overlaps(f))
+        return {"z": theory.attention_velocity(f, beta).sum(axis=0), "growth": theory.growth_speed(f, beta)}
+
+    return _in_log_time(field, {"z": np.zeros(P.shape[1]), "growth": np.zeros(len(P))}, drives)
+
+
+theorem4_shared_c0 = erratum_pair(
+    id="scan_snap/theorem4_shared_c0",
+    source="Section 6, eq. 13; Theorem 4, eq. 118 and 119",
+    says="The common token's logit falls K times as fast as B_n grows, because all K classes push it down and one "
+    "class pushes its distinct tokens up: K(1 − f_l(0)²) ≤ −z/B_n ≤ K.",
+    erratum="Eq. 13 gives ż and ξ_n the same constant C0 = ρ0⁴/K, hence −z = B_n. They differ by a factor K: eq. 10 "
+    "with γ = 1 and P(common) = .2 gives −z/B_n = 1.96, 4.93, 9.87 for K = 2, 5, 10.",
+    printed=_ratio_bounds(per_class=False),
+    corrected=_ratio_bounds(per_class=True),
+    observe=_ratio_under_eq10,
+    compare=bounded("ratio", low="low", high="high"),
+    settings={"fast": {"classes": (2, 5, 10), "common": 0.2, "until": 1e4}},
+    control=Control("classes with unequal shares of the common token", {"spread": 0.5}),
+)
+
+
+def _error_of_equal_overlaps(
+    classes: int, common: tuple[float, ...], distinct: int, stretch: float, spread: float = 0.0
+) -> xr.Dataset:
+    """Relative error of the form for equal overlaps ρ at the drive where 4ΓK(K−1)ρ² = `stretch`."""
+    overlaps, errors = [], []
+    for share in common:
+        P = _one_common(classes, share, spread, distinct)
+        overlap = float((theory.features(P, np.zeros_like(P))[:, 0] ** 2).mean())
+        drive = stretch / (4 * classes * (classes - 1) * overlap**2)
+        growth = _under_drive(P, np.array([0.0, drive]))["growth"].values[-1]
+        form = theory.attention_growth_equal_overlaps(drive, classes=classes, overlap=overlap, distinct=distinct)
+        overlaps.append(overlap)
+        errors.append(float(abs(growth / form - 1).max()))
+    return trajectory({"error": ("overlap", errors)}, {"overlap": overlaps})
+
+
+theorem4_equal_overlaps = Claim(
+    id="scan_snap/theorem4_equal_overlaps",
+    source="Section 6, eq. 13, with the two constants kept apart",
+    says="With equal overlaps ρ = 1/ρ0² and D equally frequent distinct tokens per class, "
+    "B_n = ln(1 + 4ΓK'(K−1)/ρ0⁴)/4K' with K' = K + 1/D, up to a relative error in proportion to ρ. With many distinct "
+    "tokens this is (1/4K)·ln(1 + 4ΓK(K−1)/ρ0⁴); with few of them ρ0 is not constant, as section 6 assumes.",
+    predict=lambda: trajectory({}),
+    observe=_error_of_equal_overlaps,
+    compare=slope("error", "overlap", 1.0),
+    settings={"fast": {"classes": 5, "common": (0.01, 0.02, 0.04, 0.08), "distinct": 3, "stretch": 10.0}},
+    control=Control("classes with unequal shares of the common token", {"spread": 0.5}),
+)
+
+
+# Theorem 4: the two stages of eq. 14
+
+
+def _stage_times(eta_y: float, vocab: int, classes: int, early: float) -> dict[str, Array]:
+    scanning = classes * np.log(vocab) / eta_y
+    snapped = float(theory.snap_time(eta_y=eta_y, vocab=vocab, classes=classes))
+    return {
+        "scanning": early * np.geomspace(scanning / 1e3, scanning, 21),
+        "snapped": np.geomspace(snapped, 1e6 * snapped, 21),
+    }
+
+
+def _stage_forms(
+    eta_y: float, eta_z: float, classes: int, c0: float, vocabs: tuple[int, ...], early: float = 1.0
+) -> xr.Dataset:
+    """Eq. 130 and 131, which neglect o(1): B_n is below them by at most 1/(2·ln M)."""
+    forms = {"scanning": theory.attention_growth_scanning, "snapped": theory.attention_growth_snapped}
+    rest = {"eta_y": eta_y, "eta_z": eta_z, "classes": classes, "c0": c0}
+    high = [
+        [forms[stage](t, vocab=M, **rest) for stage, t in _stage_times(eta_y, M, classes, early).items()]
+        for M in vocabs
+    ]
+    low = np.array(high) - 1 / (2 * np.log(vocabs))[:, None, None]
+    axes = ("vocab", "stage", "time")
+    return trajectory({"high": (axes, high), "low": (axes, low)}, {"vocab": list(vocabs), "stage": list(forms)})
+
+
+def _stages_integrated(
+    eta_y: float, eta_z: float, classes: int, c0: float, vocabs: tuple[int, ...], early: float = 1.0
+) -> xr.Dataset:
+    growth = []
+    for M in vocabs:
+        stages = _stage_times(eta_y, M, classes, early)
+        times = np.union1d(0.0, np.union1d(*stages.values()))
+        solved = integrated_growth(times, eta_y, eta_z, M, classes, c0)["growth"]
+        growth.append([solved.sel(time=t).values for t in stages.values()])
+    axes = ("vocab", "stage", "time")
+    return trajectory({"growth": (axes, growth)}, {"vocab": list(vocabs), "stage": ["scanning", "snapped"]})
+
+
+theorem4_stages = Claim(
+    id="scan_snap/theorem4_stages",
+    source="Theorem 4, eq. 14, 130 and 131",
+    says="Up to t = K·ln M/η_Y, B_n = ¼·ln(1 + 2(M−1)²η_Yη_Z·t²/(KM²C0)); from t0 = 2(1+ω1)K·ln M/η_Y on it has "
+    "ln²(Mη_Y·t/K) in place of (η_Y·t/K)². Both are too large by at most 1/(2·ln M).",
+    predict=_stage_forms,
+    observe=_stages_integrated,
+    compare=bounded("growth", low="low", high="high", slack=FLOW.value),
+    settings={"fast": {"eta_y": 0.1, "eta_z": 0.5, "classes": 10, "c0": 0.1, "vocabs": (10**2, 10**3, 10**6)}},
+    control=Control("the form for scanning, used until ten times the end of its stage", {"early": 10.0}),
+)
+
+
+CLAIMS = [*theorem4, *theorem4_shared_c0, theorem4_equal_overlaps, theorem4_stages]
