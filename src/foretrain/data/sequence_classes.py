@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, UInt
 from numpy import ndarray as Array
 
 from foretrain.errors import require, require_at_least
+
+CELLS = 2**12
+TOKENS_PER_SLOT = 12  # measured: a longer sequence is counted faster by a multinomial draw than token by token
 
 
 @dataclass(frozen=True)
@@ -124,30 +127,62 @@ class SequenceClasses:
 
     @cached_property
     def support(self) -> Int[Array, "class slot"]:
-        """For each class, its tokens, padded with tokens of probability 0 to one width."""
-        width = int(self.occurs.sum(axis=1).max())
-        order = np.argsort(~self.occurs, axis=1, kind="stable")
-        return order[:, :width]
+        """For each class, all common tokens, then its distinct tokens, then others of probability 0 to one width."""
+        number = self.occurs.sum(axis=0)
+        kind = np.where(number > 1, 0, np.where(self.occurs, 1, 2))
+        width = len(self.common_tokens) + max(1, *map(len, self.distinct_tokens))
+        return np.argsort(kind, axis=1, kind="stable")[:, :width]
 
     @cached_property
     def _support_probabilities(self) -> Float[Array, "class slot"]:
         table = np.take_along_axis(self.probabilities, self.support, axis=1)
         return table / table.sum(axis=1, keepdims=True)
 
-    def sample(self, n: int, generator: np.random.Generator | int, *, sequences: bool = False) -> SequenceBatch:
-        """Draw n sequences as token counts; with `sequences`, also as tokens in a random order.
+    @cached_property
+    def _edges(self) -> Float[Array, "class slot"]:
+        """Slot i of a class covers the numbers from edge i − 1 up to edge i, of [0, 1)."""
+        edges = np.cumsum(self._support_probabilities, axis=1)
+        return edges / edges[:, -1:]
 
-        `generator` may be a seed. The counts of the length − 1 context tokens are multinomial.
+    @cached_property
+    def _slot_of_cell(self) -> UInt[Array, "class cell"]:
+        """[0, 1) cut into equal cells: the slot that covers a cell, or the number of slots if an edge cuts it."""
+        first, last = (
+            np.stack([edges.searchsorted(np.arange(CELLS) / CELLS + shift, side=side) for edges in self._edges])
+            for shift, side in ((0.0, "right"), (1 / CELLS, "left"))
+        )
+        slots = self.support.shape[1]
+        return np.where(first == last, first, slots).astype(np.min_scalar_type(slots))
+
+    def sample(self, n: int, generator: np.random.Generator | int, *, sequences: bool = False) -> SequenceBatch:
+        """Draw n sequences as token counts; with `sequences`, also as tokens in their order.
+
+        `generator` may be a seed.
         """
         require_at_least("n", n, 1)
         draw = np.random.default_rng(generator)
-        classes = draw.choice(self.classes, size=n, p=self.class_weights)
-        counts = draw.multinomial(self.length - 1, self._support_probabilities[classes])
-        ordered = None
-        if sequences:
-            flat = np.repeat(self.support[classes].ravel(), counts.ravel()).reshape(n, self.length - 1)
-            ordered = draw.permuted(flat, axis=1)
-        return SequenceBatch(self, classes, counts, ordered)
+        classes = np.cumsum(self.class_weights)[:-1].searchsorted(draw.random(n), side="right")
+        width, context = self.support.shape[1], self.length - 1
+        if not sequences and context > TOKENS_PER_SLOT * width:
+            return SequenceBatch(self, classes, draw.multinomial(context, self._support_probabilities[classes]))
+        slots = self._draw_slots(classes, context, draw)
+        place = slots + width * np.arange(n, dtype=np.int32)[:, None]
+        counts = np.bincount(place.ravel(), minlength=n * width).reshape(n, width)
+        tokens = np.take_along_axis(self.support[classes], slots.astype(np.int64), axis=1) if sequences else None
+        return SequenceBatch(self, classes, counts, tokens)
+
+    def _draw_slots(
+        self, classes: Int[Array, "sample"], context: int, draw: np.random.Generator
+    ) -> UInt[Array, "sample position"]:
+        """The slot of every context token: 12 bits choose a cell, and only a cut cell needs a finer number."""
+        size = classes.size * context
+        cells = draw.integers(0, 2**64, -(-size // 4), dtype=np.uint64).view(np.uint16)[:size] & np.uint16(CELLS - 1)
+        row = np.repeat((classes * CELLS).astype(np.int32), context)
+        slots = self._slot_of_cell.ravel().take(row + cells)
+        cut = np.flatnonzero(slots == self.support.shape[1])
+        exact = (cells[cut] + draw.random(cut.size)) / CELLS
+        slots[cut] = (self._edges[classes[cut // context]] <= exact[:, None]).sum(axis=1)
+        return slots.reshape(classes.size, context)
 
 
 def _require_distributions(what: str, table: Float[Array, "row column"]) -> None:

@@ -43,7 +43,7 @@ class SGD:
 
     def update(self, parameter: Tensor, gradient: Tensor, rate: Tensor, state: State, step: int) -> None:
         if self.momentum:
-            gradient = state["velocity"].mul_(self.momentum).add_(gradient)
+            gradient = torch.add(gradient, state["velocity"], alpha=self.momentum, out=state["velocity"])
         parameter.addcmul_(gradient, rate, value=-1)
 
 

@@ -7,7 +7,7 @@ their data on purpose: comparisons are paired, and drawing samples is a large pa
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -36,6 +36,10 @@ class Model(Protocol):
     def gradient(self, parameters: Parameters, batch: Any, samples: int) -> Parameters: ...
 
 
+Progress = Callable[[int, int], None]  # steps done, steps in all
+FLOATS_AT_ONCE = 1_000_000  # as many seeds go together as fit in a few MB: measured to be fastest
+
+
 def train(
     model: Model,
     task: Task,
@@ -47,32 +51,41 @@ def train(
     record: Mapping[str, Measure],
     save_at: Iterable[int] | None = None,
     experiment: str = "train",
-    seeds_at_once: int = 1,
+    seeds_at_once: int | None = None,
+    progress: Progress | None = None,
 ) -> xr.Dataset:
     """Train every setting of the optimizer's rates for every seed; returns the recorded measures.
 
     The axes are those of the rates, `seed`, `time` (steps done; `save_at`, by default the start and the
     end) and those of each measure. A run whose parameters stop being finite keeps what was recorded, is nan
-    from then on, and has its step in `diverged_at`; the others go on. `seeds_at_once` trades memory for
-    fewer, larger operations and does not change which numbers are drawn.
+    from then on, and has its step in `diverged_at`; the others go on. `seeds_at_once` (by default chosen by
+    size) trades memory for fewer, larger operations; no number depends on it.
     """
     require_at_least("steps", steps, 0)
     require_at_least("batch", batch, 1)
     listed = seed_list(seeds)  # type: ignore[arg-type]
     times = sorted({0, steps} if save_at is None else {int(t) for t in save_at if 0 <= t <= steps})
-    blocks = list(model.start(listed[:1], experiment))
-    rates = dict(zip(blocks, xr.broadcast(*rates_by_block(optimizer.rate, blocks).values()), strict=True))
+    first = model.start(listed[:1], experiment)
+    rates = dict(zip(first, xr.broadcast(*rates_by_block(optimizer.rate, list(first)).values()), strict=True))
     axes = next(iter(rates.values()))
     flat = {name: torch.tensor(rate.values.ravel()) for name, rate in rates.items()}
-    chunks = [listed[i : i + seeds_at_once] for i in range(0, len(listed), seeds_at_once)]
-    parts = [_train(model, task, optimizer, flat, steps, batch, chunk, record, times, experiment) for chunk in chunks]
-    values = {name: np.concatenate([p[0][name][1] for p in parts], axis=1) for name in parts[0][0]}
-    diverged = np.concatenate([p[1] for p in parts], axis=1)
+    chunk = seeds_at_once or _seeds_at_once(first, axes.size, batch)
+    chunks = [listed[i : i + chunk] for i in range(0, len(listed), chunk)]
+    report = progress or (lambda done, total: None)
+    _keep_freed_memory()
+    parts = []
+    for number, some in enumerate(chunks):
+        runs = _Runs(model, optimizer, flat, some, experiment)
+        for step in runs.go(task, steps, batch, record, times):
+            report(number * steps + step, len(chunks) * steps)
+        parts.append(runs)
+    values = {name: np.concatenate([np.stack(p.saved[name], axis=2) for p in parts], axis=1) for name in record}
+    diverged = np.concatenate([p.diverged for p in parts], axis=1)
 
     lead = axes.shape
     names = tuple(map(str, axes.dims))
     variables: dict[str, Any] = {
-        name: ((*names, "seed", "time", *parts[0][0][name][0]), array.reshape(*lead, *array.shape[1:]))
+        name: ((*names, "seed", "time", *parts[0].axes[name]), array.reshape(*lead, *array.shape[1:]))
         for name, array in values.items()
     }
     variables["diverged_at"] = ((*names, "seed"), diverged.reshape(*lead, len(listed)))
@@ -88,56 +101,71 @@ def train(
     result["time"].attrs["units"] = "steps"
     lost = int(np.isfinite(diverged).sum())
     if lost:
-        first = int(np.nanmin(diverged))
-        warnings.warn(f"{lost} of {diverged.size} runs diverged, the first at step {first}.", stacklevel=2)
+        first_lost = int(np.nanmin(diverged))
+        warnings.warn(f"{lost} of {diverged.size} runs diverged, the first at step {first_lost}.", stacklevel=2)
     return result
 
 
-def _train(
-    model: Model,
-    task: Task,
-    optimizer: Optimizer,
-    rates: Mapping[str, Tensor],
-    steps: int,
-    batch: int,
-    seeds: Sequence[int],
-    record: Mapping[str, Measure],
-    times: Sequence[int],
-    experiment: str,
-) -> tuple[dict[str, tuple[tuple[str, ...], np.ndarray]], np.ndarray]:
-    """One chunk of seeds: recorded arrays [setting, seed, time, …] and the step of divergence (nan: none)."""
-    settings = len(next(iter(rates.values())))
-    parameters = {
-        name: value.expand(settings, *value.shape).clone() for name, value in model.start(seeds, experiment).items()
-    }
-    rate = {name: rates[name].to(p.dtype).reshape(-1, *[1] * (p.ndim - 1)) for name, p in parameters.items()}
-    states = {name: optimizer.begin(p) for name, p in parameters.items()}
-    draws = [stream(experiment, seed, "data") for seed in seeds]
-    diverged = np.full((settings, len(seeds)), np.nan)
-    saved: dict[str, list[np.ndarray]] = {name: [] for name in record}
-    axes: dict[str, tuple[str, ...]] = {}
-    wanted = set(times)
-    for step in range(steps + 1):
-        if step in wanted:
-            _note_divergence(parameters, diverged, step)
-            for name, measure in record.items():
-                axes[name], value = measure(parameters)
-                array = value.detach().to(torch.float64).cpu().numpy()
-                array[np.isfinite(diverged)] = np.nan
-                saved[name].append(array)
-        if step == steps:
-            break
-        prepared = model.prepare([task.sample(batch, draw) for draw in draws])
-        gradient = model.gradient(parameters, prepared, batch)
-        for name, parameter in parameters.items():
-            optimizer.update(parameter, gradient[name], rate[name], states[name], step + 1)
-        if step % 10 == 9:
-            _note_divergence(parameters, diverged, step + 1)
-    return {name: (axes[name], np.stack(series, axis=2)) for name, series in saved.items()}, diverged
+class _Runs:
+    """All settings of some seeds: parameters [setting, seed, …], what was recorded [setting, seed, …] per time."""
+
+    def __init__(
+        self,
+        model: Model,
+        optimizer: Optimizer,
+        rates: Mapping[str, Tensor],
+        seeds: Sequence[int],
+        experiment: str,
+    ) -> None:
+        settings = len(next(iter(rates.values())))
+        self.model, self.optimizer = model, optimizer
+        self.parameters = {
+            name: value.expand(settings, *value.shape).clone() for name, value in model.start(seeds, experiment).items()
+        }
+        self.rates = {n: rates[n].to(p.dtype).reshape(-1, *[1] * (p.ndim - 1)) for n, p in self.parameters.items()}
+        self.states = {name: optimizer.begin(p) for name, p in self.parameters.items()}
+        self.draws = [stream(experiment, seed, "data") for seed in seeds]
+        self.diverged = np.full((settings, len(seeds)), np.nan)  # the step; nan: not
+        self.saved: dict[str, list[np.ndarray]] = {}
+        self.axes: dict[str, tuple[str, ...]] = {}
+
+    def go(
+        self, task: Task, steps: int, batch: int, record: Mapping[str, Measure], times: Sequence[int]
+    ) -> Iterator[int]:
+        """Train; yields the number of steps done after every step."""
+        self.saved = {name: [] for name in record}
+        wanted = set(times)
+        for step in range(steps + 1):
+            if step:
+                prepared = self.model.prepare([task.sample(batch, draw) for draw in self.draws])
+                gradient = self.model.gradient(self.parameters, prepared, batch)
+                for name, parameter in self.parameters.items():
+                    self.optimizer.update(parameter, gradient[name], self.rates[name], self.states[name], step)
+                self.diverged[np.isnan(self.diverged) & ~self._finite()] = step
+                yield step
+            if step in wanted:
+                self._record(record)
+
+    def _record(self, record: Mapping[str, Measure]) -> None:
+        for name, measure in record.items():
+            self.axes[name], value = measure(self.parameters)
+            array = value.detach().to(torch.float64).numpy().copy()
+            array[np.isfinite(self.diverged)] = np.nan
+            self.saved[name].append(array)
+
+    def _finite(self) -> np.ndarray:
+        sums = [p.flatten(2).sum(-1) if p.ndim > 2 else p for p in self.parameters.values()]
+        return np.logical_and.reduce([torch.isfinite(s).numpy() for s in sums])
 
 
-def _note_divergence(parameters: Parameters, diverged: np.ndarray, step: int) -> None:
-    finite = np.ones(diverged.shape, dtype=bool)
-    for value in parameters.values():
-        finite &= torch.isfinite(value.sum(dim=tuple(range(2, value.ndim)))).numpy()
-    diverged[~finite & np.isnan(diverged)] = step
+def _seeds_at_once(parameters: Parameters, settings: int, batch: int) -> int:
+    per_run = sum(p.numel() for p in parameters.values()) + 100 * batch
+    return max(1, FLOATS_AT_ONCE // (settings * per_run))
+
+
+def _keep_freed_memory() -> None:
+    """Free one large block, after which glibc no longer returns smaller ones to the system.
+
+    Otherwise every step would get its tensors as fresh pages, and spend up to a third of its time on page faults.
+    """
+    torch.empty(30_000_000, dtype=torch.uint8)

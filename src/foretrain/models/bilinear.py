@@ -2,32 +2,56 @@
 
 For a sequence with token counts k_l and query m:  c_l ∝ k_l·exp(z_ml),  f = c/‖c‖₂,  logits = Yᵀf.
 
-Only entries that can ever receive a gradient are kept. A common token meets every class and every query;
+Only entries that can ever receive a gradient are kept. A common token meets several classes and queries;
 a distinct token meets one class, hence one query. So the parameters are four blocks,
 
     Y_common [common, vocab]   Y_distinct [class, distinct, vocab]
     Z_common [query, common]   Z_distinct [class, distinct]
 
 and `full` puts them back into Y and Z over the whole vocabulary. All have leading axes [setting, seed].
+
+A sample is never spread over the vocabulary: it is a row of counts on its slots, the common tokens followed by
+the distinct tokens of its class. What belongs to the common tokens is a dense product; what belongs to the
+distinct tokens is a sum over a few rows (an embedding bag), so that nothing is padded.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import embedding_bag
 
 from foretrain.data.sequence_classes import SequenceBatch, SequenceClasses
 from foretrain.errors import require, require_known
 from foretrain.streams import stream
 
 Parameters = dict[str, Tensor]
-Counts = tuple[Tensor, Tensor]  # [seed, class, sample, common], [seed, class, sample, distinct]
+LOG2_E = math.log2(math.e)  # logits are taken to base 2: exp2 costs half as much as exp
+
+
+@dataclass(frozen=True)
+class Samples:
+    """One step's samples of all seeds, sorted by seed and class; each (seed, class) pair is a row.
+
+    Y_distinct has rows [seed, class, slot]: `tokens` are those of each sample, and `members` are the samples of
+    each, slot by slot (row i of Y_distinct has members[member_starts[i] : member_starts[i + 1]]).
+    """
+
+    counts: Float[Tensor, "sample slot"]
+    label: Int[Tensor, "sample"]
+    row: Int[Tensor, "sample"]
+    row_starts: Int[Tensor, "row"]
+    tokens: Int[Tensor, "sample distinct"]
+    members: Int[Tensor, "member"]
+    member_slots: Int[Tensor, "member"]  # sample and slot in one number, to look up f
+    member_starts: Int[Tensor, "token"]
 
 
 class Bilinear:
@@ -41,7 +65,7 @@ class Bilinear:
         self,
         task: SequenceClasses,
         *,
-        start: Literal["zero", "uniform"] = "zero",
+        start: str = "zero",
         residual: bool = False,
         dtype: torch.dtype = torch.float32,
     ) -> None:
@@ -57,20 +81,10 @@ class Bilinear:
         return torch.from_numpy(self.task.common_tokens)
 
     @cached_property
-    def distinct(self) -> Int[Tensor, "class distinct"]:
-        """Distinct tokens of each class, padded (with tokens of that class's own row, count 0) to one width."""
-        return torch.from_numpy(self._slots[0])
-
-    @cached_property
     def _slots(self) -> tuple[np.ndarray, np.ndarray]:
-        """Token of each distinct slot, and whether the slot is real."""
-        per_class = self.task.distinct_tokens
-        width = max((len(tokens) for tokens in per_class), default=0)
-        tokens = np.zeros((self.task.classes, width), dtype=np.int64)
-        real = np.zeros((self.task.classes, width), dtype=bool)
-        for n, own in enumerate(per_class):
-            tokens[n, : len(own)], real[n, : len(own)] = own, True
-        return tokens, real
+        """Token of each distinct slot [class, slot], and whether the slot is real: some classes have fewer."""
+        tokens = self.task.support[:, len(self.task.common_tokens) :]
+        return tokens, np.take_along_axis(self.task.occurs, tokens, axis=1)
 
     @cached_property
     def query_tokens(self) -> Int[Tensor, "query"]:
@@ -105,70 +119,106 @@ class Bilinear:
             blocks["Y_query"] = Y[queries]
         return {name: torch.from_numpy(block).to(self.dtype) for name, block in blocks.items()}
 
-    def prepare(self, batches: Sequence[SequenceBatch]) -> Counts:
-        """Counts grouped by class, one batch per seed, padded with empty samples (their f is 0)."""
-        classes, (tokens, real) = self.task.classes, self._slots
-        most = max(int(np.bincount(b.classes, minlength=classes).max()) for b in batches)
-        common = np.zeros((len(batches), classes, most, len(self.task.common_tokens)), dtype=np.float32)
-        distinct = np.zeros((len(batches), classes, most, tokens.shape[1]), dtype=np.float32)
-        for s, batch in enumerate(batches):
-            order = np.argsort(batch.classes, kind="stable")
-            n = batch.classes[order]
-            starts = np.searchsorted(n, np.arange(classes))
-            place = np.arange(len(n)) - starts[n]
-            counts = batch.counts[order]
-            common[s, n, place] = counts[:, self.task.common_tokens]
-            distinct[s, n, place] = np.take_along_axis(counts, tokens[n], axis=1) * real[n]
-        return torch.from_numpy(common).to(self.dtype), torch.from_numpy(distinct).to(self.dtype)
+    def prepare(self, batches: Sequence[SequenceBatch]) -> Samples:
+        """The samples of one batch per seed, sorted by seed and class."""
+        classes, distinct = self._slots[0].shape
+        row = np.concatenate([batch.classes + seed * classes for seed, batch in enumerate(batches)])
+        order = np.argsort(row, kind="stable")
+        row = row[order]
+        sizes = np.bincount(row, minlength=len(batches) * classes)
+        starts = np.cumsum(sizes) - sizes
+        row_of_member = np.repeat(row, distinct)
+        first = starts[row_of_member]
+        slot, place = np.divmod(np.arange(row_of_member.size) - distinct * first, sizes[row_of_member])
+        members = first + place
+        per_token = np.repeat(sizes, distinct)
+        counts = np.concatenate([batch.support_counts for batch in batches])[order]
+        arrays = (
+            self.task.label[row % classes],
+            row,
+            starts,
+            row[:, None] * distinct + np.arange(distinct),
+            members,
+            members * distinct + slot,
+            np.cumsum(per_token) - per_token,
+        )
+        return Samples(torch.from_numpy(counts).to(self.dtype), *map(torch.from_numpy, arrays))
 
-    def features(self, parameters: Parameters, counts: Counts) -> tuple[Tensor, Tensor]:
-        """f = c/‖c‖₂ on common and on distinct tokens: [setting, seed, class, sample, slot]."""
-        z_common = parameters["Z_common"][..., self.query_of, :]
-        z_distinct = parameters["Z_distinct"]
-        top = _largest(z_common, z_distinct)
-        common = counts[0] * torch.exp(z_common - top).unsqueeze(-2)
-        distinct = counts[1] * torch.exp(z_distinct - top).unsqueeze(-2)
-        square = common.square().sum(-1, keepdim=True) + distinct.square().sum(-1, keepdim=True)
-        scale = torch.rsqrt(square.clamp_min(torch.finfo(self.dtype).tiny))
-        return common.mul_(scale), distinct.mul_(scale)
+    def features(self, parameters: Parameters, batch: Samples) -> Float[Tensor, "setting sample slot"]:
+        """f = c/‖c‖₂ on the slots of every sample."""
+        z = torch.cat([parameters["Z_common"][..., self.query_of, :], parameters["Z_distinct"]], dim=-1)
+        weights = torch.exp(z - z.amax(-1, keepdim=True)).flatten(1, 2)  # [setting, row, slot]
+        c = weights.index_select(1, batch.row).mul_(batch.counts)
+        return c.mul_(c.square().sum(-1, keepdim=True).rsqrt_())
 
-    def logits(self, parameters: Parameters, f: tuple[Tensor, Tensor]) -> Tensor:
-        """Yᵀf: [setting, seed, class, sample, vocab]."""
-        classes, most = f[0].shape[-3:-1]
-        from_common = f[0].flatten(-3, -2) @ parameters["Y_common"]
-        out = (f[1] @ parameters["Y_distinct"]).add_(from_common.unflatten(-2, (classes, most)))
-        if self.residual:
-            out.add_(parameters["Y_query"][..., self.query_of, :].unsqueeze(-2)).mul_(0.5**0.5)
-        return out
+    def logits(self, parameters: Parameters, batch: Samples, f: Tensor) -> Float[Tensor, "setting sample vocab"]:
+        """Yᵀf of every sample, without a residual."""
+        Y_common, Y_distinct = parameters["Y_common"], parameters["Y_distinct"]
+        settings, seeds, common, vocab = Y_common.shape
+        tokens = _for_settings(batch.tokens, settings, Y_distinct[0, ..., 0].numel())
+        f_distinct = f[..., common:].reshape(-1, tokens.shape[-1])
+        own = embedding_bag(tokens.flatten(0, 1), Y_distinct.view(-1, vocab), per_sample_weights=f_distinct, mode="sum")
+        f_common = f.view(settings * seeds, -1, f.shape[-1])[..., :common]
+        own.view(settings * seeds, -1, vocab).baddbmm_(f_common, Y_common.flatten(0, 1))
+        return own.view(settings, -1, vocab)
 
-    def gradient(self, parameters: Parameters, counts: Counts, samples: int) -> Parameters:
-        """Gradient of the mean cross-entropy over `samples` (Lemma 1 with the sign of a loss)."""
-        f_common, f_distinct = f = self.features(parameters, counts)
-        error = torch.softmax(self.logits(parameters, f), dim=-1)  # α − x_{T+1}, scaled by 1/samples below
-        classes = torch.arange(self.task.classes)
-        error[..., classes, :, self._labels] -= 1.0
-        error.div_(samples * (2**0.5 if self.residual else 1.0))
-        if self.residual:  # padding has f = 0 but not (f + e_m) = 0
-            error.mul_((f_common.sum(-1, keepdim=True) + f_distinct.sum(-1, keepdim=True)) > 0)
-        flat = error.flatten(-3, -2)
+    def gradient(self, parameters: Parameters, batch: Samples, samples: int) -> Parameters:
+        """Gradient of the mean cross-entropy over `samples` per seed (Lemma 1 with the sign of a loss)."""
+        Y_common, Y_distinct = parameters["Y_common"], parameters["Y_distinct"]
+        settings, seeds, common, vocab = Y_common.shape
+        scale = samples * (2**0.5 if self.residual else 1.0)
+        f = self.features(parameters, batch)
+        plain = self.logits(parameters, batch, f * LOG2_E)
+        error, total = _powers_of_two(self._with_residual(parameters, batch, plain))
+        label = batch.label.view(1, -1, 1).expand(settings, -1, 1)
+        error.scatter_add_(2, label, -total)  # α − x_{T+1} of eq. 3, times the total
+        by_run = error.view(settings * seeds, -1, vocab)
+
+        weights = f / (total * scale)
         grad = {
-            "Y_common": f_common.flatten(-3, -2).mT @ flat,
-            "Y_distinct": f_distinct.mT @ error,
+            "Y_common": (weights.view(settings * seeds, -1, f.shape[-1])[..., :common].mT @ by_run).view_as(Y_common),
+            "Y_distinct": self._by_token(weights[..., common:], error, batch).view_as(Y_distinct),
         }
-        g_common = (flat @ parameters["Y_common"].mT).unflatten(-2, error.shape[-3:-1])
-        g_distinct = error @ parameters["Y_distinct"].mT
-        along = (f_common * g_common).sum(-1, keepdim=True) + (f_distinct * g_distinct).sum(-1, keepdim=True)
-        z_common = (f_common * (g_common - f_common * along)).sum(-2)
-        grad["Z_common"] = torch.zeros_like(parameters["Z_common"]).index_add_(-2, self.query_of, z_common)
-        grad["Z_distinct"] = (f_distinct * (g_distinct - f_distinct * along)).sum(-2)
+        # Lemma 1: ∂/∂z_l sums f_l(g_l − f_l·fᵀg) over samples, with g = Y·error and fᵀg = logits·error.
+        # Of f_l·g_l, the sum over the samples of a distinct token is Y_l·∂/∂Y_l.
+        rest = f * _dot(plain, error).div_(-LOG2_E).unsqueeze(-1)
+        g_common = Y_common.flatten(0, 1) @ by_run.mT
+        rest[..., :common] += g_common.mT.reshape(*f.shape[:2], common)
+        by_class = self._by_row(rest.mul_(weights), batch).view(settings, seeds, self.task.classes, -1)
+        grad["Z_common"] = self._by_query(by_class[..., :common])
+        grad["Z_distinct"] = _dot(Y_distinct, grad["Y_distinct"]).add_(by_class[..., common:])
         if self.residual:
-            by_class = error.sum(-2)
-            grad["Y_query"] = torch.zeros_like(parameters["Y_query"]).index_add_(-2, self.query_of, by_class)
+            rows = self._by_row(error.div_(total * scale), batch)
+            grad["Y_query"] = self._by_query(rows.view(settings, seeds, self.task.classes, vocab))
         return grad
 
-    @cached_property
-    def _labels(self) -> Int[Tensor, "class"]:
-        return torch.from_numpy(self.task.label)
+    def _with_residual(self, parameters: Parameters, batch: Samples, plain: Tensor) -> Tensor:
+        if not self.residual:
+            return plain
+        rows = parameters["Y_query"][..., self.query_of, :].flatten(1, 2).index_select(1, batch.row)
+        return rows.mul_(LOG2_E).add_(plain).mul_(0.5**0.5)
+
+    def _by_token(self, weights: Tensor, error: Tensor, batch: Samples) -> Float[Tensor, "token vocab"]:
+        """Σ f_l·error over the samples of each distinct token l."""
+        settings, number = weights.shape[:2]
+        return embedding_bag(
+            _for_settings(batch.members, settings, number).flatten(),
+            error.view(settings * number, -1),
+            _for_settings(batch.member_starts, settings, batch.members.numel()).flatten(),
+            per_sample_weights=weights.reshape(settings, -1).index_select(1, batch.member_slots).flatten(),
+            mode="sum",
+        )
+
+    def _by_row(self, values: Tensor, batch: Samples) -> Tensor:
+        """Sums over the samples of each (seed, class): [setting·row, …]."""
+        settings, number, width = values.shape
+        starts = _for_settings(batch.row_starts, settings, number).flatten()
+        return embedding_bag(torch.arange(settings * number), values.view(-1, width), starts, mode="sum")
+
+    def _by_query(self, values: Float[Tensor, "setting seed class *rest"]) -> Float[Tensor, "setting seed query *rest"]:
+        queries = len(self.query_tokens)
+        shape = (*values.shape[:2], queries, *values.shape[3:])
+        return values.new_zeros(shape).index_add_(2, self.query_of, values)
 
     def attention(self, parameters: Mapping[str, Tensor]) -> Float[Tensor, "*run class vocab"]:
         """c_n over the vocabulary in the limit of long sequences (eq. 5)."""
@@ -194,7 +244,21 @@ class Bilinear:
         return Y, Z
 
 
-def _largest(first: Tensor, second: Tensor) -> Tensor:
-    """Largest logit of each class, to keep exp in range."""
-    parts = [part.amax(-1, keepdim=True) for part in (first, second) if part.shape[-1]]
-    return parts[0] if len(parts) == 1 else torch.maximum(*parts)
+def _for_settings(index: Tensor, settings: int, step: int) -> Tensor:
+    """The same index for every setting, each shifted by `step` against the one before."""
+    return index + torch.arange(0, settings * step, step).view(-1, *[1] * index.ndim)
+
+
+def _dot(first: Tensor, second: Tensor) -> Tensor:
+    return (first * second).sum(-1)
+
+
+def _powers_of_two(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """2^logits along the last axis, and their sum; both divided by the largest one where float32 would overflow."""
+    powers = torch.exp2(logits)
+    total = powers.sum(-1, keepdim=True)
+    far = ~((total > 1e-30) & (total < 1e30)).squeeze(-1)
+    if far.any():
+        powers[far] = torch.exp2(logits[far] - logits[far].amax(-1, keepdim=True))
+        total[far] = powers[far].sum(-1, keepdim=True)
+    return powers, total
