@@ -76,7 +76,7 @@ class TokenTexts:
     def __len__(self) -> int:
         return len(self.starts) - 1
 
-    def __getitem__(self, text: int) -> Int[Array, "position"]:
+    def __getitem__(self, text: int | np.integer) -> Int[Array, "position"]:
         return self.flat[self.starts[text] : self.starts[text + 1]]
 
     @property

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import erf, expit, roots_hermitenorm
 
 from foretrain.errors import require_known
 
-Array = NDArray[np.float64]
+Array: TypeAlias = Any  # float64: an array, or a number where numbers went in
 _NODES = 80  # Gauss-Hermite in each direction: 1e-13 for smooth activations at variance up to 4
 
 

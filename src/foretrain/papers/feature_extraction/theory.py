@@ -6,13 +6,15 @@ move as in a logistic regression on counts. Derived anew; the paper states the k
 
 from __future__ import annotations
 
+from typing import Any, TypeAlias
+
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit, wrightomega
 
 from foretrain.errors import require
 
-Array = NDArray[np.float64]
+Array: TypeAlias = Any  # float64: an array, or a number where numbers went in
 
 
 def cooccurrence(counts: ArrayLike, labels: ArrayLike) -> Array:

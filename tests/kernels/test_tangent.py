@@ -1,0 +1,154 @@
+"""Closed tangent kernels against brute force over pairs, Monte Carlo, and the finite networks they are limits of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foretrain.data.tokens import TokenTexts
+from foretrain.errors import InputError
+from foretrain.kernels import gaussian_moments as moments
+from foretrain.kernels import tangent
+from foretrain.kernels.empirical import empirical_ntk, relative_movement
+from foretrain.models.classifiers import Classifier
+
+SCALES = tangent.Scales(0.9, 1.1, 0.8, 0.7)
+VOCAB = 5
+
+
+def random_texts(seed: int = 0, texts: int = 6, length: int = 4) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, VOCAB, (texts, length))
+
+
+def as_tokens(table: np.ndarray) -> TokenTexts:
+    return TokenTexts(table.ravel(), np.arange(len(table) + 1) * table.shape[1], VOCAB)
+
+
+@pytest.mark.parametrize("activation", list(moments.FUNCTIONS))
+@pytest.mark.parametrize("which", ["product", "slope_product"])
+def test_gaussian_moments_agree_with_sampling(activation: str, which: str) -> None:
+    k11, k22, k12 = 1.3, 0.7, 0.4
+    draws = np.random.default_rng(1).multivariate_normal([0, 0], [[k11, k12], [k12, k22]], size=400_000)
+    function = moments.FUNCTIONS[activation][which == "slope_product"]
+    sample = function(draws[:, 0]) * function(draws[:, 1])
+    exact = float(getattr(moments, which)(activation, k11, k22, k12))
+    error = sample.std() / np.sqrt(len(sample))
+    assert abs(sample.mean() - exact) <= 4 * error + 1e-12
+
+
+@pytest.mark.parametrize("activation", list(moments.FUNCTIONS))
+def test_moments_of_one_and_of_two_variables_agree(activation: str) -> None:
+    """Uncorrelated: the product of means; fully correlated: the second moment."""
+    mean = moments.mean(activation, 0.8)
+    assert float(moments.product(activation, 0.8, 0.8, 0.0)) == pytest.approx(float(mean) ** 2, abs=1e-10)
+    z, w = np.polynomial.hermite_e.hermegauss(150)
+    square = (moments.FUNCTIONS[activation][0](np.sqrt(0.8) * z) ** 2) @ w / w.sum()
+    assert float(moments.product(activation, 0.8, 0.8, 0.8)) == pytest.approx(square, abs=1e-6)
+
+
+def test_published_forms_of_the_bias() -> None:
+    """ReLU: β = q/2π, β/ρ = .1187 at unit scales and at most 1/(π−1); GeLU: β = q²/(2π(1+q)); SiLU: about q²/16."""
+    relu = tangent.mlp_kernel("relu")
+    assert relu.shared == pytest.approx(1 / (2 * np.pi))
+    assert relu.shared / relu.own == pytest.approx(0.1187, abs=5e-5)
+    lazy = tangent.mlp_kernel("relu", tangent.Scales(readout=1e-4))
+    assert lazy.shared / lazy.own == pytest.approx(1 / (np.pi - 1), rel=1e-6)
+    small = tangent.Scales(0.1, 0.1, 0.1)
+    q = small.q
+    assert tangent.mlp_kernel("gelu", small).shared == pytest.approx(q**2 / (2 * np.pi * (1 + q)))
+    assert tangent.mlp_kernel("silu", small).shared == pytest.approx(q**2 / 16, rel=1e-3)
+    assert tangent.mlp_kernel("tanh").shared == 0
+
+
+@given(st.integers(0, 10_000), st.sampled_from(["relu", "linear", "gelu"]), st.integers(1, 3))
+def test_window_sums_by_sparse_products_are_sums_over_pairs(seed: int, activation: str, window: int) -> None:
+    table = random_texts(seed, texts=3, length=4)
+    theta = tangent.cnn_window_kernel(activation, window, SCALES)
+    windows = np.lib.stride_tricks.sliding_window_view(table, window, axis=1)
+    matches = (windows[:, None, :, None] == windows[None, :, None, :]).sum(-1)
+    brute = theta[matches].sum((2, 3))
+    np.testing.assert_allclose(tangent.cnn_texts(activation, window, as_tokens(table), scales=SCALES), brute, atol=1e-9)
+
+
+@given(st.integers(0, 10_000))
+def test_attention_weights_from_counts_are_those_of_positions(seed: int) -> None:
+    table = random_texts(seed, texts=4, length=5)
+    logits = SCALES.embedding**2 * (table[:, :, None] == table[:, None, :])
+    weights = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    per_position = weights.sum(1)
+    brute = np.stack([(per_position * (table == e)).sum(1) for e in range(VOCAB)], axis=1)
+    counts = as_tokens(table).counts
+    np.testing.assert_allclose(tangent.attention_weights(counts, SCALES).toarray(), brute, atol=1e-12)
+
+
+def limit(architecture: str, activation: str, table: np.ndarray) -> np.ndarray:
+    tokens = as_tokens(table)
+    counts = tokens.counts
+    if architecture == "mlp":
+        return tangent.mlp_kernel(activation, SCALES).texts(counts)
+    if architecture == "cnn":
+        return tangent.cnn_texts(activation, 2, tokens, scales=SCALES)
+    if architecture == "sa":
+        return tangent.attention_texts(counts, scales=SCALES)
+    if architecture == "sa_mlp":
+        dense = counts.toarray()
+        return np.array([[tangent.attention_mlp_text(activation, a, b, SCALES) for b in dense] for a in dense])
+    if architecture.startswith("mv"):
+        grams = tokens.ngrams(2)[1]
+        return tangent.matrix_vector_weight(SCALES) * (grams @ grams.T).toarray()
+    shared = architecture == "rnn_shared"
+    return np.array([[tangent.recurrent_kernel(a, b, shared=shared, scales=SCALES) for b in table] for a in table])
+
+
+def finite(architecture: str, activation: str, table: np.ndarray, width: int, seed: int) -> np.ndarray:
+    network = Classifier(architecture, VOCAB, width, activation, scales=SCALES)
+    parameters = network.start(torch.Generator().manual_seed(seed), torch.float64)
+
+    def one(weights, row):
+        return network.scores(weights, row.unsqueeze(0)).reshape(-1)
+
+    return empirical_ntk(one, torch.from_numpy(table), parameters=parameters)[..., 0, 0].numpy()
+
+
+@pytest.mark.parametrize(
+    ("architecture", "activation"),
+    [("mlp", "silu"), ("cnn", "relu"), ("sa", "linear"), ("sa_mlp", "relu"), ("mv", "linear"),
+     ("mv_diagonal", "linear"), ("rnn_token", "linear"), ("rnn_shared", "linear")],
+)  # fmt: skip
+def test_finite_networks_are_near_their_limit(architecture: str, activation: str) -> None:
+    table = random_texts(texts=4, length=3)
+    exact = limit(architecture, activation, table)
+    mean = np.mean([finite(architecture, activation, table, 128, seed) for seed in range(8)], axis=0)
+    assert np.linalg.norm(mean - exact) <= 0.12 * np.linalg.norm(exact)
+
+
+def test_empirical_kernel_is_the_product_of_gradients_for_a_module_with_outputs() -> None:
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2)).double()
+    x, y = torch.randn(3, 3, dtype=torch.float64), torch.randn(2, 3, dtype=torch.float64)
+
+    def gradients(rows: torch.Tensor) -> torch.Tensor:
+        flat = []
+        for row in rows:
+            for out in module(row):
+                module.zero_grad()
+                out.backward(retain_graph=True)
+                flat.append(torch.cat([p.grad.ravel().clone() for p in module.parameters()]))
+        return torch.stack(flat).reshape(len(rows), 2, -1)
+
+    expected = torch.einsum("xop,yqp->xyoq", gradients(x), gradients(y))
+    torch.testing.assert_close(empirical_ntk(module, x, y), expected)
+    torch.testing.assert_close(empirical_ntk(module, x, y, chunk=2), expected)
+    assert relative_movement(expected, 3 * expected) == pytest.approx(2.0)
+
+
+def test_refusals() -> None:
+    with pytest.raises(InputError, match="no activation 'rlu'"):
+        tangent.mlp_kernel("rlu")
+    with pytest.raises(InputError, match=r"'weight' must be a finite number above 0"):
+        tangent.Scales(weight=0.0)
+    with pytest.raises(InputError, match="larger than the shortest text"):
+        tangent.cnn_texts("relu", 5, as_tokens(random_texts()))
