@@ -2,42 +2,79 @@
 
 K_attn(x, y) = E[ smax(βm(x))ᵀ (XYᵀ + γ²I) smax(βm(y)) ],  m(x)_i = ζ_{x_i} + γp_i with the same Gaussian ζ
 (per token) and p (per position) for both strings.
+
+`identity` is the a of W_K·W_Qᵀ + a·I where the query is the sum of all positions, as a second layer sees it after
+a first with even attention: the logits gain a·(XXᵀ1)_i, that is a times how often the string holds the token x_i.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from foretrain.errors import require, require_at_least
 from foretrain.kernels.activations import Activation, activation_named
-from foretrain.kernels.contraction import contract
-from foretrain.kernels.patterns import components, pair_patterns
-from foretrain.kernels.quadrature import Array, grid
+from foretrain.kernels.contraction import contract, work
+from foretrain.kernels.patterns import Component, String, count_tokens, encoded, pair_patterns, pattern_of
+from foretrain.kernels.quadrature import Array, Grid, grid
+from foretrain.kernels.sampling import quasi_monte_carlo
 
-String = Sequence[Hashable]
+MOST_WORK = 2e10  # multiplications per component, some ten seconds; beyond it a pattern is sampled
+FINER = 100.0  # an error estimate compares results whose tolerances differ by this factor
 
 
-def attention_kernel(x: String, y: String, *, beta: float, gamma: float, identity: float = 0.0) -> float:
+@dataclass(frozen=True)
+class KernelMatrix:
+    """A kernel of every x with every y, with a bound on its errors and what it took to compute."""
+
+    values: Array
+    errors: Array
+    patterns: int  # equality patterns among the pairs
+    evaluations: int  # of them different up to the order of positions and exchange of x and y: each computed once
+    sampled: int  # of them too entangled to contract: their values are quasi-Monte Carlo
+
+
+def attention_kernel(
+    x: String, y: String, *, beta: float, gamma: float, identity: float = 0.0, tolerance: float | None = None
+) -> float:
     """K_attn of two sequences of tokens; a str is its characters, a CLS is a last token that both share."""
-    return float(attention_matrix([x], [y], beta=beta, gamma=gamma, identity=identity)[0, 0])
+    matrix = attention_matrix([x], [y], beta=beta, gamma=gamma, identity=identity, tolerance=tolerance)
+    return float(matrix.values[0, 0])
 
 
 def attention_matrix(
-    X: Sequence[String], Y: Sequence[String], *, beta: float, gamma: float, identity: float = 0.0
-) -> Array:
-    """K_attn of every x in X with every y in Y, each equality pattern computed once."""
-    require_at_least("beta", beta, 0)
-    require_at_least("gamma", gamma, 0)
-    index, pairs = pair_patterns(X, Y)
-    values: dict[tuple, float] = {}
-    pieces = [components(x, y) for x, y in pairs]
-    for piece in pieces:
-        if piece not in values:
-            values[piece] = _evaluate(piece, len(pairs[0][0]), beta, gamma, identity)
-    return np.array([values[piece] for piece in pieces])[index]
+    X: Sequence[String],
+    Y: Sequence[String],
+    *,
+    beta: float,
+    gamma: float,
+    identity: float = 0.0,
+    tolerance: float | None = None,
+    check: bool = False,
+) -> KernelMatrix:
+    """K_attn of every x in X with every y in Y, each equality pattern computed once.
+
+    tolerance  absolute error aimed at; by default 1e-9 up to beta 2 and 5e-7 beyond
+    check      compute every pattern a second time, 100 times finer (or coarser, if that is too much work), and
+               give the difference as its error; without it the errors are the tolerance itself
+    """
+    setting = _setting(beta, gamma, identity, tolerance)
+    x, y = encoded(X, Y)
+    labels, rows, columns = pair_patterns(x, y)
+    forms = [pattern_of(x[i].tolist(), y[j].tolist()) for i, j in zip(rows, columns, strict=True)]
+    results = {form: _evaluate(form, x.shape[1], setting, check) for form in dict.fromkeys(forms)}
+    values, errors, _ = np.array([results[form] for form in forms]).T
+    return KernelMatrix(
+        values=values[labels],
+        errors=errors[labels],
+        patterns=len(forms),
+        evaluations=len(results),
+        sampled=sum(bool(result[2]) for result in results.values()),
+    )
 
 
 def transformer_kernel(
@@ -48,35 +85,126 @@ def transformer_kernel(
     gamma: float,
     activation: str | Activation = "cosine",
     identity: float = 0.0,
+    tolerance: float | None = None,
 ) -> Array:
     """K_trans of every x in X with every y in Y: K_attn, then one infinitely wide MLP layer."""
+    return transformer_matrix(
+        X, Y, beta=beta, gamma=gamma, activation=activation, identity=identity, tolerance=tolerance
+    ).values
+
+
+def transformer_matrix(
+    X: Sequence[String],
+    Y: Sequence[String],
+    *,
+    beta: float,
+    gamma: float,
+    activation: str | Activation = "cosine",
+    identity: float = 0.0,
+    tolerance: float | None = None,
+    check: bool = False,
+) -> KernelMatrix:
+    """K_trans with a bound on its errors; arguments as for `transformer_kernel` and `attention_matrix`."""
     phi = activation_named(activation)
-    between = attention_matrix(X, Y, beta=beta, gamma=gamma, identity=identity)
-    own = [
-        np.array([attention_kernel(s, s, beta=beta, gamma=gamma, identity=identity) for s in strings])
-        for strings in (X, Y)
-    ]
-    return phi.expectation(own[0][:, None], own[1][None, :], between)
+    between = attention_matrix(X, Y, beta=beta, gamma=gamma, identity=identity, tolerance=tolerance, check=check)
+    setting = _setting(beta, gamma, identity, tolerance)
+    own_x, own_y = (_with_themselves(strings, setting, check) for strings in (X, Y))
+    variances = own_x[0][:, None], own_y[0][None, :]
+    values = phi.expectation(*variances, between.values)
+    moved = (
+        (own_x[1][:, None], 0.0, 0.0),
+        (0.0, own_y[1][None, :], 0.0),
+        (0.0, 0.0, between.errors),
+    )
+    errors = sum(
+        abs(phi.expectation(variances[0] + a, variances[1] + b, between.values + c) - values) for a, b, c in moved
+    )
+    return KernelMatrix(values, np.asarray(errors), between.patterns, between.evaluations, between.sampled)
+
+
+@dataclass(frozen=True)
+class _Setting:
+    beta: float
+    gamma: float
+    identity: float
+    tolerance: float
+
+
+def _setting(beta: float, gamma: float, identity: float, tolerance: float | None) -> _Setting:
+    require_at_least("beta", beta, 0)
+    require_at_least("gamma", gamma, 0)
+    require(math.isfinite(identity), f"identity must be a finite number; got {identity!r}.")
+    if tolerance is None:
+        tolerance = 1e-9 if beta <= 2 else 5e-7
+    require(1e-12 <= tolerance <= 1e-2, f"tolerance must lie between 1e-12 and 1e-2; got {tolerance!r}.")
+    return _Setting(float(beta), float(gamma), float(identity), float(tolerance))
+
+
+def _with_themselves(strings: Sequence[String], setting: _Setting, check: bool) -> tuple[Array, Array]:
+    """K_attn(x, x) of every string and its error."""
+    own = [pattern_of(s, s) for s in strings]
+    results = {form: _evaluate(form, len(strings[0]), setting, check) for form in dict.fromkeys(own)}
+    values, errors, _ = np.array([results[form] for form in own]).T
+    return values, errors
 
 
 @lru_cache(maxsize=1 << 16)
-def _evaluate(piece: tuple, length: int, beta: float, gamma: float, identity: float) -> float:
-    if beta == 0 and identity == 0:
-        ones = sum(_overlap(c) for c in piece)
-        return (ones / length + gamma**2) / length
-    nodes = grid(float(beta), float(gamma), length, abs(identity) * length, 1.0)
-    parts = [contract(c, nodes, identity) for c in piece]
-    total = np.zeros_like(parts[0][0])
-    product = np.ones_like(total)
-    for plain, marked in parts:  # the marks stand in exactly one component
+def _evaluate(pattern: tuple[Component, ...], length: int, setting: _Setting, check: bool) -> tuple[float, float, bool]:
+    """K_attn of a pattern, a bound on its error, and whether it was sampled."""
+    if setting.beta == 0:
+        return _without_scores(pattern, length, setting), 1e-15, False
+
+    def affordable(tolerance: float) -> bool:
+        nodes = _grid(length, setting, tolerance)
+        return max(work(component, nodes) for component in pattern) <= MOST_WORK
+
+    if not affordable(setting.tolerance):
+        pairs = [(t, u) for t, u, m in _joined(pattern) for _ in range(m)]
+        x, y = zip(*pairs, strict=True)
+        value, error = quasi_monte_carlo(x, y, beta=setting.beta, gamma=setting.gamma, identity=setting.identity)
+        return value, error, True
+    value = _contracted(pattern, length, setting, setting.tolerance)
+    if not check:
+        return value, setting.tolerance, False
+    other = setting.tolerance / FINER
+    if not affordable(other):
+        other = setting.tolerance * FINER
+    return value, abs(value - _contracted(pattern, length, setting, other)) + min(other, setting.tolerance), False
+
+
+def _grid(length: int, setting: _Setting, tolerance: float) -> Grid:
+    return grid(setting.beta, setting.gamma, length, setting.identity, tolerance)
+
+
+def _contracted(pattern: tuple[Component, ...], length: int, setting: _Setting, tolerance: float) -> float:
+    nodes = _grid(length, setting, tolerance)
+    total, product = np.zeros(nodes.shape), np.ones(nodes.shape)
+    for component in pattern:  # the two marks stand in one and the same component
+        plain, marked = _parts(component, length, setting, tolerance)
         total, product = total * plain + product * marked, product * plain
-    return float(total.sum()) * nodes.step**2
+    return nodes.integral(total)
 
 
-def _overlap(component: tuple) -> int:
-    """1ᵀXYᵀ1 within a component."""
-    tokens = {t for t, _, _ in component}
-    return sum(
-        sum(m for t, _, m in component if t == token) * sum(m for _, u, m in component if u == token)
-        for token in tokens
-    )
+@lru_cache(maxsize=256)
+def _parts(component: Component, length: int, setting: _Setting, tolerance: float) -> tuple[Array, Array]:
+    return contract(component, _grid(length, setting, tolerance), setting.identity)
+
+
+def _without_scores(pattern: tuple[Component, ...], length: int, setting: _Setting) -> float:
+    """At β = 0 attention is even but for the logits of `identity`; then K = Σ s_i(XYᵀ + γ²I)_ij s̃_j."""
+    edges = _joined(pattern)
+    counts = [count_tokens(edges, side) for side in (0, 1)]
+    weights = [{t: math.exp(setting.identity * (c - length)) for t, c in side.items()} for side in counts]
+    totals = [sum(weights[side][t] * c for t, c in counts[side].items()) for side in (0, 1)]
+    tokens = sum(weights[0][t] * c * weights[1][t] * counts[1][t] for t, c in counts[0].items() if t in counts[1])
+    positions = sum(weights[0][t] * weights[1][u] * m for t, u, m in edges)
+    return (tokens + setting.gamma**2 * positions) / (totals[0] * totals[1])
+
+
+def _joined(pattern: tuple[Component, ...]) -> Component:
+    """All components as one graph, tokens renamed so that they stay apart."""
+    edges, used = [], 0
+    for component in pattern:
+        edges += [(t + used, u + used, m) for t, u, m in component]
+        used += 1 + max(max(t, u) for t, u, _ in component)
+    return tuple(edges)

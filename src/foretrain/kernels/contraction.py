@@ -3,22 +3,50 @@
 A component is a connected piece of that graph: `((t, u, m), ...)` says that m positions hold token t in x and
 token u in y. The numerator of the kernel inserts two marks, "x" and "y", into the product over positions; so
 every factor carries grades (bit 1: has mark x, bit 2: has mark y) and products add grades.
+
+A token that stands in one of the two strings only, and whose neighbours are all still there, is summed over
+once for all values of its neighbours' a + βζ (a "shared" sum); the others once per (a, b).
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from foretrain.kernels.patterns import Component, canonical, count_tokens
 from foretrain.kernels.quadrature import Array, Grid
 
-Edge = tuple[int, int, int]
-Component = tuple[Edge, ...]
 Graded = dict[int, Array]
+Axis = tuple[int, int | None]  # side (0: x, 1: y) and token; no token: the axis runs over a or b itself
 
 BLOCK = 1 << 21  # numbers held at once in one product
+LARGEST_TABLE = 1 << 24  # numbers kept for a sum over a token with two neighbours
+
+
+@dataclass(frozen=True)
+class Table:
+    """A graded array whose axes run over a + βζ_t, b + βζ_t, a or b."""
+
+    axes: tuple[Axis, ...]
+    values: Graded
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A graded array at a block of (a, b): axes a, b, then one for each of the tokens."""
+
+    tokens: tuple[int, ...]
+    values: Graded
+
+
+@dataclass(frozen=True)
+class Step:
+    """Sum over the score of `token`, whose product has `width` token axes."""
+
+    token: int
+    width: int
+    once: bool
 
 
 def contract(component: Component, grid: Grid, identity: float = 0.0) -> tuple[Array, Array]:
@@ -27,91 +55,164 @@ def contract(component: Component, grid: Grid, identity: float = 0.0) -> tuple[A
     The marks stand at positions with equal tokens (the XYᵀ term, token by token) or at the same position
     (the γ²I term).
     """
-    x_counts, y_counts = _counts(component, 0), _counts(component, 1)
-    shared = sorted(set(x_counts) & set(y_counts))
-    plan = elimination_order(component)
-    plain, marked = np.zeros((2, len(grid.a), len(grid.a)))
-    for index, token in enumerate(shared or [None]):
+    counts = count_tokens(component, 0), count_tokens(component, 1)
+    plan = elimination(component, grid)
+    plain, marked = np.zeros((2, *grid.shape))
+    for index, (token, copies) in enumerate(_marked_tokens(component) or [(-1, 1)]):
         tables = []
         for t, u, m in component:
-            T, T_x, T_y, T_xy = grid.table(identity * x_counts[t], identity * y_counts[u])
-            factor = {0: T}
+            T, T_x, T_y, T_xy = grid.table(identity * counts[0][t], identity * counts[1][u])
+            graded = {0: T}
             if t == token:
-                factor[1] = T_x
+                graded[1] = T_x
             if u == token:
-                factor[2] = T_y
-            both = (t == u == token) + (grid.gamma**2 if index == 0 else 0.0)
+                graded[2] = T_y
+            both = (t == u == token) + (grid.gamma**2 / copies if index == 0 else 0.0)
             if both:
-                factor[3] = both * T_xy
-            tables.append(((t, u), _power(factor, m)))
-        _run(tables, plan, grid, plain if index == 0 else None, marked)
+                graded[3] = both * T_xy
+            tables.append(Table(((0, t), (1, u)), _power(graded, m)))
+        once = [step for step in plan if step.once]
+        for step in once:
+            tables = _sum_once(step.token, tables, grid)
+        _sum_everywhere(plan[len(once) :], tables, grid, plain, marked, copies)
     return plain, marked
 
 
-def _run(
-    tables: list[tuple[tuple[int, int], Graded]],
-    plan: list[tuple[int, int]],
-    grid: Grid,
-    plain: Array | None,
-    marked: Array,
+def _sum_once(token: int, tables: list[Table], grid: Grid) -> list[Table]:
+    """Sum over a one-sided token for all values of its neighbours' own axes."""
+    touching = [t for t in tables if any(axis[1] == token for axis in t.axes)]
+    side = next(axis[0] for axis in touching[0].axes if axis[1] == token)
+    skip = grid.stride * (grid.row_step if side == 0 else 1)
+    factors = []
+    for table in touching:  # axes: neighbour, then the token's windows over a or b
+        (neighbour,) = [axis for axis in table.axes if axis[1] != token]
+        turn = table.axes.index(neighbour)
+        windows = {
+            g: np.lib.stride_tricks.sliding_window_view(np.moveaxis(v, turn, 0), grid.nodes, axis=1)[:, ::skip]
+            for g, v in table.values.items()
+        }
+        factors.append((neighbour, windows))
+    neighbours = list(dict.fromkeys(neighbour for neighbour, _ in factors))
+    merged: list[Graded] = []
+    for name in neighbours:
+        product = None
+        for neighbour, windows in factors:
+            if neighbour == name:
+                product = windows if product is None else _times(product, windows)
+        assert product is not None
+        merged.append(product)
+    if len(merged) == 1:
+        values = {g: v @ grid.weights for g, v in merged[0].items()}
+    else:  # [neighbour, b, ζ] and [neighbour, b, ζ] to [neighbour, neighbour, b]
+        left = {g: np.swapaxes(v * grid.weights, 0, 1) for g, v in merged[0].items()}
+        right = {g: np.moveaxis(v, 0, 2) for g, v in merged[1].items()}
+        values = {g: np.moveaxis(v, 0, 2) for g, v in _times(left, right, np.matmul).items()}
+    axes: tuple[Axis, ...] = (*neighbours, (side, None))
+    return [t for t in tables if all(axis[1] != token for axis in t.axes)] + [Table(axes, values)]
+
+
+def _sum_everywhere(
+    plan: list[Step], tables: list[Table], grid: Grid, plain: Array, marked: Array, copies: int
 ) -> None:
-    n, count = grid.nodes, len(grid.a)
-    rows = max(1, BLOCK // (count * n ** max(width for _, width in plan)))
-    for start in range(0, count, rows):
-        part = slice(start, min(start + rows, count))
-        factors = [_window(pair, table, grid, part) for pair, table in tables]
-        result: Graded = {0: np.ones(())}
-        for token, _ in plan:
-            touching = [f for f in factors if token in f[0]]
-            factors = [f for f in factors if token not in f[0]]
-            tokens, summed = _eliminate(token, touching, grid.weights)
-            if tokens:
-                factors.append((tokens, summed))
+    """The remaining sums, for a block of values of a at a time."""
+    rows, columns = grid.shape
+    block = max(1, BLOCK // (columns * grid.nodes ** max(1, *(step.width - 1 for step in plan))))
+    for start in range(0, rows, block):
+        part = slice(start, min(start + block, rows))
+        factors = [_windows(table, grid, part) for table in tables]
+        total: Graded = {0: np.ones(())}
+        for step in plan:
+            touching = [f for f in factors if step.token in f.tokens]
+            factors = [f for f in factors if step.token not in f.tokens]
+            summed = _eliminate(step.token, touching, grid.weights)
+            if summed.tokens:
+                factors.append(summed)
             else:
-                result = _times(result, summed)
-        if plain is not None:
-            plain[part] = result[0]
-        if 3 in result:
-            marked[part] += result[3]
+                total = _times(total, summed.values)
+        plain[part] = total[0]
+        if 3 in total:
+            marked[part] += copies * total[3]
 
 
-def _window(pair: tuple[int, int], table: Graded, grid: Grid, part: slice) -> tuple[tuple[int, ...], Graded]:
-    """The factor at all (a, b) of a block of rows: axes a, b, then one per token."""
-    t, u = pair
-    windows = {}
-    for grade, values in table.items():
-        view = np.lib.stride_tricks.sliding_window_view(values, (grid.nodes, grid.nodes))
-        view = view[:: grid.stride, :: grid.stride][part]
-        windows[grade] = np.einsum("abss->abs", view) if t == u else view if t < u else view.swapaxes(2, 3)
-    return tuple(sorted({t, u})), windows
+def _windows(table: Table, grid: Grid, part: slice) -> Factor:
+    """A view of the table at (a, b, scores of its tokens): the index on an axis is that of a plus that of ζ."""
+    tokens = tuple(sorted({t for _, t in table.axes if t is not None}))
+    views = {}
+    for grade, values in table.values.items():
+        along = [0, 0]  # bytes from one a, or b, to the next
+        within = dict.fromkeys(tokens, 0)  # bytes from one ζ of a token to the next
+        for (side, token), size in zip(table.axes, values.strides, strict=True):
+            along[side] += size if token is None else size * grid.stride * (grid.row_step if side == 0 else 1)
+            if token is not None:
+                within[token] += size
+        shape = grid.shape + (grid.nodes,) * len(tokens)
+        strides = (*along, *within.values())
+        views[grade] = np.lib.stride_tricks.as_strided(values, shape, strides, writeable=False)[part]
+    return Factor(tokens, views)
 
 
-def _eliminate(
-    token: int, factors: list[tuple[tuple[int, ...], Graded]], weights: Array
-) -> tuple[tuple[int, ...], Graded]:
-    """Multiply the factors that hold the token and sum over its score."""
-    tokens = tuple(sorted({t for names, _ in factors for t in names}))
-    axis = 2 + tokens.index(token)
-    product: Graded = {}
-    for names, graded in factors:
-        spread = {g: _expand(v, names, tokens) for g, v in graded.items()}
-        product = _times(product, spread) if product else spread
-    rest = tuple(t for t in tokens if t != token)
-    return rest, {g: np.tensordot(v, weights, axes=(axis, 0)) for g, v in product.items()}
+def _eliminate(token: int, factors: list[Factor], weights: Array) -> Factor:
+    """Multiply the factors that hold the token and sum over its score; the last product is a matrix product."""
+    merged: dict[tuple[int, ...], Factor] = {}
+    for factor in sorted(factors, key=lambda f: len(f.tokens)):
+        known = merged.get(factor.tokens)
+        merged[factor.tokens] = factor if known is None else replace(known, values=_times(known.values, factor.values))
+    left, *others = merged.values()
+    axis = 2 + left.tokens.index(token)
+    weighting = weights.reshape([-1] + [1] * (2 + len(left.tokens) - axis - 1))
+    left = replace(left, values={g: v * weighting for g, v in left.values.items()})
+    for other in others[:-1]:
+        tokens = tuple(sorted({*left.tokens, *other.tokens}))
+        left = Factor(tokens, _times(_spread(left, tokens), _spread(other, tokens)))
+    if not others:
+        rest = tuple(t for t in left.tokens if t != token)
+        return Factor(rest, {g: v.sum(axis=2 + left.tokens.index(token)) for g, v in left.values.items()})
+    return _matrix_product(token, left, others[-1])
 
 
-def _expand(values: Array, names: tuple[int, ...], tokens: tuple[int, ...]) -> Array:
-    return np.expand_dims(values, tuple(2 + i for i, t in enumerate(tokens) if t not in names))
+def _matrix_product(token: int, left: Factor, right: Factor) -> Factor:
+    """Σ over the token of left × right: tokens in both are batch axes, tokens in one are rows or columns."""
+    both = tuple(t for t in left.tokens if t in right.tokens and t != token)
+    rows = tuple(t for t in left.tokens if t not in right.tokens)
+    columns = tuple(t for t in right.tokens if t not in left.tokens)
+    lefts = {g: _arranged(v, left.tokens, both, rows, (token,)) for g, v in left.values.items()}
+    rights = {g: _arranged(v, right.tokens, both, (token,), columns) for g, v in right.values.items()}
+    n = next(iter(left.values.values())).shape[2]
+    order = (*both, *rows, *columns)
+    tokens = tuple(sorted(order))
+    back = (0, 1, *(2 + order.index(t) for t in tokens))
+    values = {}
+    for g, v in _times(lefts, rights, np.matmul).items():
+        values[g] = v.reshape(v.shape[:2] + (n,) * len(order)).transpose(back)
+    return Factor(tokens, values)
 
 
-def _times(left: Graded, right: Graded) -> Graded:
-    product: Graded = {}
+def _arranged(
+    values: Array, tokens: tuple[int, ...], both: tuple[int, ...], rows: tuple[int, ...], columns: tuple[int, ...]
+) -> Array:
+    """Axes a, b, the batch tokens, then two axes: all row tokens, all column tokens."""
+    order = [2 + tokens.index(t) for t in (*both, *rows, *columns)]
+    turned = values.transpose(0, 1, *order)
+    if len(rows) == len(columns) == 1:
+        return turned  # a view: matrix products take it as it is
+    head = turned.shape[: 2 + len(both)]
+    n = values.shape[2]
+    return turned.reshape(*head, n ** len(rows), n ** len(columns))
+
+
+def _spread(factor: Factor, tokens: tuple[int, ...]) -> Graded:
+    missing = tuple(2 + i for i, t in enumerate(tokens) if t not in factor.tokens)
+    return {g: np.expand_dims(v, missing) for g, v in factor.values.items()}
+
+
+def _times(left: Graded, right: Graded, product: np.ufunc = np.multiply) -> Graded:
+    total: Graded = {}
     for g, v in left.items():
         for h, w in right.items():
             if g & h == 0:
-                term = v * w
-                product[g | h] = product[g | h] + term if g | h in product else term
-    return product
+                term = product(v, w)
+                total[g | h] = total[g | h] + term if g | h in total else term
+    return total
 
 
 def _power(factor: Graded, exponent: int) -> Graded:
@@ -121,36 +222,50 @@ def _power(factor: Graded, exponent: int) -> Graded:
     return power
 
 
-def elimination_order(component: Component) -> list[tuple[int, int]]:
-    """Tokens in the order they are summed over (fewest neighbours first), with the axes of each product."""
+def _marked_tokens(component: Component) -> list[tuple[int, int]]:
+    """Tokens that stand in both strings, one of each kind, and how many there are of that kind."""
+    shared = sorted(set(count_tokens(component, 0)) & set(count_tokens(component, 1)))
+    kinds: dict[Component, list[int]] = {}
+    for token in shared:  # a loop of many positions singles the token out: equal forms, equal roles
+        single = canonical([*component, (token, token, 10_000)])
+        kinds.setdefault(single, []).append(token)
+    return [(tokens[0], len(tokens)) for tokens in kinds.values()]
+
+
+def elimination(component: Component, grid: Grid) -> list[Step]:
+    """The order of summation: fewest neighbours first; all sums that can be made once come before the others."""
     neighbours: dict[int, set[int]] = {t: set() for edge in component for t in edge[:2]}
     for t, u, _ in component:
         if t != u:
             neighbours[t].add(u)
             neighbours[u].add(t)
-    order = []
+    shared = set(count_tokens(component, 0)) & set(count_tokens(component, 1))
+    touched = set(shared)  # tokens that cannot be summed over once: in both strings, or next to one summed over
+    wide, rows = float(len(grid.scores)), grid.shape[0]
+
+    def pays(neighbours: int) -> bool:
+        """Is one sum for all values of the neighbours' own axes smaller than one per value of a, or of b?"""
+        fits = neighbours == 1 or wide**neighbours * grid.shape[1] <= LARGEST_TABLE
+        return fits and neighbours in (1, 2) and wide**neighbours <= rows * float(grid.nodes) ** neighbours
+
+    steps = []
     while neighbours:
-        token = min(neighbours, key=lambda t: (len(neighbours[t]), t))
+        token = min(neighbours, key=lambda t: (len(neighbours[t]), t in touched, t))
         around = neighbours.pop(token)
-        order.append((token, len(around) + 1))
+        once = token not in touched and pays(len(around))
+        steps.append(Step(token, len(around) + 1, once))
+        touched |= around
         for t in around:
             neighbours[t] = (neighbours[t] | around) - {t, token}
-    return order
+    return sorted(steps, key=lambda step: not step.once)
 
 
-def work(components: Iterable[Component], grid: Grid) -> float:
-    """Roughly how many multiplications the contractions take."""
-    total = 0.0
-    for component in components:
-        passes = max(1, len(set(_counts(component, 0)) & set(_counts(component, 1))))
-        total += passes * sum(
-            len(grid.a) ** 2 * float(grid.nodes) ** width for _, width in elimination_order(component)
-        )
-    return total
-
-
-def _counts(component: Component, side: int) -> Counter[int]:
-    counts: Counter[int] = Counter()
-    for edge in component:
-        counts[edge[side]] += edge[2]
-    return counts
+def work(component: Component, grid: Grid) -> float:
+    """Roughly how many multiplications a contraction takes."""
+    rows, columns = grid.shape
+    n, wide = float(grid.nodes), float(len(grid.scores))
+    passes = max(1, len(_marked_tokens(component)))
+    return passes * sum(
+        columns * n * wide ** (step.width - 1) if step.once else rows * columns * n**step.width
+        for step in elimination(component, grid)
+    )

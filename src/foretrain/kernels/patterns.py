@@ -10,39 +10,112 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
+from jaxtyping import Int
+from numpy import ndarray as Array
 
 from foretrain.errors import require
-from foretrain.kernels.contraction import Component
+
+String = Sequence[Hashable]
+Edge = tuple[int, int, int]  # token of x, token of y, number of positions that hold them
+Component = tuple[Edge, ...]
+
+MOST_BRANCHES = 500  # past this many trials a form need not be least: more patterns are computed, none wrongly
 
 
-def components(x: Sequence[object], y: Sequence[object]) -> tuple[Component, ...]:
-    """The connected pieces of the graph of token pairs, each in canonical form, in sorted order."""
+def encoded(X: Sequence[String], Y: Sequence[String]) -> tuple[Int[Array, "x position"], Int[Array, "y position"]]:
+    """Two lists of strings of one length as numbers, one number per token."""
+    rows = [tuple(s) for strings in (X, Y) for s in strings]
+    lengths = sorted({len(row) for row in rows})
+    require(
+        len(lengths) == 1 and lengths[0] >= 1 and len(X) >= 1 and len(Y) >= 1,
+        f"All strings must have one length of at least 1; got lengths {lengths}: pad the shorter ones with a token.",
+    )
+    numbers: dict[Hashable, int] = {}
+    codes = np.array([[numbers.setdefault(token, len(numbers)) for token in row] for row in rows])
+    return codes[: len(X)], codes[len(X) :]
+
+
+def pair_patterns(
+    x: Int[Array, "x position"], y: Int[Array, "y position"]
+) -> tuple[Int[Array, "x y"], Int[Array, "pattern"], Int[Array, "pattern"]]:
+    """For every pair of strings the number of its equality pattern; for every pattern the rows of one such pair.
+
+    Patterns are told apart by sums of random 64-bit numbers, one for each pair of sets of places that a common
+    token has in x and in y: two of a million patterns share a sum with probability 1e-7.
+    """
+    random = np.random.default_rng(0x5EED)
+    places_x, places_y = _places(x), _places(y)
+    names = {mask: i for i, mask in enumerate(dict.fromkeys([*places_x[2], *places_y[2]]))}
+    salt = random.integers(0, 1 << 63, size=(len(names), len(names)), dtype=np.uint64)
+    own_x, own_y = (_own_patterns(codes, random) for codes in (x, y))
+    keys = own_x[:, None] * np.uint64(3) + own_y[None, :]
+    masks_x, masks_y = (np.array([names[mask] for mask in places[2]]) for places in (places_x, places_y))
+    rows_of, columns_of = (pd.Series(range(len(p[0]))).groupby(p[0]).indices for p in (places_x, places_y))
+    for token in rows_of.keys() & columns_of.keys():
+        i, j = rows_of[token], columns_of[token]
+        added = salt[masks_x[i][:, None], masks_y[j][None, :]]
+        if len(i) == len(x) and len(j) == len(y):  # a token of all strings, such as CLS: no need to look up rows
+            keys += added
+        else:
+            keys[np.ix_(places_x[1][i], places_y[1][j])] += added
+    labels, first = _factorize(keys)
+    return labels, first // len(y), first % len(y)
+
+
+def _factorize(keys: Array) -> tuple[Int[Array, "x y"], Int[Array, "pattern"]]:
+    labels, uniques = pd.factorize(keys.ravel())
+    first = np.empty(len(uniques), dtype=np.int64)
+    first[labels[::-1]] = np.arange(len(labels))[::-1]  # the last to be written is the first that has the label
+    return labels.reshape(keys.shape), first
+
+
+def _places(codes: Int[Array, "string position"]) -> tuple[Array, Array, list[bytes]]:
+    """Every token of every string once: (token, row, the places it has there)."""
+    same = codes[:, :, None] == codes[:, None, :]
+    rows, columns = np.nonzero(same.argmax(axis=2) == np.arange(codes.shape[1]))
+    order = np.argsort(rows, kind="stable")
+    rows, columns = rows[order], columns[order]
+    packed = np.packbits(same[rows, columns], axis=1)
+    return codes[rows, columns], rows, [mask.tobytes() for mask in packed]
+
+
+def _own_patterns(codes: Int[Array, "string position"], random: np.random.Generator) -> Array:
+    """One random number per equality pattern within a string."""
+    first_places = (codes[:, :, None] == codes[:, None, :]).argmax(axis=2)
+    known: dict[bytes, int] = {}
+    labels = np.array([known.setdefault(row.tobytes(), len(known)) for row in first_places])
+    return random.integers(0, 1 << 63, size=len(known), dtype=np.uint64)[labels]
+
+
+def pattern_of(x: String, y: String) -> tuple[Component, ...]:
+    """The pair up to names of tokens, order of positions and exchange of x and y: its components, sorted."""
+    pieces = _connected(x, y)
+    there = tuple(sorted(canonical(piece) for piece in pieces))
+    back = tuple(sorted(canonical([(u, t, m) for t, u, m in piece]) for piece in pieces))
+    return min(there, back)
+
+
+def _connected(x: String, y: String) -> list[list[tuple[Hashable, Hashable, int]]]:
     edges = Counter(zip(x, y, strict=True))
-    owner: dict[object, set[object]] = {}
+    owner: dict[Hashable, set[Hashable]] = {}
     for t, u in edges:
         joined = owner.get(t, {t}) | owner.get(u, {u})
-        for token in joined:
-            owner[token] = joined
-    pieces: dict[int, list[tuple[object, object, int]]] = {}
+        owner.update(dict.fromkeys(joined, joined))
+    pieces: dict[int, list[tuple[Hashable, Hashable, int]]] = {}
     for (t, u), m in edges.items():
         pieces.setdefault(id(owner[t]), []).append((t, u, m))
-    return tuple(sorted(canonical(piece) for piece in pieces.values()))
+    return list(pieces.values())
 
 
-def canonical(piece: Sequence[tuple[object, object, int]]) -> Component:
-    """The least renaming of a connected graph; equal for two pieces that differ by names only."""
-    tokens = list(dict.fromkeys(t for edge in piece for t in edge[:2]))
-    number = {t: i for i, t in enumerate(tokens)}
-    edges = [(number[t], number[u], m) for t, u, m in piece]
-    best, _ = _search(edges, _refine(edges, [0] * len(tokens)), _BRANCHES)
-    return best
+def canonical(piece: Sequence[tuple[Hashable, Hashable, int]]) -> Component:
+    """The least renaming of a connected graph: equal for two pieces that differ by names only."""
+    number: dict[Hashable, int] = {}
+    edges = [(number.setdefault(t, len(number)), number.setdefault(u, len(number)), m) for t, u, m in piece]
+    return _search(edges, _refine(edges, [0] * len(number)), MOST_BRANCHES)[0]
 
 
-_BRANCHES = 500  # past this many trials a form need not be least: more patterns are computed, none wrongly
-
-
-def _refine(edges: list[tuple[int, int, int]], colours: list[int]) -> list[int]:
+def _refine(edges: list[Edge], colours: list[int]) -> list[int]:
     """Tell tokens apart by the colours around them until nothing changes."""
     while True:
         seen: list[list[tuple[int, int, int]]] = [[] for _ in colours]
@@ -51,61 +124,34 @@ def _refine(edges: list[tuple[int, int, int]], colours: list[int]) -> list[int]:
             seen[u].append((1 if t != u else 2, m, colours[t]))
         keys = [(colour, tuple(sorted(around))) for colour, around in zip(colours, seen, strict=True)]
         rank = {key: i for i, key in enumerate(sorted(set(keys)))}
-        new = [rank[key] for key in keys]
-        if len(rank) == len(set(colours)):
-            return new
-        colours = new
+        before, colours = len(set(colours)), [rank[key] for key in keys]
+        if len(rank) == before:
+            return colours
 
 
-def _search(edges: list[tuple[int, int, int]], colours: list[int], budget: int) -> tuple[Component, int]:
-    """The least form over all ways to break the ties that refinement leaves."""
+def _search(edges: list[Edge], colours: list[int], budget: int) -> tuple[Component, int]:
+    """The least form over all ways to break the ties that refinement leaves, and what is left of the budget."""
     sizes = Counter(colours)
-    tied = [c for c in sorted(sizes) if sizes[c] > 1]
-    if not tied:
+    tied = next((colour for colour in sorted(sizes) if sizes[colour] > 1), None)
+    if tied is None:
         return tuple(sorted((colours[t], colours[u], m) for t, u, m in edges)), budget - 1
-    best: Component | None = None
-    twins = set()
-    for token in [t for t, c in enumerate(colours) if c == tied[0]]:
+    forms, twins = [], set()
+    for token in (t for t, colour in enumerate(colours) if colour == tied):
         around = frozenset((t == token, t if u == token else u, m) for t, u, m in edges if token in (t, u))
-        if around in twins:  # the same neighbours: swapping the two changes nothing
+        if around in twins:  # the same neighbours as a token tried before: swapping the two changes nothing
             continue
         twins.add(around)
-        split = [2 * c + (c == tied[0] and t != token) for t, c in enumerate(colours)]
+        split = [2 * colour + (colour == tied and t != token) for t, colour in enumerate(colours)]
         form, budget = _search(edges, _refine(edges, split), budget)
-        best = form if best is None or form < best else best
+        forms.append(form)
         if budget <= 0:
             break
-    assert best is not None
-    return best, budget
+    return min(forms), budget
 
 
-def pair_patterns(
-    X: Sequence[Sequence[Hashable]], Y: Sequence[Sequence[Hashable]]
-) -> tuple[NDArray[np.int64], list[tuple[Sequence[Hashable], Sequence[Hashable]]]]:
-    """For every pair (x, y) the number of its equality pattern, and one pair of each pattern."""
-    strings = [tuple(s) for s in (*X, *Y)]
-    lengths = sorted({len(s) for s in strings})
-    require(
-        len(lengths) == 1 and lengths[0] > 0,
-        f"All strings must have one length of at least 1; got lengths {', '.join(map(str, lengths))}: pad them.",
-    )
-    names = {t: i for i, t in enumerate(dict.fromkeys(t for s in strings for t in s))}
-    codes = np.array([[names[t] for t in s] for s in strings])
-    x, y = codes[: len(X)], codes[len(X) :]
-    own_x, own_y = (np.unique(_first_places(c), axis=0, return_inverse=True)[1] for c in (x, y))
-    random = np.random.default_rng(0x5EED)
-    salt = random.integers(1, 1 << 62, size=(lengths[0], lengths[0]), dtype=np.uint64)
-    keys = (own_x[:, None].astype(np.uint64) << np.uint64(32)) * salt[0, 0] + own_y[None, :].astype(np.uint64) * salt[
-        0, -1
-    ]
-    for i in range(lengths[0]):
-        for j in range(lengths[0]):
-            keys += (x[:, i, None] == y[None, :, j]) * salt[i, j]
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    pairs = [(strings[place // len(Y)], strings[len(X) + place % len(Y)]) for place in first]
-    return inverse.reshape(keys.shape), pairs
-
-
-def _first_places(codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Per string, where each of its tokens stands first: the string's own equality pattern."""
-    return (codes[:, :, None] == codes[:, None, :]).argmax(axis=2)
+def count_tokens(component: Component, side: int) -> Counter[int]:
+    """How many positions of the component hold each token of x (side 0) or of y (side 1)."""
+    counts: Counter[int] = Counter()
+    for edge in component:
+        counts[edge[side]] += edge[2]
+    return counts

@@ -19,21 +19,23 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 from scipy.optimize import brentq
-from scipy.special import log_ndtr, ndtr, roots_hermitenorm
+from scipy.special import log_ndtr, ndtr, ndtri, roots_hermitenorm
 
 Array = NDArray[np.float64]
 
-# Below this temperature a lattice fine enough for ζ would be far too fine for a: Gauss–Hermite nodes instead.
-SMALLEST_LATTICE_BETA = 0.6
-HERMITE_NODES = 18
+FINEST_LATTICE = 16  # more steps of βζ than this to a step of a: few Gauss–Hermite nodes do it at such a small β
+HERMITE_NODES = 10
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Nodes of a (the same for b), of the token scores ζ, and the numbers a_i + βζ_s at index i·stride + s."""
+    """Nodes of b, of which every `row_step`-th is a node of a; and of the token scores ζ.
 
-    a: Array
-    step: float
+    `scores` holds a_i + βζ_s at index i·stride + s, so that one table serves every token as a moving window.
+    """
+
+    nodes_b: Array
+    row_step: int
     weights: Array  # of ζ_s
     scores: Array
     stride: int
@@ -41,50 +43,89 @@ class Grid:
     gamma: float
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """How many values of a and of b."""
+        return len(self.nodes_b[:: self.row_step]), len(self.nodes_b)
+
+    @property
     def nodes(self) -> int:
+        """How many values of ζ."""
         return len(self.weights)
 
+    def integral(self, values: Array) -> float:
+        """∫∫ da db of a function given at the nodes."""
+        step = float(self.nodes_b[1] - self.nodes_b[0])
+        return float(values.sum()) * self.row_step * step**2
+
     @cached_property
-    def tables(self) -> dict[tuple[float, float], tuple[Array, Array, Array, Array]]:
-        """Filled by `table`: one set per pair of offsets."""
+    def _tables(self) -> dict[tuple[float, float], tuple[Array, Array, Array, Array]]:
         return {}
 
     def table(self, offset_x: float = 0.0, offset_y: float = 0.0) -> tuple[Array, Array, Array, Array]:
-        """T, −∂_A T, −∂_B T and ∂_A∂_B T at all pairs of scores, moved by a constant logit of x and of y."""
+        """T, −∂_A T, −∂_B T and ∂_A∂_B T at all pairs of scores, with a constant added to the logits of x and of y."""
         key = (offset_x, offset_y)
-        if key not in self.tables:
-            self.tables[key] = self._table(self.scores[:, None] + offset_x, self.scores[None, :] + offset_y)
-        return self.tables[key]
-
-    def _table(self, A: Array, B: Array) -> tuple[Array, Array, Array, Array]:
-        u = np.logaddexp(A, B)
-        H, first, second = position_factor(u, self.beta * self.gamma)
-        share_x, share_y = np.exp(A - u), np.exp(B - u)
-        return H, -first * share_x, -first * share_y, (second - first) * share_x * share_y
+        if key not in self._tables:
+            A, B = self.scores[:, None] + offset_x, self.scores[None, :] + offset_y
+            u = np.logaddexp(A, B)
+            H, first, second = position_factor(u, self.beta * self.gamma)
+            share_x, share_y = np.exp(A - u), np.exp(B - u)
+            self._tables[key] = H, -first * share_x, -first * share_y, (second - first) * share_x * share_y
+        return self._tables[key]
 
 
-@lru_cache(maxsize=16)
-def grid(beta: float, gamma: float, length: int, offset: float, fineness: float) -> Grid:
-    """The grid for strings of `length` and constant logits between 0 and `offset`.
+@lru_cache(maxsize=8)
+def grid(beta: float, gamma: float, length: int, identity: float, tolerance: float) -> Grid:
+    """The grid on which kernels of strings of this length have an absolute error below the tolerance."""
+    share = tolerance / (10 * (1 + gamma**2))  # the kernel is at most 1 + γ²; ten errors of this size may add up
+    step, row_step = _steps(beta, gamma, length, share)
+    low, high = _range(beta * math.hypot(1.0, gamma), length, share)
+    low, high = low - max(0.0, identity * length), high - min(0.0, identity * length)
+    nodes_b = low + step * np.arange(math.ceil((high - low) / step) + 1)
+    stride = math.ceil(step / _score_step(beta, share))
+    if stride > FINEST_LATTICE:
+        zeta, weights = roots_hermitenorm(HERMITE_NODES)
+        scores, stride = (nodes_b[:, None] + beta * zeta).ravel(), HERMITE_NODES
+    else:
+        fine = step / stride
+        half = math.ceil(-float(ndtri(share)) * beta / fine)
+        weights = np.exp(-((np.arange(-half, half + 1) * fine / beta) ** 2) / 2)
+        scores = low + fine * np.arange(-half, (len(nodes_b) - 1) * stride + half + 1)
+    return Grid(nodes_b, row_step, weights / weights.sum(), scores, stride, beta, gamma)
 
-    `fineness` 1 is made for an error of 1e-8 up to beta 2 and of 1e-6 up to beta 4; larger is finer and wider.
+
+def _steps(beta: float, gamma: float, length: int, share: float) -> tuple[float, int]:
+    """The largest step of b, and how many of them make a step of a, with aliasing errors below `share`.
+
+    A trapezoid sum over a adds the integrand's Fourier transform at ω = 2π/step: |Γ(1 + iω)| times e^{−ω²v/2},
+    with v = β²γ²/length the variance of the mean of βγp. In a and b at once the phases may cancel, but both Γ
+    count.
     """
-    tail = 2e-10 if beta <= 2 else 2e-8
-    tail /= math.exp(6 * (fineness - 1))
-    step = (0.42 if beta <= 2 else 0.5) / fineness
-    low, high = _range(beta * math.hypot(1.0, gamma), length, tail)
-    count = math.ceil((high - low + offset) / step)
-    a = low - offset + step * np.arange(count + 1)
-    if beta < SMALLEST_LATTICE_BETA:
-        zeta, weights = roots_hermitenorm(round(HERMITE_NODES * fineness))
-        weights = weights / weights.sum()
-        return Grid(a, step, weights, (a[:, None] + beta * zeta).ravel(), len(zeta), beta, gamma)
-    half = math.ceil(-_normal_quantile(tail) * beta / step)
-    zeta = np.arange(-half, half + 1) * step / beta
-    weights = np.exp(-(zeta**2) / 2)
-    weights = weights / weights.sum()
-    scores = a[0] + step * np.arange(-half, count + half + 1)
-    return Grid(a, step, weights, scores, 1, beta, gamma)
+
+    def log_gamma(step: float) -> float:
+        omega = 2 * math.pi / step
+        return 0.5 * (math.log(2 * math.pi * omega) - math.pi * omega)
+
+    def alone(step: float) -> float:
+        return log_gamma(step) - (2 * math.pi / step * beta * gamma) ** 2 / (2 * length) - math.log(share)
+
+    def together(step: float) -> float:
+        return 2 * log_gamma(step) - math.log(share)
+
+    step_b = float(brentq(together, 1e-3, 9.0))
+    if beta >= 1:  # one lattice for b and βζ
+        step_b = min(step_b, _score_step(beta, share))
+    step_a = float(brentq(alone, 1e-3, 9.0 + 9.0 * beta * gamma))
+    return (step_a, 1) if step_a < step_b else (step_b, int(step_a / step_b))
+
+
+def _score_step(beta: float, share: float) -> float:
+    """The largest step of βζ: a trapezoid sum errs by e^{w²/2 − 2πβw/step}, w ≤ π/β where the softmax has poles."""
+
+    def excess(step: float) -> float:
+        w = min(math.pi / beta, 2 * math.pi * beta / step)
+        return w * w / 2 - 2 * math.pi * beta * w / step - math.log(share)
+
+    return float(brentq(excess, 1e-3 * beta, 9.0))
 
 
 def _range(sigma: float, length: int, tail: float) -> tuple[float, float]:
@@ -133,7 +174,3 @@ def _normal_nodes(step: float) -> tuple[Array, Array]:
     z = np.arange(-half, half + 1) * step
     weights = np.exp(-(z**2) / 2)
     return z, weights / weights.sum()
-
-
-def _normal_quantile(p: float) -> float:
-    return float(brentq(lambda z: float(log_ndtr(z)) - math.log(p), -20.0, 0.0))
