@@ -154,6 +154,35 @@ def same_mean(name: str, tolerance: Tolerance = THREE_ERRORS, least_seeds: int =
     return compare
 
 
+def converges(name: str, along: str, power: Tolerance, scale: Tolerance, *, expected: float = -0.5) -> Comparator:
+    """`name` (measured, over `along`, `seed` and others) approaches the predicted `name` like a power of `along`.
+
+    For every entry of the prediction's first axis: the relative distance (Frobenius, root mean square over seeds) has
+    slope `expected` in log-log, give or take `power`, and at the largest value of `along` is at most `scale` times that
+    value to the power `expected`.
+    """
+
+    def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
+        predicted, observed = prediction[name], observation[name]
+        first = predicted.dims[0]
+        inner = [d for d in predicted.dims if d != first]
+        distance = np.sqrt((((observed - predicted) ** 2).sum(inner) / (predicted**2).sum(inner)).mean("seed"))
+        logs = np.log(observation[along].values)
+        allowed = scale.value * float(observation[along].max()) ** expected
+        worst = []
+        for entry in distance[first].values:
+            curve = distance.sel({first: entry}).transpose(along).values
+            fitted = float(np.polyfit(logs, np.log(curve), 1)[0])
+            strain = max(abs(fitted - expected) / power.value, curve[-1] / allowed)
+            worst.append(
+                (strain if np.isfinite(strain) else math.inf, f"{entry}: slope {fitted:.2f}, end {curve[-1]:.3f}")
+            )
+        strain, words = max(worst)
+        return _outcome(strain, 1.0, f"{len(worst)} limits; the farthest is {words} (in units of what is allowed)")
+
+    return compare
+
+
 def every(*parts: Comparator) -> Comparator:
     """All parts must hold. Error and tolerance are those of the part nearest to failing, or failing worst."""
 

@@ -1,5 +1,5 @@
 """Every claim of this paper: each module here has a list CLAIMS."""
 
-from foretrain.claim import Claim
+from foretrain.papers.feature_extraction.claims import kernels
 
-CLAIMS: tuple[Claim, ...] = ()
+CLAIMS = (*kernels.CLAIMS,)

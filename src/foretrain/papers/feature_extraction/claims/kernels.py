@@ -1,0 +1,118 @@
+"""The tangent kernels of the twelve networks, and the label scores they imply."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import torch
+import xarray as xr
+
+from foretrain.claim import Claim, Control
+from foretrain.comparators import close, converges, every
+from foretrain.data.tokens import TokenTexts
+from foretrain.dynamics import integrate
+from foretrain.kernels.tangent import Scales
+from foretrain.papers.feature_extraction import theory
+from foretrain.papers.feature_extraction.networks import NETWORKS, finite_kernel, limit_kernel, network
+from foretrain.streams import stream, torch_stream
+from foretrain.tolerances import FLOW, WIDE_NETWORK, WIDTH_SLOPE
+from foretrain.trajectory import trajectory
+
+VOCAB, TEXTS, LENGTH = 4, 5, 3
+SCALES = Scales(embedding=0.9, weight=1.1, readout=0.8, matrix=0.7)  # all different: a mixed-up scale shows
+
+
+def _texts() -> np.ndarray:
+    return stream("feature_extraction/ntk_limits", "texts").integers(0, VOCAB, (TEXTS, LENGTH))
+
+
+def _limits(swapped: tuple[str, str] = ("", "")) -> xr.Dataset:
+    """Closed forms; `swapped` puts two of them in each other's place."""
+    tokens = TokenTexts(_texts().ravel(), np.arange(TEXTS + 1) * LENGTH, VOCAB)
+    other = dict([swapped, swapped[::-1]])
+    kernels = [limit_kernel(other.get(name, name), tokens, SCALES) for name in NETWORKS]
+    return trajectory({"kernel": (("network", "text", "other"), np.array(kernels))}, {"network": list(NETWORKS)})
+
+
+@cache
+def _finite(widths: tuple[int, ...], seeds: int) -> xr.Dataset:
+    """Empirical kernels of finite networks at the start; used again by the control."""
+    table = torch.from_numpy(_texts())
+
+    def one(name: str, width: int, seed: int) -> np.ndarray:
+        net = network(name, VOCAB, width, scales=SCALES)
+        return finite_kernel(net, net.start(torch_stream("ntk_limits", name, width, seed)), table)
+
+    kernels = [[[one(name, w, s) for s in range(1, seeds + 1)] for w in widths] for name in NETWORKS]
+    return trajectory(
+        {"kernel": (("network", "width", "seed", "text", "other"), np.array(kernels))},
+        {"network": list(NETWORKS), "width": widths, "seed": range(1, seeds + 1)},
+    )
+
+
+ntk_limits = Claim(
+    id="feature_extraction/ntk_limits",
+    source="derived; the paper states the infinite-width kernels of MLP, CNN, self-attention and matrix-vector models",
+    says="Twelve text networks have tangent kernels in closed form, which finite networks approach as width^(−1/2).",
+    predict=_limits,
+    observe=_finite,
+    compare=converges("kernel", "width", WIDTH_SLOPE, WIDE_NETWORK),
+    settings={
+        "fast": {"widths": (32, 64, 128, 256, 512), "seeds": 12},
+        "full": {"widths": (64, 128, 256, 512, 1024), "seeds": 20},
+        "paper": {"widths": (64, 128, 256, 512, 1024, 2048), "seeds": 20},
+    },
+    control=Control("two closed forms are swapped", {"swapped": ("MLP ReLU", "SA")}),
+)
+
+
+def _closed_scores(own: float, occurrences: float, until: float) -> xr.Dataset:
+    """One token under logistic loss; three texts under squared loss."""
+    t = np.linspace(0, until, 41)
+    kernel, labels = _small_kernel()
+    outputs = np.array([theory.squared_loss_outputs(kernel, kernel, labels, time) for time in t])
+    return trajectory(
+        {
+            "score": ("time", theory.single_token_score(t, own=own, occurrences=occurrences)),
+            "output": (("time", "text"), outputs),
+        },
+        {"time": t},
+    )
+
+
+def _integrated_scores(own: float, occurrences: float, until: float, loss: str = "logistic") -> xr.Dataset:
+    """The same flows, integrated; `loss` = hinge for the control."""
+    kernel, labels = _small_kernel()
+    counts, ones = np.ones((1, 1)), np.ones(1)
+
+    def field(t: float, state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        pull = occurrences * theory.score_velocity(state["score"][None], counts, ones, own=own, shared=0.0)[0]
+        hinge = occurrences * own / 2 * (state["score"] < 1)
+        return {"score": pull if loss == "logistic" else hinge, "output": kernel @ (labels - state["output"])}
+
+    start = {"score": 0.0, "output": xr.DataArray(np.zeros(3), dims="text")}
+    return integrate(field, start, until=until, save_at=np.linspace(0, until, 41), method="DOP853", rtol=1e-11)
+
+
+def _small_kernel() -> tuple[np.ndarray, np.ndarray]:
+    features = stream("feature_extraction/score_flow", "features").standard_normal((3, 2))
+    return features @ features.T, np.array([1.0, -1.0, 1.0])  # rank 2: a direction that must not move
+
+
+score_flow = Claim(
+    id="feature_extraction/score_flow",
+    source="derived; the paper states that label scores follow the kernel's gradient flow",
+    says=(
+        "Label scores have closed forms: s(t) = c − W(e^c) with c = 1 + ρn₊t for one token under logistic loss, and "
+        "u(t) = KΘ⁺(I − e^{−Θt})y under squared loss."
+    ),
+    predict=_closed_scores,
+    observe=_integrated_scores,
+    compare=every(close("score", FLOW), close("output", FLOW)),
+    settings={"fast": {"own": 1.34, "occurrences": 12.0, "until": 20.0}},
+    control=Control("the flow runs under a hinge loss", {"loss": "hinge"}),
+)
+
+
+CLAIMS = [ntk_limits, score_flow]
