@@ -166,7 +166,7 @@ def converges(name: str, along: str, power: Tolerance, scale: Tolerance, *, expe
         predicted, observed = prediction[name], observation[name]
         first = predicted.dims[0]
         inner = [d for d in predicted.dims if d != first]
-        distance = np.sqrt((((observed - predicted) ** 2).sum(inner) / (predicted**2).sum(inner)).mean("seed"))
+        distance = (((observed - predicted) ** 2).sum(inner) / (predicted**2).sum(inner)).mean("seed") ** 0.5
         logs = np.log(observation[along].values)
         allowed = scale.value * float(observation[along].max()) ** expected
         worst = []

@@ -23,8 +23,8 @@ State = dict[str, Tensor]
 
 @runtime_checkable
 class Optimizer(Protocol):
-    rate: Rate | Mapping[str, Rate]
-
+    @property
+    def rate(self) -> Rate | Mapping[str, Rate]: ...
     def begin(self, parameter: Tensor) -> State: ...
     def update(self, parameter: Tensor, gradient: Tensor, rate: Tensor, state: State, step: int) -> None: ...
 
