@@ -150,8 +150,8 @@ theorem5 = Claim(
             "failure": 0.1,
         },
         "full": {
-            "runs": 200,
-            "samples": 6400,
+            "runs": 60,
+            "samples": 3200,
             "classes": 3,
             "overlap": 0.15,
             "eta_y": 0.1,

@@ -3,39 +3,37 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from foretrain.papers.scan_snap.theory.decoder import decoder_growth
-
-Array = NDArray[np.float64]
+from foretrain.papers.scan_snap.theory.decoder import Values, decoder_growth
 
 
-def count_radius(*, samples: ArrayLike, failure: float) -> Array:
+def count_radius(*, samples: ArrayLike, failure: float) -> Values:
     """Lemma 10, eq. 58: |N_n − ⌈N·P(n)⌉| ≤ √(N/2·ln(2/δ)) + 1 with probability 1 − δ."""
-    return np.asarray(np.sqrt(np.asarray(samples) / 2 * np.log(2 / failure)) + 1)
+    return np.sqrt(np.asarray(samples) / 2 * np.log(2 / failure)) + 1
 
 
-def count_radius_simple(*, samples: ArrayLike, failure: float) -> Array:
+def count_radius_simple(*, samples: ArrayLike, failure: float) -> Values:
     """Lemma 10, eq. 58, the simpler bound: √(N·ln(2/δ)); above `count_radius` once N·ln(2/δ) > 12."""
-    return np.asarray(np.sqrt(np.asarray(samples) * np.log(2 / failure)))
+    return np.sqrt(np.asarray(samples) * np.log(2 / failure))
 
 
-def mean_count(*, samples: ArrayLike, classes: int) -> Array:
+def mean_count(*, samples: ArrayLike, classes: int) -> Values:
     """Appendix D.1: N̄ = ⌈N/K⌉."""
     return np.ceil(np.asarray(samples, dtype=np.float64) / classes)
 
 
-def count_spread(*, samples: ArrayLike, failure: float) -> Array:
+def count_spread(*, samples: ArrayLike, failure: float) -> Values:
     """Appendix D.1: Δ = ⌈√(N·ln(1/δ))⌉."""
     return np.ceil(np.sqrt(np.asarray(samples) * np.log(1 / failure)))
 
 
-def growth_spread(*, samples: ArrayLike, classes: int, failure: float) -> Array:
+def growth_spread(*, samples: ArrayLike, classes: int, failure: float) -> Values:
     """Lemma 11, eq. 61 with constant 1: |h(N_n)/h(N̄) − 1| ≤ Δ/N̄. It holds so because h is concave and h(0) = 0."""
     return count_spread(samples=samples, failure=failure) / mean_count(samples=samples, classes=classes)
 
 
-def error_spread(*, samples: ArrayLike, failure: float, eta_y: float) -> Array:
+def error_spread(*, samples: ArrayLike, failure: float, eta_y: float) -> Values:
     """Lemma 11, eq. 62 with its constants: 1/(M−1+e^{Mh(N_n)}) is within a factor exp(±η_Y·Δ/3) of its value at N̄.
 
     The slope of its logarithm is at most η_Y/4·M/(M−1), hence η_Y/3 for M ≥ 4 (eq. 64); the paper writes η_Y·Δ/3 for
@@ -44,24 +42,24 @@ def error_spread(*, samples: ArrayLike, failure: float, eta_y: float) -> Array:
     return np.expm1(eta_y * count_spread(samples=samples, failure=failure) / 3)
 
 
-def error_spread_late(*, samples: ArrayLike, classes: int, failure: float) -> Array:
+def error_spread_late(*, samples: ArrayLike, classes: int, failure: float) -> Values:
     """Lemma 11 once N̄ − Δ is past 2(1+ω1)·ln M/η_Y, with its constant: σ' ≤ 2Δ/(N̄ − Δ)."""
     spread, mean = count_spread(samples=samples, failure=failure), mean_count(samples=samples, classes=classes)
     return 2 * spread / (mean - spread)
 
 
-def theta_bound(*, samples: ArrayLike, classes: int, failure: float) -> Array:
+def theta_bound(*, samples: ArrayLike, classes: int, failure: float) -> Values:
     """Lemma 12 and Theorem 5: |θ_n| ≤ K/√N·√ln(K/δ) for all classes at once, with probability 1 − δ."""
-    return np.asarray(classes / np.sqrt(np.asarray(samples)) * np.sqrt(np.log(classes / failure)))
+    return classes / np.sqrt(np.asarray(samples)) * np.sqrt(np.log(classes / failure))
 
 
-def prediction_error(count: ArrayLike, *, eta_y: float, vocab: int) -> Array:
+def prediction_error(count: ArrayLike, *, eta_y: float, vocab: int) -> Values:
     """Corollary 1, eq. 71: ‖x_{T+1} − α_n‖₂ = √(M(M−1))/(M−1+e^{Mh(N_n)})."""
     h = decoder_growth(count, eta_y=eta_y, vocab=vocab)
-    return np.asarray(np.sqrt(vocab * (vocab - 1)) / (vocab - 1 + np.exp(vocab * h)))
+    return np.sqrt(vocab * (vocab - 1)) / (vocab - 1 + np.exp(vocab * h))
 
 
-def steps_to_error(error: ArrayLike, *, eta_y: float, vocab: int, classes: int) -> Array:
+def steps_to_error(error: ArrayLike, *, eta_y: float, vocab: int, classes: int) -> Values:
     """Corollary 1 with constant 1: K/(εη_Y)·ln(M/ε) steps suffice for ‖x_{T+1} − α_n‖₂ ≤ ε."""
     error = np.asarray(error, dtype=np.float64)
-    return np.asarray(classes / (error * eta_y) * np.log(vocab / error))
+    return classes / (error * eta_y) * np.log(vocab / error)

@@ -5,7 +5,6 @@ In formulas u = Mh: the logit of the right next token minus that of any other on
 
 from __future__ import annotations
 
-from itertools import accumulate
 from math import exp
 from typing import TYPE_CHECKING
 
@@ -30,7 +29,7 @@ PIECE = 2**13  # times handled at once, so that they stay in the cache
 def decoder_growth(t: ArrayLike, *, eta_y: ArrayLike, vocab: ArrayLike) -> Values:
     """Lemma 6, eq. 45: h(t) with e^{Mh} + (M−1)Mh = Mη_Y·t + 1 and h(0) = 0."""
     t, eta_y, M = checked(t=t, eta_y=eta_y, vocab=vocab)
-    largest = t.max(initial=0) * eta_y.max(initial=0) * M.max(initial=0)
+    largest = float(t.max(initial=0)) * float(eta_y.max(initial=0)) * float(M.max(initial=0))
     require(largest < 1e300, f"vocab·eta_y·t must stay below 1e300; it reaches {largest:g}.")
     if M.size == 1 and np.broadcast(t, eta_y).size >= MANY:
         return _growth_by_cells(t, eta_y, M.reshape(()))
@@ -152,11 +151,11 @@ def _inverse_series(p: Values) -> tuple[Values, ...]:
 
 def _logit_steps(steps: int, eta_y: float, vocab: float) -> Array:
     """u*(s) = M·h*(s). Plain floats: each step needs the one before, and numpy would spend its time on calls."""
-
-    def step(u: float, _: int) -> float:
-        return u + eta_y * vocab / (vocab - 1 + exp(min(u, 700.0)))  # past 700 a step is lost in rounding
-
-    return np.fromiter(accumulate(range(steps), step, initial=0.0), dtype=np.float64, count=steps + 1)
+    u, path = 0.0, [0.0]
+    for _ in range(steps):
+        u += eta_y * vocab / (vocab - 1 + exp(min(u, 700.0)))  # past 700 a step is lost in rounding
+        path.append(u)
+    return np.array(path)
 
 
 def _zero(M: Array, branch: int) -> Values:
