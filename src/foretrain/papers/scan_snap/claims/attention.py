@@ -79,7 +79,7 @@ def _fates_by_eq10(task: RandomClasses, vocab: int, eta_y: float, eta_z: float, 
     flow = flows.attention_flow(P, query, vocab=vocab, eta_y=eta_y, eta_z=eta_z, save_at=times)
     f = theory.features(P, flow["z"].values)
     velocity = theory.by_query(theory.attention_velocity(f, theory.gradient_coefficients(f, vocab=vocab)[1]), query)
-    return trajectory({"fate": (("time", *AXES), np.sign(velocity))}, {"time": times})
+    return _fates(task, times, velocity, flow["z"].values)
 
 
 def _fates_by_training(task: RandomClasses, vocab: int, eta_y: float, eta_z: float, until: float) -> xr.Dataset:
@@ -88,7 +88,18 @@ def _fates_by_training(task: RandomClasses, vocab: int, eta_y: float, eta_z: flo
     flow = flows.joint_flow(task.probabilities, task.query, vocab=vocab, eta_y=eta_y, eta_z=eta_z, save_at=times).isel(
         time=slice(1, None), head=0
     )
-    return trajectory({"fate": (("time", *AXES), np.sign(flow["velocity"].values))}, {"time": times[1:]})
+    return _fates(task, times[1:], flow["velocity"].values, flow["z"].values)
+
+
+def _fates(task: RandomClasses, times: Array, velocity: Array, z: Array) -> xr.Dataset:
+    """Signs of the velocities, and to look at, the mean logits of distinct and of common tokens."""
+    occurs = task.probabilities > 0
+    common = np.arange(z.shape[-1]) < task.common
+    logits = [z[:, occurs & chosen].mean(axis=1) for chosen in (common, ~common)]
+    return trajectory(
+        {"fate": (("time", *AXES), np.sign(velocity)), "logit": (("kind", "time"), np.stack(logits))},
+        {"time": times, "kind": ["common", "distinct"]},
+    )
 
 
 weak_correlations = Assumption(
@@ -109,8 +120,8 @@ theorem2 = Claim(
     settings={
         "fast": {"task": RandomClasses(), "vocab": 10**6, "eta_y": 0.5, "eta_z": 0.1, "until": 2000.0},
         "full": {
-            "task": RandomClasses(instances=50, per_query=3),
-            "vocab": 10**7,
+            "task": RandomClasses(instances=50, per_query=3, share=(0.03, 0.08)),
+            "vocab": 10**8,
             "eta_y": 0.5,
             "eta_z": 0.1,
             "until": 1e4,

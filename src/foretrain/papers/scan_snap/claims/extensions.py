@@ -19,6 +19,7 @@ from foretrain.dynamics import integrate
 from foretrain.models import Bilinear
 from foretrain.models.bilinear import Samples
 from foretrain.papers.scan_snap import flows, theory
+from foretrain.papers.scan_snap.claims.attention import decoder_first
 from foretrain.streams import stream
 from foretrain.tolerances import EXACT
 from foretrain.trajectory import trajectory
@@ -110,10 +111,11 @@ residual = Claim(
     observe=_fates_with_residual,
     compare=every(close("fate", EXACT, relative=False), positive("contrast")),
     settings={
-        "fast": {"instances": 2, "queries": 2, "per_query": 2, "eta_y": 1.0, "eta_z": 0.05, "until": 200.0},
-        "full": {"instances": 10, "queries": 3, "per_query": 3, "eta_y": 1.0, "eta_z": 0.05, "until": 400.0},
+        "fast": {"instances": 2, "queries": 2, "per_query": 2, "eta_y": 1.0, "eta_z": 0.01, "until": 200.0},
+        "full": {"instances": 10, "queries": 3, "per_query": 3, "eta_y": 1.0, "eta_z": 0.01, "until": 400.0},
     },
     control=Control("no residual connection", {"residual": False}),
+    assumes=(decoder_first,),
 )
 
 
