@@ -165,7 +165,7 @@ theorem5 = Claim(
 
 
 def _error_allowed(eta_y: float, vocab: int, classes: int, errors: tuple[float, ...]) -> xr.Dataset:
-    allowed = theory.steps_to_error(errors, eta_y=eta_y, vocab=vocab, classes=classes)
+    allowed = theory.steps_to_error(np.array(errors), eta_y=eta_y, vocab=vocab, classes=classes)
     return trajectory({"steps_allowed": ("error", allowed)}, {"error": list(errors)})
 
 

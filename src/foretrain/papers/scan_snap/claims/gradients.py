@@ -53,7 +53,7 @@ def _gradients_by_formula(
         batch, X = _batch(model, seed, samples)
         Y, Z = (matrix[0, 0].numpy() for matrix in model.full(parameters))
         each = [
-            theory.loss_gradients(x, Y, Z, query=q, label=n, project=project)
+            theory.loss_gradients(x, Y, Z, query=int(q), label=int(n), project=project)
             for x, q, n in zip(X, batch.queries, batch.labels, strict=True)
         ]
         counted = model.full(model.gradient(parameters, model.prepare([batch]), samples))

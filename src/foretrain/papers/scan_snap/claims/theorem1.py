@@ -61,7 +61,7 @@ def _coefficients_trained(
     else:
         order = drawn_order(draw, runs=1, steps=epochs * classes, classes=classes, first=first)
     times = _epochs(epochs) * classes
-    Y = train_decoder(features, order, eta_y=eta_y, vocab=vocab, save_at=times)[:, 0]
+    Y = train_decoder(features, order, eta_y=eta_y, vocab=vocab, save_at=times.tolist())[:, 0]
     parts = _taken_apart(features, Y)
     own = np.diagonal(parts, axis1=1, axis2=2)
     xi = -(parts * theory.overlaps(features)).sum(axis=-1)

@@ -165,9 +165,9 @@ assumption2 = Claim(
 
 
 def _vocab_predicted(even: tuple[int, ...], sizes: tuple[int, ...]) -> xr.Dataset:
-    reached = np.stack([theory.least_vocab(even), theory.least_vocab_equal_overlaps(even)])
+    reached = np.stack([theory.least_vocab(list(even)), theory.least_vocab_equal_overlaps(list(even))])
     return trajectory(
-        {"reached": (("pattern", "even"), reached), "least": ("classes", theory.least_vocab(sizes))},
+        {"reached": (("pattern", "even"), reached), "least": ("classes", theory.least_vocab(list(sizes)))},
         {"pattern": ["pairs", "equal"], "even": list(even), "classes": list(sizes)},
     )
 
@@ -177,9 +177,8 @@ def _vocab_measured(even: tuple[int, ...], sizes: tuple[int, ...], draws: int, d
 
     For pairs and for equal overlaps; and the least of it over random E (`diagonal`: not 0 there, for the control).
     """
-    reached = [
-        [_vocab_needed(theory.overlaps(make(K, 0.5 / K))) for K in even] for make in (paired_overlaps, equal_overlaps)
-    ]
+    patterns = [[make(K, 0.5 / K) for K in even] for make in (paired_overlaps, equal_overlaps)]
+    reached = [[_vocab_needed(theory.overlaps(features)[None])[0] for features in row] for row in patterns]
     draw = stream("scan_snap/assumption2_reach", draws)
     best = []
     for K in sizes:
