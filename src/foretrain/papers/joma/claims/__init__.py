@@ -1,5 +1,13 @@
-"""Every claim of this paper, in the order of the paper: each module here has a list CLAIMS."""
+"""Every claim of JoMA, in the order of the paper."""
 
 from foretrain.claim import Claim
+from foretrain.papers.joma.claims import cdag, convergence, critical, hierarchy, isotropic, winner
 
-CLAIMS: tuple[Claim, ...] = ()
+CLAIMS: tuple[Claim, ...] = (
+    *winner.CLAIMS,
+    *isotropic.CLAIMS,
+    *critical.CLAIMS,
+    *convergence.CLAIMS,
+    *hierarchy.CLAIMS,
+    *cdag.CLAIMS,
+)

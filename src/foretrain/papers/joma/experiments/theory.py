@@ -1,5 +1,164 @@
+"""Figures 4 and 9, and phase portraits: what the theory says, drawn."""
+
 from __future__ import annotations
 
-from foretrain.experiment import Experiment
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-EXPERIMENTS: list[Experiment] = []
+import numpy as np
+import xarray as xr
+from scipy.special import softmax
+
+from foretrain.dynamics import integrate
+from foretrain.errors import require, require_known
+from foretrain.experiment import Experiment
+from foretrain.measures import entropy
+from foretrain.papers.joma import theory
+from foretrain.papers.joma.experiments.cdag import cdag
+from foretrain.trajectory import trajectory
+
+# Fig 4: ten targets, evenly drawn from 1 to 4 (the published figure's own draw).
+FIG4_TARGETS = (1.265432, 1.396091, 1.922268, 2.366884, 2.470280, 2.488770, 2.896919, 2.902236, 3.304665, 3.689334)
+
+# How v moves: towards μ (nonlinear activation) or along Δ = μ (linear); attention exp(v²/T), normalised or not.
+VARIANTS: dict[str, Mapping[str, Any]] = {
+    # what the published figure shows: T = 3 and the attention normalised
+    "published": {"temperature": 3.0, "normalised": True, "start": 0.05, "rate": 0.02},
+    # eq. 6 as written, in steps small enough that the fastest component does not overshoot by much
+    "eq. 6": {"temperature": 2.0, "normalised": False, "start": 0.0, "rate": 0.002},
+    # a linear activation: v is drawn along Δ for ever
+    "linear": {"temperature": 3.0, "normalised": True, "start": 0.05, "rate": 0.02, "linear": True},
+}
+
+
+def attention_steps(
+    targets: Sequence[float] = FIG4_TARGETS,
+    *,
+    steps: int,
+    rate: float,
+    start: float,
+    temperature: float = 2.0,
+    normalised: bool = False,
+    linear: bool = False,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Steps of eq. 6, v ← v + rate·(μ − v)∘exp(v²/T): v [step, component] and the entropy of softmax(v²/T) [step]."""
+    mu = np.asarray(targets, dtype=np.float64)
+    require(bool(np.all(mu != 0)), "targets must not be 0: such a component never moves.")
+    v = np.full((steps + 1, mu.size), start)
+    for step in range(steps):
+        scale = softmax(v[step] ** 2 / temperature) if normalised else np.exp(v[step] ** 2 / temperature)
+        v[step + 1] = v[step] + rate * (mu - (0 if linear else v[step])) * scale
+    return v, entropy(softmax(v**2 / temperature, axis=-1))
+
+
+def fig4(
+    targets: Sequence[float] = FIG4_TARGETS, variants: Sequence[str] = tuple(VARIANTS), steps: int = 5000
+) -> xr.Dataset:
+    """Fig 4: the components of v, and the entropy of attention, which falls and then rises again."""
+    for variant in variants:
+        require_known("variant", variant, VARIANTS)
+    runs = [attention_steps(targets, steps=steps, **VARIANTS[variant]) for variant in variants]
+    return trajectory(
+        {
+            "v": (("variant", "time", "component"), np.stack([v for v, _ in runs])),
+            "entropy": (("variant", "time"), np.stack([h for _, h in runs])),
+            "target": ("component", np.asarray(targets)),
+        },
+        {"variant": list(variants), "time": np.arange(steps + 1)},
+        units={"entropy": "nats", "time": "steps"},
+        settings={variant: dict(VARIANTS[variant]) for variant in variants},
+    )
+
+
+FIG9_DENSITIES: dict[str, theory.RadialDensity] = {
+    "Gaussian": theory.gaussian(),
+    "uniform": theory.uniform_ball(),
+    "Laplace": theory.laplace(),
+    "Student-t(3)": theory.student_t(),
+    "Student-t(1.5)": theory.student_t(freedom=1.5),
+    "Gaussian, scales 1 and 10": theory.gaussian_mixture(),
+}
+
+
+def fig9(densities: Sequence[str] = tuple(FIG9_DENSITIES), points: int = 199, distance: float = 2.0) -> xr.Dataset:
+    """Fig 9: G(y), and G(y)/y: a value that it takes twice makes a critical point.
+
+    G is divided by its value at ½, where the scale of the density cancels. Beside it eq. 58 and the number of critical
+    points for means `distance` apart in units of θ2(0)·√(2π) (1 for the standard normal distribution).
+    """
+    for name in densities:
+        require_known("density of Fig 9", name, FIG9_DENSITIES)
+    shapes = [FIG9_DENSITIES[name] for name in densities]
+    y = np.arange(1, points + 1) / (points + 1)
+    G = np.stack([theory.critical_function(y, s) / theory.critical_function(0.5, s) for s in shapes])
+    spread = [float(theory.theta2(0.0, s)) * np.sqrt(2 * np.pi) for s in shapes]
+    found = [theory.critical_points(distance * u, s, reach=30 * u) for u, s in zip(spread, shapes, strict=True)]
+    return trajectory(
+        {
+            "G": (("density", "y"), G),
+            "G_over_y": (("density", "y"), G / (2 * y)),
+            "condition": ("density", [theory.critical_condition(s) for s in shapes]),
+            "critical_points": ("density", [sum(p.sign > 0 for p in points) for points in found]),
+        },
+        {"density": list(densities), "y": y},
+    )
+
+
+PORTRAITS = {
+    "uniform attention: μ − v": lambda v, mu: (mu - v) / v.shape[-1],
+    "eq. 6: (μ − v)∘exp(v²/2)": lambda v, mu: (mu - v) * softmax(v**2 / 2, axis=-1),
+    "linear, eq. 3: Δ∘exp(v²/2)": lambda v, mu: mu * softmax(v**2 / 2, axis=-1),
+}
+
+
+def phase(targets: tuple[float, float] = (3.0, 2.0), starts: int = 4, grid: int = 17) -> xr.Dataset:
+    """Phase portraits of eq. 6 for two components, beside uniform attention and the linear activation.
+
+    All fields are divided by Σ exp(v²/2), which changes the clock and not the paths. Paths start on a small circle
+    around 0 and on the axes.
+    """
+    mu = np.asarray(targets, dtype=np.float64)
+    require(mu.shape == (2,) and bool(np.all(mu > 0)), f"targets must be two numbers above 0; got {targets}.")
+    require(starts >= 2, f"starts must be at least 2; got {starts}.")
+    reach = 1.25 * mu.max()
+    axis = np.linspace(0, reach, grid)
+    places = np.stack(np.meshgrid(axis, axis), -1)  # [v2, v1, component]
+    angles = np.linspace(0, np.pi / 2, starts)
+    first = 0.15 * np.stack([np.cos(angles), np.sin(angles)], -1)
+    times = np.concatenate([[0.0], np.geomspace(0.01, 2e3, 160)])
+    fields, paths = [], []
+    for field in PORTRAITS.values():
+        fields.append(field(places, mu))
+        flow = integrate(
+            lambda _, s, field=field: {"v": field(s["v"], mu)},
+            {"v": xr.DataArray(first, dims=("start", "component"))},
+            until=times[-1],
+            save_at=times,
+            method="LSODA",
+            rtol=1e-9,
+            atol=1e-11,
+        )
+        paths.append(flow["v"].values)
+    return trajectory(
+        {
+            "velocity": (("portrait", "v2", "v1", "component"), np.stack(fields)),
+            "path": (("portrait", "time", "start", "component"), np.stack(paths)),
+            "target": ("component", mu),
+        },
+        {"portrait": list(PORTRAITS), "v1": axis, "v2": axis, "time": times},
+        units={"time": "rescaled time"},
+    )
+
+
+EXPERIMENTS: list[Experiment] = [
+    Experiment("joma/fig4", fig4.__doc__ or "", fig4, quick={"steps": 1200}),
+    Experiment("joma/fig9", fig9.__doc__ or "", fig9, quick={"points": 39}),
+    Experiment("joma/phase", phase.__doc__ or "", phase, quick={"grid": 9}),
+    Experiment(
+        "joma/cdag",
+        cdag.__doc__ or "",
+        cdag,
+        cut=("seeds",),
+        quick={"seeds": 2, "graphs": 10, "steps": (0, 10), "samples": 128},
+    ),
+]

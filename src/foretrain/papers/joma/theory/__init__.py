@@ -33,6 +33,7 @@ from foretrain.papers.joma.theory.hierarchy import (
 from foretrain.papers.joma.theory.isotropic import (
     LINEAR,
     RELU,
+    Derivative,
     critical_function,
     hyperplane_moments,
     hyperplane_moments_printed,
@@ -50,6 +51,7 @@ from foretrain.papers.joma.theory.joint import (
     attention_from_mlp_softmax,
     attention_from_mlp_softmax_printed,
 )
+from foretrain.papers.joma.theory.multilayer import gradient_correlation_bound
 from foretrain.papers.joma.theory.radial import (
     DENSITIES,
     RadialDensity,
@@ -76,6 +78,7 @@ __all__ = [
     "LINEAR",
     "RELU",
     "CriticalPoint",
+    "Derivative",
     "RadialDensity",
     "attention_flow",
     "attention_from_mlp_exp",
@@ -94,6 +97,7 @@ __all__ = [
     "distribution",
     "gaussian",
     "gaussian_mixture",
+    "gradient_correlation_bound",
     "hyperplane_moments",
     "hyperplane_moments_printed",
     "laplace",

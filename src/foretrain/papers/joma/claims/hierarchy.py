@@ -1,0 +1,214 @@
+"""Section 5: co-occurrence in latent trees (Lemmas 8 and 9, Theorem 5, eq. 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import xarray as xr
+
+from foretrain.claim import Claim, Control, erratum_pair
+from foretrain.comparators import close, every, same_mean
+from foretrain.data import LatentTree
+from foretrain.papers.joma import theory
+from foretrain.streams import stream
+from foretrain.tolerances import ALGEBRA, EXACT, SLOPE
+from foretrain.trajectory import trajectory
+
+# Lemmas 8 and 9
+
+
+def _chains(chains: int, length: int) -> tuple[np.ndarray, np.ndarray]:
+    """ρ along chains [chain, edge], and a ρ for the vector each acts on."""
+    draw = stream("joma/lemma8_9", chains, length)
+    return draw.uniform(-1, 1, (chains, length)), draw.uniform(-1, 1, chains)
+
+
+def _products_on_paper(chains: int, length: int) -> xr.Dataset:
+    rho, start = _chains(chains, length)
+    whole = theory.chain_correlation(rho)
+    return trajectory(
+        {
+            "chain": (("chain", "row", "column"), theory.transition(whole)),
+            "image": (("chain", "row"), theory.distribution(whole * start)),
+            "row_sum": (("chain", "row"), np.ones((chains, 2))),
+        }
+    )
+
+
+def _products(chains: int, length: int, skew: float = 0.0) -> xr.Dataset:
+    """Matrix products; `skew` makes P[1|1] differ from P[0|0], so that edges are no longer of the form M(ρ)."""
+    rho, start = _chains(chains, length)
+    edges = theory.transition(rho) + skew * np.array([[0.0, 1.0], [0.0, -1.0]])
+    product = edges[:, 0]
+    for edge in range(1, length):
+        product = product @ edges[:, edge]
+    return trajectory(
+        {
+            "chain": (("chain", "row", "column"), product),
+            "image": (("chain", "row"), np.einsum("cij,cj->ci", product, theory.distribution(start))),
+            "row_sum": (("chain", "row"), product.sum(axis=2)),
+        }
+    )
+
+
+lemma8_9 = Claim(
+    id="joma/lemma8_9",
+    source="Lemmas 8 and 9, eq. 90 and 91",
+    says="M(ρ1)M(ρ2) = M(ρ1ρ2), M(ρ1)p(ρ2) = p(ρ1ρ2) and M(ρ)1 = 1: along a chain of the tree correlations multiply.",
+    predict=_products_on_paper,
+    observe=_products,
+    compare=every(close("chain", EXACT), close("image", EXACT), close("row_sum", EXACT)),
+    settings={"fast": {"chains": 1000, "length": 6}, "full": {"chains": 100_000, "length": 12}},
+    control=Control("edges with P[1|1] ≠ P[0|0]", {"skew": 0.05}),
+)
+
+
+# Theorem 5
+
+CLASS_WEIGHTS = (0.5, 0.3, 0.2)
+P_ZERO = (1.0, 0.9, 0.65)  # P[y = 0 | class] of the root's child; .9 on average
+
+
+def caterpillar(
+    rho: float | np.ndarray, depth: int, ancestor: int, p_zero: Sequence[float], weights: Sequence[float]
+) -> LatentTree:
+    """The smallest tree with two tokens whose common ancestor is at layer `ancestor`: a stem and two branches.
+
+    The tokens are the two leaves; if the ancestor is a token, the stem's end is both.
+    """
+    stem = list(range(-1, depth - ancestor - 1))
+    last = len(stem) - 1
+    parents = list(stem)
+    for _ in range(2 if ancestor else 0):
+        parents += [last, *range(len(parents), len(parents) + ancestor - 1)]
+    return LatentTree(parents, rho, p_zero=np.array([p_zero]), class_weights=weights)
+
+
+def _conditional(tree: LatentTree, ways: Sequence[str]) -> list[float]:
+    """P[y_l = 1 | y_m = 1] of the two tokens, by enumeration and by message passing."""
+    first, last = tree.tokens[0], tree.tokens[-1]
+    by_messages = float(tree.cooccurrence([first])[0, last])
+    states, probability = tree.enumerate_states()
+    total = probability.sum(axis=0)
+    by_states = total @ (states[:, first] & states[:, last]) / (total @ states[:, first])
+    return [{"enumeration": float(by_states), "messages": by_messages}[way] for way in ways]
+
+
+WAYS = ("enumeration", "messages")
+
+
+def _cases(depths: Sequence[int]) -> list[tuple[int, int]]:
+    return [(depth, ancestor) for depth in depths for ancestor in range(1, depth)]
+
+
+def _cooccurrence_on_paper(formula: Callable[..., np.ndarray]) -> Callable[..., xr.Dataset]:
+    def predict(rhos: Sequence[float], depths: Sequence[int]) -> xr.Dataset:
+        L, H = np.array(_cases(depths)).T
+        p_zero = float(np.dot(CLASS_WEIGHTS, P_ZERO))
+        exact = formula(np.array(rhos)[:, None], L, H, p_zero)
+        return trajectory(
+            {
+                "cooccurrence": (("way", "rho", "case"), np.stack([exact] * len(WAYS))),
+                "sampled": ("rho", formula(np.array(rhos), 5, 2, p_zero)),
+                "sampled_std": ("rho", np.zeros(len(rhos))),
+                "sampled_seeds": 1,
+            },
+            {"rho": list(rhos), "way": list(WAYS)},
+        )
+
+    return predict
+
+
+def _cooccurrence_measured(
+    rhos: Sequence[float], depths: Sequence[int], batches: int, samples: int, spread: float = 0.0
+) -> xr.Dataset:
+    """Exact on the smallest trees, and sampled on a full binary tree of depth 5 (tokens 0 and 2: H = 2).
+
+    `spread` lets ρ differ from edge to edge by up to that share.
+    """
+    draw = stream("joma/theorem5", batches, samples)
+
+    def uneven(rho: float, nodes: int) -> np.ndarray:
+        return rho * (1 - spread * draw.random(nodes))
+
+    exact = np.empty((len(WAYS), len(rhos), len(_cases(depths))))
+    sampled = np.empty((batches, len(rhos)))
+    for i, rho in enumerate(rhos):
+        for j, (depth, ancestor) in enumerate(_cases(depths)):
+            edges = uneven(rho, depth + ancestor)
+            exact[:, i, j] = _conditional(caterpillar(edges, depth, ancestor, P_ZERO, CLASS_WEIGHTS), WAYS)
+        tree = LatentTree.regular(
+            5, (1, 2, 2, 2, 2), uneven(rho, 31), p_zero=np.array([P_ZERO]), class_weights=CLASS_WEIGHTS
+        )
+        for batch in range(batches):
+            tokens = tree.sample(samples, draw).token_sets
+            sampled[batch, i] = (tokens[:, 0] & tokens[:, 2]).sum() / tokens[:, 0].sum()
+    return trajectory(
+        {"cooccurrence": (("way", "rho", "case"), exact), "sampled": (("seed", "rho"), sampled)},
+        {"rho": list(rhos), "way": list(WAYS)},
+    )
+
+
+theorem5 = erratum_pair(
+    printed=_cooccurrence_on_paper(theory.cooccurrence_printed),
+    corrected=_cooccurrence_on_paper(theory.cooccurrence),
+    id="joma/theorem5",
+    source="Theorem 5",
+    says="Tokens whose common latent ancestor is at layer H of L have P[y_l = 1 | y_m = 1] = "
+    "½(1 + ρ^{2H} − 2ρ^{L−1}ρ0)/(1 − ρ^{L−1}ρ0) with ρ0 = 2P[y = 0] − 1 of the root's children.",
+    observe=_cooccurrence_measured,
+    compare=every(close("cooccurrence", ALGEBRA), same_mean("sampled")),
+    settings={
+        "fast": {"rhos": [-0.5, 0.3, 0.9], "depths": [2, 3, 4, 5], "batches": 20, "samples": 1000},
+        "full": {
+            "rhos": np.linspace(-0.95, 0.95, 9).tolist(),
+            "depths": [2, 3, 4, 5, 6, 7],
+            "batches": 50,
+            "samples": 5000,
+        },
+    },
+    control=Control("ρ differs from edge to edge by up to 20 %", {"spread": 0.2}),
+    erratum="Printed, ρ0 = p_{·|0}ᵀp_0 is P[y = 0] itself; eq. 95 and 102 need 2P[y = 0] − 1. For ρ = .9, L = 5, H = 2 "
+    "and P[y = 0] = .9 enumeration gives .6381, the printed form .5801.",
+)
+
+
+# Eq. 8
+
+SMALL = np.geomspace(1e-5, 1e-3, 5)  # ε
+
+
+def _order_printed(cases: Sequence[tuple[int, int]]) -> xr.Dataset:
+    return trajectory({"order": ("case", np.full(len(cases), 2.0))})
+
+
+def _order_corrected(cases: Sequence[tuple[int, int]]) -> xr.Dataset:
+    return trajectory({"order": ("case", np.full(len(cases), 1.0))})
+
+
+def _order_measured(cases: Sequence[tuple[int, int]]) -> xr.Dataset:
+    """Slope of ln|P − (1 − H/L)| over ln ε with ρ = ρ0 = 1 − ε, P by message passing."""
+    orders = []
+    for depth, ancestor in cases:
+        exact = [_conditional(caterpillar(1 - e, depth, ancestor, [1 - e / 2], [1.0]), ["messages"])[0] for e in SMALL]
+        off = np.abs(np.array(exact) - theory.cooccurrence_limit(depth, ancestor))
+        orders.append(np.polyfit(np.log(SMALL), np.log(off), 1)[0])
+    return trajectory({"order": ("case", orders)})
+
+
+eq8 = erratum_pair(
+    printed=_order_printed,
+    corrected=_order_corrected,
+    id="joma/eq8",
+    source="Section 5, eq. 8",
+    says="For ρ = ρ0 = 1 − ε the co-occurrence is 1 − H/L up to O(ε), unless L = 2H.",
+    observe=_order_measured,
+    compare=close("order", SLOPE, relative=False),
+    settings={"fast": {"cases": [(5, 2), (6, 1), (7, 2), (5, 4)]}},
+    control=Control("L = 2H, where the first order cancels", {"cases": [(4, 2), (6, 3)]}),
+    erratum="The error of eq. 8 is printed as O(ε²); it is −(H/L)(L − 2H)·ε/2, first order unless L = 2H: −.2ε for "
+    "L = 5, H = 2.",
+)
+
+CLAIMS: list[Claim] = [lemma8_9, *theorem5, *eq8]

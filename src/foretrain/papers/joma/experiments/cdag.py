@@ -1,0 +1,134 @@
+"""Multi-layer analysis: correlations C1 to C4 in random computational graphs fed by latent trees."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import xarray as xr
+
+from foretrain.data import LatentTree
+from foretrain.models.computational_graph import ComputationalGraph
+from foretrain.streams import seed_list, stream
+from foretrain.trajectory import trajectory
+
+EDGE = ("graph", "j", "k", "beta")
+
+
+@lru_cache(maxsize=8)
+def graph_correlations(
+    graphs: int = 40,
+    samples: int = 256,
+    hidden: int = 8,
+    rho: float = 0.8,
+    steps: tuple[int, ...] = (0,),
+    rate: float = 0.2,
+    seed: int = 1,
+    unrelated: bool = False,
+) -> xr.Dataset:
+    """C1 to C4 of every edge k → j and every pair of latents, after so many steps of training.
+
+    Inputs are the leaves of a tree with two latents at the top, four below them and eight leaves, as ±1; the outputs
+    learn the top latents. A correlation is Σ_i x[i]y[i] over samples, both scaled to length 1. `C4` takes the weight
+    that the gradient rule gives, w_jk = corr(f_k, σ′_jg_j); `C4_actual` the graph's own weight. With `unrelated` the
+    z_β of C4 comes from other samples and so tells nothing about z_α or f_k.
+    """
+    key = ("joma/cdag", seed)
+    tree = LatentTree.regular(3, 2, rho)
+    signs = 2.0 * tree.sample(graphs * samples, stream(*key, "data")).values.reshape(graphs, samples, -1) - 1
+    x, targets = signs[..., tree.tokens], signs[..., tree.top]
+    graph = ComputationalGraph.random(
+        stream(*key, "graph"), graphs=graphs, inputs=tree.vocab, hidden=hidden, outputs=len(tree.top)
+    )
+    latents, rows = _unit(signs), []
+    for step in range(max(steps) + 1):
+        state = graph.run(x, targets)
+        if step in steps:
+            pushed, values = _unit(state.slopes * state.gradients), _unit(state.values)
+            weight = np.where(graph.edges, np.einsum("gsj,gsk->gjk", pushed, values), np.nan)
+            c1 = np.einsum("gsz,gsj->gjz", latents, pushed)
+            to_beta = np.einsum("gsz,gsj->gjz", np.roll(latents, 1, axis=1), pushed) if unrelated else c1
+            rows.append(
+                {
+                    "C1": c1,
+                    "C2": np.einsum("gsz,gsk->gkz", latents, values),
+                    "C4": weight[..., None] * to_beta[:, :, None],
+                    "C4_actual": np.where(graph.edges, np.sign(graph.weights), np.nan)[..., None]
+                    * to_beta[:, :, None, :],
+                }
+            )
+        graph = graph.stepped(state, rate)
+    stacked = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+    return trajectory(
+        {
+            "C1": (("step", "graph", "j", "alpha"), stacked["C1"]),
+            "C2": (("step", "graph", "k", "beta"), stacked["C2"]),
+            "C3": (("graph", "alpha", "beta"), np.einsum("gsa,gsb->gab", latents, latents)),
+            "C4": (("step", "graph", "j", "k", "beta"), stacked["C4"]),
+            "C4_actual": (("step", "graph", "j", "k", "beta"), stacked["C4_actual"]),
+        },
+        {"step": list(steps)},
+        rho=rho,
+    )
+
+
+def _unit(signal: np.ndarray) -> np.ndarray:
+    """Scaled to length 1 over samples; a signal that is 0 everywhere becomes nan."""
+    length = np.linalg.norm(signal, axis=1, keepdims=True)
+    return signal / np.where(length > 0, length, np.nan)
+
+
+def premise_met(correlations: xr.Dataset, threshold: float) -> xr.DataArray:
+    """Which (j, k, β) meet the three conditions with some α at C1 = C2 = C3 = threshold."""
+    by_alpha = (correlations["C1"] > threshold) & (abs(correlations["C3"]) > threshold)
+    return by_alpha.any("alpha") & (correlations["C2"] > threshold) & correlations["C4"].notnull()
+
+
+def angle_sum(correlations: xr.Dataset) -> xr.DataArray:
+    """Degrees from a = σ′_jg_j over z_α and z_β to f_k, by the best α: beyond 90 nothing is promised."""
+    to_beta = (np.arccos(correlations["C1"].clip(-1, 1)) + np.arccos(abs(correlations["C3"]).clip(0, 1))).min("alpha")
+    angles = np.degrees(to_beta + np.arccos(correlations["C2"].clip(-1, 1)))
+    return angles.where(correlations["C4"].notnull())
+
+
+def cdag(
+    seeds: int | list[int] = 5,
+    thresholds: tuple[float, ...] = tuple(np.round(np.arange(0, 0.9, 0.05), 2).tolist()),
+    steps: tuple[int, ...] = (0, 1, 3, 10, 30, 100, 300),
+    graphs: int = 40,
+    samples: int = 256,
+) -> xr.Dataset:
+    """Share of the edges meeting the premise whose C4 is positive, by threshold and by steps of training.
+
+    And before training, by the sum of the three angles: the share of negative C4 and the least C4.
+    """
+    bins = np.arange(0, 271, 10)
+    rows = []
+    for seed in seed_list(seeds):
+        found = graph_correlations(graphs=graphs, samples=samples, steps=steps, seed=seed)
+        met = [premise_met(found, c) for c in thresholds]
+        count = xr.concat([m.sum(EDGE) for m in met], "threshold")
+        with np.errstate(invalid="ignore"):
+            shares = {
+                name: xr.concat([((found[name] > 0) & m).sum(EDGE) for m in met], "threshold") / count.where(count > 0)
+                for name in ("C4", "C4_actual")
+            }
+        first = found.isel(step=0, drop=True)
+        angle, c4 = (a.transpose(*EDGE).values.ravel() for a in (angle_sum(first), first["C4"]))
+        known = np.isfinite(angle)
+        place, values = np.digitize(angle[known], bins) - 1, c4[known]
+        by_bin = [values[place == b] for b in range(len(bins) - 1)]
+        rows.append(
+            trajectory(
+                {
+                    "edges": count,
+                    "positive": shares["C4"],
+                    "positive_actual": shares["C4_actual"],
+                    "negative_by_angle": ("angle", [float((v < 0).mean()) if v.size else np.nan for v in by_bin]),
+                    "least_by_angle": ("angle", [float(v.min()) if v.size else np.nan for v in by_bin]),
+                },
+                {"threshold": list(thresholds), "step": list(steps), "angle": bins[:-1] + 5},
+                units={"angle": "degrees"},
+            )
+        )
+    return xr.concat(rows, xr.IndexVariable("seed", seed_list(seeds)))
