@@ -1,0 +1,141 @@
+"""Trains the paper's networks on a labelled corpus and reads their label scores beside the token statistics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import xarray as xr
+from jaxtyping import Float, Int
+from numpy import ndarray as Array
+
+from foretrain.data.corpora import LABELLED, labelled_corpus
+from foretrain.data.made_up_corpus import MadeUpCorpus
+from foretrain.data.tokens import TokenTexts, Vocabulary
+from foretrain.dynamics import Adagrad
+from foretrain.dynamics.epochs import padded_batch, train_epochs
+from foretrain.kernels.tangent import Scales
+from foretrain.models.classifiers import Classifier, Parameters
+from foretrain.papers.feature_extraction.networks import network
+from foretrain.streams import stream
+from foretrain.trajectory import trajectory
+
+MADE_UP = "made_up"
+
+
+@dataclass(frozen=True)
+class LabelledCorpus:
+    """Training and test texts as token numbers, labels 0 or 1 (or class numbers), and tokens no text contains."""
+
+    train: TokenTexts
+    labels: Int[Array, "text"]
+    test: TokenTexts
+    test_labels: Int[Array, "test_text"]
+    unseen: Int[Array, "unseen"]  # tokens that occur in no training text
+
+    @property
+    def vocab(self) -> int:
+        return self.train.vocab
+
+    @property
+    def occurrences(self) -> Int[Array, "vocab"]:
+        return np.bincount(self.train.flat, minlength=self.vocab)
+
+    def cooccurrence(self, positive: int = 1) -> Int[Array, "vocab"]:
+        """ω(e): occurrences with class `positive` minus occurrences without."""
+        return (2 * (self.labels == positive) - 1) @ self.train.counts
+
+    def with_labels(self, labels: Int[Array, "text"]) -> LabelledCorpus:
+        return LabelledCorpus(self.train, labels, self.test, self.test_labels, self.unseen)
+
+    def keep(self, rows: Int[Array, "kept"]) -> LabelledCorpus:
+        """Only these training texts; the vocabulary stays."""
+        lengths = self.train.lengths[rows]
+        flat = np.concatenate([self.train[i] for i in rows])
+        texts = TokenTexts(flat, np.concatenate([[0], np.cumsum(lengths)]), self.vocab)
+        return LabelledCorpus(texts, self.labels[rows], self.test, self.test_labels, self.unseen)
+
+
+def read_corpus(name: str, *, texts: int | None = None, data: str | None = None, seed: int = 1) -> LabelledCorpus:
+    """A known corpus, or one made up ("made_up": 400 tokens, and 600 that never occur); `texts` limits its size."""
+    if name == MADE_UP:
+        draw = stream("feature_extraction/corpus", seed, "made_up")
+        made = MadeUpCorpus(draw, vocab=1000, unseen=600)
+        train, labels = made.sample(texts or 3000, draw)
+        test, test_labels = made.sample(1000, draw)
+        return LabelledCorpus(train, labels, test, test_labels, np.arange(400, 1000))
+    tokenize = LABELLED[name].tokenize
+    raw = labelled_corpus(name, "train", data=data)
+    raw = raw.select(stream("feature_extraction/corpus", seed, name).permutation(len(raw))[:texts])
+    raw_test = labelled_corpus(name, "test", data=data)
+    cut, cut_test = [tokenize(t) for t in raw.texts], [tokenize(t) for t in raw_test.texts]
+    vocabulary = Vocabulary.of(cut)
+    # Tokens of the test texts that training never saw get embeddings of their own, to read the bias on.
+    known = set(vocabulary.tokens)
+    new = sorted({token for text in cut_test for token in text} - known)
+    whole = Vocabulary((*vocabulary.tokens, *new))
+    seen = len(vocabulary)
+    return LabelledCorpus(
+        whole.encode(cut), raw.labels, whole.encode(cut_test), raw_test.labels, np.arange(seen, len(whole))
+    )
+
+
+def token_scores(net: Classifier, parameters: Parameters) -> Float[Array, "vocab output"]:
+    """The network's output on every token alone."""
+    with torch.no_grad():
+        return net.scores(parameters, torch.arange(net.vocab)[:, None]).double().numpy()
+
+
+def accuracy(net: Classifier, parameters: Parameters, texts: TokenTexts, labels: Int[Array, "text"]) -> float:
+    right = 0
+    for rows in np.array_split(np.arange(len(texts)), max(1, len(texts) // 200)):
+        tokens, local = padded_batch(texts, rows)
+        held = {
+            k: (v[tokens] if k in ("embedding", "matrix") and len(v) == net.vocab else v) for k, v in parameters.items()
+        }
+        with torch.no_grad():
+            scores = net.scores(held, local)
+        said = (scores[:, 0] > 0).long() if net.outputs == 1 else scores.argmax(1)
+        right += int((said.numpy() == labels[rows]).sum())
+    return right / len(texts)
+
+
+def trained_scores(
+    corpus: LabelledCorpus,
+    networks: tuple[str, ...],
+    *,
+    epochs: int,
+    seeds: list[int],
+    width: int = 64,
+    sigma: float = 0.1,
+    rate: float = 0.01,
+    batch: int = 32,
+) -> xr.Dataset:
+    """Label scores after every epoch, and test accuracy at the end: over (network, seed, epoch, token)."""
+    scales = Scales(sigma, sigma, sigma, sigma)
+    scores = np.zeros((len(networks), len(seeds), epochs + 1, corpus.vocab))
+    right = np.zeros((len(networks), len(seeds)))
+    for i, name in enumerate(networks):
+        net = network(name, corpus.vocab, width, scales=scales, padded=True)
+        for j, seed in enumerate(seeds):
+
+            def note(epoch: int, parameters: Parameters, i: int = i, j: int = j, net: Classifier = net) -> None:
+                scores[i, j, epoch] = token_scores(net, parameters)[:, 0]
+
+            parameters = train_epochs(
+                net, corpus.train, corpus.labels, optimizer=Adagrad(rate), epochs=epochs, batch=batch, seed=seed,
+                experiment=f"feature_extraction/{name}", each_epoch=note,
+            )  # fmt: skip
+            right[i, j] = accuracy(net, parameters, corpus.test, corpus.test_labels)
+    return trajectory(
+        {
+            "score": (("network", "seed", "epoch", "token"), scores),
+            "accuracy": (("network", "seed"), right),
+            "cooccurrence": ("token", corpus.cooccurrence()),
+            "occurrences": ("token", corpus.occurrences),
+        },
+        {"network": list(networks), "seed": seeds, "epoch": np.arange(epochs + 1)},
+        units={"score": "logits"},
+        width=width, sigma=sigma, rate=rate, batch=batch,
+    )  # fmt: skip
