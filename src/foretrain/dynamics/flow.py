@@ -50,7 +50,7 @@ def integrate(
     first = np.concatenate([a.values.ravel() for a in arrays.values()]).astype(np.float64)
     solved = solve_ivp(flat_field, (0.0, float(until)), first, method, times, rtol=rtol, atol=atol)
     if not solved.success or solved.y.shape[1] != times.size:
-        reached = solved.t[-1] if solved.t.size else 0.0
+        reached = solved.t[-1] if len(solved.t) else 0.0
         raise InputError(
             f"The flow cannot be followed to t = {until:g} (last time reached: {reached:g}): {solved.message}"
         )

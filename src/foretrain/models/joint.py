@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,16 +28,19 @@ ATTENTIONS = ("linear", "exp", "softmax")
 
 @dataclass(frozen=True)
 class Activation:
-    """φ and φ′."""
+    """φ and φ′, and whether φ′ jumps."""
 
     value: Callable[[Tensor], Tensor]
     slope: Callable[[Tensor], Tensor]
+    kinked: bool = False
 
 
 ACTIVATIONS: Mapping[str, Activation] = {
     "linear": Activation(lambda u: u, torch.ones_like),
-    "relu": Activation(torch.relu, lambda u: (u > 0).to(u.dtype)),
-    "leaky_relu": Activation(lambda u: torch.where(u > 0, u, 0.1 * u), lambda u: 0.1 + 0.9 * (u > 0).to(u.dtype)),
+    "relu": Activation(torch.relu, lambda u: (u > 0).to(u.dtype), kinked=True),
+    "leaky_relu": Activation(
+        lambda u: torch.where(u > 0, u, 0.1 * u), lambda u: 0.1 + 0.9 * (u > 0).to(u.dtype), kinked=True
+    ),
     "square": Activation(torch.square, lambda u: 2 * u),
     "cube": Activation(lambda u: u**3, lambda u: 3 * u**2),
 }
@@ -62,13 +66,11 @@ class JointBatch:
     def stack(cls, batches: Sequence[JointBatch]) -> JointBatch:
         """Batches of equal size along a new leading axis."""
 
-        def together(name: str) -> Tensor | None:
+        def together(name: str) -> Any:
             parts = [getattr(batch, name) for batch in batches]
             return None if parts[0] is None else torch.stack(parts)
 
-        x, query = together("x"), together("query")
-        assert x is not None and query is not None
-        return cls(x, query, together("labels"), together("signal"))
+        return cls(together("x"), together("query"), together("labels"), together("signal"))
 
 
 class Joint:
@@ -76,7 +78,7 @@ class Joint:
 
     attention    "linear": σ(z) = z; "exp": σ = exp with A constant; "softmax": σ = exp with A = Σσ(z)∘x
     activation   a name in ACTIVATIONS
-    embeddings   [dimension, contexts + queries], one column per token; None: orthonormal, one axis per token
+    embeddings   [*run, dimension, contexts + queries], a column per token; None: orthonormal, one axis per token
     temperature  T: logits enter as z/T (the theorems have T = 1)
     start        standard deviation of the normal numbers W and Z start from
     """
@@ -89,7 +91,7 @@ class Joint:
         nodes: int,
         contexts: int,
         queries: int = 1,
-        embeddings: Float[Tensor, "dimension token"] | None = None,
+        embeddings: Float[Tensor, "*run dimension token"] | None = None,
         temperature: float = 1.0,
         start: float = 0.01,
     ) -> None:
@@ -100,14 +102,14 @@ class Joint:
         require_positive("temperature", temperature)
         tokens = contexts + queries
         require(
-            embeddings is None or embeddings.shape[1] == tokens,
+            embeddings is None or embeddings.shape[-1] == tokens,
             f"embeddings must have {tokens} columns, one per context and query token; "
-            f"got {None if embeddings is None else embeddings.shape[1]}.",
+            f"got {None if embeddings is None else embeddings.shape[-1]}.",
         )
         self.attention, self.activation = attention, ACTIVATIONS[activation]
         self.nodes, self.contexts, self.queries = nodes, contexts, queries
         self.embeddings = None if embeddings is None else embeddings.to(torch.float64)
-        self.dimension = tokens if embeddings is None else embeddings.shape[0]
+        self.dimension = tokens if embeddings is None else embeddings.shape[-2]
         self.temperature, self.start_size = temperature, start
 
     def start(self, seeds: Sequence[int], experiment: str) -> Parameters:
@@ -127,12 +129,18 @@ class Joint:
         """Gradient of the loss: what training descends."""
         return {name: -value for name, value in self.ascent(parameters, batch).items()}
 
-    def ascent(self, parameters: Parameters, batch: JointBatch) -> Parameters:
-        """Eq. 2: Ẇ = E[g_h h′ fᵀ] and Ż = E[(∂b/∂z)ᵀ U_Cᵀ g_f], means over all samples of the batch."""
+    def ascent(self, parameters: Parameters, batch: JointBatch, slopes: Tensor | None = None) -> Parameters:
+        """Eq. 2: Ẇ = E[g_h h′ fᵀ] and Ż = E[(∂b/∂z)ᵀ U_Cᵀ g_f], means over all samples of the batch.
+
+        `slopes` takes the place of h′, and h is then h′·w_kᵀf: what a homogeneous φ does between its kinks.
+        """
         W, Z = parameters["W"], parameters["Z"]
         b = self.scores(Z, batch)
         pre = self._preactivation(W, b, batch.query)
-        s = self.signal(pre, batch) * self.activation.slope(pre) / batch.x.shape[-2]  # g_h h′ / samples
+        h, slopes = (
+            (self.activation.value(pre), self.activation.slope(pre)) if slopes is None else (slopes * pre, slopes)
+        )
+        s = self.signal(h, batch) * slopes / batch.x.shape[-2]  # g_h h′ / samples
         reach = s @ self.context_weights(W)  # U_Cᵀ g_f: [*run, sample, context]
         if self.attention == "linear":
             rows = batch.x * reach / self.temperature
@@ -157,26 +165,32 @@ class Joint:
         b = self.scores(parameters["Z"], batch)
         return self.activation.value(self._preactivation(parameters["W"], b, batch.query))
 
-    def signal(self, pre: Tensor, batch: JointBatch) -> Float[Tensor, "*run sample node"]:
-        """g_h: the given one, or label minus softmax of the hidden nodes."""
+    def slopes(self, parameters: Parameters, batch: JointBatch) -> Float[Tensor, "*run sample node"]:
+        """h′_k of every sample."""
+        b = self.scores(parameters["Z"], batch)
+        return self.activation.slope(self._preactivation(parameters["W"], b, batch.query))
+
+    def signal(self, h: Tensor, batch: JointBatch) -> Float[Tensor, "*run sample node"]:
+        """g_h: the given one, or label minus softmax of the hidden nodes h."""
         if batch.signal is not None:
             return batch.signal
         assert batch.labels is not None
-        target = torch.nn.functional.one_hot(batch.labels, self.nodes).to(pre.dtype)
-        return target - torch.softmax(self.activation.value(pre), dim=-1)
+        return torch.nn.functional.one_hot(batch.labels, self.nodes).to(h.dtype) - torch.softmax(h, dim=-1)
 
     def context_weights(self, W: Tensor) -> Float[Tensor, "*run node context"]:
         """v_k = U_Cᵀw_k."""
         if self.embeddings is None:
             return W[..., : self.contexts]
-        return W @ self.embeddings[:, : self.contexts]
+        return W @ self.embeddings[..., : self.contexts]
 
-    def field(self, batch: JointBatch) -> Callable[[float, Mapping[str, np.ndarray]], dict[str, np.ndarray]]:
-        """Eq. 2 on numpy arrays, for `foretrain.dynamics.integrate`."""
+    def field(
+        self, batch: JointBatch, slopes: Tensor | None = None
+    ) -> Callable[[float, Mapping[str, np.ndarray]], dict[str, np.ndarray]]:
+        """Eq. 2 on numpy arrays, for `foretrain.dynamics.integrate`; `slopes` as in `ascent`."""
 
         def field(_: float, state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
             parameters = {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in state.items()}
-            return {name: value.numpy() for name, value in self.ascent(parameters, batch).items()}
+            return {name: value.numpy() for name, value in self.ascent(parameters, batch, slopes).items()}
 
         return field
 
@@ -184,7 +198,7 @@ class Joint:
         """w_kᵀf without forming f."""
         from_context = b @ self.context_weights(W).mT
         query_weights = (
-            W[..., self.contexts :] if self.embeddings is None else W @ self.embeddings[:, self.contexts :]
+            W[..., self.contexts :] if self.embeddings is None else W @ self.embeddings[..., self.contexts :]
         ).mT  # [*run, query, node]
         if self.queries == 1:
             return from_context + query_weights

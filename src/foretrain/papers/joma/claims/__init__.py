@@ -1,9 +1,10 @@
 """Every claim of JoMA, in the order of the paper."""
 
 from foretrain.claim import Claim
-from foretrain.papers.joma.claims import cdag, convergence, critical, hierarchy, isotropic, winner
+from foretrain.papers.joma.claims import cdag, convergence, critical, hierarchy, invariants, isotropic, winner
 
 CLAIMS: tuple[Claim, ...] = (
+    *invariants.CLAIMS,
     *winner.CLAIMS,
     *isotropic.CLAIMS,
     *critical.CLAIMS,
