@@ -163,7 +163,7 @@ RATES = (0.1, 0.5, 1.0, 5.0)
 
 def _gap_allowed() -> xr.Dataset:
     """In units of η_Y/M: the gap lies between 0 and 2, and little of that is left at the end."""
-    return trajectory({"least": 0.0, "most": 2.0, "left": 0.02, "delay": 1.0})
+    return trajectory({"smallest_gap_low": 0.0, "largest_gap_high": 2.0, "last_gap_high": 0.02, "delay_high": 1.0})
 
 
 def _gap_of_steps(rates: tuple[float, ...], vocabs: tuple[int, ...], steps: int) -> xr.Dataset:
@@ -182,13 +182,17 @@ def _gap_of_steps(rates: tuple[float, ...], vocabs: tuple[int, ...], steps: int)
     axes = ("eta_y", "vocab", "time")
     return trajectory(
         {
-            "lowest": (axes, np.minimum.reduceat(gap, cuts, axis=-1)),
-            "highest": (axes, np.maximum.reduceat(gap, cuts, axis=-1)),
-            "last": (axes[:2], gap[..., -1]),
+            "largest_gap": (axes, np.maximum.reduceat(gap, cuts, axis=-1)),
+            "smallest_gap": (axes, np.minimum.reduceat(gap, cuts, axis=-1)),
+            "last_gap": (axes[:2], gap[..., -1]),
             "delay": (axes[:2], delay),
         },
         {"eta_y": list(rates), "vocab": list(vocabs), "time": cuts + 1},
-        units={"time": "steps", "highest": "η_Y/M", "lowest": "η_Y/M"},
+        units={
+            "time": "steps",
+            "delay": "steps",
+            **{f"{which}_gap": "η_Y/M" for which in ("largest", "smallest", "last")},
+        },
     )
 
 
@@ -201,10 +205,10 @@ lemma7 = Claim(
     predict=_gap_allowed,
     observe=_gap_of_steps,
     compare=every(
-        bounded("lowest", low="least"),
-        bounded("highest", high="most"),
-        bounded("last", high="left"),
-        bounded("delay", high="delay"),
+        bounded("smallest_gap", low="smallest_gap_low"),
+        bounded("largest_gap", high="largest_gap_high"),
+        bounded("last_gap", high="last_gap_high"),
+        bounded("delay", high="delay_high"),
     ),
     settings={
         "fast": {"rates": RATES, "vocabs": (1000,), "steps": 100_000},

@@ -98,7 +98,7 @@ lemma1 = Claim(
 
 
 def _promised_coverage(failure: float) -> xr.Dataset:
-    return trajectory({"promised": 1 - failure})
+    return trajectory({"coverage_low": 1 - failure})
 
 
 def _attention_of_sequences(lengths: tuple[int, ...], draws: int, failure: float, repeated: int = 1) -> xr.Dataset:
@@ -133,7 +133,7 @@ lemma2 = Claim(
     "within √(ln(2/δ)/(2(T−1))) of P(l|n) with probability 1 − δ at least.",
     predict=_promised_coverage,
     observe=_attention_of_sequences,
-    compare=every(slope("distance", "length", -0.5), bounded("coverage", low="promised")),
+    compare=every(slope("distance", "length", -0.5), bounded("coverage", low="coverage_low")),
     settings={
         "fast": {"lengths": LENGTHS, "draws": 1000, "failure": 0.2},
         "full": {"lengths": LENGTHS, "draws": 20_000, "failure": 0.2},

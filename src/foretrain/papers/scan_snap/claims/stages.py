@@ -24,11 +24,13 @@ def _two_stages(
         {
             "zero": (("vocab", "which"), zeros),
             "late_speed": (("vocab", "late"), np.log(inside) / clock),
-            "one": 1.0,
-            "omega_least": 0.5,
-            "omega_most": 2.0,
+            "early_ratio_high": 1.0,
+            "late_ratio_low": 1.0,
+            "omega_low": 0.5,
+            "omega_high": 2.0,
         },
         {"vocab": list(vocabs), "late": list(late)},
+        units={"late": "t0"},
     )
 
 
@@ -91,9 +93,9 @@ lemma8_9 = erratum_pair(
     observe=_stages_measured,
     compare=every(
         close_relative("zero", ALGEBRA),
-        bounded("omega", low="omega_least", high="omega_most"),
-        bounded("early_ratio", high="one"),
-        bounded("late_ratio", low="one"),
+        bounded("omega", low="omega_low", high="omega_high"),
+        bounded("early_ratio", high="early_ratio_high"),
+        bounded("late_ratio", low="late_ratio_low"),
         slope("early_speed", "linear", 1.0),
         close_relative("late_speed", LATE_FORM),
     ),

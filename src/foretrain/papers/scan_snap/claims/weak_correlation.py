@@ -50,10 +50,10 @@ def _unmixing(formula: Callable[[Array], Array], draws: int, classes: int, share
     return trajectory(
         {
             "inverse": (MATRIX, np.eye(classes) - formula(E)),
-            "largest": ("draw", largest),
-            "spectrum_bound": ("draw", theory.unmixing_bound(largest)),
-            "distance_bound": ("draw", theory.unmixing_distance(largest)),
-            "zero": 0.0,
+            "entry_high": ("draw", largest),
+            "spectrum_high": ("draw", theory.unmixing_bound(largest)),
+            "distance_high": ("draw", theory.unmixing_distance(largest)),
+            "diagonal_high": 0.0,
         }
     )
 
@@ -88,10 +88,10 @@ lemma13_17 = erratum_pair(
     observe=_inverse_measured,
     compare=every(
         close("inverse", ALGEBRA),
-        bounded("entry", high="largest"),
-        bounded("spectrum", high="spectrum_bound", slack=ALGEBRA.value),
-        bounded("diagonal", high="zero"),
-        bounded("distance", high="distance_bound"),
+        bounded("entry", high="entry_high"),
+        bounded("spectrum", high="spectrum_high", slack=ALGEBRA.value),
+        bounded("diagonal", high="diagonal_high"),
+        bounded("distance", high="distance_high"),
     ),
     settings={
         "fast": {"draws": 300, "classes": 5, "shared": 0.35},
@@ -130,7 +130,7 @@ def _fitting_settings() -> dict[str, tuple[Array, int]]:
 
 
 def _window() -> xr.Dataset:
-    return trajectory({"one": 1.0})
+    return trajectory({"smallest_low": 1.0, "largest_high": 1.0})
 
 
 def _correlations_in_window(met: bool = False) -> xr.Dataset:
@@ -152,7 +152,7 @@ assumption2 = Claim(
     "and below 1/K.",
     predict=_window,
     observe=_correlations_in_window,
-    compare=every(bounded("smallest", low="one"), bounded("largest", high="one")),
+    compare=every(bounded("smallest", low="smallest_low"), bounded("largest", high="largest_high")),
     settings={"fast": {}},
     control=Control(
         "two settings made to meet it: K = 2 with M = 200, and K = 10 in pairs with M = 4000", {"met": True}
@@ -167,7 +167,7 @@ assumption2 = Claim(
 def _vocab_predicted(even: tuple[int, ...], sizes: tuple[int, ...]) -> xr.Dataset:
     reached = np.stack([theory.least_vocab(list(even)), theory.least_vocab_equal_overlaps(list(even))])
     return trajectory(
-        {"reached": (("pattern", "even"), reached), "least": ("classes", theory.least_vocab(list(sizes)))},
+        {"reached": (("pattern", "even"), reached), "needed_low": ("classes", theory.least_vocab(list(sizes)))},
         {"pattern": ["pairs", "equal"], "even": list(even), "classes": list(sizes)},
     )
 
@@ -204,7 +204,7 @@ assumption2_reach = Claim(
     "overlap in pairs, and at least 36K²((K+1)/(K−1))² for odd K; with all overlaps equal it is 36K²(K−1)².",
     predict=_vocab_predicted,
     observe=_vocab_measured,
-    compare=every(close_relative("reached", ALGEBRA), bounded("needed", low="least", slack=1e-6)),
+    compare=every(close_relative("reached", ALGEBRA), bounded("needed", low="needed_low", slack=1e-6)),
     settings={
         "fast": {"even": (2, 4, 6, 10), "sizes": (2, 3, 4, 5), "draws": 5000},
         "full": {"even": (2, 4, 6, 10, 20), "sizes": (2, 3, 4, 5, 6, 7), "draws": 200_000},
