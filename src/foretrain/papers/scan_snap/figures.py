@@ -4,7 +4,190 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import plotly.graph_objects as go
 import xarray as xr
 
-FIGURES: dict[str, Callable[[xr.Dataset], go.Figure]] = {}
+from foretrain.papers.scan_snap.setting import published_fig6
+from foretrain.plotting import measurement_marks, new_figure, new_panels, panel_place, prediction_line
+from foretrain.trajectory import config_of
+
+
+def fig3(run: xr.Dataset) -> go.Figure:
+    config = config_of(run)
+    figure = new_figure(
+        f"Fig 3: growth factor of a distinct token, η_Z = {config['eta_z']:g} (dotted: the snap t₀)",
+        x="time (steps)",
+        y="growth factor χ = e<sup>2B</sup>",
+    )
+    for i, rate in enumerate(run["eta_y"].values):
+        one = run.sel(eta_y=rate)
+        _curve_with_snap(figure, one, "growth_factor", f"η_Y = {rate:g}", i)
+    return figure
+
+
+def fig9(run: xr.Dataset) -> go.Figure:
+    ratio = config_of(run)["ratio"]
+    figure = new_figure(
+        f"Fig 9: growth of attention at η_Y/η_Z = {ratio:g}; at the snap t₀ (dotted) it is the same for all",
+        x="time (steps)",
+        y="B_n",
+    )
+    for i, rate in enumerate(run["eta_z"].values):
+        one = run.sel(eta_z=rate)
+        _curve_with_snap(figure, one, "growth", f"η_Z = {rate:g}", i)
+    return figure
+
+
+def _curve_with_snap(figure: go.Figure, one: xr.Dataset, name: str, label: str, color: int) -> None:
+    """A curve, a dot where it snaps, and a dotted line down from there."""
+    figure.add_trace(prediction_line(one["time"], one[name], label, color, legendgroup=label))
+    t0 = float(one["snap_time"])
+    if t0 <= float(one["time"].max()):
+        at = float(one[name].interp(time=t0))
+        figure.add_trace(measurement_marks([t0], [at], label, color, showlegend=False, legendgroup=label))
+        down = prediction_line([t0, t0], [0, at], label, color, showlegend=False, legendgroup=label, hoverinfo="skip")
+        figure.add_trace(down.update(line_dash="dot"))
+
+
+def fig4(run: xr.Dataset) -> go.Figure:
+    cells = [(rate, n) for n in run["class"].values for rate in run["eta_y"].values]
+    titles = [f"class {n}, η_Y = {rate:g}" for rate, n in cells]
+    maps = [run["attention"].sel({"eta_y": rate, "class": n}).mean("seed") for rate, n in cells]
+    title = "Fig 4: attention c_n over training on Syn-Small, SGD (tokens 0–9 common, mean over seeds)"
+    return _heat_maps(title, titles, maps, columns=run.sizes["eta_y"])
+
+
+def fig5(run: xr.Dataset) -> go.Figure:
+    tokens = run["token"].values
+    one = run["attention"].isel({"class": 0, "seed": 0}).sel(token=tokens[(tokens >= 10) & (tokens < 20)])
+    titles = [f"η_Y = η_Z = {rate:g}" for rate in run["rate"].values]
+    optimizer = config_of(run)["optimizer"]
+    shared = ", ".join(
+        f"{pair}: {share:.0%}"
+        for pair, share in zip(run["pair"].values, run["overlap"].mean(["seed", "class"]).values, strict=True)
+    )
+    figure = _heat_maps(
+        f"Fig 5: attention on the distinct tokens of class 1 with {optimizer} (one seed)"
+        f"<br><sup>top tokens that two rates share, mean over seeds and classes: {shared}</sup>",
+        titles,
+        [one.sel(rate=rate) for rate in run["rate"].values],
+        columns=run.sizes["rate"],
+    )
+    return figure.update_layout(margin_t=110)
+
+
+def _heat_maps(title: str, titles: list[str], maps: list[xr.DataArray], columns: int) -> go.Figure:
+    figure = new_panels(title, titles, columns=columns, shared_xaxes=True, shared_yaxes=True, vertical_spacing=0.12)
+    for i, values in enumerate(maps):
+        heat = go.Heatmap(
+            x=values["time"].values.tolist(),
+            y=values["token"].values.tolist(),
+            z=values.transpose("token", "time").values.tolist(),
+            coloraxis="coloraxis",
+            hovertemplate="step %{x}, token %{y}: %{z:.3f}<extra></extra>",
+        )
+        figure.add_trace(heat, **panel_place(i, columns))
+    rows = -(-len(maps) // columns)
+    figure.update_layout(coloraxis={"colorscale": "Viridis", "colorbar": {"title": "attention"}})
+    figure.update_xaxes(title="time (steps)", row=rows)
+    figure.update_yaxes(title="token", col=1)
+    return figure
+
+
+def fig6(run: xr.Dataset) -> go.Figure:
+    columns = min(2, run.sizes["queries"])
+    figure = new_panels(
+        "Fig 6: entropy of attention on distinct tokens, Syn-Medium (bars: one standard deviation over seeds)",
+        [_queries(number) for number in run["queries"].values.tolist()],
+        columns=columns,
+        horizontal_spacing=0.12,
+        vertical_spacing=0.14,
+    )
+    published = published_fig6()
+    published = published.sel({axis: np.intersect1d(published[axis], run[axis]) for axis in published["entropy"].dims})
+    for i, number in enumerate(run["queries"].values):
+        place = panel_place(i, columns)
+        for j, rate in enumerate(run["eta_z"].values):
+            cells = run["entropy"].sel(queries=number, eta_z=rate)
+            name, group = f"η_Z = {rate:g}", {"legendgroup": f"{rate:g}", "showlegend": i == 0}
+            own = measurement_marks(cells["ratio"], cells.mean("seed"), name, j, cells.std("seed"), **group)
+            figure.add_trace(own.update(mode="lines+markers"), **place)
+            if number in published["queries"] and rate in published["eta_z"]:
+                theirs = published["entropy"].sel(queries=number, eta_z=rate).dropna("ratio")
+                marks = measurement_marks(theirs["ratio"], theirs, "published", j, legendgroup="p", showlegend=False)
+                figure.add_trace(marks.update(marker={"symbol": "diamond-open", "size": 11}), **place)
+    key = measurement_marks([None], [None], "published mean", "#1b1f24", legendgroup="p")
+    figure.add_trace(key.update(marker={"symbol": "diamond-open", "size": 11}), row=1, col=1)
+    ticks = run["ratio"].values.tolist()
+    figure.update_xaxes(type="log", tickvals=ticks, ticktext=[f"{t:g}" for t in ticks])
+    figure.update_xaxes(title="η_Y/η_Z", row=_rows(run, columns))
+    figure.update_yaxes(title="entropy (nats)", col=1)
+    return figure
+
+
+def fig8(run: xr.Dataset) -> go.Figure:
+    titles = ["h* per step (staircase) and h in continuous time", "gap h* − h, in units of η_Y/M"]
+    figure = new_panels("Fig 8: growth of the decoder", titles, columns=2, horizontal_spacing=0.12)
+    vocab = config_of(run)["vocab"]
+    few = run.isel(time=slice(0, 61))
+    for i, rate in enumerate(run["eta_y"].values):
+        name, group = f"η_Y = {rate:g}", {"legendgroup": f"{rate:g}"}
+        one = few.sel(eta_y=rate)
+        figure.add_trace(prediction_line(one["time"], vocab * one["h"], name, i, **group), row=1, col=1)
+        stairs = prediction_line(one["time"], vocab * one["h_discrete"], name, i, showlegend=False, **group)
+        figure.add_trace(stairs.update(line={"shape": "hv", "width": 1}), row=1, col=1)
+        gap = run["gap"].sel(eta_y=rate) * vocab / rate
+        figure.add_trace(prediction_line(run["time"], gap, name, i, showlegend=False, **group), row=1, col=2)
+    figure.update_xaxes(title="time (steps)")
+    figure.update_yaxes(title="M·h", col=1)
+    return figure
+
+
+def fig11(run: xr.Dataset) -> go.Figure:
+    return _recall_curves(run, "ratio", "η_Y/η_Z", f"Fig 11: recall of distinct tokens, η_Z = {float(run['eta_z']):g}")
+
+
+def fig12(run: xr.Dataset) -> go.Figure:
+    return _recall_curves(run, "eta_z", "η_Z", f"Fig 12: recall of distinct tokens, η_Y/η_Z = {float(run['ratio']):g}")
+
+
+def _recall_curves(run: xr.Dataset, axis: str, symbol: str, title: str) -> go.Figure:
+    columns = min(2, run.sizes["queries"])
+    figure = new_panels(
+        f"{title} (mean over seeds)",
+        [_queries(number) for number in run["queries"].values.tolist()],
+        columns=columns,
+        horizontal_spacing=0.12,
+        vertical_spacing=0.14,
+    )
+    for i, number in enumerate(run["queries"].values):
+        for j, value in enumerate(run[axis].values):
+            curve = run["recall"].sel({"queries": number, axis: value}).mean("seed")
+            group = {"legendgroup": f"{value:g}", "showlegend": i == 0}
+            line = prediction_line(curve["threshold"], curve, f"{symbol} = {value:g}", j, **group)
+            figure.add_trace(line, **panel_place(i, columns))
+    figure.update_xaxes(title="threshold on the softmax value (1/M)", row=_rows(run, columns))
+    figure.update_yaxes(range=[0, 1.02])
+    figure.update_yaxes(title="recall", col=1)
+    return figure
+
+
+def _rows(run: xr.Dataset, columns: int) -> int:
+    return -(-run.sizes["queries"] // columns)
+
+
+def _queries(number: int) -> str:
+    return f"{number} query token{'s' if number > 1 else ''}, {2 * number} next tokens"
+
+
+FIGURES: dict[str, Callable[[xr.Dataset], go.Figure]] = {
+    "fig3": fig3,
+    "fig4": fig4,
+    "fig5": fig5,
+    "fig6": fig6,
+    "fig8": fig8,
+    "fig9": fig9,
+    "fig11": fig11,
+    "fig12": fig12,
+}

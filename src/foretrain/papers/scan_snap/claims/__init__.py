@@ -3,6 +3,7 @@
 from foretrain.papers.scan_snap.claims import (
     attention,
     classes,
+    curves,
     decoder,
     extensions,
     gradients,
@@ -10,6 +11,7 @@ from foretrain.papers.scan_snap.claims import (
     late_times,
     stages,
     theorem1,
+    training,
     transition,
     weak_correlation,
 )
@@ -25,5 +27,7 @@ CLAIMS = (
     *growth.CLAIMS,
     *transition.CLAIMS,
     *late_times.CLAIMS,
+    *curves.CLAIMS,
     *extensions.CLAIMS,
+    *training.CLAIMS,
 )
