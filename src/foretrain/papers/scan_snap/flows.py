@@ -24,7 +24,7 @@ State = dict[str, Array]
 
 
 def attention_flow(
-    probabilities: Array, query: Array, *, vocab: int, eta_y: float, eta_z: float, save_at: Array
+    probabilities: Array, query: Array, *, vocab: int, eta_y: float, eta_z: float, save_at: Array, rtol: float = 1e-12
 ) -> xr.Dataset:
     """Eq. 10 with the coefficients of Theorem 1: logits z and growth B_n = η_Z∫ξ_n."""
     classes = probabilities.shape[-2]
@@ -43,7 +43,7 @@ def attention_flow(
         "z": xr.DataArray(np.zeros(probabilities.shape), dims=axes),
         "growth": xr.DataArray(np.zeros(probabilities.shape[:-1]), dims=axes[:-1]),
     }
-    return integrate(field, start, until=float(save_at[-1]), save_at=save_at)
+    return integrate(field, start, until=float(save_at[-1]), save_at=save_at, rtol=rtol)
 
 
 def joint_flow(
@@ -55,6 +55,7 @@ def joint_flow(
     eta_z: float,
     save_at: Array,
     start: Array | None = None,
+    rtol: float = 1e-12,
 ) -> xr.Dataset:
     """Eq. 7 and 94 together: decoder Y, logits z and their velocity.
 
@@ -65,7 +66,8 @@ def joint_flow(
     def field(t: float, state: State) -> State:
         return joint_velocity(probabilities[:, :, None], query, state, eta_y, eta_z)
 
-    solved = integrate(field, _start(probabilities, vocab, start), until=float(save_at[-1]), save_at=save_at)
+    first = _start(probabilities, vocab, start)
+    solved = integrate(field, first, until=float(save_at[-1]), save_at=save_at, rtol=rtol)
     states = zip(solved["Y"].values, solved["z"].values, strict=True)
     velocity = np.stack([field(0.0, {"Y": Y, "z": z})["z"] for Y, z in states])
     return solved.assign(velocity=(solved["z"].dims, velocity))

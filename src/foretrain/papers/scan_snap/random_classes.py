@@ -53,15 +53,15 @@ class RandomClasses:
         draw = stream("scan_snap/random_classes", repr(self))
         rows = 1 if self.shape == "symmetric" else self.classes
         share = draw.uniform(*self.share, (self.instances, rows, 1))
+        if self.shape == "bare":
+            share[:, 0] = 1
         common = draw.dirichlet(np.full(self.common, self.evenness), (self.instances, rows)) * share
         distinct = draw.uniform(0.2, 1, (self.instances, rows, self.distinct))
         distinct *= (1 - share) / distinct.sum(axis=-1, keepdims=True)
-        if self.shape == "bare":
-            distinct[:, 0] = 0
         P = np.zeros((self.instances, self.classes, self.common + self.classes * self.distinct))
         P[..., : self.common] = common
         np.put_along_axis(P, np.broadcast_to(self.own, (self.instances, *self.own.shape)), distinct, axis=-1)
-        return P / P.sum(axis=-1, keepdims=True)
+        return P
 
     def weak_correlations(self, vocab: int) -> tuple[bool, str]:
         """Assumption 2 at the start: F'F = I + E with |λ1(E)| < 1/K and every |λ_i(E)| ≥ 6/√M."""

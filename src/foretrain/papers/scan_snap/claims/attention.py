@@ -76,7 +76,7 @@ def _predicted_fates(task: RandomClasses) -> xr.Dataset:
 def _fates_by_eq10(task: RandomClasses, vocab: int, eta_y: float, eta_z: float, until: float) -> xr.Dataset:
     """Sign of every logit's velocity along the flow of eq. 10."""
     P, query, times = task.probabilities, task.query, np.linspace(0, until, 41)
-    flow = flows.attention_flow(P, query, vocab=vocab, eta_y=eta_y, eta_z=eta_z, save_at=times)
+    flow = flows.attention_flow(P, query, vocab=vocab, eta_y=eta_y, eta_z=eta_z, save_at=times, rtol=1e-9)
     f = theory.features(P, flow["z"].values)
     velocity = theory.by_query(theory.attention_velocity(f, theory.gradient_coefficients(f, vocab=vocab)[1]), query)
     return _fates(task, times, velocity, flow["z"].values)

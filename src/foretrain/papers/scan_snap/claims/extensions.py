@@ -72,12 +72,13 @@ def _fates_with_residual(
             return {name: -(eta_y if name[0] == "Y" else eta_z) * g[0, 0].numpy() for name, g in gradient.items()}
 
         start = {name: block[0].numpy() for name, block in model.start([0], "scan_snap/residual").items()}
-        flow = integrate(field, start, until=until, save_at=times, rtol=1e-9, atol=1e-11)
+        flow = integrate(field, start, until=until, save_at=times, rtol=1e-8, atol=1e-10)
         states = [{str(name): flow[name].values[t] for name in flow.data_vars} for t in range(1, len(times))]
         fate.append([np.sign(_matrices(model, field(0.0, state))[1][task.query]) for state in states])
         contrast.append([_contrast(model, state) for state in states])
     axes = ("instance", "time", "class")
-    return trajectory({"fate": ((*axes, "token"), np.array(fate)), "contrast": (axes, np.array(contrast))})
+    variables = {"fate": ((*axes, "token"), np.array(fate)), "contrast": (axes, np.array(contrast))}
+    return trajectory(variables, {"time": times[1:]})
 
 
 def _matrices(model: Bilinear, state: State) -> tuple[Array, Array]:
@@ -215,7 +216,14 @@ def _winners_by_training(
     """The distinct token that gained most in each head, when all heads train together and add their outputs."""
     P, z = _head_starts(heads, classes, distinct, spread, same)
     flow = flows.joint_flow(
-        P, np.zeros(classes, int), vocab=30, eta_y=eta_y, eta_z=eta_z, save_at=np.array([0.0, until]), start=z
+        P,
+        np.zeros(classes, int),
+        vocab=30,
+        eta_y=eta_y,
+        eta_z=eta_z,
+        save_at=np.array([0.0, until]),
+        start=z,
+        rtol=1e-9,
     )
     return _winners(flow["z"].values[-1, 0] - z[0], classes, distinct)
 

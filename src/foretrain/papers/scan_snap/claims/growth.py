@@ -139,7 +139,13 @@ def _defect_of_training(
     defects = []
     for rate in eta_z:
         flow = flows.joint_flow(
-            task.probabilities, task.query, vocab=vocab, eta_y=eta_y, eta_z=rate, save_at=np.array([0.0, until])
+            task.probabilities,
+            task.query,
+            vocab=vocab,
+            eta_y=eta_y,
+            eta_z=rate,
+            save_at=np.array([0.0, until]),
+            rtol=1e-10,
         )
         z = _own(task, flow["z"].values[-1, :, 0])
         start, end = _square_ratios(task, np.zeros_like(z)) - 1, _square_ratios(task, z) - 1
@@ -163,10 +169,10 @@ theorem3_training = Claim(
             "vocab": 30,
             "eta_y": 0.5,
             "eta_z": (0.001, 0.003, 0.01, 0.03),
-            "until": 200.0,
+            "until": 100.0,
         },
     },
-    control=Control("attention learns as fast as the decoder, or faster", {"eta_z": (0.5, 1.5, 5.0)}),
+    control=Control("attention learns as fast as the decoder, or faster", {"eta_z": (0.5, 1.5)}),
 )
 
 CLAIMS = [theorem3, theorem3_bounds, theorem3_training]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 import xarray as xr
@@ -65,6 +66,7 @@ def _lag_rate(rate: float) -> Callable[..., xr.Dataset]:
     return predict
 
 
+@lru_cache(maxsize=8)
 def _lag_rate_measured(
     eta_y: tuple[float, ...], vocabs: tuple[int, ...], steps: int, discrete: bool = True
 ) -> xr.Dataset:
@@ -116,6 +118,7 @@ def _late_bounds(*, form_c0: bool, condition: bool) -> Callable[..., xr.Dataset]
     return predict
 
 
+@lru_cache(maxsize=8)
 def _late_growth(
     eta_y: float, eta_z: float, vocab: int, classes: int, c0: float, logs: tuple[float, ...], common_factor: float = 1.0
 ) -> xr.Dataset:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -12,14 +14,13 @@ from numpy.typing import ArrayLike
 from foretrain.claim import Claim, Control, erratum_pair
 from foretrain.comparators import bounded, close, every, slope
 from foretrain.dynamics import integrate
+from foretrain.dynamics.flow import Field, State
 from foretrain.papers.scan_snap import theory
 from foretrain.tolerances import FLOW
 from foretrain.trajectory import trajectory
 
-State = dict[str, Array]
 
-
-def _in_log_time(field: Callable[[float, State], State], start: State, times: Array) -> xr.Dataset:
+def _in_log_time(field: Field, start: State, times: Array) -> xr.Dataset:
     """Follow a flow over many decades of time: its clock is ln(1 + t)."""
     solved = integrate(
         lambda clock, state: {name: np.exp(clock) * v for name, v in field(np.expm1(clock), state).items()},
@@ -47,6 +48,7 @@ def _growth(formula: Callable[..., ArrayLike]) -> Callable[..., xr.Dataset]:
     return predict
 
 
+@lru_cache(maxsize=8)
 def _growth_integrated(
     eta_y: float, eta_z: float, vocab: int, classes: int, c0: float, until: float, common_factor: float = 1.0
 ) -> xr.Dataset:
@@ -59,7 +61,7 @@ def integrated_growth(
     """Eq. 44, 118 and 119 as an ODE for u = Mh, z and B; `common_factor` times eq. 118 for a control."""
     M, K = vocab, classes
 
-    def field(_: float, s: State) -> State:
+    def field(_: float, s: State) -> dict[str, Any]:
         gamma = (M - 1) ** 2 / M * s["u"] / (M - 1 + np.exp(s["u"]))
         pull = eta_z * gamma * np.exp(4 * s["z"]) / c0
         return {"u": M * eta_y / K / (M - 1 + np.exp(s["u"])), "z": -common_factor * pull, "growth": pull}
@@ -100,6 +102,7 @@ def _ratio_bounds(per_class: bool) -> Callable[..., xr.Dataset]:
     return predict
 
 
+@lru_cache(maxsize=8)
 def _ratio_under_eq10(classes: tuple[int, ...], common: float, until: float, spread: float = 0.0) -> xr.Dataset:
     """−z/B_n of a common token and the class that has least of it, at the end of eq. 10 with γ = η_Z = 1."""
     ends = [_under_drive(_one_common(K, common, spread), np.array([0.0, until])).isel(time=-1) for K in classes]
@@ -116,7 +119,7 @@ def _one_common(classes: int, common: float, spread: float = 0.0, distinct: int 
 def _under_drive(P: Array, drives: Array) -> xr.Dataset:
     """Eq. 10 with β = E' for classes of one query, over the drive Γ = η_Z∫γ."""
 
-    def field(_: float, s: State) -> State:
+    def field(_: float, s: State) -> dict[str, Any]:
         f = theory.features(P, s["z"])
         beta = theory.unmixing(theory.overlaps(f))
         return {"z": theory.attention_velocity(f, beta).sum(axis=0), "growth": theory.growth_speed(f, beta)}

@@ -7,14 +7,13 @@ z[n] = Z[ψ(n)], so they are [..., class, token] as well. Sums over ψ⁻¹(m) a
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import softmax
 
 from foretrain.errors import require
 from foretrain.papers.scan_snap.theory.correlation import overlaps
+from foretrain.papers.scan_snap.theory.decoder import Array, Values
 from foretrain.papers.scan_snap.theory.gradient import attention_limit
-
-Array = NDArray[np.float64]
 
 
 def features(probabilities: ArrayLike, logits: ArrayLike) -> Array:
@@ -68,17 +67,17 @@ def fates(probabilities: ArrayLike, query: ArrayLike, *, local: bool = False) ->
     return np.where(here > 0, np.where(count == 1, 1.0, -1.0), 0.0)
 
 
-def growth_factor(gain: ArrayLike) -> Array:
+def growth_factor(gain: ArrayLike) -> Values:
     """Theorem 3: χ_l = exp(2(z_l(t) − z_l(0))), of the gain z_l(t) − z_l(0)."""
     return np.exp(2 * np.asarray(gain, dtype=np.float64))
 
 
-def relative_gain(start: ArrayLike, gain: ArrayLike) -> Array:
+def relative_gain(start: ArrayLike, gain: ArrayLike) -> Values:
     """Theorem 3, eq. 11: r_{l/l'}(t) = r_{l/l'}(0)·χ_l(t); `gain` is z_l(t) − z_l(0), of l alone."""
     return np.asarray(start, dtype=np.float64) * growth_factor(gain)
 
 
-def growth_factor_bounds(growth: ArrayLike, *, feature: ArrayLike) -> tuple[Array, Array]:
+def growth_factor_bounds(growth: ArrayLike, *, feature: ArrayLike) -> tuple[Values, Values]:
     """Theorem 3, eq. 12: exp(2·f_{nl0}(0)²·B_n) ≤ χ_{l0} ≤ exp(2·B_n) for the dominant distinct token l0.
 
     `growth` is B_n(t), `feature` is f_{nl0}(0).
