@@ -6,7 +6,7 @@ hyperplane at the radius ρ/cos α, and what lies beyond it has a closed form fo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import pi, sqrt
 
@@ -74,7 +74,12 @@ def plane_moments(
 
 
 def plane_flow(
-    v: np.ndarray, bias: float, means: np.ndarray, weights: np.ndarray, density: str, slopes: tuple[float, float]
+    v: np.ndarray,
+    bias: float,
+    means: Sequence[np.ndarray] | np.ndarray,
+    weights: Sequence[float] | np.ndarray,
+    density: str,
+    slopes: tuple[float, float],
 ) -> tuple[np.ndarray, float]:
     """dv/dt and dξ/dt of eq. 44 to 47: E[g·h′·x] and E[g·h′] over a mixture."""
     parts = [plane_moments(mean, v, bias, density, slopes) for mean in means]

@@ -152,12 +152,11 @@ def _linearised(density: str, norms: Sequence[float]) -> xr.Dataset:
     angles = np.arange(12) * np.pi / 6
     circle = np.stack([np.cos(angles), np.sin(angles)], 1)
     for i, point in enumerate(points):
-        means, weights = [X_PLUS, np.zeros(2)], [1.0, -point.weight_ratio]
         for j, norm in enumerate(norms):
             mu, bias = point.at(X_PLUS, norm)
 
-            def flow(v: np.ndarray, bias: float = bias, means=means, weights=weights) -> np.ndarray:
-                return plane_flow(v, bias, means, weights, density, theory.RELU)[0]
+            def flow(v: np.ndarray, bias: float = bias, a_minus: float = point.weight_ratio) -> np.ndarray:
+                return plane_flow(v, bias, [X_PLUS, np.zeros(2)], [1.0, -a_minus], density, theory.RELU)[0]
 
             C[i, j] = -_jacobian(flow, mu, 0.02 * norm)
             stable[i, j] = all(d @ flow(mu + 1e-5 * norm * d) < 0 for d in circle)

@@ -86,8 +86,12 @@ def premise_met(correlations: xr.Dataset, threshold: float) -> xr.DataArray:
 
 def angle_sum(correlations: xr.Dataset) -> xr.DataArray:
     """Degrees from a = σ′_jg_j over z_α and z_β to f_k, by the best α: beyond 90 nothing is promised."""
-    to_beta = (np.arccos(correlations["C1"].clip(-1, 1)) + np.arccos(abs(correlations["C3"]).clip(0, 1))).min("alpha")
-    angles = np.degrees(to_beta + np.arccos(correlations["C2"].clip(-1, 1)))
+
+    def angle(name: str) -> xr.DataArray:
+        return xr.apply_ufunc(np.arccos, correlations[name].clip(-1, 1))
+
+    between = xr.apply_ufunc(np.arccos, abs(correlations["C3"]).clip(0, 1))
+    angles = ((angle("C1") + between).min("alpha") + angle("C2")) * 180 / np.pi
     return angles.where(correlations["C4"].notnull())
 
 

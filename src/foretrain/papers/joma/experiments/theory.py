@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -104,10 +104,22 @@ def fig9(densities: Sequence[str] = tuple(FIG9_DENSITIES), points: int = 199, di
     )
 
 
-PORTRAITS = {
-    "uniform attention: μ − v": lambda v, mu: (mu - v) / v.shape[-1],
-    "eq. 6: (μ − v)∘exp(v²/2)": lambda v, mu: (mu - v) * softmax(v**2 / 2, axis=-1),
-    "linear, eq. 3: Δ∘exp(v²/2)": lambda v, mu: mu * softmax(v**2 / 2, axis=-1),
+def _towards(v: np.ndarray, mu: np.ndarray) -> np.ndarray:
+    return (mu - v) / v.shape[-1]
+
+
+def _towards_with_attention(v: np.ndarray, mu: np.ndarray) -> np.ndarray:
+    return (mu - v) * softmax(v**2 / 2, axis=-1)
+
+
+def _along_with_attention(v: np.ndarray, mu: np.ndarray) -> np.ndarray:
+    return mu * softmax(v**2 / 2, axis=-1)
+
+
+PORTRAITS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "uniform attention: μ − v": _towards,
+    "eq. 6: (μ − v)∘exp(v²/2)": _towards_with_attention,
+    "linear, eq. 3: Δ∘exp(v²/2)": _along_with_attention,
 }
 
 
@@ -128,9 +140,13 @@ def phase(targets: tuple[float, float] = (3.0, 2.0), starts: int = 4, grid: int 
     times = np.concatenate([[0.0], np.geomspace(0.01, 2e3, 160)])
     fields, paths = [], []
     for field in PORTRAITS.values():
+
+        def move(_: float, state: dict[str, np.ndarray], field: Any = field) -> dict[str, np.ndarray]:
+            return {"v": field(state["v"], mu)}
+
         fields.append(field(places, mu))
         flow = integrate(
-            lambda _, s, field=field: {"v": field(s["v"], mu)},
+            move,
             {"v": xr.DataArray(first, dims=("start", "component"))},
             until=times[-1],
             save_at=times,

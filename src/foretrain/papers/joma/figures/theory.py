@@ -11,6 +11,12 @@ from plotly.colors import sample_colorscale
 
 from foretrain.plotting import INK, PALETTE, new_panels, panel_place, prediction_line
 
+FIG4_WORDS = {
+    "published": "published: normalised, v²/3, rate .02",
+    "eq. 6": "eq. 6: v²/2, rate .002",
+    "linear": "linear activation: Δ = μ, as published",
+}
+
 
 def fig4(data: xr.Dataset) -> go.Figure:
     """Left the components of v at ten times against their targets; right the entropy of attention."""
@@ -18,7 +24,7 @@ def fig4(data: xr.Dataset) -> go.Figure:
     figure = new_panels(
         "Salient components are learned first; the entropy of attention falls and comes back",
         [f"v against its targets ({shown})", "entropy of attention"],
-        horizontal_spacing=0.12,
+        horizontal_spacing=0.22,
     )
     order = np.argsort(data["target"].values)
     number = np.arange(1, len(order) + 1)
@@ -35,17 +41,21 @@ def fig4(data: xr.Dataset) -> go.Figure:
     target.line.dash = "dash"
     figure.add_trace(target, **panel_place(0))
     for index, variant in enumerate(data["variant"].values):
-        figure.add_trace(
-            prediction_line(data["time"], data["entropy"].sel(variant=variant), str(variant), index, legend="legend2"),
-            **panel_place(1),
+        curve = prediction_line(
+            data["time"],
+            data["entropy"].sel(variant=variant),
+            FIG4_WORDS.get(variant, variant),
+            index,
+            legend="legend2",
         )
+        figure.add_trace(curve, **panel_place(1))
     figure.update_xaxes(title="component, by its target", **panel_place(0))
     figure.update_xaxes(title="step", **panel_place(1))
     figure.update_yaxes(title="v", **panel_place(0))
     figure.update_yaxes(title="nats", rangemode="tozero", **panel_place(1))
     figure.update_layout(
-        legend={"x": 0.01, "y": 0.99, "font": {"size": 11}},
-        legend2={"x": 0.99, "y": 0.99, "xanchor": "right", "bgcolor": "rgba(255,255,255,.7)"},
+        legend={"x": 0.4, "y": 1, "font": {"size": 12}},
+        legend2={"x": 1, "y": 0.36, "xanchor": "right", "yanchor": "top", "bgcolor": "rgba(255,255,255,.8)"},
     )
     return figure
 
@@ -68,6 +78,7 @@ def fig9(data: xr.Dataset) -> go.Figure:
                 prediction_line(row["y"], row[name], words, index, legendgroup=str(density), showlegend=panel == 0),
                 **panel_place(panel),
             )
+    figure.update_traces(line_simplify=False)
     figure.update_xaxes(title="y = θ1(r)", range=[0, 1])
     figure.update_yaxes(range=[0, 6], title="G(y)/G(½)", **panel_place(0))
     figure.update_yaxes(range=[0, 4], title="G(y)/2yG(½)", **panel_place(1))
@@ -132,11 +143,13 @@ def cdag(data: xr.Dataset) -> go.Figure:
     """Where the gradient correlates with the latent: by the angles, by the threshold, and along training."""
     figure = new_panels(
         "The back-propagated gradient and the latent z_β: sure only while the three angles sum to less than 90°",
-        ["C4 < 0, before training", "C4 > 0 where C1, C2, C3 exceed a threshold", "C4 > 0 during training"],
+        ["C4 < 0, untrained", "C4 > 0 by threshold", "C4 > 0 during training"],
         columns=3,
         horizontal_spacing=0.09,
     )
     mean = data.mean("seed")
+    enough = data["edges"].sum("seed") >= 100  # a share of a handful of edges says nothing
+    threshold = float(data["threshold"].sel(threshold=0.1, method="nearest"))
     figure.add_trace(
         prediction_line(data["angle"], mean["negative_by_angle"], "share of negative C4", 1, showlegend=False),
         row=1,
@@ -146,22 +159,29 @@ def cdag(data: xr.Dataset) -> go.Figure:
     for index, step in enumerate(data["step"].values):
         if step not in (0, 10, 100, data["step"].values[-1]):
             continue
-        curve = mean["positive"].sel(step=step)
+        curve = mean["positive"].where(enough).sel(step=step)
         figure.add_trace(prediction_line(data["threshold"], curve, f"after {step} steps", index), row=1, col=2)
     figure.add_vline(x=np.cos(np.pi / 6), line={"dash": "dash", "color": INK}, row=1, col=2)
-    threshold = float(data["threshold"].sel(threshold=0.1, method="nearest"))
     for name, words, color in (
         ("positive", "weight by the gradient rule", 0),
         ("positive_actual", "the graph's own weight", 3),
     ):
         figure.add_trace(
-            prediction_line(data["step"], mean[name].sel(threshold=threshold), words, color, legend="legend2"),
+            prediction_line(data["step"] + 1, mean[name].sel(threshold=threshold), words, color, legend="legend2"),
             row=1,
             col=3,
         )
     figure.update_xaxes(title="A + B + C in degrees", tickvals=[0, 90, 180, 270], row=1, col=1)
-    figure.update_xaxes(title="threshold", row=1, col=2)
-    figure.update_xaxes(title=f"steps (threshold {threshold:g})", row=1, col=3)
+    figure.update_xaxes(title="C1, C2 and C3 above", row=1, col=2)
+    ticks = [t for t in (0, 1, 3, 10, 30, 100, 300) if t <= int(data["step"][-1])]
+    figure.update_xaxes(
+        title=f"steps (C1, C2 and C3 above {threshold:g})",
+        type="log",
+        tickvals=[t + 1 for t in ticks],
+        ticktext=[str(t) for t in ticks],
+        row=1,
+        col=3,
+    )
     figure.update_yaxes(range=[0, 1.02], tickformat=".0%")
     figure.update_layout(
         legend={"x": 0.36, "y": 0.05, "font": {"size": 11}},

@@ -71,7 +71,7 @@ def critical_points(
         first, second = critical_ratio([r, r + distance], density, derivative)
         return float(second - first)
 
-    shift = max(1, round(distance / 0.05))  # the grid is such that its shift by the distance is on the grid
+    shift = max(1, round(distance * 300 / reach))  # some 600 points, whose shift by the distance is on the grid
     grid = np.arange(-reach, reach, distance / shift)
     with np.errstate(invalid="ignore"):  # a light tail may underflow: 0/0 there is no crossing
         ratio = critical_ratio(grid, density, derivative)

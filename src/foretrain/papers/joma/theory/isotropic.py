@@ -84,18 +84,23 @@ def critical_function(y: ArrayLike, density: str | RadialDensity = "gaussian", d
 
 
 def theta1_inverse(y: ArrayLike, density: str | RadialDensity = "gaussian", derivative: Derivative = RELU) -> Array:
-    """Lemma 4: the distance r at which θ1(r) = y, by bisection of asinh r."""
+    """Lemma 4: the distance r at which θ1(r) = y, by bisection of asinh r and Newton's method at the end."""
     below, above = required_slopes("Lemma 4", derivative)
     y = np.asarray(y, dtype=np.float64)
     require(above > below, f"θ1 can be inverted if it rises: c₋ < c₊ is needed; got ({below:g}, {above:g}).")
     inside = bool(np.all((y > below) & (y < above)))
     require(inside, f"y must lie strictly between c₋ = {below:g} and c₊ = {above:g}, the limits of θ1.")
     low, high = np.full(y.shape, -100.0), np.full(y.shape, 100.0)
-    for _ in range(64):
+    for _ in range(26):
         middle = (low + high) / 2
         under = theta1(np.sinh(middle), density, derivative) < y
         low, high = np.where(under, middle, low), np.where(under, high, middle)
-    return np.asarray(np.sinh((low + high) / 2))
+    r, low, high = np.sinh((low + high) / 2), np.sinh(low), np.sinh(high)
+    for _ in range(3):
+        slope = theta_slopes(r, density, derivative)[0]
+        step = (y - theta1(r, density, derivative)) / np.where(slope > 0, slope, np.inf)
+        r = np.clip(r + step, low, high)
+    return np.asarray(r)
 
 
 def hyperplane_moments(

@@ -27,4 +27,4 @@ def _cosine(name: str, value: ArrayLike) -> Array:
     # nan passes: a signal that is 0 everywhere has no correlation
     good = not bool(np.any(np.abs(value) > 1 + 1e-9))
     require(good, f"{name} is a correlation of signals of length 1 and lies between −1 and 1.")
-    return np.clip(value, -1, 1)
+    return np.asarray(np.clip(value, -1, 1))

@@ -1,0 +1,170 @@
+"""Figures 4 and 9, phase portraits, computational graphs and the planar reference."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.integrate import solve_ivp
+from scipy.special import softmax
+
+from foretrain import InputError
+from foretrain.measures import entropy
+from foretrain.papers.joma import theory
+from foretrain.papers.joma.claims.hierarchy import caterpillar
+from foretrain.papers.joma.experiments.cdag import angle_sum, graph_correlations, premise_met
+from foretrain.papers.joma.experiments.theory import EXPERIMENTS, FIG4_TARGETS, fig4, fig9, phase
+from foretrain.papers.joma.figures.theory import FIGURES
+from foretrain.papers.joma.plane import plane_moments
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda e: e.id)
+def test_every_experiment_runs_and_is_drawn(experiment):
+    data = experiment.run(**experiment.quick)
+    figure = FIGURES[experiment.id.split("/")[1]](data)
+    assert figure.layout.title.text
+    assert len(figure.data) >= 3
+    assert all(np.isfinite(data[name].values).any() for name in data.data_vars)
+
+
+def test_fig4_has_the_published_dip():
+    data = fig4(steps=4999)
+    published = data["entropy"].sel(variant="published")
+    assert float(published[0]) == pytest.approx(np.log(10), abs=1e-6)
+    assert int(published.argmin("time")) == 669
+    assert float(published.min()) == pytest.approx(0.9416, abs=5e-5)
+    assert float(published[-1]) == pytest.approx(1.5493, abs=5e-5)
+    assert float(data["entropy"].sel(variant="eq. 6").min()) == pytest.approx(0.137, abs=5e-4)
+    linear = data["entropy"].sel(variant="linear").values
+    assert np.all(np.diff(linear) <= 1e-12)
+    assert np.all(np.isfinite(data["v"].values))
+
+
+def test_eq6_as_a_flow_falls_to_150_and_ends_at_its_targets():
+    mu = np.array(FIG4_TARGETS)
+    times = np.geomspace(1e-3, 20, 2000)
+    flow = solve_ivp(
+        lambda _, v: theory.attention_flow(v, mu), (0, 20), np.zeros(10), "LSODA", times, rtol=1e-9, atol=1e-11
+    )
+    curve = entropy(softmax(flow.y.T**2 / 2, axis=1))
+    assert curve.min() == pytest.approx(0.150, abs=5e-4)
+    assert curve[-1] == pytest.approx(entropy(softmax(mu**2 / 2)), abs=1e-3)
+
+
+def test_fig9_counts_critical_points_where_the_ratio_turns():
+    data = fig9(points=99)
+    turns = (data["G_over_y"].diff("y") < -1e-9).any("y")
+    assert dict(zip(data["density"].values.tolist(), turns.values.tolist(), strict=True)) == {
+        "Gaussian": False,
+        "uniform": False,
+        "Laplace": False,
+        "Student-t(3)": True,
+        "Student-t(1.5)": True,
+        "Gaussian, scales 1 and 10": True,
+    }
+    assert np.array_equal(data["critical_points"].values > 0, turns.values)
+    with pytest.raises(InputError, match="There is no density of Fig 9 'Cauchy'"):
+        fig9(densities=("Cauchy",))
+
+
+def test_phase_paths_end_at_the_target_unless_the_activation_is_linear():
+    data = phase(grid=5)
+    ends = data["path"].isel(time=-1)
+    target = data["target"].values
+    assert np.abs(ends.isel(portrait=[0, 1]).values - target).max() < 1e-3
+    assert (ends.isel(portrait=2, component=0).values > 50).all()
+    assert (ends.isel(portrait=2, component=1).values < 2).all()
+    with pytest.raises(InputError, match="two numbers above 0"):
+        phase(targets=(1.0, -1.0))
+
+
+@pytest.mark.parametrize("name", ["gaussian", "uniform_ball", "student_t", "laplace", "gaussian_mixture"])
+def test_the_planar_reference_by_sampling(name):
+    draw = np.random.default_rng(8)
+    n = 200_000
+    direction = draw.standard_normal((n, 2))
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    radius = {
+        "gaussian": lambda: np.sqrt(draw.chisquare(2, n)),
+        "uniform_ball": lambda: np.sqrt(draw.random(n)),
+        "student_t": lambda: np.sqrt(draw.chisquare(2, n) / (draw.chisquare(3, n) / 3)),
+        "laplace": lambda: draw.gamma(2, size=n),
+        "gaussian_mixture": lambda: np.sqrt(draw.chisquare(2, n)) * draw.choice([1.0, 10.0], n),
+    }[name]()
+    mean, v, bias = np.array([0.3, -0.2]), np.array([0.5, 0.4]), -0.15
+    x = mean + radius[:, None] * direction
+    active = np.where(x @ v + bias > 0, 1.0, 0.2)
+    drawn = np.concatenate([x * active[:, None], active[:, None]], axis=1)
+    first, total = plane_moments(mean, v, bias, name, (0.2, 1.0))
+    assert np.all(np.abs(drawn.mean(0) - [*first, total]) < 4 * drawn.std(0) / np.sqrt(n))
+
+
+CORRELATION = st.floats(-1, 1)
+
+
+@given(st.floats(0.01, 1), st.floats(0.01, 1), st.floats(0.01, 1), st.integers(0, 10_000))
+def test_no_vectors_beat_the_bound_on_c4(c1, c2, c3, seed):
+    """a, z_α, z_β, f with exactly these cosines, otherwise random, in four dimensions."""
+    draw = np.random.default_rng(seed)
+
+    def at_cosine(of: np.ndarray, cosine: float) -> np.ndarray:
+        side = draw.standard_normal(4)
+        side -= (side @ of) * of
+        return cosine * of + np.sqrt(1 - cosine**2) * side / np.linalg.norm(side)
+
+    z_alpha = at_cosine(np.eye(4)[0], draw.uniform(-1, 1))
+    a, z_beta = at_cosine(z_alpha, c1), at_cosine(z_alpha, c3)
+    f = at_cosine(z_beta, c2)
+    assert (f @ a) * (z_beta @ a) >= theory.gradient_correlation_bound(c1, c2, c3) - 1e-12
+
+
+@given(st.floats(0.01, 0.99), st.floats(0.01, 0.99), st.floats(0.01, 0.99))
+def test_a_plane_reaches_the_bound(c1, c2, c3):
+    A, B, C = np.arccos([c1, c2, c3])
+    if (np.pi - B) / 2 < A + C:  # then the worst case has a larger c1 or c3 than asked for
+        return
+    angles = np.array([0.0, A, A + C, A + B + C])  # a, z_α, z_β, f
+    a, _, z_beta, f = np.stack([np.cos(angles), np.sin(angles)], 1)
+    assert (f @ a) * (z_beta @ a) == pytest.approx(float(theory.gradient_correlation_bound(c1, c2, c3)), abs=1e-12)
+
+
+def test_equal_correlations_must_exceed_cos_30():
+    edge = np.cos(np.pi / 6)
+    assert theory.gradient_correlation_bound(edge + 1e-6, edge + 1e-6, edge + 1e-6) > 0
+    assert theory.gradient_correlation_bound(edge - 1e-6, edge - 1e-6, edge - 1e-6) < 0
+    with pytest.raises(InputError, match="c2 is a correlation"):
+        theory.gradient_correlation_bound(0.5, 1.5, 0.5)
+
+
+def test_the_shares_of_the_cdag_erratum():
+    data = graph_correlations(steps=(0, 100))  # the claim's own graphs
+    for step, threshold, negative in ((0, 0.1, 0.18), (0, 0.5, 0.02), (100, 0.1, 0.41), (100, 0.5, 0.38)):
+        now = data.sel(step=step)
+        met = premise_met(now, threshold)
+        assert float((met & (now["C4"] < 0)).sum() / met.sum()) == pytest.approx(negative, abs=0.005)
+    first = data.sel(step=0)
+    inside = first["C4"].where(angle_sum(first) < 90)
+    assert inside.notnull().sum() > 1000
+    assert float(inside.min()) > 0
+
+
+def test_correlations_by_hand():
+    """One edge of one graph, with plain inner products."""
+    data = graph_correlations(graphs=3, samples=64, steps=(0,))
+    assert np.abs(data["C3"].values[:, np.arange(14), np.arange(14)] - 1).max() < 1e-12
+    C1, C4 = data["C1"].values[0], data["C4"].values[0]
+    graph, j, k, beta = np.argwhere(np.isfinite(C4))[17]
+    other = (beta + 3) % 14
+    # C4 is w_jk·C1[j, β]: its ratio between two latents is that of C1
+    assert C4[graph, j, k, beta] * C1[graph, j, other] == pytest.approx(C4[graph, j, k, other] * C1[graph, j, beta])
+    assert np.abs(data["C2"].values[0, :, :8, 6:] - data["C3"].values[:, 6:, 6:]).max() < 1e-12  # inputs are leaves
+
+
+@pytest.mark.parametrize(("depth", "ancestor"), [(2, 1), (5, 2), (5, 4), (4, 0)])
+def test_caterpillars_have_their_ancestor_where_it_should_be(depth, ancestor):
+    tree = caterpillar(0.5, depth, ancestor, [0.5], [1.0])
+    first, last = tree.tokens[0], tree.tokens[-1]
+    assert tree.nodes == depth + ancestor
+    assert int(tree.level.max()) == depth - 1
+    assert tree.common_ancestor_layer(first, last) == ancestor
