@@ -15,6 +15,7 @@ PACKAGE = Path(__file__).parent
 OUTER = frozenset({"cli", "report", "explorer", "forecast", "check.py", "export.py", "workers.py", "provenance.py"})
 
 
+@cache
 def versions() -> dict[str, str]:
     """Versions of everything a number here may depend on."""
     names = ("foretrain", "torch", "numpy", "scipy", "xarray", "plotly")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+
 from made_up.fixtures import Foretrain
 
 COMMANDS = ("list", "show", "check", "run", "figure", "report", "export")

@@ -20,9 +20,11 @@ HERE = Path(__file__).parent
 
 @pytest.fixture
 def made_up_papers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """`foretrain.papers` sees only the papers in `made_up/papers`."""
+    """`foretrain.papers` sees only the papers in `made_up/papers`; editing source code meanwhile changes nothing."""
     registries = (papers.papers, papers.claims, papers.experiments)
     monkeypatch.setattr(papers, "__path__", [str(HERE / "papers")])
+    for user in ("check", "runfolder"):
+        monkeypatch.setattr(f"foretrain.{user}.source_digest", lambda paper: "made-up")
     for registry in registries:
         registry.cache_clear()
     yield
@@ -75,12 +77,6 @@ def start(*arguments: str, folder: Path, **environment: str) -> subprocess.Popen
         stderr=subprocess.PIPE,
         text=True,
     )
-
-
-def finish(*arguments: str, folder: Path, **environment: str) -> Said:
-    process = start(*arguments, folder=folder, **environment)
-    out, err = process.communicate(timeout=120)
-    return Said(process.returncode, out, err)
 
 
 def stop_when(process: subprocess.Popen[str], condition: Callable[[], bool], how: signal.Signals) -> Said:

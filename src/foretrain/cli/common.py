@@ -24,8 +24,8 @@ RUNS = Path("runs")
 
 
 def say(sentence: str) -> None:
-    """A sentence for the person at the terminal; never on stdout, which is for results."""
-    print(sentence, file=sys.stderr)
+    """A sentence, on one line, for the person at the terminal; never on stdout, which is for results."""
+    print(" ".join(sentence.split()), file=sys.stderr)
 
 
 def console(*, results: bool) -> Console:

@@ -197,11 +197,17 @@ def _executor(cluster: str | None) -> Iterator[Executor | None]:
     from distributed import Client
 
     try:
-        client = Client(cluster, timeout="10s")
+        client = Client(cluster, timeout="5s", set_as_default=False)  # or xarray would write through it too
     except (OSError, ValueError, TimeoutError) as error:
         raise InputError(f"There is no Dask scheduler at {cluster!r} ({type(error).__name__}).") from error
     with client:
-        yield client.get_executor()
+        try:
+            yield client.get_executor()
+        except RuntimeError as error:
+            raise InputError(
+                f"The cluster at {cluster} cannot load this experiment ({error}); install the same version of "
+                "foretrain on its scheduler and workers."
+            ) from error
 
 
 def _drawing(name: str) -> Any:
@@ -249,5 +255,5 @@ def diverged(dataset: xr.Dataset, shown: int = 5) -> list[str]:
     for index in lost[:shown]:
         cell = steps[tuple(index)]
         where = ", ".join(f"{axis}={cell.coords[axis].item()}" for axis in steps.dims if axis in cell.coords)
-        sentences.append(f"  {where or 'the run'} diverged at step {int(cell)}")
+        sentences.append(f"{where or 'the run'} diverged at step {int(cell)}")
     return sentences

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from typing import Any
@@ -29,7 +30,7 @@ def keep(x: Any, count: int, *, log: bool = False) -> np.ndarray:
 
 def compact(figure: go.Figure, points: int = POINTS) -> str:
     """The figure's traces and layout as JSON that may stand inside a <script> of a page."""
-    parts = figure.to_plotly_json()
+    parts = _decoded(figure.to_plotly_json())
     layout = {key: value for key, value in parts["layout"].items() if key != "template"}  # the page has it once
     log = (layout.get("xaxis") or {}).get("type") == "log"
     traces = [_thin(trace, points, log) for trace in parts["data"]]
@@ -40,6 +41,17 @@ def for_script(value: Any) -> str:
     """JSON as it may stand inside a <script>: no tag can begin in it."""
     text = json.dumps(_plain(value), separators=(",", ":"), ensure_ascii=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _decoded(value: Any) -> Any:
+    """Plotly writes numpy arrays as base64; here they are arrays again."""
+    if isinstance(value, dict):
+        if "bdata" in value and "dtype" in value:
+            flat = np.frombuffer(base64.b64decode(value["bdata"]), dtype=value["dtype"])
+            shape = [int(size) for size in str(value.get("shape", flat.size)).split(",")]
+            return flat.reshape(shape)
+        return {key: _decoded(inner) for key, inner in value.items()}
+    return [_decoded(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def _thin(trace: dict[str, Any], points: int, log: bool) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -109,7 +110,7 @@ surprise = Claim(
 )
 
 
-def _grid(values: np.ndarray, **more: np.ndarray) -> xr.Dataset:
+def _grid(values: np.ndarray, **more: Any) -> xr.Dataset:
     coords = {"eta": [0.1, 1.0, 10.0, 1000.0], "seed": [1, 2, 3, 4]}
     return trajectory({"entropy": (("eta", "seed")[: values.ndim], values), **more}, coords)
 

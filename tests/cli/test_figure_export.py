@@ -1,0 +1,154 @@
+"""foretrain figure, foretrain export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foretrain.export import default_name, long_table
+from foretrain.trajectory import load, save, trajectory
+from made_up.fixtures import Foretrain
+
+
+def test_figure_is_a_page_that_opens_offline(foretrain: Foretrain) -> None:
+    said = foretrain("figure", "toy/noise", "--quick")
+    assert said.code == 0
+    page = Path("toy_noise.html").read_text()
+    assert "Plotly.newPlot" in page
+    assert "<script src=" not in page
+    assert len(page) > 3_000_000  # Plotly itself is inside
+
+
+def test_figure_uses_the_run_on_disk(foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch) -> None:
+    foretrain("run", "toy/noise", "--quick")
+    monkeypatch.setenv("TOY_BEGUN", "begun.txt")
+    assert foretrain("figure", "toy/noise", "--quick", "--out", "a.html").code == 0
+    assert not Path("begun.txt").exists()
+    foretrain("figure", "toy/noise", "--seeds", "1", "--out", "a.html")
+    assert Path("begun.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["figure", "toy/plain"], "toy/plain has no figure"),
+        (["figure", "toy/noise", "--out", "a.pdf"], "--out must end in .html, .png, .svg; got 'a.pdf'"),
+        (["figure", "toy/noise", "--out", "/proc/a.html"], "cannot be written"),
+        (["figure", "toy/nosie"], "There is no experiment 'toy/nosie'"),
+        (["figure", "toy/noise", "--set", "steps=0"], "steps must be at least 1"),
+        (["export", "nowhere", "--to", "csv"], "There is nothing at nowhere"),
+        (["export", ".", "--to", "csv"], "is not a run folder"),
+        (["export", "nowhere", "--to", "xlsx"], "There is no kind of file 'xlsx'"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_nothing_is_written(
+    foretrain: Foretrain, arguments: list[str], words: str
+) -> None:
+    said = foretrain(*arguments)
+    assert said.code == 2
+    assert words in said.err
+    assert len(said.err.splitlines()) == 1
+    assert list(Path().iterdir()) == []
+
+
+def test_without_a_browser_a_picture_is_refused_before_the_work(
+    foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_browser(*_: object, **__: object) -> bytes:
+        raise RuntimeError("no Chrome here")
+
+    monkeypatch.setattr(go.Figure, "to_image", no_browser)
+    said = foretrain("figure", "toy/noise", "--out", "a.png")
+    assert said.code == 2
+    assert said.err.startswith("foretrain: .png figures need Chrome or Chromium (RuntimeError); install it, or")
+    assert list(Path().iterdir()) == []
+
+
+def test_a_picture_is_what_the_browser_drew(foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(go.Figure, "to_image", lambda self, format, **_: f"{format} {len(self.data)}".encode())
+    foretrain("figure", "toy/noise", "--quick", "--out", "a.svg")
+    assert Path("a.svg").read_bytes() == b"svg 1"
+
+
+@pytest.mark.parametrize("to", ["csv", "parquet"])
+def test_export_is_one_row_per_cell(foretrain: Foretrain, to: str) -> None:
+    run = foretrain("run", "toy/noise").out.strip()
+    said = foretrain("export", run, "--to", to, "--out", f"table.{to}")
+    assert said.code == 0
+    assert "table" in said.err
+    table = pd.read_csv("table.csv") if to == "csv" else pd.read_parquet("table.parquet")
+    assert list(table.columns) == ["variable", "eta_z", "seed", "time", "value"]
+    level = load(run).level
+    assert len(table) == level.size
+    for row in table.itertuples():
+        assert row.value == level.sel(eta_z=row.eta_z, seed=row.seed, time=row.time)  # to the last bit
+
+
+def test_export_netcdf_and_default_names(foretrain: Foretrain) -> None:
+    run = Path(foretrain("run", "toy/noise").out.strip())
+    foretrain("export", str(run), "--to", "netcdf")
+    exported = Path(f"toy_noise_{run.name}.nc")
+    xr.testing.assert_identical(load(exported), load(run))
+    said = foretrain("export", str(exported), "--to", "netcdf", "--out", str(exported))
+    assert said.code == 2
+    assert "choose another --out" in said.err
+    assert default_name(Path("a/b c.nc"), "csv") == "b_c.csv"
+
+
+def test_parquet_without_pyarrow_is_a_sentence(foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = foretrain("run", "toy/plain").out.strip()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    said = foretrain("export", run, "--to", "parquet")
+    assert said.code == 2
+    assert "parquet needs pyarrow" in said.err
+
+
+def test_a_damaged_run_is_not_exported(foretrain: Foretrain) -> None:
+    run = Path(foretrain("run", "toy/plain").out.strip())
+    (shard,) = (run / "shards").iterdir()
+    shard.write_bytes(shard.read_bytes()[:-20])
+    said = foretrain("export", str(run), "--to", "csv")
+    assert said.code == 2
+    assert "damaged" in said.err
+    assert not list(Path().glob("*.csv"))
+
+
+def test_long_table_of_mixed_variables(tmp_path: Path) -> None:
+    dataset = trajectory(
+        {
+            "x": (("seed", "item"), np.arange(6.0).reshape(2, 3)),
+            "y": ("seed", np.array([True, False])),
+            "word": ("item", np.array(["a", "b", "c"])),
+            "total": ((), 7),
+        },
+        {"seed": [4, 9]},
+    )
+    table = long_table(dataset)
+    assert list(table.columns) == ["variable", "seed", "item", "value", "text"]
+    assert len(table) == 6 + 2 + 3 + 1
+    assert table.query("variable == 'x' and seed == 9 and item == 2").value.item() == 5.0
+    assert table.query("variable == 'total'").value.item() == 7.0
+    assert table.query("variable == 'word'").text.tolist() == ["a", "b", "c"]
+    assert str(table.seed.dtype) == "Int64"
+    table.to_parquet(tmp_path / "t.parquet")
+    assert len(pd.read_parquet(tmp_path / "t.parquet")) == 12
+    save(dataset, tmp_path / "t.nc")
+    pd.testing.assert_frame_equal(long_table(load(tmp_path / "t.nc")), table, check_dtype=False)
+
+
+@given(st.lists(st.integers(1, 4), max_size=3), st.integers(0, 2**32 - 1))
+def test_long_table_loses_nothing(shape: list[int], seed: int) -> None:
+    values = np.random.default_rng(seed).normal(size=shape)
+    axes = [f"a{i}" for i in range(len(shape))]
+    table = long_table(trajectory({"x": (axes, values)}))
+    assert len(table) == values.size
+    np.testing.assert_array_equal(table.value.to_numpy(), values.ravel())
+    for row in table.itertuples():
+        assert row.value == values[tuple(int(getattr(row, axis)) for axis in axes)]

@@ -1,0 +1,211 @@
+"""foretrain run: into a folder, resumable to the bit, safe against damage and bad input."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import xarray as xr
+
+from foretrain.runfolder import RunFolder
+from foretrain.trajectory import load
+from made_up.fixtures import Foretrain, start, stop_when
+
+NOISE = ("run", "toy/noise", "--seeds", "3", "--set", "eta_z=.5,1,2")
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {str(f.relative_to(folder)): f.read_bytes() for f in sorted(folder.rglob("*")) if f.is_file()}
+
+
+def test_run_says_where_it_is_and_what_came_out(foretrain: Foretrain) -> None:
+    said = foretrain(*NOISE)
+    assert said.code == 0
+    path = Path(said.out.strip())  # stdout is the path and nothing else
+    assert path.parent == Path("runs/toy/noise")
+    for words in ("level", "eta_z 3 × seed 3 × time 4", "nats"):
+        assert words in said.err
+    dataset = load(path)
+    assert dict(dataset.sizes) == {"eta_z": 3, "seed": 3, "time": 4}
+    assert len(RunFolder.open(path).checksums) == 9
+
+
+def test_the_same_command_computes_nothing_twice(foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = Path(foretrain(*NOISE).out.strip())
+    before = _files(path)
+    monkeypatch.setenv("TOY_BEGUN", "begun.txt")
+    assert foretrain(*NOISE).out.strip() == str(path)
+    assert not Path("begun.txt").exists()
+    assert {k: v for k, v in _files(path).items() if k.endswith(".nc")} == {
+        k: v for k, v in before.items() if k.endswith(".nc")
+    }
+    foretrain(*NOISE, "--fresh")
+    assert len(Path("begun.txt").read_text().splitlines()) == 9
+    xr.testing.assert_identical(load(path), load(path))
+
+
+def test_other_arguments_go_to_another_folder(foretrain: Foretrain) -> None:
+    first = foretrain("run", "toy/plain").out.strip()
+    second = foretrain("run", "toy/plain", "--set", "size=5").out.strip()
+    third = foretrain("run", "toy/plain", "--quick", "--out", "elsewhere").out.strip()
+    assert len({first, second, third}) == 3
+    assert load(Path(second)).x.size == 5
+    assert load(Path(third)).x.size == 2
+    assert third.startswith("elsewhere/toy/plain/")
+
+
+def test_changed_source_code_is_told(foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch) -> None:
+    foretrain("run", "toy/plain")
+    monkeypatch.setattr("foretrain.runfolder.source_digest", lambda paper: "another")
+    assert "--fresh computes it again" in foretrain("run", "toy/plain").err
+    foretrain("run", "toy/plain", "--fresh")
+    assert "--fresh" not in foretrain("run", "toy/plain").err
+
+
+def test_a_diverged_run_is_told_with_its_step(foretrain: Foretrain) -> None:
+    for _ in range(2):  # computed, then from disk
+        said = foretrain("run", "toy/diverges", "--seeds", "1")
+        assert said.code == 0
+        assert "Note: 1 of 1 runs diverged, the first at step 40." in said.err
+        assert "1 of 3 runs diverged; their numbers from then on are nan." in said.err
+        assert "rates=99.0, seed=1 diverged at step 40" in said.err
+    assert "diverged" not in foretrain("run", "toy/diverges", "--set", "rates=1,2").err.replace("diverged_at", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "toy/nois"], "There is no experiment 'toy/nois'; the nearest names are toy/noise, "),
+        (["run", "../../etc"], "There is no experiment"),
+        (["run", "toy/noise", "--set", "eta=1"], "There is no setting 'eta'"),
+        (["run", "toy/noise", "--set", "steps=two"], "steps takes a whole number"),
+        (["run", "toy/noise", "--set", "steps=0"], "steps must be at least 1; got 0."),
+        (["run", "toy/noise", "--set", "eta_z=1,-1"], "eta_z must be a finite number above 0; got -1"),
+        (["run", "toy/noise", "--seeds", "0"], "--seeds must be at least 1; got 0."),
+        (["run", "toy/noise", "--set", "seeds=0"], "seeds must be at least 1; got 0."),
+        (["run", "toy/noise", "--set", "seeds=1,1"], "seeds must differ"),
+        (["run", "toy/noise", "--set", "seeds=2", "--seeds", "2"], "not both"),
+        (["run", "toy/plain", "--seeds", "2"], "takes no --seeds"),
+        (["run", "toy/noise", "--jobs", "-1"], "--jobs must be at least 1"),
+        (["run", "toy/noise", "--out", "/proc/none"], "cannot be written"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_nothing_is_written(
+    foretrain: Foretrain, arguments: list[str], words: str
+) -> None:
+    said = foretrain(*arguments)
+    assert said.code == 2
+    assert words in said.err
+    assert len(said.err.splitlines()) == 1, said.err
+    assert said.out == ""
+    assert list(Path().iterdir()) == []
+
+
+def test_a_refused_run_leaves_other_runs_alone(foretrain: Foretrain) -> None:
+    path = Path(foretrain("run", "toy/noise", "--quick").out.strip())
+    before = _files(Path("runs"))
+    said = foretrain("run", "toy/noise", "--set", "eta_z=1,-1")
+    assert said.code == 2
+    assert "above 0" in said.err
+    assert _files(Path("runs")) == before
+    assert path.exists()
+
+
+def test_an_out_that_is_a_file_is_refused(foretrain: Foretrain) -> None:
+    Path("taken").write_text("mine")
+    said = foretrain("run", "toy/plain", "--out", "taken")
+    assert said.code == 2
+    assert "--out taken is not a folder" in said.err
+    assert Path("taken").read_text() == "mine"
+
+
+def test_without_dask_the_extra_is_named(foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    said = foretrain("run", "toy/plain", "--cluster", "tcp://x:1")
+    assert said.code == 2
+    assert "extra 'cluster'" in said.err
+
+
+def test_a_scheduler_that_is_not_there(foretrain: Foretrain) -> None:
+    pytest.importorskip("distributed", reason="Dask is an extra")
+    said = foretrain("run", "toy/noise", "--cluster", "nonsense://x")
+    assert said.code == 2
+    assert "There is no Dask scheduler at 'nonsense://x'" in said.err
+    assert list(Path().iterdir()) == []
+
+
+def test_a_cluster_computes_the_same_bits(foretrain: Foretrain) -> None:
+    distributed = pytest.importorskip("distributed", reason="Dask is an extra")
+    alone = Path(foretrain("run", "toy/noise", "--quick").out.strip())
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+    ) as cluster:
+        said = foretrain("run", "toy/noise", "--quick", "--cluster", cluster.scheduler_address, "--out", "cluster")
+    assert said.code == 0, said.err
+    assert _files(Path(said.out.strip())) == _files(alone)
+
+
+@pytest.mark.parametrize("harm", ["flip", "truncate", "remove", "run.json"])
+def test_a_damaged_part_is_computed_again(foretrain: Foretrain, harm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = Path(foretrain(*NOISE).out.strip())
+    whole = _files(path)
+    shard = sorted((path / "shards").iterdir())[4]
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 2] ^= 255
+    if harm == "run.json":
+        (path / "run.json").write_text('{"experiment": "toy/noise", ')
+    elif harm == "remove":
+        shard.unlink()
+    else:
+        shard.write_bytes(bytes(content) if harm == "flip" else bytes(content[:1000]))
+    monkeypatch.setenv("TOY_BEGUN", "begun.txt")
+    assert foretrain(*NOISE).code == 0
+    computed = Path("begun.txt").read_text().splitlines()
+    assert len(computed) == (9 if harm == "run.json" else 1)
+    assert _files(path) == whole
+
+
+def test_killed_in_the_middle_it_ends_with_the_same_bits(
+    foretrain: Foretrain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """kill -9 with two workers at work: they end too, and the same command ends as if nothing had happened."""
+    slow = (*NOISE, "--jobs", "2", "--set", "pause=.2")
+    process = start(*slow, folder=tmp_path)
+    workers: list[int] = []
+
+    def enough() -> bool:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        workers[:] = [int(pid) for pid in children.read_text().split()] if children.exists() else []
+        return any(RunFolder.open(f.parent).checksums for f in tmp_path.rglob("run.json"))
+
+    killed = stop_when(process, enough, signal.SIGKILL)
+    assert killed.code == -signal.SIGKILL
+    for pid in workers:
+        _wait_gone(pid)
+    (half,) = tmp_path.glob("runs/toy/noise/*")
+    finished = RunFolder.open(half).checksums
+    assert 1 <= len(finished) < 9
+    assert RunFolder.open(half).status == "running"
+
+    monkeypatch.setenv("TOY_BEGUN", "begun.txt")
+    assert foretrain(*NOISE, "--set", "pause=.2").code == 0
+    assert len(Path("begun.txt").read_text().splitlines()) == 9 - len(finished)
+    assert foretrain(*NOISE, "--set", "pause=.2", "--out", "whole").code == 0
+    kept = {name: content for name, content in _files(Path("runs")).items() if not name.endswith(".part")}
+    assert kept == _files(Path("whole"))
+
+
+def _wait_gone(pid: int) -> None:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        if Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z":  # ended; its parent has yet to ask
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"worker {pid} outlived the program that started it")

@@ -1,0 +1,159 @@
+"""The report: complete, escaped, self-contained, and alive in a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from foretrain import papers
+from made_up.fixtures import Foretrain
+
+
+class _Page(HTMLParser):
+    """What a browser without JavaScript sees: tags with their attributes, text, and scripts."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[tuple[dict[str, str | None], str]] = []
+        self.text = ""
+        self._inside: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._inside.append(tag)
+        if tag == "script":
+            self.scripts.append((dict(attrs), ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self._inside:
+            while self._inside.pop() != tag:
+                pass
+
+    def handle_data(self, data: str) -> None:
+        if "script" in self._inside:
+            attrs, so_far = self.scripts[-1]
+            self.scripts[-1] = (attrs, so_far + data)
+        elif "style" not in self._inside:
+            self.text += data
+
+
+@pytest.fixture
+def report(foretrain: Foretrain) -> str:
+    said = foretrain("check", "toy/[!s]*", "toy/surprise", "toy/stops", "--report", "report.html")
+    assert said.code == 1
+    return Path("report.html").read_text()
+
+
+def test_every_claim_has_a_card_with_all_it_should_say(report: str) -> None:
+    page = _Page(report)
+    cards = {attrs["id"]: attrs for tag, attrs in page.tags if attrs.get("class") == "claim"}
+    assert set(cards) == {name for name in papers.claims() if not name.startswith("toy/slow")}
+    assert cards["toy/misprint"]["data-status"] == "fails"
+    assert cards["toy/misprint"]["data-surprise"] == "no"
+    assert cards["toy/surprise"]["data-surprise"] == "yes"
+    assert cards["toy/stops"]["data-expected"] == "none"
+    for words in (
+        "7 of 9 verdicts as expected",
+        "torch",
+        "A. Nobody. Made up & never printed.",
+        "how fast <i>x</i> decays",
+        "Printed 2ρ, right is ρ",
+        "As printed",
+        "Corrected",
+        "the rate is above 0",
+        "rate 2 <b>measured</b>",
+        "the measurement slips",
+        "rate = 2.0",
+        "claims.py:",
+        "2 of 9 runs diverged, the first at step 40.",
+        "error 0.2499, tolerance 1e-12",
+    ):
+        assert words in page.text, words
+
+
+def test_hostile_words_stay_words(report: str) -> None:
+    page = _Page(report)
+    assert "On <script>alert('title')</script> & other toys" in page.text
+    assert "<img src=x onerror=alert(1)>" in page.text
+    assert not [tag for tag, _ in page.tags if tag == "img"]
+    assert not [attrs for _, attrs in page.tags if any(name.startswith("on") for name in attrs)]
+    executable = [content for attrs, content in page.scripts if attrs.get("type") != "application/json"]
+    assert len(executable) == 2  # Plotly and the page's own
+    assert not any("alert(" in content for content in executable[1:])
+
+
+def test_nothing_comes_from_elsewhere(report: str) -> None:
+    page = _Page(report)
+    for tag, attrs in page.tags:
+        assert not attrs.get("src"), tag
+        if tag not in ("a",):
+            assert not attrs.get("href"), tag
+        elif attrs.get("href"):
+            assert str(attrs["href"]).startswith("#")
+    policy = next(attrs["content"] for tag, attrs in page.tags if attrs.get("http-equiv"))
+    assert str(policy).startswith("default-src 'none'")
+    assert len(report.encode()) < 15_000_000
+
+
+def test_figures_are_there_once_and_readable(report: str) -> None:
+    page = _Page(report)
+    figures = {attrs["id"]: json.loads(text) for attrs, text in page.scripts if attrs.get("type") == "application/json"}
+    places = [attrs["data-figure"] for _, attrs in page.tags if attrs.get("class") == "figure"]
+    assert sorted(places) == sorted(name for name in figures if name != "look")  # type: ignore[type-var]
+    assert len(places) >= 8
+    assert all(figure["data"] for name, figure in figures.items() if name != "look")
+    assert len(re.findall(r"\* plotly\.js v\d", report)) == 1
+
+
+def test_report_uses_saved_verdicts_and_judges_what_is_missing(foretrain: Foretrain) -> None:
+    foretrain("check", "toy/holds", "toy/bounds")
+    saved = Path("runs/check/fast/toy/holds.json").read_bytes()
+    Path("runs/check/fast/toy/bounds.json").unlink()
+    said = foretrain("report", "toy/holds", "toy/bounds", "--out", "new/report.html")
+    assert said.code == 0
+    assert Path("runs/check/fast/toy/holds.json").read_bytes() == saved
+    assert Path("runs/check/fast/toy/bounds.json").exists()
+    assert "2 of 2 verdicts as expected" in Path("new/report.html").read_text()
+
+
+def test_a_figure_that_cannot_be_drawn_costs_no_report(foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("foretrain.report.drawing.claim_figures", lambda *_: 1 / 0)
+    assert foretrain("check", "toy/holds", "--report", "report.html").code == 0
+    assert "The figure could not be drawn (ZeroDivisionError" in Path("report.html").read_text()
+
+
+def test_too_many_points_are_thinned_until_the_page_is_small(
+    foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foretrain("check", "toy/holds", "toy/matrix", "--report", "large.html")
+    monkeypatch.setattr("foretrain.report.drawing.BUDGET", 8_000)
+    foretrain("report", "toy/holds", "toy/matrix", "--out", "small.html")
+    assert Path("small.html").stat().st_size < Path("large.html").stat().st_size - 10_000
+
+
+@pytest.mark.slow
+def test_in_a_browser_a_link_opens_its_card_and_draws_it(foretrain: Foretrain, tmp_path: Path) -> None:
+    browser = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chrome")
+    if browser is None:
+        pytest.skip("no Chrome or Chromium on this machine")
+    foretrain("check", "toy/bounds", "toy/surprise", "--report", "report.html")
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
+    command += ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic"]
+    command += [f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=5000", "--dump-dom"]
+    address = f"{(tmp_path / 'report.html').as_uri()}#toy/bounds"
+    said = subprocess.run([*command, address], capture_output=True, text=True, timeout=120, check=True)
+    page = _Page(said.stdout)
+    opened = {attrs["id"]: "open" in attrs for _, attrs in page.tags if attrs.get("class") == "claim"}
+    assert opened == {"toy/bounds": True, "toy/surprise": False}
+    drawn = [attrs["data-figure"] for _, attrs in page.tags if attrs.get("data-drawn")]
+    assert drawn == ["toy/bounds:0"]
+    assert any("main-svg" in str(attrs.get("class")) for _, attrs in page.tags)
+    assert "2 of 2 shown" in page.text or 'value="2 of 2 shown"' in said.stdout
