@@ -21,7 +21,7 @@ def close(name: str, tolerance: Tolerance, *, relative: bool = True) -> Comparat
     def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
         predicted, observed = xr.align(prediction[name], observation[name], join="exact")
         scale = max(1.0, float(abs(predicted).max())) if relative else 1.0
-        error = float(abs(predicted - observed).max()) / scale
+        error = float(abs(predicted - observed).max(skipna=False)) / scale
         how = "relative to the largest value" if relative else "absolute"
         return _outcome(error, tolerance.value, f"{name} differs by at most {error:.3g} ({how})")
 
@@ -33,7 +33,7 @@ def close_relative(name: str, tolerance: Tolerance) -> Comparator:
 
     def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
         predicted, observed = xr.align(prediction[name], observation[name], join="exact")
-        error = float((abs(predicted - observed) / abs(predicted)).max())
+        error = float((abs(predicted - observed) / abs(predicted)).max(skipna=False))
         return _outcome(error, tolerance.value, f"{name} differs by at most {error:.3g} of its value")
 
     return compare
@@ -46,9 +46,9 @@ def bounded(name: str, *, low: str | None = None, high: str | None = None, slack
         value = observation[name]
         excess = [-math.inf]
         if low is not None:
-            excess.append(float((prediction[low] - value).max()))
+            excess.append(float((prediction[low] - value).max(skipna=False)))
         if high is not None:
-            excess.append(float((value - prediction[high]).max()))
+            excess.append(float((value - prediction[high]).max(skipna=False)))
         error = max(excess) if all(map(math.isfinite, excess[1:])) else math.nan
         words = f"{name} leaves its bounds by {error:.3g}" if error > slack else f"{name} keeps {-error:.3g} away"
         return _outcome(error, slack, words if error > slack else f"{words} from its nearest bound")
@@ -61,7 +61,7 @@ def conserved(name: str, tolerance: Tolerance, axis: str = "time") -> Comparator
 
     def compare(_: xr.Dataset, observation: xr.Dataset) -> Outcome:
         value = observation[name]
-        drift = float(abs(value - value.isel({axis: 0})).max()) / max(1.0, float(abs(value).max()))
+        drift = float(abs(value - value.isel({axis: 0})).max(skipna=False)) / max(1.0, float(abs(value).max()))
         return _outcome(drift, tolerance.value, f"{name} drifts by {drift:.3g} along {axis}")
 
     return compare
@@ -73,7 +73,7 @@ def slope(name: str, against: str, expected: float, tolerance: Tolerance = SLOPE
     def compare(_: xr.Dataset, observation: xr.Dataset) -> Outcome:
         value = observation[name]
         other = [d for d in value.dims if d != against]
-        curve = value.mean(other) if other else value
+        curve = value.mean(other, skipna=False) if other else value
         fitted = float(np.polyfit(np.log(observation[against].values), np.log(curve.values), 1)[0])
         error = abs(fitted - expected)
         return _outcome(
@@ -92,9 +92,9 @@ def ranked(name: str, along: str, *, rising: bool) -> Comparator:
     def compare(_: xr.Dataset, observation: xr.Dataset) -> Outcome:
         value = observation[name]
         if "seed" in value.dims:
-            value = value.mean("seed")
+            value = value.mean("seed", skipna=False)
         steps = value.diff(along) * (1 if rising else -1)
-        error = float((steps <= 0).mean())
+        error = float((~(steps > 0)).mean())  # not a number is not in order
         word = "rises" if rising else "falls"
         return _outcome(error, 0.0, f"{name} {word} along {along} in {1 - error:.0%} of neighbouring pairs")
 
@@ -105,7 +105,7 @@ def positive(name: str) -> Comparator:
     """`name` (measured) is above 0 everywhere; the error is how far the smallest value is below 0."""
 
     def compare(_: xr.Dataset, observation: xr.Dataset) -> Outcome:
-        smallest = float(observation[name].min())
+        smallest = float(observation[name].min(skipna=False))
         ok = smallest > 0
         return Outcome("holds" if ok else "fails", max(0.0, -smallest), 0.0, f"the smallest {name} is {smallest:.3g}")
 
@@ -144,9 +144,10 @@ def same_mean(name: str, tolerance: Tolerance = THREE_ERRORS, least_seeds: int =
             return Outcome("inconclusive", math.nan, tolerance.value, f"{seeds} seeds; {least_seeds} are needed")
         own = measured.std("seed", ddof=1) / math.sqrt(seeds)
         theirs = prediction[f"{name}_std"] / np.sqrt(prediction[f"{name}_seeds"])
-        distance = abs(measured.mean("seed") - prediction[name]) / np.hypot(own, theirs)
-        error = float(distance.max())
-        cells = int(distance.notnull().sum())
+        distance = abs(measured.mean("seed", skipna=False) - prediction[name]) / np.hypot(own, theirs)
+        published = prediction[name].notnull()
+        error = float(distance.where(published, 0.0).max(skipna=False))
+        cells = int(published.sum())
         return _outcome(
             error, tolerance.value, f"{name}: {cells} means, the farthest {error:.2f} combined standard errors off"
         )
@@ -166,7 +167,9 @@ def converges(name: str, along: str, power: Tolerance, scale: Tolerance, *, expe
         predicted, observed = prediction[name], observation[name]
         first = predicted.dims[0]
         inner = [d for d in predicted.dims if d != first]
-        distance = (((observed - predicted) ** 2).sum(inner) / (predicted**2).sum(inner)).mean("seed") ** 0.5
+        distance = (((observed - predicted) ** 2).sum(inner, skipna=False) / (predicted**2).sum(inner)).mean(
+            "seed"
+        ) ** 0.5
         logs = np.log(observation[along].values)
         allowed = scale.value * float(observation[along].max()) ** expected
         worst = []

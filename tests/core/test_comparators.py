@@ -83,18 +83,36 @@ def test_same_mean_counts_both_errors_and_needs_seeds() -> None:
     assert compare(published, xr.Dataset({"e": ("seed", draws)})).status == "holds"
     assert compare(published, xr.Dataset({"e": ("seed", draws + 1)})).status == "fails"
     assert compare(published, xr.Dataset({"e": ("seed", draws[:2])})).status == "inconclusive"
+    draws[0] = np.nan
+    assert compare(published, xr.Dataset({"e": ("seed", draws)})).status == "fails"
+
+
+def test_converges_wants_the_rate_and_the_size() -> None:
+    widths = np.array([16.0, 64.0, 256.0])
+    exact = xr.Dataset({"k": (("net", "i"), [[1.0, 2.0]])}, {"net": ["a"]})
+    coords = {"net": ["a"], "width": widths, "seed": [1]}
+
+    def measured(power: float, size: float) -> xr.Dataset:
+        values = np.array([1.0, 2.0]) + size * widths[None, :, None, None] ** power
+        return xr.Dataset({"k": (("net", "width", "seed", "i"), values)}, coords)
+
+    compare = c.converges("k", "width", Tolerance(0.15, "made up"), Tolerance(2.0, "made up"))
+    assert compare(exact, measured(-0.5, 1.0)).status == "holds"
+    assert compare(exact, measured(-1.0, 1.0)).status == "fails"
+    assert compare(exact, measured(-0.5, 10.0)).status == "fails"
+    assert compare(exact, measured(-0.5, np.nan)).status == "fails"
 
 
 @pytest.mark.parametrize(
     "compare",
-    [c.close("h", TOLERANCE), c.close_relative("h", TOLERANCE), c.bounded("h", low="h"), c.conserved("h", TOLERANCE),
+    [c.close("h", TOLERANCE), c.close_relative("h", TOLERANCE), c.bounded("h", low="h"), c.conserved("h", TOLERANCE), c.positive("h"),
+     c.ranked("h", "time", rising=True),
      c.slope("h", "time", 1.0)],
 )  # fmt: skip
 def test_not_a_number_never_holds(compare) -> None:
-    bad = series(h=[1.0, np.nan, 3.0])
-    whole = series(h=[np.nan] * 3)
-    assert compare(series(h=[1.0, 2.0, 3.0]), whole).status == "fails"
-    assert compare(series(h=[1.0, 2.0, 4.0]), bad).status == "fails"
+    """Not even where everything beside it is right."""
+    assert compare(series(h=[1.0, 1.0, 1.0]), series(h=[1.0, np.nan, 1.0])).status == "fails"
+    assert compare(series(h=[1.0, 1.0, 1.0]), series(h=[np.nan] * 3)).status == "fails"
 
 
 def test_every_reports_the_worst_part() -> None:
