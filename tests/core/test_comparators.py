@@ -105,8 +105,8 @@ def test_converges_wants_the_rate_and_the_size() -> None:
 
 @pytest.mark.parametrize(
     "compare",
-    [c.close("h", TOLERANCE), c.close_relative("h", TOLERANCE), c.bounded("h", low="h"), c.conserved("h", TOLERANCE), c.positive("h"),
-     c.ranked("h", "time", rising=True),
+    [c.close("h", TOLERANCE), c.close_relative("h", TOLERANCE), c.bounded("h", low="h"),
+     c.conserved("h", TOLERANCE), c.positive("h"), c.ranked("h", "time", rising=True),
      c.slope("h", "time", 1.0)],
 )  # fmt: skip
 def test_not_a_number_never_holds(compare) -> None:
