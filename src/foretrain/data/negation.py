@@ -1,0 +1,60 @@
+"""The negation task: NOT turns an adjective round, VERY does not, and no token says anything by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Int
+from numpy import ndarray as Array
+
+from foretrain.data.tokens import TokenTexts
+from foretrain.errors import require, require_at_least
+
+
+@dataclass(frozen=True)
+class Negation:
+    """Tokens in this order: NOT, VERY, positive adjectives, negative adjectives, fillers.
+
+    A text is a modifier and an adjective side by side at a random place among fillers; its label is the adjective's
+    sign, turned round by NOT. Both modifiers are equally likely, so every token co-occurs equally with both labels.
+    `held_out` adjectives of each sign never meet NOT in training.
+    """
+
+    adjectives: int = 10  # of each sign
+    fillers: int = 20
+    length: int = 8
+    held_out: int = 0
+
+    def __post_init__(self) -> None:
+        require_at_least("length", self.length, 2)
+        require(0 <= self.held_out < self.adjectives, f"held_out must be at least 0 and below {self.adjectives}.")
+
+    @property
+    def vocab(self) -> int:
+        return 2 + 2 * self.adjectives + self.fillers
+
+    @property
+    def is_held_out(self) -> Int[Array, "adjective"]:
+        """Adjective numbers (0 the first positive one) that never meet NOT in training."""
+        return np.concatenate([np.arange(self.held_out), self.adjectives + np.arange(self.held_out)])
+
+    def sample(
+        self, n: int, draw: np.random.Generator, *, only_held_out: bool = False
+    ) -> tuple[TokenTexts, Int[Array, "text"]]:
+        """n texts and their labels, 0 or 1; `only_held_out`: NOT with the adjectives kept from it in training."""
+        require_at_least("n", n, 1)
+        adjective = draw.integers(0, 2 * self.adjectives, n)
+        negated = draw.random(n) < 0.5
+        if only_held_out:
+            require(self.held_out > 0, "No adjectives are held out; make the task with held_out above 0.")
+            adjective, negated = draw.choice(self.is_held_out, n), np.ones(n, dtype=bool)
+        elif self.held_out:
+            negated &= ~np.isin(adjective, self.is_held_out)
+        table = draw.integers(2 + 2 * self.adjectives, self.vocab, (n, self.length))
+        place = draw.integers(0, self.length - 1, n)
+        rows = np.arange(n)
+        table[rows, place] = np.where(negated, 0, 1)
+        table[rows, place + 1] = 2 + adjective
+        labels = ((adjective < self.adjectives) != negated).astype(np.int64)
+        return TokenTexts(table.ravel(), np.arange(n + 1) * self.length, self.vocab), labels

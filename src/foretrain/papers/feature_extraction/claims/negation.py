@@ -1,0 +1,152 @@
+"""Negation: what an additive network cannot learn, and a network that multiplies can."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import xarray as xr
+
+from foretrain.claim import Claim, Control
+from foretrain.comparators import bounded, every
+from foretrain.data.negation import Negation
+from foretrain.data.tokens import TokenTexts
+from foretrain.dynamics import Adagrad
+from foretrain.dynamics.epochs import train_epochs
+from foretrain.kernels.tangent import Scales
+from foretrain.models.classifiers import Classifier
+from foretrain.papers.feature_extraction.label_scores import accuracy
+from foretrain.streams import stream
+from foretrain.trajectory import trajectory
+
+WIDTH, SIGMA, RATE = 64, 0.3, 0.02
+ADDITIVE = ("MLP ReLU", "SA", "SA with positions", "CNN linear, K=2", "CNN linear, K=3", "L-RNN shared")
+MULTIPLIES = ("MV full", "MV diagonal", "L-RNN token")
+OTHERS = ("CNN ReLU, K=2",)
+
+
+def _network(name: str, task: Negation) -> Classifier:
+    options = {
+        "MLP ReLU": {"architecture": "mlp", "activation": "relu"},
+        "SA": {"architecture": "sa", "scaling": "practice"},
+        "SA with positions": {"architecture": "sa", "scaling": "practice", "positions": task.length},
+        "CNN linear, K=2": {"architecture": "cnn", "activation": "linear", "window": 2},
+        "CNN linear, K=3": {"architecture": "cnn", "activation": "linear", "window": 3},
+        "CNN ReLU, K=2": {"architecture": "cnn", "activation": "relu", "window": 2},
+        "L-RNN shared": {"architecture": "rnn_shared"},
+        "MV full": {"architecture": "mv"},
+        "MV diagonal": {"architecture": "mv_diagonal"},
+        "L-RNN token": {"architecture": "rnn_token"},
+    }[name]
+    scales = Scales(SIGMA, SIGMA, SIGMA, SIGMA)
+    return Classifier(vocab=task.vocab, width=WIDTH, scales=scales, **options)  # type: ignore[arg-type]
+
+
+@cache
+def _accuracies(texts: int, epochs: int, seeds: int, held_out: int = 0, modifiers: str = "random") -> xr.Dataset:
+    """Test accuracy of every network; with `held_out`, on NOT with adjectives that never met it in training.
+
+    `modifiers` = "always VERY" takes NOT out of training and test, for the control: then adjectives alone decide.
+    """
+    task = Negation(held_out=held_out)
+    names = (*ADDITIVE, *MULTIPLIES, *OTHERS)
+    right = np.zeros((len(names), seeds))
+    for j in range(seeds):
+        draw = stream("feature_extraction/negation", j + 1, "texts")
+        train, labels = task.sample(texts, draw)
+        test, test_labels = task.sample(1000, draw, only_held_out=held_out > 0)
+        if modifiers == "always VERY":
+            labels, test_labels = _without_not(task, train, labels), _without_not(task, test, test_labels)
+        for i, name in enumerate(names):
+            network = _network(name, task)
+            parameters = train_epochs(
+                network, train, labels, optimizer=Adagrad(RATE), epochs=epochs, batch=32, seed=j + 1,
+                experiment=f"feature_extraction/negation/{name}",
+            )  # fmt: skip
+            right[i, j] = accuracy(network, parameters, test, test_labels)
+    return trajectory({"accuracy": (("network", "seed"), right)}, {"network": list(names), "seed": range(1, seeds + 1)})
+
+
+def _without_not(task: Negation, texts: TokenTexts, labels: np.ndarray) -> np.ndarray:
+    """Labels as if every modifier were VERY: the adjective's own sign."""
+    table = texts.flat.reshape(-1, task.length)
+    return np.where((table == 0).any(1), 1 - labels, labels)
+
+
+def _expected() -> xr.Dataset:
+    return trajectory({"additive_high": 0.56, "multiplies_low": 0.99})
+
+
+def _split(texts: int, epochs: int, seeds: int, modifiers: str = "random") -> xr.Dataset:
+    whole = _accuracies(texts, epochs, seeds, 0, modifiers)["accuracy"]
+    return xr.Dataset(
+        {
+            "accuracy": whole,
+            "additive": whole.sel(network=list(ADDITIVE)).rename(network="additive_network"),
+            "multiplies": whole.sel(network=list(MULTIPLIES)).rename(network="multiplying_network"),
+            "relu_cnn": whole.sel(network=OTHERS[0], drop=True),
+        }
+    )
+
+
+SETTINGS = {
+    "fast": {"texts": 1500, "epochs": 25, "seeds": 1},
+    "full": {"texts": 2000, "epochs": 25, "seeds": 5},
+}
+
+negation = Claim(
+    id="feature_extraction/negation",
+    source="derived; the paper states that matrix-vector models capture negation and that CNN and self-attention cannot",
+    says=(
+        "Where NOT turns an adjective round and no token says anything by itself, additive networks stay at chance and "
+        "networks that multiply neighbours learn the task. The paper's 'CNN cannot' holds for linear composition only: "
+        "a CNN with ReLU solves it, see relu_cnn."
+    ),
+    predict=_expected,
+    observe=_split,
+    compare=every(bounded("additive", high="additive_high"), bounded("multiplies", low="multiplies_low")),
+    settings=SETTINGS,
+    control=Control("NOT turns nothing round: the adjective alone decides", {"modifiers": "always VERY"}),
+)
+
+
+def _chance() -> xr.Dataset:
+    return trajectory({"chance": 0.56})
+
+
+def _cnn(texts: int, epochs: int, seeds: int, composition: str = "ReLU") -> xr.Dataset:
+    whole = _accuracies(texts, epochs, seeds)["accuracy"]
+    return xr.Dataset({"accuracy": whole.sel(network=f"CNN {composition}, K=2", drop=True)})
+
+
+negation_cnn = Claim(
+    id="feature_extraction/negation_cnn",
+    source="the paper states that CNN models cannot capture negation",
+    says="A CNN stays at chance on the negation task.",
+    erratum="It holds for linear composition only; with ReLU between window and readout a CNN of window 2 solves the task.",
+    predict=_chance,
+    observe=_cnn,
+    compare=bounded("accuracy", high="chance"),
+    settings=SETTINGS,
+    control=Control("linear composition", {"composition": "linear"}),
+    expect="fails",
+)
+
+
+def _held_out(texts: int, epochs: int, seeds: int, held_out: int = 3) -> xr.Dataset:
+    return _accuracies(texts, epochs, seeds, held_out)
+
+
+negation_heldout = Claim(
+    id="feature_extraction/negation_heldout",
+    source="derived; a question the paper leaves open",
+    says="Accuracy on NOT with adjectives that never met NOT in training, per network: a measurement.",
+    predict=_chance,
+    observe=_held_out,
+    compare=bounded("accuracy", high="chance"),
+    settings=SETTINGS,
+    control=Control("nothing is held out", {"held_out": 0}),
+    expect=None,
+)
+
+CLAIMS = [negation, negation_cnn, negation_heldout]
