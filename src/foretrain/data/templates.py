@@ -112,15 +112,24 @@ class TemplateTask:
         require_at_least("n", n, 1)
         tokens = self.alphabet(n if alphabet is None else alphabet)
         draw = np.random.default_rng(generator)
-        template = draw.choice(len(self.templates), size=n, p=np.asarray(self.weights))
         filled = tokens.start + distinct_draws(n, self.wildcard_count, len(tokens), draw)
+        return self._batch(filled, draw)
+
+    def sample_apart(self, n: int, generator: np.random.Generator | int) -> TemplateBatch:
+        """n labelled strings of which no two share a substituted token: the limit of endless diversity ρ."""
+        require_at_least("n", n, 1)
+        filled = len(self.vocabulary) + np.arange(n * self.wildcard_count).reshape(n, self.wildcard_count)
+        return self._batch(filled, np.random.default_rng(generator))
+
+    def _batch(self, filled: Int[Array, "sample wildcard"], draw: np.random.Generator) -> TemplateBatch:
+        n = len(filled)
+        template = draw.choice(len(self.templates), size=n, p=np.asarray(self.weights))
         labels = self._labels(template, filled)
         if self.noise:
             labels = labels + self.noise * draw.standard_normal(n)
-        strings = self._fill(self._codes[template], filled)
         width = np.array([len(t.wildcards) for t in self.templates])
         substitution = np.where(np.arange(self.wildcard_count) < width[template][:, None], filled, -1)
-        return TemplateBatch(self, strings, template, substitution, labels)
+        return TemplateBatch(self, self._fill(self._codes[template], filled), template, substitution, labels)
 
     def split(
         self,

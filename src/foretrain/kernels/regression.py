@@ -35,9 +35,9 @@ def ridge_coefficients(
 
 def ridge_predictions(
     kernel: Kernel, train: TemplateBatch, strings: Int[Array, "string position"], ridge: float
-) -> Float[Array, "string *output"]:
+) -> Float[Array, "string output"]:
     """Eq. 5 at each string: f̂(x) = yᵀ(K̂ + λI)⁻¹k(x), for numbers or for one output per label symbol."""
-    coefficients = ridge_coefficients(kernel(train.tokens, train.tokens), _targets_of(train), ridge)
+    coefficients = ridge_coefficients(kernel(train.tokens, train.tokens), sample_targets(train), ridge)
     return kernel(strings, train.tokens) @ coefficients
 
 
@@ -83,7 +83,8 @@ def targets(task: TemplateTask) -> Float[Array, "r output"]:
     return np.array([[float(label == symbol) for symbol in symbols] for label in task.labels])
 
 
-def _targets_of(batch: TemplateBatch) -> Float[Array, "sample output"]:
+def sample_targets(batch: TemplateBatch) -> Float[Array, "sample output"]:
+    """What a regression is to output on each sample, label noise included."""
     if batch.task.kind == "regression":
         return np.asarray(batch.labels)[:, None]
     return targets(batch.task)[batch.template]

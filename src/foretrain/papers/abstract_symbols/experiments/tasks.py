@@ -1,7 +1,177 @@
-"""Experiments; each returns a trajectory."""
+"""What kernels say before training: the blocks of K̂ (Fig 4), error against n and ρ, and the data each task needs."""
 
 from __future__ import annotations
 
-from foretrain.experiment import Experiment
+import itertools
+from collections.abc import Sequence
 
-EXPERIMENTS: list[Experiment] = []
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from foretrain.data.templates import TemplateBatch
+from foretrain.experiment import Experiment
+from foretrain.kernels.architectures import ARCHITECTURES, MLP, MLP_XX, TRANSFORMER
+from foretrain.kernels.regression import measured_errors
+from foretrain.kernels.template_matrix import template_matrix
+from foretrain.papers.abstract_symbols.setting import REGRESSION_TASKS, KernelSetting
+from foretrain.papers.abstract_symbols.theory import generalisation as theory
+from foretrain.streams import seed_list, stream
+from foretrain.trajectory import trajectory
+
+Array = NDArray[np.float64]
+KERNEL_ACCURACY = 1e-6  # of N at β = 4, where the kernel is computed to 5e-7
+
+
+def block_sample(task: str, n: int, per_sample: float, seed: int) -> TemplateBatch:
+    """n samples with wildcards from `per_sample`·n tokens."""
+    made = REGRESSION_TASKS[task]().with_cls()
+    alphabet = max(int(per_sample * n), made.wildcard_count)
+    return made.sample(n, stream("abstract_symbols/fig4", seed, n, alphabet), alphabet=alphabet)
+
+
+def indicators(template: NDArray[np.int64], count: int) -> Array:
+    """Orthonormal indicators of the samples of each template."""
+    B = np.eye(count)[template]
+    return B / np.sqrt(B.sum(axis=0))
+
+
+def fig4(
+    samples: Sequence[int] = (64, 128, 256, 512, 1024, 2048),
+    per_sample: float = 4.0,
+    architectures: Sequence[str] = (TRANSFORMER, MLP_XX, MLP),
+    task: str = "same_different",
+    seeds: int | Sequence[int] = 3,
+    shown: int = 60,
+) -> xr.Dataset:
+    """The angle between the top eigenspace of K̂ and the templates' indicators; K̂ itself for `shown` samples.
+
+    `gram` is the matrix of the first seed, sorted by template; `blocks` is what N puts in its place.
+    """
+    listed = seed_list(seeds if isinstance(seeds, int) else list(seeds))
+    r = len(REGRESSION_TASKS[task]().templates)
+    angles = np.empty((len(architectures), len(samples), len(listed)))
+    grams, blocks = [], []
+    for a, name in enumerate(architectures):
+        kernel = KernelSetting(name).kernel
+        for (i, n), (s, seed) in itertools.product(enumerate(samples), enumerate(listed)):
+            train = block_sample(task, n, per_sample, seed)
+            top = np.linalg.eigh(kernel(train.tokens, train.tokens))[1][:, -r:]
+            angles[a, i, s] = theory.principal_angle(top, indicators(train.template, r))
+        few = block_sample(task, shown, per_sample, listed[0])
+        order = np.argsort(few.template, kind="stable")
+        grams.append(kernel(few.tokens[order], few.tokens[order]))
+        N = template_matrix(few.task, kernel, accuracy=KERNEL_ACCURACY).N
+        blocks.append(N[np.ix_(few.template[order], few.template[order])])
+    return trajectory(
+        {
+            "angle": (("architecture", "n", "seed"), angles),
+            "gram": (("architecture", "row", "column"), np.array(grams)),
+            "blocks": (("architecture", "row", "column"), np.array(blocks)),
+        },
+        {"architecture": list(architectures), "n": list(samples), "seed": listed},
+        units={"angle": "degrees"},
+        task=task,
+        per_sample=per_sample,
+    )
+
+
+def kernel_regression(
+    samples: Sequence[int] = (32, 128, 512, 2048),
+    alphabets: Sequence[int] = (16, 128, 1024, 8192),
+    ridges: Sequence[float] = (0.01, 0.1),
+    growing: Sequence[bool] = (False, True),
+    architecture: str = TRANSFORMER,
+    task: str = "same_different",
+    seeds: int | Sequence[int] = 5,
+) -> xr.Dataset:
+    """Squared error on unseen symbols against n and the alphabet, for λ fixed and for λ = ridge·n/10 (`growing`).
+
+    `ideal` is the estimator of eq. 15 with endless diversity, `apart` the real one without a common token.
+    """
+    made, kernel = REGRESSION_TASKS[task]().with_cls(), KernelSetting(architecture).kernel
+    matrix = template_matrix(made, kernel, accuracy=KERNEL_ACCURACY)
+    weights, labels = np.asarray(made.weights), np.asarray(made.labels, dtype=np.float64)
+    cells = list(itertools.product(ridges, growing))
+    measured, ideal, apart = [], [], []
+    for ridge, grows in cells:
+        strength = _strength(ridge, grows)
+        found = measured_errors(made, kernel, samples=samples, alphabets=alphabets, ridge=strength, seeds=seeds)
+        measured.append(found.loss)
+        limits = [theory.proportional_ridge_limit(matrix.N, weights, labels, strength(n, 0) / n) for n in samples]
+        ideal.append([float(weights @ (limit - labels) ** 2) for limit in limits])
+        apart.append([float(matrix.loss(np.array([n]), ridge=strength(n, 0))[0]) for n in samples])
+    shape = (len(ridges), len(growing), len(samples))
+    loss = np.stack([m.values for m in measured]).reshape(*shape[:2], *measured[0].shape)
+    dims = ("ridge", "growing", "n")
+    return trajectory(
+        {
+            "loss": ((*dims, "alphabet", "seed"), loss),
+            "ideal": (dims, np.reshape(ideal, shape)),
+            "apart": (dims, np.reshape(apart, shape)),
+        },
+        {
+            "ridge": list(ridges),
+            "growing": list(growing),
+            "n": list(samples),
+            "alphabet": list(alphabets),
+            "seed": measured[0].seed.values,
+        },
+        task=task,
+        architecture=architecture,
+    )
+
+
+def _strength(ridge: float, grows: bool):  # type: ignore[no-untyped-def]
+    return (lambda n, _: ridge * n / 10) if grows else (lambda n, _: ridge)
+
+
+def data_efficiency(
+    tasks: Sequence[str] = tuple(REGRESSION_TASKS),
+    architectures: Sequence[str] = ARCHITECTURES,
+    beta: float = 1.0,
+    gamma: float = 1.0,
+    ridge: float = 0.01,
+    loss: float = 0.1,
+) -> xr.Dataset:
+    """Per task and architecture: the samples after which the squared error is below `loss` of the labels' variance."""
+    needed = np.empty((len(tasks), len(architectures)))
+    condition = np.empty_like(needed)
+    for (i, task), (j, name) in itertools.product(enumerate(tasks), enumerate(architectures)):
+        kernel = KernelSetting(name, beta=beta, gamma=gamma).kernel
+        matrix = template_matrix(REGRESSION_TASKS[task]().with_cls(), kernel)
+        labels, weights = np.asarray(matrix.task.labels, dtype=np.float64), np.asarray(matrix.task.weights)
+        variance = float(weights @ (labels - weights @ labels) ** 2)
+        needed[i, j] = matrix.samples_needed(loss * variance, ridge=ridge)
+        condition[i, j] = matrix.condition
+    dims = ("task", "architecture")
+    return trajectory(
+        {"samples_needed": (dims, needed), "condition": (dims, condition)},
+        {"task": list(tasks), "architecture": list(architectures)},
+        beta=beta,
+        gamma=gamma,
+        loss=loss,
+    )
+
+
+EXPERIMENTS = [
+    Experiment(
+        "abstract_symbols/fig4",
+        "The kernel matrix turns into blocks: angle of its top eigenspace to the template indicators against n",
+        fig4,
+        quick={"samples": (64, 256), "seeds": 1, "shown": 40},
+    ),
+    Experiment(
+        "abstract_symbols/kernel_regression",
+        "Kernel ridge regression on unseen symbols against n, the alphabet and the ridge, beside eq. 15",
+        kernel_regression,
+        quick={"samples": (32, 128), "alphabets": (16, 1024), "seeds": 2, "ridges": (0.01,)},
+    ),
+    Experiment(
+        "abstract_symbols/data_efficiency",
+        "Samples needed by each architecture on each task, from the matrix N alone",
+        data_efficiency,
+        cut=("tasks",),
+        quick={"tasks": ("same_different", "aba_abb")},
+    ),
+]

@@ -84,6 +84,15 @@ def idealisation_rate(n: ArrayLike, diversity: ArrayLike, ridge: ArrayLike) -> A
     return 1 / ridge + n / (ridge * np.sqrt(diversity))
 
 
+def idealisation_constant(largest_kernel: float, largest_label: float, least_weight: float, wildcards: int) -> float:
+    """Claim D.2 with its constant, for an unseen string: C = 2‖K‖·max|y|·√(2/min μ)·√(2|𝒲|).
+
+    From D.5 with ‖y‖ ≤ √n·max|y|, ‖w‖ ≤ 1/√|ℐ_a| and |ℐ_a| ≥ nμ/2; at most n²|𝒲|/ρ pairs of samples share a
+    token (twice as many as expected), and an entry of K̂ and of K̂_ideal differ by at most 2‖K‖.
+    """
+    return 2 * largest_kernel * largest_label * math.sqrt(2 / least_weight) * math.sqrt(2 * wildcards)
+
+
 def all_represented_probability(n: int, weights: Array) -> float:
     """Proof of Claim D.2, corrected: |ℐ_j| ≥ nμ_j/2 for all j has probability at least 1 − Σ e^{−nμ_j/8} (Chernoff).
 

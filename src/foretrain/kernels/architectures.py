@@ -1,0 +1,53 @@
+"""The architectures a forecast compares, as kernels of strings: transformer, transformer + a·I, MLP, MLP + XXᵀ."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray as Array
+
+from foretrain.errors import require_at_least, require_known
+from foretrain.kernels.activations import Activation, activation_named
+from foretrain.kernels.attention import transformer_kernel
+from foretrain.kernels.regression import Kernel
+
+TRANSFORMER, TRANSFORMER_AI, MLP, MLP_XX = "transformer", "transformer + aI", "MLP", "MLP + XXᵀ"
+ARCHITECTURES = (TRANSFORMER, TRANSFORMER_AI, MLP, MLP_XX)
+
+
+def mlp_kernel(
+    X: Int[Array, "x position"],
+    Y: Int[Array, "y position"],
+    *,
+    activation: str | Activation = "cosine",
+    relations: float = 0.0,
+) -> Float[Array, "x y"]:
+    """Remark I.6: an infinitely wide layer on one-hot tokens, κ(Σ 1(x_i = y_i)/k).
+
+    `relations` appends that multiple of vec(XXᵀ), which says what positions of a string are equal (Fig 25).
+    """
+    require_at_least("relations", relations, 0)
+    k = X.shape[1]
+    covariance = (X[:, None] == Y[None]).mean(axis=2)
+    inside = [(Z[:, :, None] == Z[:, None, :]).reshape(len(Z), -1).astype(np.float64) for Z in (X, Y)]
+    covariance += relations**2 / k * (inside[0] @ inside[1].T)
+    own = [1 + relations**2 / k * rows.sum(axis=1) for rows in inside]
+    return activation_named(activation).expectation(own[0][:, None], own[1][None, :], covariance)
+
+
+def architecture_kernel(
+    name: str, *, beta: float = 1.0, gamma: float = 1.0, activation: str | Activation = "cosine", identity: float = 1.0
+) -> Kernel:
+    """The kernel of one architecture; `identity` is the a of a·I, or the multiple of XXᵀ given to the MLP."""
+    require_known("architecture", name, ARCHITECTURES)
+    if name in (MLP, MLP_XX):
+        return partial(mlp_kernel, activation=activation, relations=identity if name == MLP_XX else 0.0)
+    added = identity if name == TRANSFORMER_AI else 0.0
+    return partial(_transformer, beta=beta, gamma=gamma, activation=activation, identity=added)
+
+
+def _transformer(X: Int[Array, "x position"], Y: Int[Array, "y position"], **constants: Any) -> Float[Array, "x y"]:
+    return transformer_kernel(X.tolist(), Y.tolist(), **constants)

@@ -1,0 +1,155 @@
+"""Theorem 3.4 and Lemma C.3: kernel ridge regression generalises to unseen symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from foretrain.claim import Assumption, Claim, Control
+from foretrain.comparators import covered, every, ranked
+from foretrain.data.template_tasks import same_different
+from foretrain.data.templates import TemplateTask
+from foretrain.kernels.architectures import MLP, MLP_XX, TRANSFORMER, TRANSFORMER_AI
+from foretrain.kernels.regression import (
+    measured_errors,
+    targets,
+)
+from foretrain.kernels.template_matrix import TemplateMatrix, template_matrix
+from foretrain.papers.abstract_symbols.setting import KernelSetting
+from foretrain.papers.abstract_symbols.theory import generalisation as theory
+from foretrain.trajectory import trajectory
+
+Array = NDArray[np.float64]
+DELTA = 0.05
+
+
+def noisy_task(noise: float) -> TemplateTask:
+    """Same or different, with label noise and [CLS]."""
+    return replace(same_different(), noise=noise).with_cls()
+
+
+def matrix_of(architecture: str, noise: float) -> TemplateMatrix:
+    """N of that task for one architecture."""
+    return template_matrix(noisy_task(noise), KernelSetting(architecture).kernel, accuracy=1e-6)
+
+
+def _constant(matrix: TemplateMatrix, n: int, ridge: float) -> float:
+    """The C of Theorem 3.4: what Lemma D.6, corrected, gives at n samples, over √(log(1/δ)/n).
+
+    That bound falls as 1/n and 1/√n, so C·√(log(1/δ)/n) stays above it for all larger n.
+    """
+    weights = np.asarray(matrix.task.weights)
+    bound = theory.disjoint_error_bound(
+        matrix.N,
+        n * weights,
+        targets(matrix.task)[:, 0],
+        ridge + matrix.own - np.diag(matrix.N),
+        noise=matrix.task.noise,
+        delta=DELTA,
+    )
+    return float(bound.max() / theory.error_rate(n, np.inf, DELTA))
+
+
+def _probability(samples: Sequence[int]) -> xr.Dataset:
+    """The theorem's 1 − δ − e^{−cn}, at its smallest n, with c = μ/8 from Chernoff for two equal templates."""
+    return trajectory({"probability": 1 - DELTA - 2 * float(np.exp(-min(samples) / 16))})
+
+
+def _within_bound(
+    samples: Sequence[int],
+    alphabets: Sequence[int],
+    ridge: float,
+    noise: float,
+    seeds: int,
+    architectures: Sequence[str] = (TRANSFORMER,),
+    replaced_by: str | None = None,
+) -> xr.Dataset:
+    """Errors on unseen symbols, and whether each is within C(√(log(1/δ)/n) + √(1/ρ)).
+
+    C is the one of the architecture; `replaced_by` puts another kernel in its place, for the control.
+    """
+    parts = []
+    for name in architectures:
+        measured = measured_errors(
+            noisy_task(noise),
+            KernelSetting(replaced_by or name).kernel,
+            samples=samples,
+            alphabets=alphabets,
+            ridge=ridge,
+            seeds=seeds,
+        )
+        constant = _constant(matrix_of(name, noise), min(samples), ridge)
+        rate = theory.error_rate(measured.n.values[:, None], measured.diversity.values, DELTA)
+        error = abs(measured.error).isel(output=0, drop=True)
+        bound = xr.DataArray(constant * rate, dims=("n", "alphabet"))
+        parts.append(xr.Dataset({"error": error, "bound": bound, "within": error <= bound}))
+    joined = xr.concat(parts, xr.Variable("architecture", list(architectures)))
+    joined["largest_error"] = joined.error.max("template").mean(("alphabet", "seed", "architecture"))
+    return joined
+
+
+theorem3_4 = Claim(
+    id="abstract_symbols/theorem3_4",
+    source="Theorem 3.4",
+    says=(
+        "With probability 1 − δ − e^{−cn} the transformer kernel's ridge regression, λ fixed, has error at most "
+        "C√(log(1/δ)/n) + C√(1/ρ) on strings of unseen symbols; C is that of Lemma D.6 (corrected) at the smallest n."
+    ),
+    predict=_probability,
+    observe=_within_bound,
+    compare=every(covered("within", "probability"), ranked("largest_error", "n", rising=False)),
+    settings={
+        "fast": {"samples": (64, 512), "alphabets": (32, 1024, 8192), "ridge": 0.01, "noise": 0.2, "seeds": 4},
+        "full": {
+            "samples": (64, 256, 1024, 2048),
+            "alphabets": (16, 128, 1024, 8192),
+            "ridge": 0.01,
+            "noise": 0.2,
+            "seeds": 20,
+        },
+    },
+    control=Control("the kernel of an MLP, whose N is singular", {"replaced_by": MLP}),
+)
+
+lemmaC3 = Claim(
+    id="abstract_symbols/lemmaC3",
+    source="Lemma C.3 (Lemma 3.5)",
+    says="The same holds for every token-symmetric kernel whose N is nonsingular: transformer, with a·I, MLP with XXᵀ.",
+    predict=_probability,
+    observe=_within_bound,
+    compare=every(covered("within", "probability"), ranked("largest_error", "n", rising=False)),
+    assumes=(
+        Assumption(
+            "N is nonsingular",
+            lambda architectures, noise: (
+                all(np.isfinite(matrix_of(name, noise).inverse_norm) for name in architectures),
+                ", ".join(f"‖N⁻¹‖ = {matrix_of(name, noise).inverse_norm:.3g} ({name})" for name in architectures),
+            ),
+        ),
+    ),
+    settings={
+        "fast": {
+            "architectures": (MLP_XX, TRANSFORMER_AI),
+            "samples": (64, 256),
+            "alphabets": (64, 4096),
+            "ridge": 0.01,
+            "noise": 0.2,
+            "seeds": 4,
+        },
+        "full": {
+            "architectures": (MLP_XX, TRANSFORMER_AI, TRANSFORMER),
+            "samples": (64, 256, 1024),
+            "alphabets": (64, 512, 4096),
+            "ridge": 0.01,
+            "noise": 0.2,
+            "seeds": 20,
+        },
+    },
+    control=Control("a token-symmetric kernel with singular N: an MLP", {"replaced_by": MLP}),
+)
+
+CLAIMS = [theorem3_4, lemmaC3]

@@ -1,0 +1,193 @@
+"""Lemmas 3.6 and 3.7, Remark I.6: the matrix N of the templates is nonsingular for transformers, not for MLPs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from foretrain.claim import Assumption, Claim, Control, erratum_pair
+from foretrain.comparators import close, every, positive
+from foretrain.data.template_tasks import random_templates
+from foretrain.data.templates import TemplateTask
+from foretrain.kernels.activations import Cosine
+from foretrain.kernels.architectures import MLP, TRANSFORMER, architecture_kernel
+from foretrain.kernels.attention import attention_matrix
+from foretrain.kernels.template_matrix import template_matrix
+from foretrain.papers.abstract_symbols.setting import REGRESSION_TASKS
+from foretrain.tolerances import ALGEBRA
+from foretrain.trajectory import trajectory
+
+KERNEL_ACCURACY = 1e-9  # of K_attn at β ≤ 2; K_trans moves by at most 3b1² times as much (three arguments)
+Array = NDArray[np.float64]
+
+
+def permutation_gaps(N: Array) -> Array:
+    """Condition (10): Σ N_ii − Σ N_iτ(i) for every permutation τ but the identity."""
+    r = len(N)
+    orders = np.array(list(itertools.permutations(range(r))))[1:]
+    return np.trace(N) - N[np.arange(r), orders].sum(axis=1)
+
+
+def pair_gap(N: Array) -> float:
+    """The least gap over all permutations, without trying them: the least N_ii + N_jj − 2N_ij.
+
+    N is the Gram matrix of mean embeddings φ_i, so the gap of τ is ½Σ‖φ_i − φ_τ(i)‖², and no permutation has a
+    smaller one than the best exchange of two templates.
+    """
+    gaps = np.diag(N)[:, None] + np.diag(N) - 2 * N
+    return float(gaps[~np.eye(len(N), dtype=bool)].min())
+
+
+def _nothing() -> xr.Dataset:
+    """Both lemmas say only that something differs from 0."""
+    return trajectory({})
+
+
+def _settings(
+    tasks: Sequence[str], betas: Sequence[float], gammas: Sequence[float]
+) -> Iterator[tuple[str, float, float]]:
+    return itertools.product(tasks, betas, gammas)
+
+
+def _attention_gaps(tasks: Sequence[str], betas: Sequence[float], gammas: Sequence[float]) -> xr.Dataset:
+    """The least gap of condition (10), over all permutations, beyond what the errors of the kernel allow."""
+    gaps, by_pairs = [], []
+    for name, beta, gamma in _settings(tasks, betas, gammas):
+        task = REGRESSION_TASKS[name]().with_cls()
+        others = task.one_per_template(first=len(task.templates) * task.wildcard_count)
+        kernel = attention_matrix(task.one_per_template().tolist(), others.tolist(), beta=beta, gamma=gamma)
+        uncertain = 2 * len(task.templates) * float(kernel.errors.max())
+        gaps.append(permutation_gaps(kernel.values).min() - uncertain)
+        by_pairs.append(pair_gap(kernel.values) - uncertain)
+    shape = (len(tasks), len(betas), len(gammas))
+    dims = ("task", "beta", "gamma")
+    return trajectory(
+        {"gap": (dims, np.reshape(gaps, shape)), "pair_gap": (dims, np.reshape(by_pairs, shape))},
+        {"task": list(tasks), "beta": list(betas), "gamma": list(gammas)},
+    )
+
+
+ALL_TASKS = tuple(REGRESSION_TASKS)
+
+lemma3_7 = Claim(
+    id="abstract_symbols/lemma3_7",
+    source="Lemma 3.7, condition (10)",
+    says=(
+        "For almost all β and γ no permutation of the templates but the identity has the same sum of K_attn. Tried on "
+        "all permutations; since N is a Gram matrix, the exchanges of two templates decide."
+    ),
+    predict=_nothing,
+    observe=_attention_gaps,
+    compare=every(positive("gap"), positive("pair_gap")),
+    settings={
+        "fast": {"tasks": ALL_TASKS, "betas": (1.0, 2.0), "gammas": (0.5, 1.0)},
+        "full": {"tasks": ALL_TASKS, "betas": (0.5, 1.0, 1.5, 2.0), "gammas": (0.25, 0.5, 1.0, 2.0)},
+    },
+    control=Control("γ = 0: without positions αβα and αββ are one bag of symbols", {"gammas": (0.0,)}),
+)
+
+
+def _singular_values(
+    tasks: Sequence[str],
+    betas: Sequence[float],
+    gammas: Sequence[float],
+    activations: Sequence[tuple[float, float]],
+    architecture: str = TRANSFORMER,
+) -> xr.Dataset:
+    """The least eigenvalue of N_trans beyond what the kernel's accuracy allows (Weyl)."""
+    margins = []
+    for name, beta, gamma in _settings(tasks, betas, gammas):
+        task = REGRESSION_TASKS[name]().with_cls()
+        for b1, b2 in activations:
+            kernel = architecture_kernel(architecture, beta=beta, gamma=gamma, activation=Cosine(b1, b2))
+            values = template_matrix(task, kernel).eigenvalues
+            margins.append(values[0] - len(values) * 3 * b1**2 * KERNEL_ACCURACY)
+    shape = (len(tasks), len(betas), len(gammas), len(activations))
+    names = [f"cos({b1:g}t + {b2:.3g})" for b1, b2 in activations]
+    return trajectory(
+        {"margin": (("task", "beta", "gamma", "activation"), np.reshape(margins, shape))},
+        {"task": list(tasks), "beta": list(betas), "gamma": list(gammas), "activation": names},
+    )
+
+
+def _condition_10(tasks: Sequence[str], betas: Sequence[float], gammas: Sequence[float]) -> tuple[bool, str]:
+    least = float(_attention_gaps(tasks, betas, gammas).gap.min())
+    return least > 0, f"the least gap over all permutations is {least:.2g}"
+
+
+lemma3_6 = Claim(
+    id="abstract_symbols/lemma3_6",
+    source="Lemma 3.6",
+    says="With φ(t) = cos(b1·t + b2) the matrix N of K_trans is nonsingular for almost all b1, b2 (and β, γ).",
+    predict=_nothing,
+    observe=_singular_values,
+    compare=positive("margin"),
+    assumes=(Assumption("condition (10) holds for every permutation", _condition_10),),
+    settings={
+        "fast": {
+            "tasks": ALL_TASKS,
+            "betas": (1.0, 2.0),
+            "gammas": (1.0,),
+            "activations": ((1.0, np.pi / 4), (0.7, 0.3), (2.0, 1.0)),
+        },
+        "full": {
+            "tasks": ALL_TASKS,
+            "betas": (1.0, 1.5, 2.0),
+            "gammas": (0.5, 1.0, 2.0),
+            "activations": ((1.0, np.pi / 4), (0.7, 0.3), (2.0, 1.0), (1.5, 0.0), (3.0, 0.1)),
+        },
+    },
+    control=Control("an MLP: its kernel counts equal positions only", {"architecture": MLP}),
+)
+
+
+def _tasks_of_remark(random_tasks: int) -> list[TemplateTask]:
+    listed = [make() for make in REGRESSION_TASKS.values()]
+    return listed + [random_templates(4, 4, seed=seed) for seed in range(1, random_tasks + 1)]
+
+
+def _all_equal(random_tasks: int, b1: float, b2: float) -> xr.Dataset:
+    """As printed: every entry of N is κ(0)."""
+    kappa = Cosine(b1, b2).expectation(1.0, 1.0, 0.0)
+    sizes = [len(task.templates) ** 2 for task in _tasks_of_remark(random_tasks)]
+    return trajectory({"N": ("entry", np.full(sum(sizes), float(kappa)))})
+
+
+def _by_common_tokens(random_tasks: int, b1: float, b2: float) -> xr.Dataset:
+    """Corrected: N_ij = κ(c_ij/k), c_ij the positions where both templates hold one regular token."""
+    entries = []
+    for task in _tasks_of_remark(random_tasks):
+        for one, two in itertools.product(task.templates, repeat=2):
+            both = [x == y and x in one.tokens for x, y in zip(one.symbols, two.symbols, strict=True)]
+            entries.append(float(Cosine(b1, b2).expectation(1.0, 1.0, float(np.mean(both)))))
+    return trajectory({"N": ("entry", entries)})
+
+
+def _mlp_entries(random_tasks: int, b1: float, b2: float, architecture: str = MLP) -> xr.Dataset:
+    kernel = architecture_kernel(architecture, activation=Cosine(b1, b2))
+    entries = [template_matrix(task, kernel).N.ravel() for task in _tasks_of_remark(random_tasks)]
+    return trajectory({"N": ("entry", np.concatenate(entries))})
+
+
+remarkI6 = erratum_pair(
+    id="abstract_symbols/remarkI6",
+    source="Remark I.6",
+    says="The kernel of an MLP is κ(number of equal positions), so N has all entries equal to κ(0) and is singular.",
+    printed=_all_equal,
+    corrected=_by_common_tokens,
+    observe=_mlp_entries,
+    compare=close("N", ALGEBRA),
+    settings={"fast": {"random_tasks": 3, "b1": 1.0, "b2": 1.0}, "full": {"random_tasks": 20, "b1": 1.0, "b2": 1.0}},
+    control=Control("the kernel of a transformer", {"architecture": TRANSFORMER}),
+    erratum=(
+        "N_ij = κ(0) holds for templates of wildcards only (the case of Theorem I.2). Templates that hold one token at "
+        "c common positions have N_ij = κ(c/k): an MLP tells apart templates that differ in their tokens, and N may be "
+        "nonsingular."
+    ),
+)
+
+CLAIMS = [lemma3_6, lemma3_7, *remarkI6]
