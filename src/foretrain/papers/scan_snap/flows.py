@@ -1,8 +1,8 @@
 """Training of the 1-layer transformer as a flow, for infinitely long sequences: counts become P(l|n).
 
 Two flows. `attention_flow` is eq. 10: attention moves, the decoder is where Theorem 1 puts it for the features of
-the moment (Assumption 1c). `joint_flow` moves decoder and attention together by their own gradients (eq. 7 and 94):
-what training does when no such assumption is made.
+the moment (Assumption 1c); `driven_flow` is the same without learning rates. `joint_flow` moves decoder and attention
+together by their own gradients (eq. 7 and 94): what training does when no such assumption is made.
 
 `probabilities` are [instance, class, token] over context tokens; the next token of class n is column n of the
 decoder. Logits are kept per class, z[n] = Z[ψ(n)]; classes of one query move together.
@@ -27,23 +27,26 @@ def attention_flow(
     probabilities: Array, query: Array, *, vocab: int, eta_y: float, eta_z: float, save_at: Array, rtol: float = 1e-12
 ) -> xr.Dataset:
     """Eq. 10 with the coefficients of Theorem 1: logits z and growth B_n = η_Z∫ξ_n."""
-    classes = probabilities.shape[-2]
+    rates = {"eta_y": eta_y, "eta_z": eta_z, "vocab": vocab, "classes": probabilities.shape[-2]}
+    drives = np.asarray(theory.attention_drive(save_at, **rates))
+    return driven_flow(probabilities, query, vocab=vocab, drives=drives, rtol=rtol).assign_coords(time=save_at)
 
-    def field(t: float, state: State) -> State:
+
+def driven_flow(probabilities: Array, query: Array, *, vocab: int, drives: Array, rtol: float = 1e-12) -> xr.Dataset:
+    """The same over the drive Γ = η_Z∫γ in place of time: there eq. 10 does not depend on the learning rates."""
+
+    def field(_: float, state: State) -> State:
         f = theory.features(probabilities, state["z"])
         beta = theory.gradient_coefficients(f, vocab=vocab)[1]
-        rate = eta_z * theory.speed(t, eta_y=eta_y, vocab=vocab, classes=classes)
-        return {
-            "z": rate * theory.by_query(theory.attention_velocity(f, beta), query),
-            "growth": rate * theory.growth_speed(f, beta),
-        }
+        velocity = theory.by_query(theory.attention_velocity(f, beta), query)
+        return {"z": velocity, "growth": theory.growth_speed(f, beta)}
 
     axes = ("instance", "class", "token")
     start = {
         "z": xr.DataArray(np.zeros(probabilities.shape), dims=axes),
         "growth": xr.DataArray(np.zeros(probabilities.shape[:-1]), dims=axes[:-1]),
     }
-    return integrate(field, start, until=float(save_at[-1]), save_at=save_at, rtol=rtol)
+    return integrate(field, start, until=float(drives[-1]), save_at=drives, rtol=rtol)
 
 
 def joint_flow(

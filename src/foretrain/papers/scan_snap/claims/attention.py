@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 import xarray as xr
 from numpy import ndarray as Array
 
-from foretrain.claim import Assumption, Claim, Control
+from foretrain.claim import Assumption, Claim, Control, erratum_pair
 from foretrain.comparators import close
 from foretrain.papers.scan_snap import flows, theory
 from foretrain.papers.scan_snap.random_classes import RandomClasses
@@ -37,7 +39,15 @@ def _velocity_by_lemma4(classes: int, vocab: int, eta_y: float, time: float) -> 
 def _velocity_by_autograd(
     classes: int, vocab: int, eta_y: float, time: float, length: int | None = None, samples: int = 64
 ) -> xr.Dataset:
-    """Gradient in z of Σ_n ln p(n) at the decoder of Theorem 5 with Θ = 0; `length`: of sampled sequences."""
+    """Of the sum over the classes; `length`: of sampled sequences."""
+    return _gradient(np.ones(classes), vocab, eta_y, time, length, samples)
+
+
+def _gradient(
+    weights: Array, vocab: int, eta_y: float, time: float, length: int | None = None, samples: int = 64
+) -> xr.Dataset:
+    """Gradient in z of Σ_n weight_n·ln p(n) at the decoder of Theorem 5 with Θ = 0."""
+    classes = len(weights)
     P, z = _random_state(classes, vocab)
     h = theory.decoder_growth(time / classes, eta_y=eta_y, vocab=vocab)
     W = h * (vocab * np.eye(classes, vocab) - 1)  # rows (M − 1)·h·ζ_n
@@ -49,7 +59,7 @@ def _velocity_by_autograd(
     logits = torch.tensor(z[0], requires_grad=True)
     c = torch.from_numpy(counts) * torch.exp(logits)
     scores = torch.log_softmax((c / c.norm(dim=-1, keepdim=True)) @ decoder, dim=-1).mean(dim=1)
-    (gradient,) = torch.autograd.grad(scores.diagonal().sum(), logits)
+    (gradient,) = torch.autograd.grad(scores.diagonal() @ torch.from_numpy(weights), logits)
     return trajectory({"velocity": ("token", gradient.numpy())})
 
 
@@ -66,6 +76,35 @@ lemma4 = Claim(
         "full": {"classes": 20, "vocab": 400, "eta_y": 0.5, "time": 600.0},
     },
     control=Control("sequences of 128 tokens in place of infinitely long ones", {"length": 128}),
+)
+
+
+def _step_by_lemma4(share: bool) -> Callable[..., xr.Dataset]:
+    def predict(classes: int, vocab: int, eta_y: float, time: float) -> xr.Dataset:
+        summed = _velocity_by_lemma4(classes, vocab, eta_y, time)["velocity"]
+        return trajectory({"velocity": summed / classes if share else summed})
+
+    return predict
+
+
+def _mean_step(classes: int, vocab: int, eta_y: float, time: float, tilt: float = 0.0) -> xr.Dataset:
+    """Expected step of batch size 1: class n is drawn with probability 1/K, or more and more often with `tilt`."""
+    weights = 1 + tilt * np.linspace(-1, 1, classes)
+    return _gradient(weights / weights.sum(), vocab, eta_y, time)
+
+
+lemma4_per_step = erratum_pair(
+    id="scan_snap/lemma4_per_step",
+    source="Lemma 4, eq. 10, against the clock of Theorem 1",
+    says="A step of batch size 1 moves the logits by 1/K of eq. 10 on average, because it sees one of K classes.",
+    erratum="Eq. 10 and 94 sum over the classes, but t in γ(t), eq. 85, counts steps of batch size 1: h(t/K) has the "
+    "1/K that eq. 10 lacks. So Γ of Theorem 4 is that of a learning rate K·η_Z.",
+    printed=_step_by_lemma4(share=False),
+    corrected=_step_by_lemma4(share=True),
+    observe=_mean_step,
+    compare=close("velocity", GRADIENT),
+    settings=lemma4.settings,
+    control=Control("classes that are not drawn equally often", {"tilt": 0.5}),
 )
 
 
@@ -186,4 +225,4 @@ corollary2 = Claim(
     assumes=(weak_correlations,),
 )
 
-CLAIMS = [lemma4, theorem2, theorem2_training, corollary2]
+CLAIMS = [lemma4, *lemma4_per_step, theorem2, theorem2_training, corollary2]
