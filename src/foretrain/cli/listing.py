@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
+import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -45,7 +47,8 @@ def list_all(
     if as_json:
         typer.echo(json.dumps(rows, indent=1, ensure_ascii=False, default=str))
         return
-    console(results=True).print(_experiment_table(rows) if experiments else _claim_table(rows))
+    out = console(results=True)
+    out.print(_experiment_table(rows, out.width) if experiments else _claim_table(rows, out.width))
 
 
 def _claim_rows(claims: dict[str, Claim]) -> list[dict[str, Any]]:
@@ -75,19 +78,28 @@ def _experiment_rows(experiments: dict[str, Experiment]) -> list[dict[str, Any]]
     ]
 
 
-def _claim_table(rows: list[dict[str, Any]]) -> Table:
-    table = _table("claim", "source", "expected", "says")
-    for row in rows:
-        table.add_row(row["id"], _text(row["source"]), row["expected"] or "(measured)", _text(row["says"]))
-    table.caption = f"{len(rows)} claims"
+def _claim_table(rows: list[dict[str, Any]], width: int) -> Table:
+    cells = [(row["id"], row["source"], row["expected"] or "(measured)", row["says"]) for row in rows]
+    table = _one_line_each(("claim", "source", "expected", "says"), cells, width)
+    table.caption = f"{len(rows)} claims; foretrain show CLAIM says all of one"
     return table
 
 
-def _experiment_table(rows: list[dict[str, Any]]) -> Table:
-    table = _table("experiment", "arguments", "says")
-    for row in rows:
-        table.add_row(row["id"], _text(", ".join(row["arguments"])), _text(row["says"]))
-    table.caption = f"{len(rows)} experiments"
+def _experiment_table(rows: list[dict[str, Any]], width: int) -> Table:
+    cells = [(row["id"], ", ".join(row["arguments"]), row["says"]) for row in rows]
+    table = _one_line_each(("experiment", "arguments", "says"), cells, width)
+    table.caption = f"{len(rows)} experiments; foretrain show EXPERIMENT says all of one"
+    return table
+
+
+def _one_line_each(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]], width: int) -> Table:
+    """A row is one line: the last cell is cut where the line ends, those in the middle at 34; names never."""
+    texts = [[row[0], *(textwrap.shorten(cell, 34, placeholder="…") for cell in row[1:-1])] for row in rows]
+    taken = sum(max(map(len, column)) + 3 for column in zip(columns[:-1], *texts, strict=False))
+    table = _table(*columns)
+    for text, row in zip(texts, rows, strict=True):
+        last = textwrap.shorten(row[-1], max(20, width - taken - 3), placeholder="…")
+        table.add_row(*map(_text, [*text, last]))
     return table
 
 
@@ -102,10 +114,10 @@ def _table(*columns: str) -> Table:
 
 
 def _text(words: Any) -> Any:
-    """Words as they are: brackets in a formula are not markup."""
+    """Words as they are, on one line: brackets in a formula are not markup."""
     from rich.text import Text
 
-    return Text(str(words))
+    return Text(" ".join(str(words).split()))
 
 
 def show(

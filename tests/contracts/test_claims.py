@@ -1,0 +1,117 @@
+"""One suite over every claim of every paper: it comes out as expected, and it could have come out otherwise."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from foretrain import papers
+from foretrain.check import CLAIM_ID
+from foretrain.claim import TIERS, Claim, judge, turned
+from foretrain.report.claim_figures import claim_figures
+from foretrain.report.compact import compact
+from foretrain.trajectory import load, save
+
+CLAIMS = papers.claims()
+every_claim = pytest.mark.parametrize("claim", CLAIMS.values(), ids=CLAIMS.keys())
+
+
+@every_claim
+def test_verdict_control_trajectories_and_figure(claim: Claim, tmp_path: Path) -> None:
+    """One test, because judging is what takes the time."""
+    verdict = judge(claim, "fast")
+    assert not verdict.stopped, verdict.reason
+    if claim.expect is not None:
+        assert verdict.status == claim.expect, verdict.reason
+        assert verdict.control_status == turned(claim.expect), f"the control does not turn it: {verdict.control_reason}"
+    assert verdict.reason
+    assert not np.isnan(verdict.error) or verdict.status == "inconclusive"
+
+    assert verdict.prediction is not None
+    assert verdict.observation is not None
+    for name, dataset in (("prediction", verdict.prediction), ("observation", verdict.observation)):
+        back = load(save(dataset, tmp_path / f"{name}.nc"))
+        for variable in dataset.variables:
+            np.testing.assert_array_equal(back[variable].values, dataset[variable].values)
+
+    if claim.figure is not None:
+        figures = [claim.figure(verdict.prediction, verdict.observation)]
+    else:
+        figures = claim_figures(verdict.prediction, verdict.observation)
+    assert figures, "there is nothing to draw"
+    assert all(len(compact(figure)) < 500_000 for figure in figures)
+
+
+@every_claim
+def test_says_what_it_is(claim: Claim) -> None:
+    assert CLAIM_ID.fullmatch(claim.id), claim.id
+    assert claim.paper in papers.papers()
+    assert claim.source.strip()
+    assert len(claim.says.split()) >= 3
+    assert claim.control.says.strip()
+    assert "fast" in claim.settings
+    assert set(claim.settings) <= set(TIERS)
+    file, line = claim.code()
+    assert Path(file).is_file()
+    assert line >= 1
+
+
+@every_claim
+def test_every_setting_and_every_change_of_the_control_is_used(claim: Claim) -> None:
+    """A name nobody takes is a wrong name, or a control that changes nothing."""
+    taken = set().union(*map(_names_taken, (claim.predict, claim.observe, *(a.check for a in claim.assumes))))
+    if ANYTHING in taken:
+        return
+    for tier in TIERS:
+        assert set(claim.setting(tier)) <= taken, tier
+    measured = _names_taken(claim.predict) | _names_taken(claim.observe)
+    assert set(claim.control.changes) <= measured
+    assert claim.control.changes, "the control changes nothing"
+
+
+@every_claim
+def test_larger_tiers_set_the_same_names(claim: Claim) -> None:
+    """The tier changes sizes, never what is compared."""
+    for tier in TIERS[1:]:
+        assert set(claim.setting("fast")) <= set(claim.setting(tier)) | _names_with_defaults(claim), tier
+
+
+@every_claim
+def test_an_erratum_has_both_halves(claim: Claim) -> None:
+    if claim.id.endswith("_corrected"):
+        printed = CLAIMS.get(claim.id.removesuffix("_corrected"))
+        assert printed is not None, "a correction of nothing"
+        assert printed.expect == "fails"
+        assert claim.expect == "holds"
+        assert printed.erratum
+        assert re.search(r"\d", printed.erratum), "an erratum names its numbers"
+    if f"{claim.id}_corrected" in CLAIMS:
+        assert claim.expect == "fails"
+
+
+ANYTHING = "**"
+
+
+def _names_taken(function: Callable[..., Any]) -> set[str]:
+    """The names of a setting that a function takes; looks through the wrapper that pairs an erratum's formulas."""
+    parameters = inspect.signature(function).parameters.values()
+    names = {p.name for p in parameters if p.kind is not p.VAR_KEYWORD}
+    if all(p.kind is not p.VAR_KEYWORD for p in parameters):
+        return names
+    inner = [c for c in inspect.getclosurevars(function).nonlocals.values() if callable(c)]
+    return names.union(*map(_names_taken, inner)) if inner else names | {ANYTHING}
+
+
+def _names_with_defaults(claim: Claim) -> set[str]:
+    return {
+        p.name
+        for function in (claim.predict, claim.observe)
+        for p in inspect.signature(function).parameters.values()
+        if p.default is not p.empty
+    }
