@@ -50,7 +50,7 @@ def bounded(name: str, *, low: str | None = None, high: str | None = None, slack
         if high is not None:
             excess.append(float((value - prediction[high]).max(skipna=False)))
         error = max(excess) if all(map(math.isfinite, excess[1:])) else math.nan
-        words = f"{name} leaves its bounds by {error:.3g}" if error > slack else f"{name} keeps {-error:.3g} away"
+        words = f"{name} leaves its bounds by {error:.3g}" if error > slack else f"{name} keeps {abs(error):.3g} away"
         return _outcome(error, slack, words if error > slack else f"{words} from its nearest bound")
 
     return compare
@@ -145,7 +145,7 @@ def same_mean(name: str, tolerance: Tolerance = THREE_ERRORS, least_seeds: int =
         own = measured.std("seed", ddof=1) / math.sqrt(seeds)
         theirs = prediction[f"{name}_std"] / np.sqrt(prediction[f"{name}_seeds"])
         distance = abs(measured.mean("seed", skipna=False) - prediction[name]) / np.hypot(own, theirs)
-        published = prediction[name].notnull()
+        distance, published = xr.align(distance, prediction[name].notnull(), join="inner")
         error = float(distance.where(published, 0.0).max(skipna=False))
         cells = int(published.sum())
         return _outcome(
