@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit, wrightomega
+from scipy.special import expit, softmax, wrightomega
 
 from foretrain.errors import require
 
@@ -70,6 +70,49 @@ def next_token_velocity(
     vocab = pairs.shape[1]
     tokens, targets = np.asarray(token_counts, dtype=np.float64), np.asarray(target_counts, dtype=np.float64)
     return own * (pairs - tokens[:, None] / vocab) + shared * (targets - targets.sum() / vocab)
+
+
+def kernel_descent(kernel: ArrayLike, cross: ArrayLike, pull: ArrayLike, *, rate: float, steps: int) -> Array:
+    """Outputs after gradient descent on the mean cross-entropy under a constant kernel, from outputs 0.
+
+    `kernel` is Θ between training texts, `cross` between what is asked for and the training texts. `pull` has one
+    row per text: its label ±1 for one logistic output, or a one-hot row for a softmax over classes.
+    """
+    kernel, cross = np.asarray(kernel, dtype=np.float64), np.asarray(cross, dtype=np.float64)
+    target = np.asarray(pull, dtype=np.float64)
+    outputs, asked = np.zeros_like(target), np.zeros((len(cross), *target.shape[1:]))
+    for _ in range(steps):
+        force = residual(target, outputs) * (rate / len(target))
+        asked = asked + cross @ force
+        outputs = outputs + kernel @ force
+    return asked
+
+
+def label_scores(counts: Any, target: ArrayLike, *, own: float, shared: float, time: float, steps: int = 20) -> Array:
+    """Label scores of every token at `time` of the flow of an additive kernel ρ·1[e = e′] + β (mean loss).
+
+    `counts` [text, vocab] may be sparse; `target` is ±1 per text or a one-hot row per text. The flow is followed in
+    steps of equal ratio from a hundredth of `time` on, by the midpoint rule.
+    """
+    target = np.asarray(target, dtype=np.float64)
+    scores = np.zeros((counts.shape[1], *target.shape[1:]))
+    times = np.concatenate([[0.0], np.geomspace(time / 100, time, steps)])
+
+    def velocity(at: Array) -> Array:
+        force = counts.T @ (residual(target, counts @ at) / len(target))
+        return own * force + shared * force.sum(axis=0)
+
+    for step in np.diff(times):
+        middle = scores + step / 2 * velocity(scores)
+        scores = scores + step * velocity(middle)
+    return scores
+
+
+def residual(target: Array, outputs: Array) -> Array:
+    """Minus the derivative of the loss by the outputs: y·σ(−y·s) for labels ±1, 1[y = k] − p_k for one-hot rows."""
+    if target.ndim == 1:
+        return target * expit(-target * outputs)
+    return target - softmax(outputs, axis=1)
 
 
 def bias_share(own: float, shared: float) -> float:

@@ -1,0 +1,178 @@
+"""The first gradient step: co-occurrence times ρ, and a shift of all tokens by β."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import xarray as xr
+from scipy.special import expit
+
+from foretrain.claim import Assumption, Claim, Control
+from foretrain.comparators import close, close_relative, every
+from foretrain.kernels.tangent import Scales, mlp_kernel
+from foretrain.papers.feature_extraction import theory
+from foretrain.papers.feature_extraction.first_step import first_step
+from foretrain.papers.feature_extraction.label_scores import LabelledCorpus, read_corpus, token_scores
+from foretrain.papers.feature_extraction.networks import NETWORKS, finite_kernel, network
+from foretrain.streams import stream, torch_stream
+from foretrain.tolerances import FIRST_STEP, KERNEL_RATIO, PRINTED_DIGITS
+from foretrain.trajectory import trajectory
+
+MLPS = ("MLP ReLU", "MLP GeLU", "MLP SiLU", "MLP tanh")
+SHIFTED = MLPS[:3]  # the mean of φ is not 0
+LEAST = 5  # occurrences of a token that counts
+
+
+@cache
+def _corpus(name: str, texts: int | None, keep_negatives: float) -> LabelledCorpus:
+    """Training texts with some negatives left out, so that Σω is far from 0."""
+    corpus = read_corpus(name, texts=texts)
+    kept = (corpus.labels == 1) | (
+        stream("feature_extraction/one_step", name).random(len(corpus.labels)) < keep_negatives
+    )
+    return corpus.keep(np.flatnonzero(kept))
+
+
+def _steps_on_paper(corpus: str, texts: int | None, keep_negatives: float) -> xr.Dataset:
+    total = float(_corpus(corpus, texts, keep_negatives).cooccurrence().sum())
+    kernels = {name: mlp_kernel(NETWORKS[name].activation) for name in MLPS}
+    return trajectory(
+        {
+            "slope": ("network", [kernels[name].own / 2 for name in MLPS]),
+            "intercept": ("shifted", [kernels[name].shared * total / 2 for name in SHIFTED]),
+            "tanh_intercept": 0.0,
+        },
+        {"network": list(MLPS), "shifted": list(SHIFTED)},
+    )
+
+
+@cache
+def _steps(
+    corpus: str, texts: int | None, keep_negatives: float, width: int, seeds: int, recentred: bool = True
+) -> xr.Dataset:
+    """Regression of one-step changes on ω over tokens that occur often enough, mean over seeds.
+
+    `recentred`: outputs start at 0 (the initial output is taken off). Without it, initial outputs of a wide ReLU
+    network are tens of logits, and every text pulls as hard as it is wrong.
+    """
+    read = _corpus(corpus, texts, keep_negatives)
+    counts, signs = read.train.counts, 2.0 * read.labels - 1
+    omega = read.cooccurrence().astype(np.float64)
+    often = read.occurrences >= LEAST
+    lines = np.zeros((len(MLPS), seeds, 2))
+    for i, name in enumerate(MLPS):
+        net = network(name, read.vocab, width, scales=Scales())
+        for j in range(seeds):
+            parameters = net.start(torch_stream("feature_extraction/one_step", name, j + 1))
+            outputs = 0.0 if recentred else counts @ token_scores(net, parameters)[:, 0]
+            force = (signs * expit(-signs * outputs)) @ counts
+            change = first_step(net, parameters, force[:, None])[:, 0]
+            lines[i, j] = np.polyfit(omega[often], change[often], 1)
+    slope, intercept = lines.mean(axis=1).T
+    return trajectory(
+        {
+            "slope": ("network", slope),
+            "intercept": ("shifted", intercept[:3]),
+            "tanh_intercept": intercept[3] / abs(intercept[0]),
+            "lines": (("network", "seed", "coefficient"), lines),
+        },
+        {"network": list(MLPS), "shifted": list(SHIFTED), "coefficient": ["slope", "intercept"]},
+    )
+
+
+def _imbalanced(corpus: str, texts: int | None, keep_negatives: float) -> tuple[bool, str]:
+    omega = _corpus(corpus, texts, keep_negatives).cooccurrence()
+    share = float(abs(omega.sum()) / np.abs(omega).sum())
+    return share > 0.2, f"|Σω|/Σ|ω| = {share:.2f}"
+
+
+one_step = Claim(
+    id="feature_extraction/one_step",
+    source="derived; the paper states that label scores follow co-occurrence, with a shift for ReLU",
+    says=(
+        "The first gradient step moves the score of token e by ρω(e)/2 + βΣω/2: regressed on ω, slope and intercept "
+        "are within 10 % for ReLU, GeLU and SiLU, and tanh has no intercept."
+    ),
+    predict=_steps_on_paper,
+    observe=_steps,
+    compare=every(
+        close_relative("slope", FIRST_STEP),
+        close_relative("intercept", FIRST_STEP),
+        close("tanh_intercept", FIRST_STEP, relative=False),
+    ),
+    settings={
+        "fast": {"corpus": "made_up", "texts": 1500, "keep_negatives": 0.3, "width": 512, "seeds": 3},
+        "full": {"corpus": "sst2", "texts": None, "keep_negatives": 0.3, "width": 1024, "seeds": 3},
+    },
+    control=Control("outputs do not start at 0: texts pull as hard as they are wrong", {"recentred": False}),
+    assumes=(Assumption("the sum of ω is far from 0, so that an intercept can be seen", _imbalanced),),
+)
+
+
+# (network, σ_e = σ_w, σ_v): equal ones, and a readout that goes to 0
+RATIOS = (
+    ("MLP ReLU", 1.0, 1.0),
+    ("MLP ReLU", 0.1, 0.1),
+    ("MLP ReLU", 1.0, 0.3),
+    ("MLP ReLU", 1.0, 0.01),
+    ("MLP GeLU", 1.0, 1.0),
+    ("MLP GeLU", 0.1, 0.1),
+    ("MLP SiLU", 1.0, 1.0),
+    ("MLP tanh", 1.0, 1.0),
+)
+POINTS = [f"{name}, σ={inner:g}, σ_v={readout:g}" for name, inner, readout in RATIOS]
+
+
+def _ratio(name: str, inner: float, readout: float) -> float:
+    kernel = mlp_kernel(NETWORKS[name].activation, Scales(inner, inner, readout))
+    return theory.bias_share(kernel.own, kernel.shared)
+
+
+def _ratios_on_paper() -> xr.Dataset:
+    return trajectory(
+        {
+            "ratio": ("point", [_ratio(*point) for point in RATIOS]),
+            "published": ("number", [0.1187, 1 / (np.pi - 1), 2e-5]),  # ReLU at equal σ, its largest, GeLU at σ = .1
+        },
+        {"point": POINTS},
+    )
+
+
+def _ratios(width: int, tokens: int, seeds: int, readout_as_inner: bool = False) -> xr.Dataset:
+    """β/ρ read off the empirical kernel of single tokens; `readout_as_inner` starts all weights alike."""
+    import torch
+
+    measured = []
+    for name, inner, readout in RATIOS:
+        scales = Scales(inner, inner, inner if readout_as_inner else readout)
+        net = network(name, tokens, width, scales=scales)
+        kernels = [
+            finite_kernel(net, net.start(torch_stream("bias_variance", name, s)), torch.arange(tokens)[:, None])
+            for s in range(1, seeds + 1)
+        ]
+        kernel = np.mean(kernels, axis=0)
+        shared = (kernel.sum() - np.trace(kernel)) / (tokens * (tokens - 1))
+        measured.append(shared / (np.trace(kernel) / tokens - shared))
+    closed = [_ratio("MLP ReLU", 0.5, 0.5), _ratio("MLP ReLU", 1.0, 1e-6), _ratio("MLP GeLU", 0.1, 0.1)]
+    return trajectory({"ratio": ("point", measured), "published": ("number", closed)}, {"point": POINTS})
+
+
+bias_variance = Claim(
+    id="feature_extraction/bias_variance",
+    source="derived; the paper states that the bias depends on the initial variances",
+    says=(
+        "β/ρ, the share of the bias, is .1187 for ReLU with all variances equal, at most 1/(π − 1) as the readout's "
+        "goes to 0, and 2e-5 for GeLU at σ = .1; finite networks show the same."
+    ),
+    predict=_ratios_on_paper,
+    observe=_ratios,
+    compare=every(close("ratio", KERNEL_RATIO, relative=False), close("published", PRINTED_DIGITS, relative=False)),
+    settings={
+        "fast": {"width": 256, "tokens": 12, "seeds": 4},
+        "full": {"width": 1024, "tokens": 30, "seeds": 8},
+    },
+    control=Control("the readout starts as wide as the other weights", {"readout_as_inner": True}),
+)
+
+CLAIMS = [one_step, bias_variance]

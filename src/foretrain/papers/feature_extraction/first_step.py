@@ -1,0 +1,27 @@
+"""The first gradient step of an additive network, exactly: what every token's score gains per unit of learning rate.
+
+An MLP that adds up its tokens has text scores Σ_e n(e)s(e), so a step on all texts is a step on token scores: the
+gradient of Σ_e F(e)·s(e), where F is what the loss asks of each token, and then the derivative along it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy import ndarray as Array
+from torch.func import grad, jvp
+
+from foretrain.models.classifiers import Classifier, Parameters
+
+
+def first_step(net: Classifier, parameters: Parameters, force: Float[Array, "vocab output"]) -> Array:
+    """d s(e)/d(rate) of every token and output, when the loss pulls token scores by `force`."""
+    tokens = torch.arange(net.vocab)[:, None]
+    asked = torch.from_numpy(np.ascontiguousarray(force)).to(parameters["embedding"].dtype)
+
+    def scores(weights: Parameters) -> torch.Tensor:
+        return net.scores(weights, tokens)
+
+    step = grad(lambda weights: (asked * scores(weights)).sum())(parameters)
+    return jvp(scores, (parameters,), (step,))[1].double().numpy()
