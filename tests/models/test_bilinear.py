@@ -69,7 +69,16 @@ def scattered(model: Bilinear, seeds: int, settings: int, scale: float = 1.0) ->
 @given(seed=st.integers(0, 10**6), classes=st.integers(1, 5), residual=st.booleans())
 def test_gradient_equals_autograd_for_any_task(seed, classes, residual):
     """Lemma 1, for several settings and seeds at once, over the whole vocabulary."""
-    task = random_task(seed, classes)
+    _check_gradient(random_task(seed, classes), residual, seed)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_gradient_equals_autograd_where_every_token_is_common(classes):
+    table = np.random.default_rng(classes).dirichlet(np.ones(4), size=classes)
+    _check_gradient(SequenceClasses(table, [0] * classes, length=7), residual=False, seed=1)
+
+
+def _check_gradient(task: SequenceClasses, residual: bool, seed: int) -> None:
     model = Bilinear(task, residual=residual, dtype=torch.float64)
     parameters = scattered(model, seeds=2, settings=3)
     batches = [task.sample(11, seed + s, sequences=True) for s in range(2)]

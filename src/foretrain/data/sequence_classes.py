@@ -31,7 +31,7 @@ class SequenceBatch:
     @property
     def counts(self) -> Int[Array, "sample vocab"]:
         dense = np.zeros((len(self.classes), self.task.vocab), dtype=np.int64)
-        np.put_along_axis(dense, self.task.support[self.classes], self.support_counts, axis=1)
+        np.add.at(dense, (np.arange(len(self.classes))[:, None], self.task.support[self.classes]), self.support_counts)
         return dense
 
     @property
@@ -127,15 +127,20 @@ class SequenceClasses:
 
     @cached_property
     def support(self) -> Int[Array, "class slot"]:
-        """For each class, all common tokens, then its distinct tokens, then others of probability 0 to one width."""
+        """For each class, all common tokens, then its distinct tokens, then fillers that are never drawn, to one width.
+
+        There is at least one slot behind the common tokens; where every token is common, it repeats token 0.
+        """
         number = self.occurs.sum(axis=0)
         kind = np.where(number > 1, 0, np.where(self.occurs, 1, 2))
         width = len(self.common_tokens) + max(1, *map(len, self.distinct_tokens))
-        return np.argsort(kind, axis=1, kind="stable")[:, :width]
+        order = np.argsort(kind, axis=1, kind="stable")[:, :width]
+        return np.pad(order, ((0, 0), (0, width - order.shape[1])))
 
     @cached_property
     def _support_probabilities(self) -> Float[Array, "class slot"]:
         table = np.take_along_axis(self.probabilities, self.support, axis=1)
+        table[:, self.vocab :] = 0
         return table / table.sum(axis=1, keepdims=True)
 
     @cached_property

@@ -84,7 +84,8 @@ class Bilinear:
     def _slots(self) -> tuple[np.ndarray, np.ndarray]:
         """Token of each distinct slot [class, slot], and whether the slot is real: some classes have fewer."""
         tokens = self.task.support[:, len(self.task.common_tokens) :]
-        return tokens, np.take_along_axis(self.task.occurs, tokens, axis=1)
+        alone = self.task.occurs & (self.task.occurs.sum(axis=0) == 1)
+        return tokens, np.take_along_axis(alone, tokens, axis=1)
 
     @cached_property
     def query_tokens(self) -> Int[Tensor, "query"]:
@@ -246,7 +247,7 @@ class Bilinear:
 
 def _for_settings(index: Tensor, settings: int, step: int) -> Tensor:
     """The same index for every setting, each shifted by `step` against the one before."""
-    return index + torch.arange(0, settings * step, step).view(-1, *[1] * index.ndim)
+    return index + (step * torch.arange(settings)).view(-1, *[1] * index.ndim)
 
 
 def _dot(first: Tensor, second: Tensor) -> Tensor:
