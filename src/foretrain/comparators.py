@@ -186,6 +186,25 @@ def converges(name: str, along: str, power: Tolerance, scale: Tolerance, *, expe
     return compare
 
 
+def explains(name: str, unexplained: Tolerance) -> Comparator:
+    """For every entry of the prediction's first axis: 1 − R² of the measurement around the predicted `name`.
+
+    R² is taken around the line of slope 1 through 0, so a shift or a factor that is not predicted counts as error.
+    """
+
+    def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
+        predicted, observed = xr.align(prediction[name], observation[name], join="exact")
+        first = predicted.dims[0]
+        inner = [d for d in predicted.dims if d != first]
+        left = ((observed - predicted) ** 2).sum(inner, skipna=False)
+        share = left / ((observed - observed.mean(inner)) ** 2).sum(inner, skipna=False)
+        error = float(share.max(skipna=False))
+        worst = predicted[first].values[int(np.argmax(np.nan_to_num(share.values, nan=np.inf)))]
+        return _outcome(error, unexplained.value, f"R² of {name} is at least {1 - error:.3f}, at {first} {worst}")
+
+    return compare
+
+
 def every(*parts: Comparator) -> Comparator:
     """All parts must hold. Error and tolerance are those of the part nearest to failing, or failing worst."""
 

@@ -11,10 +11,11 @@ from foretrain.errors import require, require_at_least
 
 
 class MadeUpCorpus:
-    """Texts of two classes over `vocab` tokens, of which the last `unseen` never occur.
+    """Texts of two classes (or more) over `vocab` tokens, of which the last `unseen` never occur.
 
     P(e|y) ∝ frequency(e)·exp(±polarity(e)/2). Polarities are normal with standard deviation `contrast`; 0 makes the
     labels independent of the tokens. `positive` is the share of positive texts; lengths are even between two bounds.
+    More than two `classes` are equally frequent, and every one has normal polarities of its own.
     """
 
     def __init__(
@@ -26,30 +27,34 @@ class MadeUpCorpus:
         contrast: float = 1.0,
         positive: float = 0.5,
         lengths: tuple[int, int] = (6, 18),
+        classes: int = 2,
     ) -> None:
         require_at_least("vocab", vocab, 2)
         require(0 <= unseen < vocab - 1, f"unseen must be at least 0 and below vocab - 1; got {unseen}.")
         require(0 < positive < 1, f"positive must lie between 0 and 1; got {positive}.")
         require(1 <= lengths[0] <= lengths[1], f"lengths must be two rising numbers from 1 on; got {lengths}.")
-        self.vocab, self.unseen, self.positive, self.lengths = vocab, unseen, positive, lengths
+        require_at_least("classes", classes, 2)
+        self.vocab, self.unseen, self.positive, self.lengths, self.classes = vocab, unseen, positive, lengths, classes
         seen = vocab - unseen
         frequency = 1 / (np.arange(seen) + 10.0)
-        self.polarity: Float[Array, "vocab"] = np.zeros(vocab)
-        self.polarity[:seen] = contrast * draw.standard_normal(seen)
-        self.probabilities: Float[Array, "2 vocab"] = np.zeros((2, vocab))
-        for label, sign in enumerate((-1, 1)):
-            weights = frequency * np.exp(sign * self.polarity[:seen] / 2)
-            self.probabilities[label, :seen] = weights / weights.sum()
+        if classes == 2:
+            tilt = np.outer([-0.5, 0.5], contrast * draw.standard_normal(seen))
+        else:
+            tilt = contrast * draw.standard_normal((classes, seen))
+        weights = frequency * np.exp(tilt)
+        self.probabilities: Float[Array, "class vocab"] = np.zeros((classes, vocab))
+        self.probabilities[:, :seen] = weights / weights.sum(axis=1, keepdims=True)
 
     def sample(self, n: int, draw: np.random.Generator) -> tuple[TokenTexts, Int[Array, "text"]]:
-        """n texts and their labels, 0 or 1."""
+        """n texts and their classes."""
         require_at_least("n", n, 1)
-        labels = (draw.random(n) < self.positive).astype(np.int64)
+        two = self.classes == 2
+        labels = (draw.random(n) < self.positive).astype(np.int64) if two else draw.integers(0, self.classes, n)
         lengths = draw.integers(self.lengths[0], self.lengths[1] + 1, n)
         starts = np.concatenate([[0], np.cumsum(lengths)])
         class_of = np.repeat(labels, lengths)
         flat = np.empty(len(class_of), dtype=np.int64)
-        for label in (0, 1):
+        for label in range(self.classes):
             own = class_of == label
             flat[own] = draw.choice(self.vocab, size=int(own.sum()), p=self.probabilities[label])
         return TokenTexts(flat, starts, self.vocab), labels

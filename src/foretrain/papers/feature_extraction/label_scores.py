@@ -21,7 +21,7 @@ from foretrain.papers.feature_extraction.networks import network
 from foretrain.streams import stream
 from foretrain.trajectory import trajectory
 
-MADE_UP = "made_up"
+MADE_UP = {"made_up": 2, "made_up_4": 4}  # corpora made up, by their number of classes
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,10 @@ class LabelledCorpus:
 
 
 def read_corpus(name: str, *, texts: int | None = None, data: str | None = None, seed: int = 1) -> LabelledCorpus:
-    """A known corpus, or one made up ("made_up": 400 tokens, and 600 that never occur); `texts` limits its size."""
-    if name == MADE_UP:
-        draw = stream("feature_extraction/corpus", seed, "made_up")
-        made = MadeUpCorpus(draw, vocab=1000, unseen=600)
+    """A known corpus, or one made up (400 tokens, and 600 that never occur); `texts` limits its size."""
+    if name in MADE_UP:
+        draw = stream("feature_extraction/corpus", seed, name)
+        made = MadeUpCorpus(draw, vocab=1000, unseen=600, classes=MADE_UP[name])
         train, labels = made.sample(texts or 3000, draw)
         test, test_labels = made.sample(1000, draw)
         return LabelledCorpus(train, labels, test, test_labels, np.arange(400, 1000))
