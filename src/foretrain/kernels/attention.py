@@ -10,7 +10,8 @@ a first with even attention: the logits gain a·(XXᵀ1)_i, that is a times how 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -58,23 +59,12 @@ def attention_matrix(
 ) -> KernelMatrix:
     """K_attn of every x in X with every y in Y, each equality pattern computed once.
 
-    tolerance  absolute error aimed at; by default 1e-9 up to beta 2 and 5e-7 beyond
+    tolerance  absolute error aimed at; by default 1e-8 up to beta 2 and 1e-6 beyond
     check      compute every pattern a second time, 100 times finer (or coarser, if that is too much work), and
                give the difference as its error; without it the errors are the tolerance itself
     """
-    setting = _setting(beta, gamma, identity, tolerance)
-    x, y = encoded(X, Y)
-    labels, rows, columns = pair_patterns(x, y)
-    forms = [pattern_of(x[i].tolist(), y[j].tolist()) for i, j in zip(rows, columns, strict=True)]
-    results = {form: _evaluate(form, x.shape[1], setting, check) for form in dict.fromkeys(forms)}
-    values, errors, _ = np.array([results[form] for form in forms]).T
-    return KernelMatrix(
-        values=values[labels],
-        errors=errors[labels],
-        patterns=len(forms),
-        evaluations=len(results),
-        sampled=sum(bool(result[2]) for result in results.values()),
-    )
+    found = _by_pattern(X, Y, _setting(beta, gamma, identity, tolerance), check)
+    return found.matrix(*found.between)
 
 
 def transformer_kernel(
@@ -106,20 +96,14 @@ def transformer_matrix(
 ) -> KernelMatrix:
     """K_trans with a bound on its errors; arguments as for `transformer_kernel` and `attention_matrix`."""
     phi = activation_named(activation)
-    between = attention_matrix(X, Y, beta=beta, gamma=gamma, identity=identity, tolerance=tolerance, check=check)
-    setting = _setting(beta, gamma, identity, tolerance)
-    own_x, own_y = (_with_themselves(strings, setting, check) for strings in (X, Y))
-    variances = own_x[0][:, None], own_y[0][None, :]
-    values = phi.expectation(*variances, between.values)
-    moved = (
-        (own_x[1][:, None], 0.0, 0.0),
-        (0.0, own_y[1][None, :], 0.0),
-        (0.0, 0.0, between.errors),
-    )
-    errors = sum(
-        abs(phi.expectation(variances[0] + a, variances[1] + b, between.values + c) - values) for a, b, c in moved
-    )
-    return KernelMatrix(values, np.asarray(errors), between.patterns, between.evaluations, between.sampled)
+    found = _by_pattern(X, Y, _setting(beta, gamma, identity, tolerance), check)
+    entries = found.own_x, found.own_y, found.between  # each with values and errors, one per pattern
+    values = phi.expectation(*(value for value, _ in entries))
+    errors = np.zeros_like(values)
+    for moved in entries:
+        arguments = (value + error if entry is moved else value for entry in entries for value, error in [entry])
+        errors += abs(phi.expectation(*arguments) - values)
+    return found.matrix(values, errors)
 
 
 @dataclass(frozen=True)
@@ -135,17 +119,53 @@ def _setting(beta: float, gamma: float, identity: float, tolerance: float | None
     require_at_least("gamma", gamma, 0)
     require(math.isfinite(identity), f"identity must be a finite number; got {identity!r}.")
     if tolerance is None:
-        tolerance = 1e-9 if beta <= 2 else 5e-7
+        tolerance = 1e-8 if beta <= 2 else 1e-6
     require(1e-12 <= tolerance <= 1e-2, f"tolerance must lie between 1e-12 and 1e-2; got {tolerance!r}.")
     return _Setting(float(beta), float(gamma), float(identity), float(tolerance))
 
 
-def _with_themselves(strings: Sequence[String], setting: _Setting, check: bool) -> tuple[Array, Array]:
-    """K_attn(x, x) of every string and its error."""
-    own = [pattern_of(s, s) for s in strings]
-    results = {form: _evaluate(form, len(strings[0]), setting, check) for form in dict.fromkeys(own)}
-    values, errors, _ = np.array([results[form] for form in own]).T
-    return values, errors
+Entry = tuple[Array, Array]  # values and errors, one per pattern
+
+
+@dataclass(frozen=True)
+class _Found:
+    """K_attn(x, y), K_attn(x, x) and K_attn(y, y) for one pair of every pattern, and which pair has which."""
+
+    labels: Array
+    between: Entry
+    own_x: Entry
+    own_y: Entry
+    evaluations: int
+    sampled: int
+
+    def matrix(self, values: Array, errors: Array) -> KernelMatrix:
+        return KernelMatrix(values[self.labels], errors[self.labels], len(values), self.evaluations, self.sampled)
+
+
+def _by_pattern(X: Sequence[String], Y: Sequence[String], setting: _Setting, check: bool) -> _Found:
+    x, y = encoded(X, Y)
+    labels, rows, columns = pair_patterns(x, y)
+    length = x.shape[1]
+    pairs = [(x[i].tolist(), y[j].tolist()) for i, j in zip(rows, columns, strict=True)]
+    forms = [pattern_of(first, second) for first, second in pairs]
+    results = {form: _evaluate(form, length, setting, check) for form in dict.fromkeys(forms)}
+
+    def own(string: list[int]) -> tuple[float, float, bool]:
+        alone = tuple(sorted(((0, 0, count),) for count in Counter(string).values()))
+        return _evaluate(alone, length, setting, check)
+
+    def entry(found: Iterable[tuple[float, float, bool]]) -> Entry:
+        values, errors, _ = np.array(list(found)).T
+        return values, errors
+
+    return _Found(
+        labels=labels,
+        between=entry(results[form] for form in forms),
+        own_x=entry(own(first) for first, _ in pairs),
+        own_y=entry(own(second) for _, second in pairs),
+        evaluations=len(results),
+        sampled=sum(sampled for _, _, sampled in results.values()),
+    )
 
 
 @lru_cache(maxsize=1 << 16)
@@ -155,7 +175,7 @@ def _evaluate(pattern: tuple[Component, ...], length: int, setting: _Setting, ch
         return _without_scores(pattern, length, setting), 1e-15, False
 
     def affordable(tolerance: float) -> bool:
-        nodes = _grid(length, setting, tolerance)
+        nodes = _grid(pattern, length, setting, tolerance)
         return max(work(component, nodes) for component in pattern) <= MOST_WORK
 
     if not affordable(setting.tolerance):
@@ -172,22 +192,23 @@ def _evaluate(pattern: tuple[Component, ...], length: int, setting: _Setting, ch
     return value, abs(value - _contracted(pattern, length, setting, other)) + min(other, setting.tolerance), False
 
 
-def _grid(length: int, setting: _Setting, tolerance: float) -> Grid:
-    return grid(setting.beta, setting.gamma, length, setting.identity, tolerance)
+def _grid(pattern: tuple[Component, ...], length: int, setting: _Setting, tolerance: float) -> Grid:
+    crossed = any(t != u and count_tokens(c, 0)[u] for c in pattern for t, u, _ in c)
+    return grid(setting.beta, setting.gamma, length, setting.identity, crossed, tolerance)
 
 
 def _contracted(pattern: tuple[Component, ...], length: int, setting: _Setting, tolerance: float) -> float:
-    nodes = _grid(length, setting, tolerance)
+    nodes = _grid(pattern, length, setting, tolerance)
     total, product = np.zeros(nodes.shape), np.ones(nodes.shape)
     for component in pattern:  # the two marks stand in one and the same component
-        plain, marked = _parts(component, length, setting, tolerance)
+        plain, marked = _parts(component, nodes, setting.identity)
         total, product = total * plain + product * marked, product * plain
     return nodes.integral(total)
 
 
 @lru_cache(maxsize=256)
-def _parts(component: Component, length: int, setting: _Setting, tolerance: float) -> tuple[Array, Array]:
-    return contract(component, _grid(length, setting, tolerance), setting.identity)
+def _parts(component: Component, nodes: Grid, identity: float) -> tuple[Array, Array]:
+    return contract(component, nodes, identity)
 
 
 def _without_scores(pattern: tuple[Component, ...], length: int, setting: _Setting) -> float:

@@ -10,6 +10,7 @@ once for all values of its neighbours' a + βζ (a "shared" sum); the others onc
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,7 +21,7 @@ from foretrain.kernels.quadrature import Array, Grid
 Graded = dict[int, Array]
 Axis = tuple[int, int | None]  # side (0: x, 1: y) and token; no token: the axis runs over a or b itself
 
-BLOCK = 1 << 21  # numbers held at once in one product
+BLOCK = 1 << 17  # numbers held at once in one product
 LARGEST_TABLE = 1 << 24  # numbers kept for a sum over a token with two neighbours
 
 
@@ -87,11 +88,9 @@ def _sum_once(token: int, tables: list[Table], grid: Grid) -> list[Table]:
     for table in touching:  # axes: neighbour, then the token's windows over a or b
         (neighbour,) = [axis for axis in table.axes if axis[1] != token]
         turn = table.axes.index(neighbour)
-        windows = {
-            g: np.lib.stride_tricks.sliding_window_view(np.moveaxis(v, turn, 0), grid.nodes, axis=1)[:, ::skip]
-            for g, v in table.values.items()
-        }
-        factors.append((neighbour, windows))
+        moved = {g: np.moveaxis(v, turn, 0) for g, v in table.values.items()}
+        shape = (len(grid.scores), grid.shape[side], grid.nodes)
+        factors.append((neighbour, {g: _view(v, shape, _strides(v, skip, grid.dilation)) for g, v in moved.items()}))
     neighbours = list(dict.fromkeys(neighbour for neighbour, _ in factors))
     merged: list[Graded] = []
     for name in neighbours:
@@ -111,14 +110,20 @@ def _sum_once(token: int, tables: list[Table], grid: Grid) -> list[Table]:
     return [t for t in tables if all(axis[1] != token for axis in t.axes)] + [Table(axes, values)]
 
 
+def _strides(values: Array, skip: int, dilation: int) -> tuple[int, int, int]:
+    """Bytes along the neighbour, from one a or b to the next, from one ζ to the next."""
+    return values.strides[0], values.strides[1] * skip, values.strides[1] * dilation
+
+
+def _view(values: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+    return np.lib.stride_tricks.as_strided(values, shape, strides, writeable=False)
+
+
 def _sum_everywhere(
     plan: list[Step], tables: list[Table], grid: Grid, plain: Array, marked: Array, copies: int
 ) -> None:
-    """The remaining sums, for a block of values of a at a time."""
-    rows, columns = grid.shape
-    block = max(1, BLOCK // (columns * grid.nodes ** max(1, *(step.width - 1 for step in plan))))
-    for start in range(0, rows, block):
-        part = slice(start, min(start + block, rows))
+    """The remaining sums, for a block of values of a and b at a time."""
+    for part in _blocks(grid, max(step.width for step in plan)):
         factors = [_windows(table, grid, part) for table in tables]
         total: Graded = {0: np.ones(())}
         for step in plan:
@@ -134,7 +139,18 @@ def _sum_everywhere(
             marked[part] += copies * total[3]
 
 
-def _windows(table: Table, grid: Grid, part: slice) -> Factor:
+def _blocks(grid: Grid, width: int) -> Iterator[tuple[slice, slice]]:
+    """Pieces of the (a, b) plane whose products fit into the processor's cache."""
+    rows, columns = grid.shape
+    points = max(1, BLOCK // grid.nodes ** max(1, width - 1))
+    wide = min(columns, points)
+    high = max(1, points // wide)
+    for i in range(0, rows, high):
+        for j in range(0, columns, wide):
+            yield slice(i, min(i + high, rows)), slice(j, min(j + wide, columns))
+
+
+def _windows(table: Table, grid: Grid, part: tuple[slice, slice]) -> Factor:
     """A view of the table at (a, b, scores of its tokens): the index on an axis is that of a plus that of ζ."""
     tokens = tuple(sorted({t for _, t in table.axes if t is not None}))
     views = {}
@@ -144,10 +160,10 @@ def _windows(table: Table, grid: Grid, part: slice) -> Factor:
         for (side, token), size in zip(table.axes, values.strides, strict=True):
             along[side] += size if token is None else size * grid.stride * (grid.row_step if side == 0 else 1)
             if token is not None:
-                within[token] += size
+                within[token] += size * grid.dilation
         shape = grid.shape + (grid.nodes,) * len(tokens)
         strides = (*along, *within.values())
-        views[grade] = np.lib.stride_tricks.as_strided(values, shape, strides, writeable=False)[part]
+        views[grade] = _view(values, shape, strides)[part]
     return Factor(tokens, views)
 
 

@@ -23,15 +23,15 @@ from scipy.special import log_ndtr, ndtr, ndtri, roots_hermitenorm
 
 Array = NDArray[np.float64]
 
-FINEST_LATTICE = 16  # more steps of βζ than this to a step of a: few Gauss–Hermite nodes do it at such a small β
-HERMITE_NODES = 10
+WIDEST_HERMITE = 1600  # numbers a_i + βζ_s with Gauss–Hermite nodes: a table has their square
+MOST_TABLES = 8
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # one grid equals only itself, so that it can be a key of a cache
 class Grid:
     """Nodes of b, of which every `row_step`-th is a node of a; and of the token scores ζ.
 
-    `scores` holds a_i + βζ_s at index i·stride + s, so that one table serves every token as a moving window.
+    `scores` holds a_i + βζ_s at index i·stride + s·dilation: one table serves every token as a moving window.
     """
 
     nodes_b: Array
@@ -39,6 +39,7 @@ class Grid:
     weights: Array  # of ζ_s
     scores: Array
     stride: int
+    dilation: int
     beta: float
     gamma: float
 
@@ -69,36 +70,85 @@ class Grid:
             u = np.logaddexp(A, B)
             H, first, second = position_factor(u, self.beta * self.gamma)
             share_x, share_y = np.exp(A - u), np.exp(B - u)
+            if len(self._tables) >= MOST_TABLES:
+                self._tables.pop(next(iter(self._tables)))
             self._tables[key] = H, -first * share_x, -first * share_y, (second - first) * share_x * share_y
         return self._tables[key]
 
 
 @lru_cache(maxsize=8)
-def grid(beta: float, gamma: float, length: int, identity: float, tolerance: float) -> Grid:
-    """The grid on which kernels of strings of this length have an absolute error below the tolerance."""
-    share = tolerance / (10 * (1 + gamma**2))  # the kernel is at most 1 + γ²; ten errors of this size may add up
-    step, row_step = _steps(beta, gamma, length, share)
+def grid(beta: float, gamma: float, length: int, identity: float, crossed: bool, tolerance: float) -> Grid:
+    """The grid on which kernels of strings of this length have an absolute error below the tolerance.
+
+    crossed  whether a token stands at different positions in the two strings
+    """
+    share = tolerance / (4 * (1 + gamma**2))  # the kernel is at most 1 + γ², and four errors of this size add up
     low, high = _range(beta * math.hypot(1.0, gamma), length, share)
     low, high = low - max(0.0, identity * length), high - min(0.0, identity * length)
-    nodes_b = low + step * np.arange(math.ceil((high - low) / step) + 1)
-    stride = math.ceil(step / _score_step(beta, share))
-    if stride > FINEST_LATTICE:
-        zeta, weights = roots_hermitenorm(HERMITE_NODES)
-        scores, stride = (nodes_b[:, None] + beta * zeta).ravel(), HERMITE_NODES
+    step_a, step_b = _steps(beta, gamma, length, share)
+    decay = _Decay(beta, math.inf if crossed else 2 * gamma**2 / length)
+    step = min(step_a, step_b)
+    fewest = decay.hermite_nodes(share)
+    lattice_step = min(step, decay.lattice_step(share))
+    dilation = max(1, int(decay.lattice_step(share) / lattice_step))
+    half = math.ceil(-float(ndtri(share)) * beta / (lattice_step * dilation))
+    if fewest < 2 * half + 1 and fewest * (high - low) / step <= WIDEST_HERMITE:
+        zeta, weights = roots_hermitenorm(fewest)
+        nodes_b = np.arange(low, high + step, step)
+        scores = (nodes_b[:, None] + beta * zeta).ravel()
+        stride, dilation = fewest, 1
     else:
-        fine = step / stride
-        half = math.ceil(-float(ndtri(share)) * beta / fine)
-        weights = np.exp(-((np.arange(-half, half + 1) * fine / beta) ** 2) / 2)
-        scores = low + fine * np.arange(-half, (len(nodes_b) - 1) * stride + half + 1)
-    return Grid(nodes_b, row_step, weights / weights.sum(), scores, stride, beta, gamma)
+        step, stride = lattice_step, 1
+        nodes_b = np.arange(low, high + step, step)
+        weights = np.exp(-((np.arange(-half, half + 1) * step * dilation / beta) ** 2) / 2)
+        scores = low + step * np.arange(-half * dilation, len(nodes_b) + half * dilation)
+    return Grid(nodes_b, max(1, int(step_a / step)), weights / weights.sum(), scores, stride, dilation, beta, gamma)
 
 
-def _steps(beta: float, gamma: float, length: int, share: float) -> tuple[float, int]:
-    """The largest step of b, and how many of them make a step of a, with aliasing errors below `share`.
+@dataclass(frozen=True)
+class _Decay:
+    """How fast the Fourier transform of the integrand falls in ζ, which says how densely to sum over it.
+
+    The softmax of one string has poles at distance π/β from the real axis: e^{−πω/β}. Positions smooth by a
+    variance s², unless the other string has the opposite frequency at the same positions, whose own e^{−πω/β}
+    then counts as well; so the exponent is the least of π(ω + ω')/β + s²(ω − ω')²/2. Where a token stands at
+    different positions in the two strings, the two frequencies add up in its ζ and nothing is gained.
+    """
+
+    beta: float
+    smoothing: float  # s²; infinite: a token is crossed
+
+    def exponent(self, omega: float) -> float:
+        if math.isinf(self.smoothing):
+            return math.pi * omega / self.beta
+        apart = min(omega, math.pi / (self.beta * self.smoothing)) if self.smoothing else omega
+        return math.pi * (2 * omega - apart) / self.beta + self.smoothing * apart**2 / 2
+
+    def lattice_step(self, share: float) -> float:
+        """The largest step of βζ: a trapezoid sum sees ω = 2πβ/step, damped by the Gaussian of ζ or the decay."""
+
+        def excess(step: float) -> float:
+            omega = 2 * math.pi * self.beta / step
+            strip = self.exponent(omega) / omega
+            w = min(strip, omega)
+            return w * w / 2 - omega * w - math.log(share)
+
+        return float(brentq(excess, 1e-3 * self.beta, 99.0 * self.beta))
+
+    def hermite_nodes(self, share: float) -> int:
+        """n nodes see up to ω = 2√n; measured errors are up to e^7.5 above the decay there."""
+        n = 8
+        while n < 400 and self.exponent(2 * math.sqrt(n)) < 9 - math.log(share):
+            n += 1
+        return n
+
+
+def _steps(beta: float, gamma: float, length: int, share: float) -> tuple[float, float]:
+    """The largest steps of a and of b with aliasing errors below `share`.
 
     A trapezoid sum over a adds the integrand's Fourier transform at ω = 2π/step: |Γ(1 + iω)| times e^{−ω²v/2},
     with v = β²γ²/length the variance of the mean of βγp. In a and b at once the phases may cancel, but both Γ
-    count.
+    count; so one of the two may have the larger step.
     """
 
     def log_gamma(step: float) -> float:
@@ -111,21 +161,7 @@ def _steps(beta: float, gamma: float, length: int, share: float) -> tuple[float,
     def together(step: float) -> float:
         return 2 * log_gamma(step) - math.log(share)
 
-    step_b = float(brentq(together, 1e-3, 9.0))
-    if beta >= 1:  # one lattice for b and βζ
-        step_b = min(step_b, _score_step(beta, share))
-    step_a = float(brentq(alone, 1e-3, 9.0 + 9.0 * beta * gamma))
-    return (step_a, 1) if step_a < step_b else (step_b, int(step_a / step_b))
-
-
-def _score_step(beta: float, share: float) -> float:
-    """The largest step of βζ: a trapezoid sum errs by e^{w²/2 − 2πβw/step}, w ≤ π/β where the softmax has poles."""
-
-    def excess(step: float) -> float:
-        w = min(math.pi / beta, 2 * math.pi * beta / step)
-        return w * w / 2 - 2 * math.pi * beta * w / step - math.log(share)
-
-    return float(brentq(excess, 1e-3 * beta, 9.0))
+    return float(brentq(alone, 1e-3, 9.0 + 9.0 * beta * gamma)), float(brentq(together, 1e-3, 9.0))
 
 
 def _range(sigma: float, length: int, tail: float) -> tuple[float, float]:
@@ -171,6 +207,6 @@ def _double_exponential(u: Array) -> tuple[Array, Array, Array]:
 def _normal_nodes(step: float) -> tuple[Array, Array]:
     """Trapezoid nodes and weights of a standard Gaussian."""
     half = math.ceil(7.2 / step)
-    z = np.arange(-half, half + 1) * step
+    z = step * np.arange(-half, half + 1, dtype=np.float64)
     weights = np.exp(-(z**2) / 2)
     return z, weights / weights.sum()
