@@ -50,10 +50,9 @@ class NextTokens:
         """N(e, k): how often token e is in the context of target k."""
         return np.asarray(self.counts.T @ self.one_hot)
 
-    def shuffled(self) -> Float[Array, "vocab vocab"]:
-        """N(e, k) with the targets shuffled among contexts."""
-        order = stream("feature_extraction/next_token", "shuffled").permutation(len(self.targets))
-        return np.asarray(self.counts.T @ self.one_hot[order])
+    def shuffled_one_hot(self) -> Float[Array, "target vocab"]:
+        """Targets shuffled among contexts."""
+        return self.one_hot[stream("feature_extraction/next_token", "shuffled").permutation(len(self.targets))]
 
 
 def read_next_tokens(corpus: str, *, vocab: int, context: int, tokens: int, data: str | None = None) -> NextTokens:

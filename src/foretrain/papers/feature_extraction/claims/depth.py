@@ -57,8 +57,8 @@ normalization_depth = Claim(
     id="feature_extraction/normalization_depth",
     source="a question the paper leaves open",
     says=(
-        "What LayerNorm and depth do to the bias β/ρ and to the share of bigrams in the kernel: 1 to 4 layers, with and "
-        "without LayerNorm, against one layer without. A measurement."
+        "What LayerNorm and depth do to the bias β/ρ and to the share of bigrams in the kernel: 1 to 4 layers, with "
+        "and without LayerNorm, against one layer without. A measurement."
     ),
     predict=_shallow,
     observe=depth_shares,

@@ -72,7 +72,7 @@ synthetic = Claim(
     source="derived; the paper states that every architecture extracts token-label co-occurrence, and ReLU shifts it",
     says=(
         "On corpora of chosen co-occurrence and class balance, descent under the limit kernel says the scores that ten "
-        "architectures learn in the lazy regime, the shift of ReLU included: R² at least .95 around the line of slope 1."
+        "architectures learn in the lazy regime, ReLU's shift included: R² at least .95 around the line of slope 1."
     ),
     predict=_from_kernels,
     observe=_from_networks,

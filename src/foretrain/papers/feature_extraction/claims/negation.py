@@ -110,7 +110,7 @@ SETTINGS = {"fast": FAST, "full": FULL}
 
 negation = Claim(
     id="feature_extraction/negation",
-    source="derived; the paper states that matrix-vector models capture negation and that CNN and self-attention cannot",
+    source="derived; the paper states that matrix-vector models capture negation, CNN and self-attention do not",
     says=(
         "Where NOT turns an adjective round and no token says anything by itself, additive networks stay at chance and "
         "networks that multiply neighbours learn the task. The paper's 'CNN cannot' holds for linear composition only: "
