@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foretrain.export import default_name, long_table
+from foretrain.runfolder import RunFolder
 from foretrain.trajectory import load, save, trajectory
 from made_up.fixtures import Foretrain
 
@@ -100,6 +101,18 @@ def test_export_netcdf_and_default_names(foretrain: Foretrain) -> None:
     assert said.code == 2
     assert "choose another --out" in said.err
     assert default_name(Path("a/b c.nc"), "csv") == "b_c.csv"
+
+
+def test_an_unfinished_run_is_exported_with_a_note(foretrain: Foretrain) -> None:
+    run = Path(foretrain("run", "toy/noise", "--quick").out.strip())
+    half = RunFolder.open(run)
+    half.status = "running"
+    half.checksums.pop(sorted(half.checksums)[-1])
+    half.write()
+    said = foretrain("export", str(run), "--to", "csv", "--out", "half.csv")
+    assert said.code == 0
+    assert "is not finished" in said.err
+    assert pd.read_csv("half.csv").value.isna().sum() == 2  # the two steps of the missing part
 
 
 def test_parquet_without_pyarrow_is_a_sentence(foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,13 +122,16 @@ def export(
     """
     require_known("kind of file", to, TABLE_KINDS)
     from foretrain.export import default_name, export_run, require_parquet
+    from foretrain.runfolder import RunFolder
 
     if to == "parquet":
         require_parquet()
     place = out or Path(default_name(run, to))
     require_writable("--out", place)
-    rows = export_run(run, to, place)
-    say(f"{place} has {rows}.")
+    written = export_run(run, to, place)
+    if run.is_dir() and RunFolder.open(run).status != "done":
+        say(f"Note: {run} is not finished; {place} has what is done so far.")
+    say(f"{place} has {written}.")
 
 
 def _arguments(name: str, given: list[str] | None, seeds: int | None, quick: bool) -> tuple[Experiment, dict[str, Any]]:

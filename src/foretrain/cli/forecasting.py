@@ -1,0 +1,120 @@
+"""foretrain forecast: what training will do, before training."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from foretrain.cli.common import console, require_writable, say
+from foretrain.errors import require
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+forecast_app = typer.Typer(
+    help="Say what training will do, before training.", no_args_is_help=True, pretty_exceptions_enable=False
+)
+FIGURE_KINDS = (".html", ".png", ".svg")
+
+
+@forecast_app.callback()
+def forecast() -> None:
+    """Say what training will do, before training."""
+
+
+@forecast_app.command()
+def templates(
+    task: Annotated[Path, typer.Argument(metavar="TASK.toml", help="The task; examples/*.toml show each kind.")],
+    json_out: Annotated[
+        Path | None, typer.Option("--json", help="Write the forecast as JSON.", metavar="FILE", show_default=False)
+    ] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw it: .html, .png or .svg.", metavar="FILE", show_default=False)
+    ] = None,
+    error: Annotated[float, typer.Option(help="Wanted squared error, a share of that of a constant guess.")] = 0.1,
+    beta: Annotated[float, typer.Option(help="Inverse temperature of attention.")] = 1.0,
+    gamma: Annotated[float, typer.Option(help="Size of positions relative to tokens.")] = 1.0,
+    activation: Annotated[str, typer.Option(help="Of the MLP layer: cosine, relu or gelu.")] = "cosine",
+    simulate: Annotated[int, typer.Option(help="Also run kernel regression with up to N samples.", metavar="N")] = 0,
+) -> None:
+    """Will a transformer or an MLP learn these templates on unseen symbols, why, and from how many samples?
+
+    \b
+    Examples:
+      foretrain forecast templates examples/same_different.toml
+      foretrain forecast templates task.toml --error .01 --figure forecast.html --json forecast.json
+    """
+    from foretrain.data.template_files import read_task
+    from foretrain.errors import require_known
+    from foretrain.forecast.template_figure import forecast_figure
+    from foretrain.forecast.templates import ForecastSetting, forecast_templates, summary
+    from foretrain.kernels.activations import ACTIVATIONS
+    from foretrain.trajectory import write_text
+
+    require_known("activation", activation, ACTIVATIONS)
+    for option, path in (("--json", json_out), ("--figure", figure)):
+        if path is not None:
+            require_writable(option, path)
+    if figure is not None:
+        require(figure.suffix in FIGURE_KINDS, f"--figure must end in {', '.join(FIGURE_KINDS)}; got {figure.name}.")
+    read = read_task(task)
+    setting = ForecastSetting(beta=beta, gamma=gamma, activation=activation)
+    found = forecast_templates(read.task, setting, alphabet=read.alphabet, error=error, simulate=simulate)
+    _print(found)
+    if json_out is not None:
+        write_text(json_out, json.dumps(summary(found), indent=1, ensure_ascii=False) + "\n")
+        say(f"Wrote {json_out}.")
+    if figure is not None:
+        drawn = forecast_figure(found)
+        if figure.suffix == ".html":
+            write_text(figure, drawn.to_html(include_plotlyjs=True))
+        else:
+            drawn.write_image(figure, width=1000, height=650)
+        say(f"Wrote {figure}.")
+
+
+def _print(found: xr.Dataset) -> None:
+    from rich.table import Table
+
+    from foretrain.trajectory import config_of
+
+    config, out = config_of(found), console(results=True)
+    out.print(f"{config['task']}: {len(config['templates'])} templates, {config['kind']}", markup=False)
+    table = Table("architecture", "unseen symbols", "cond N", "‖N⁻¹‖", f"samples for error {config['error']:g}")
+    for name in found.architecture.values.tolist():
+        of = found.sel(architecture=name)
+        learns = "learns" if of.learnable else f"fails (error {of.limit_error.item():.2g} stays)"
+        table.add_row(name, learns, _number(of.condition), _number(of.inverse_norm), _samples(of))
+    out.print(table)
+    for name in found.architecture.values.tolist():
+        out.print(f"{name}: {found.why.sel(architecture=name).item()}.", markup=False)
+    out.print("\nPredicted error on unseen symbols (5 % to 95 % over samples):")
+    curve = Table("samples", *found.architecture.values.tolist())
+    for n in found.n.values.tolist():
+        cells = [_cell(found.sel(architecture=name, n=n)) for name in found.architecture.values.tolist()]
+        curve.add_row(f"{n:,}", *cells)
+    out.print(curve)
+    for note in config["notes"]:
+        out.print(note, markup=False)
+
+
+def _cell(of: xr.Dataset) -> str:
+    cell = f"{of.error.item():.2g} ({of.error_low.item():.2g}–{of.error_high.item():.2g})"
+    if "simulated" in of and bool(of.simulated.notnull().any()):
+        cell += f", simulated {of.simulated.mean().item():.2g}"
+    return cell
+
+
+def _number(value: Any) -> str:
+    number = value.item()
+    return "∞" if number == float("inf") else f"{number:.3g}"
+
+
+def _samples(of: xr.Dataset) -> str:
+    needed = of.samples_needed.item()
+    if needed < float("inf"):
+        return f"{needed:,.0f}"
+    return "never" if not of.learnable else "more than can be told, or the alphabet is too small"
