@@ -1,13 +1,14 @@
 """Expectations over isotropic distributions of the plane by integrating over directions: a reference for Lemma 1.
 
-It knows nothing of marginals or θ: in polar coordinates about the mean, a direction at the angle α from v crosses the
-hyperplane at the radius ρ/cos α, and what lies beyond it has a closed form for every named density.
+It knows nothing of marginals or θ: in polar coordinates about the mean, a direction at the angle α to the hyperplane
+crosses it at the radius ρ/sin α, and what lies beyond it has a closed form for every named density.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
 from math import pi, sqrt
 
 import numpy as np
@@ -57,14 +58,17 @@ def plane_moments(
     require_known("planar density", density, BEYOND)
     length = float(np.linalg.norm(v))
     distance = (float(v @ mean) + bias) / length
-    end = np.arccos(min(abs(distance), 1.0)) if density == "uniform_ball" else pi / 2
+    # Seen from the hyperplane's direction the angles up to |ρ| matter; a piece for every power of ten of it.
+    first = np.arcsin(min(abs(distance), 1.0)) if density == "uniform_ball" else 0.0
+    cuts = np.clip(abs(distance) * 10.0 ** np.arange(-2, 18), first, pi / 2) if distance else np.array([])
+    edges = np.unique(np.concatenate([[first], cuts, [pi / 2]]))
 
     def over_directions(part: int) -> float:
         def integrand(angle: float) -> float:
-            cosine = np.cos(angle)
-            return float(cosine**part * BEYOND[density](abs(distance) / cosine)[part]) if cosine > 1e-300 else 0.0
+            sine = np.sin(angle)
+            return float(sine**part * BEYOND[density](abs(distance) / sine)[part]) if sine > 1e-300 else 0.0
 
-        return float(quad(integrand, 0, end, epsabs=1e-14, epsrel=1e-13, limit=400)[0] / pi)
+        return sum(float(quad(integrand, a, b, epsabs=1e-14, epsrel=1e-12)[0]) for a, b in pairwise(edges)) / pi
 
     far, reach = over_directions(0), over_directions(1)
     share = 1 - far if distance >= 0 else far  # P[vᵀx + ξ > 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import xarray as xr
 
 from foretrain.claim import Assumption, Claim, Control, erratum_pair
@@ -16,10 +17,16 @@ def _correlations(graphs: int, samples: int, rho: float, unrelated: bool = False
     return graph_correlations(graphs=graphs, samples=samples, rho=rho, unrelated=unrelated).isel(step=0, drop=True)
 
 
+def _at_edges(found: xr.Dataset, values: xr.DataArray) -> tuple[str, np.ndarray]:
+    """Over the edges that exist, between nodes that are not silent: a signal of 0 has no correlation."""
+    exists = found["C4"].notnull().transpose(*EDGE).values
+    return "triple", values.transpose(*EDGE).values[exists]
+
+
 def _as_printed(graphs: int, samples: int, rho: float, threshold: float) -> xr.Dataset:
     """C4 > 0 where the three conditions are met; nothing is said elsewhere."""
-    met = premise_met(_correlations(graphs, samples, rho), threshold)
-    return trajectory({"C4_low": xr.where(met, 0.0, -1.0)})
+    found = _correlations(graphs, samples, rho)
+    return trajectory({"C4_low": _at_edges(found, xr.where(premise_met(found, threshold), 0.0, -1.0))})
 
 
 def _by_angles(graphs: int, samples: int, rho: float) -> xr.Dataset:
@@ -28,11 +35,12 @@ def _by_angles(graphs: int, samples: int, rho: float) -> xr.Dataset:
     bound = xr.apply_ufunc(
         theory.gradient_correlation_bound, found["C1"], found["C2"], abs(found["C3"]).clip(0, 1), keep_attrs=False
     )
-    return trajectory({"C4_low": bound.max("alpha").transpose(*EDGE)})
+    return trajectory({"C4_low": _at_edges(found, bound.max("alpha"))})
 
 
 def _measured(graphs: int, samples: int, rho: float, unrelated: bool = False) -> xr.Dataset:
-    return _correlations(graphs, samples, rho, unrelated)[["C4"]].transpose(*EDGE)
+    found = _correlations(graphs, samples, rho, unrelated)
+    return trajectory({"C4": _at_edges(found, found["C4"])})
 
 
 def _premise_occurs(graphs: int, samples: int, rho: float, threshold: float) -> tuple[bool, str]:

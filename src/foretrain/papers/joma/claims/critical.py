@@ -74,7 +74,7 @@ def _lemma4_measured(densities: Sequence[str], off: float = 0.0) -> xr.Dataset:
             for bias, a_minus in stationary_points(density, places, weights):
                 r = DISTANCE * np.array([*places, 0.0]) + bias + off
                 sums.append(float(theory.stationary_function(r, SHAPES[density]) @ np.array([*weights, -a_minus])))
-    h, ladder = 0.002, np.array([4 / 5, -1 / 5, 4 / 105, -1 / 280])
+    h, ladder = 0.001, np.array([4 / 5, -1 / 5, 4 / 105, -1 / 280])
     steps = h * np.arange(1, 5)[:, None]
     slopes = [
         ladder @ (theory.critical_function(LEVELS + steps, shape) - theory.critical_function(LEVELS - steps, shape)) / h

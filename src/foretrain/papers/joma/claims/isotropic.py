@@ -173,7 +173,7 @@ def _stationary(dimensions: Sequence[int], activation: str) -> xr.Dataset:
 def _summed_theta1(dimensions: Sequence[int], activation: str) -> xr.Dataset:
     """θ2(0) + ∫₀^r θ1, by Gauss and Legendre's rule from edge to edge."""
     derivative, rows = ACTIVATIONS[activation], []
-    nodes, weights = np.polynomial.legendre.leggauss(24)
+    nodes, weights = np.polynomial.legendre.leggauss(120)
     for shape in _shapes(dimensions):
         pieces = [
             (b - a) / 2 * weights @ theory.theta1((a + b) / 2 + (b - a) / 2 * nodes, shape, derivative)
@@ -215,7 +215,7 @@ def _slopes_on_paper(slopes: Callable[..., tuple[np.ndarray, np.ndarray]]) -> Ca
 def _slopes_by_differences(dimensions: Sequence[int], smooth: bool = False) -> xr.Dataset:
     """Differences of order 8; `smooth` takes a φ′ that goes from c₋ to c₊ without a step."""
     derivative: theory.Derivative = (lambda x: LEAKY[0] + (LEAKY[1] - LEAKY[0]) * expit(x)) if smooth else LEAKY
-    h, weights = 0.02, np.array([4 / 5, -1 / 5, 4 / 105, -1 / 280])
+    h, weights = 0.01, np.array([4 / 5, -1 / 5, 4 / 105, -1 / 280])
     steps = h * np.arange(1, 5)[:, None]
     rows = [
         [
