@@ -10,6 +10,7 @@ from torch.nn.functional import cross_entropy, one_hot
 
 from foretrain import SGD, Adagrad, Adam, InputError, train
 from foretrain.data import SequenceClasses
+from foretrain.dynamics.train import STEPS_AT_ONCE
 from foretrain.models import Bilinear
 from foretrain.streams import stream
 
@@ -42,13 +43,13 @@ def plain_loop(make, rates, seed, steps):
     start = model.full({name: value[None] for name, value in model.start([seed], "t").items()})
     Y, Z = (matrix[0, 0].clone().requires_grad_() for matrix in start)
     optimizer = make([{"params": [Y], "lr": rates[0]}, {"params": [Z], "lr": rates[1]}])
-    draw = stream("t", seed, "data")
-    for _step in range(steps):
-        batch = TASK.sample(16, draw, sequences=True)
-        X = one_hot(torch.from_numpy(batch.sequences), TASK.vocab).double()
-        b = torch.softmax((X * Z[torch.from_numpy(batch.queries)][:, None]).sum(-1), dim=1)
+    drawn = TASK.sample(16 * STEPS_AT_ONCE, stream("t", seed, "data"), sequences=True)
+    for step in range(steps):
+        now = slice(16 * step, 16 * (step + 1))
+        X = one_hot(torch.from_numpy(drawn.sequences[now]), TASK.vocab).double()
+        b = torch.softmax((X * Z[torch.from_numpy(drawn.queries[now])][:, None]).sum(-1), dim=1)
         u = (b[..., None] * X).sum(1)
-        loss = cross_entropy((u / u.norm(dim=1, keepdim=True)) @ Y, torch.from_numpy(batch.labels))
+        loss = cross_entropy((u / u.norm(dim=1, keepdim=True)) @ Y, torch.from_numpy(drawn.labels[now]))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -78,7 +79,7 @@ def test_no_number_depends_on_what_runs_together():
 
 
 def test_more_steps_go_on_from_fewer():
-    short, long = run(SGD(1.0), steps=3), run(SGD(1.0), steps=6, save_at=[0, 3, 6])
+    short, long = run(SGD(1.0), steps=3), run(SGD(1.0), steps=14, save_at=[0, 3, 14])
     assert np.array_equal(short["p"].sel(time=3), long["p"].sel(time=3))
     assert long.sizes["time"] == 3
     assert run(SGD(1.0), steps=0).sizes["time"] == 1

@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy, one_hot
 from foretrain import InputError
 from foretrain.data import SequenceBatch, SequenceClasses
 from foretrain.models import Bilinear
+from foretrain.models.bilinear import Samples
 from foretrain.streams import stream
 
 
@@ -93,7 +94,6 @@ def _check_gradient(task: SequenceClasses, residual: bool, seed: int) -> None:
 
 @pytest.mark.parametrize("size", [300.0, 3000.0])
 def test_huge_logits_do_not_overflow(size):
-    """exp2 of such logits is beyond float32; these samples alone are shifted first."""
     task = SequenceClasses.syn_medium(2)
     model = Bilinear(task)
     parameters = scattered(model, seeds=1, settings=2)
@@ -107,6 +107,17 @@ def test_huge_logits_do_not_overflow(size):
         assert torch.allclose(found[1][setting, 0].double(), gZ, rtol=0, atol=tolerance)
     alone = model.gradient({k: v[:1] for k, v in parameters.items()}, model.prepare([batch]), samples=64)
     assert torch.equal(found[0][:1], model.full(alone)[0])
+
+
+def test_several_steps_are_prepared_as_one_by_one():
+    task = random_task(3, 4)
+    model = Bilinear(task)
+    drawn = [task.sample(15, seed) for seed in range(2)]
+    for step, together in enumerate(model.prepare_steps(drawn, 3)):
+        now = slice(5 * step, 5 * (step + 1))
+        alone = model.prepare([SequenceBatch(task, b.classes[now], b.support_counts[now]) for b in drawn])
+        for name in Samples.__dataclass_fields__:
+            assert torch.equal(getattr(together, name), getattr(alone, name)), name
 
 
 def test_huge_attention_logits_do_not_overflow():

@@ -162,7 +162,7 @@ class SequenceClasses:
     def sample(self, n: int, generator: np.random.Generator | int, *, sequences: bool = False) -> SequenceBatch:
         """Draw n sequences as token counts; with `sequences`, also as tokens in their order.
 
-        `generator` may be a seed.
+        `generator` may be a seed. Long sequences without their order are drawn as counts at once (a multinomial).
         """
         require_at_least("n", n, 1)
         draw = np.random.default_rng(generator)

@@ -6,6 +6,7 @@ their data on purpose: comparisons are paired, and drawing samples is a large pa
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -37,6 +38,7 @@ class Model(Protocol):
 
 
 Progress = Callable[[int, int], None]  # steps done, steps in all
+STEPS_AT_ONCE = 10  # of data; fixed, so that a longer run begins like a shorter one
 FLOATS_AT_ONCE = 1_000_000  # as many seeds go together as fit in a few MB: measured to be fastest
 
 
@@ -134,17 +136,28 @@ class _Runs:
     ) -> Iterator[int]:
         """Train; yields the number of steps done after every step."""
         self.saved = {name: [] for name in record}
-        wanted = set(times)
+        wanted, prepared = set(times), self._prepared(task, batch)
         for step in range(steps + 1):
             if step:
-                prepared = self.model.prepare([task.sample(batch, draw) for draw in self.draws])
-                gradient = self.model.gradient(self.parameters, prepared, batch)
+                gradient = self.model.gradient(self.parameters, next(prepared), batch)
+                if not math.isfinite(min(gradient.values(), key=torch.numel).sum()):
+                    self._note_divergence(step - 1)
                 for name, parameter in self.parameters.items():
                     self.optimizer.update(parameter, gradient[name], self.rates[name], self.states[name], step)
-                self.diverged[np.isnan(self.diverged) & ~self._finite()] = step
                 yield step
+            if step in wanted or step == steps:
+                self._note_divergence(step)
             if step in wanted:
                 self._record(record)
+
+    def _prepared(self, task: Task, batch: int) -> Iterator[Any]:
+        """Samples step by step; a model that can prepares those of several steps at once, which costs less."""
+        while True:
+            if hasattr(self.model, "prepare_steps"):
+                drawn = [task.sample(batch * STEPS_AT_ONCE, draw) for draw in self.draws]
+                yield from self.model.prepare_steps(drawn, STEPS_AT_ONCE)
+            else:
+                yield self.model.prepare([task.sample(batch, draw) for draw in self.draws])
 
     def _record(self, record: Mapping[str, Measure]) -> None:
         for name, measure in record.items():
@@ -153,9 +166,11 @@ class _Runs:
             array[np.isfinite(self.diverged)] = np.nan
             self.saved[name].append(array)
 
-    def _finite(self) -> np.ndarray:
-        sums = [p.flatten(2).sum(-1) if p.ndim > 2 else p for p in self.parameters.values()]
-        return np.logical_and.reduce([torch.isfinite(s).numpy() for s in sums])
+    def _note_divergence(self, step: int) -> None:
+        """A look at every parameter. In between, one small block of the gradient tells: it depends on all of them."""
+        sums = [parameter.flatten(2).sum(-1) for parameter in self.parameters.values()]
+        finite = np.logical_and.reduce([torch.isfinite(s).numpy() for s in sums])
+        self.diverged[np.isnan(self.diverged) & ~finite] = step
 
 
 def _seeds_at_once(parameters: Parameters, settings: int, batch: int) -> int:

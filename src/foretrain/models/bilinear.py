@@ -17,10 +17,9 @@ distinct tokens is a sum over a few rows (an embedding bag), so that nothing is 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import torch
@@ -33,7 +32,7 @@ from foretrain.errors import require, require_known
 from foretrain.streams import stream
 
 Parameters = dict[str, Tensor]
-LOG2_E = math.log2(math.e)  # logits are taken to base 2: exp2 costs half as much as exp
+_NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class Samples:
     counts: Float[Tensor, "sample slot"]
     label: Int[Tensor, "sample"]
     row: Int[Tensor, "sample"]
-    row_starts: Int[Tensor, "row"]
+    in_class: Float[Tensor, "seed class sample_of_seed"]  # 1 where the sample is of the class
     tokens: Int[Tensor, "sample distinct"]
     members: Int[Tensor, "member"]
     member_slots: Int[Tensor, "member"]  # sample and slot in one number, to look up f
@@ -122,82 +121,90 @@ class Bilinear:
 
     def prepare(self, batches: Sequence[SequenceBatch]) -> Samples:
         """The samples of one batch per seed, sorted by seed and class."""
-        classes, distinct = self._slots[0].shape
-        row = np.concatenate([batch.classes + seed * classes for seed, batch in enumerate(batches)])
-        order = np.argsort(row, kind="stable")
-        row = row[order]
-        sizes = np.bincount(row, minlength=len(batches) * classes)
-        starts = np.cumsum(sizes) - sizes
-        row_of_member = np.repeat(row, distinct)
-        first = starts[row_of_member]
-        slot, place = np.divmod(np.arange(row_of_member.size) - distinct * first, sizes[row_of_member])
+        return self.prepare_steps(batches, 1)[0]
+
+    def prepare_steps(self, batches: Sequence[SequenceBatch], steps: int) -> list[Samples]:
+        """The same for several steps: a batch per seed with the samples of all steps, one after the other."""
+        (classes, distinct), seeds = self._slots[0].shape, len(batches)
+        size = len(batches[0].classes) // steps  # of one batch
+        slots = batches[0].support_counts.shape[1]
+        n = np.stack([batch.classes for batch in batches]).reshape(seeds, steps, size).swapaxes(0, 1)
+        row = n + classes * np.arange(seeds)[:, None]  # [step, seed, sample]
+        order = np.argsort(row, axis=-1, kind="stable")
+        row = np.take_along_axis(row, order, axis=-1).reshape(steps, -1)
+        counts = np.stack([batch.support_counts for batch in batches]).reshape(seeds, steps, size, slots).swapaxes(0, 1)
+        counts = np.take_along_axis(counts, order[..., None], axis=2)
+
+        sizes = (row[..., None] == np.arange(seeds * classes)).sum(axis=1)  # [step, row]
+        starts = np.cumsum(sizes, axis=1) - sizes
+        of_member = np.repeat(row, distinct, axis=1)
+        first = np.take_along_axis(starts, of_member, axis=1)
+        within = np.arange(of_member.shape[1]) - distinct * first
+        slot, place = np.divmod(within, np.take_along_axis(sizes, of_member, axis=1))
         members = first + place
-        per_token = np.repeat(sizes, distinct)
-        counts = np.concatenate([batch.support_counts for batch in batches])[order]
+        per_token = np.repeat(sizes, distinct, axis=1)
         arrays = (
+            counts.reshape(steps, -1, slots).astype(_NUMPY[self.dtype]),
             self.task.label[row % classes],
             row,
-            starts,
-            row[:, None] * distinct + np.arange(distinct),
+            (np.sort(n, axis=-1)[:, :, None] == np.arange(classes)[:, None]).astype(_NUMPY[self.dtype]),
+            row[..., None] * distinct + np.arange(distinct),
             members,
-            members * distinct + slot,
-            np.cumsum(per_token) - per_token,
+            members * slots + slots - distinct + slot,
+            np.cumsum(per_token, axis=1) - per_token,
         )
-        return Samples(torch.from_numpy(counts).to(self.dtype), *map(torch.from_numpy, arrays))
+        return [Samples(*step) for step in zip(*(torch.from_numpy(array).unbind() for array in arrays), strict=True)]
 
     def features(self, parameters: Parameters, batch: Samples) -> Float[Tensor, "setting sample slot"]:
         """f = c/‖c‖₂ on the slots of every sample."""
-        z = torch.cat([parameters["Z_common"][..., self.query_of, :], parameters["Z_distinct"]], dim=-1)
-        weights = torch.exp(z - z.amax(-1, keepdim=True)).flatten(1, 2)  # [setting, row, slot]
+        z = torch.cat([parameters["Z_common"].index_select(2, self.query_of), parameters["Z_distinct"]], dim=-1)
+        weights = torch.softmax(z, dim=-1).flatten(1, 2)  # exp(z) up to a factor that the norm takes out again
         c = weights.index_select(1, batch.row).mul_(batch.counts)
-        return c.mul_(c.square().sum(-1, keepdim=True).rsqrt_())
+        return c.div_(torch.linalg.vector_norm(c, dim=-1, keepdim=True))
 
     def logits(self, parameters: Parameters, batch: Samples, f: Tensor) -> Float[Tensor, "setting sample vocab"]:
         """Yᵀf of every sample, without a residual."""
         Y_common, Y_distinct = parameters["Y_common"], parameters["Y_distinct"]
         settings, seeds, common, vocab = Y_common.shape
-        tokens = _for_settings(batch.tokens, settings, Y_distinct[0, ..., 0].numel())
-        f_distinct = f[..., common:].reshape(-1, tokens.shape[-1])
-        own = embedding_bag(tokens.flatten(0, 1), Y_distinct.view(-1, vocab), per_sample_weights=f_distinct, mode="sum")
-        f_common = f.view(settings * seeds, -1, f.shape[-1])[..., :common]
-        own.view(settings * seeds, -1, vocab).baddbmm_(f_common, Y_common.flatten(0, 1))
+        tokens = _for_settings(batch.tokens, settings, Y_distinct[0, ..., 0].numel()).flatten(0, 1)
+        f_distinct = f[..., common:].reshape(tokens.shape)
+        own = embedding_bag(tokens, Y_distinct.view(-1, vocab), per_sample_weights=f_distinct, mode="sum")
+        by_run = own.view(settings * seeds, -1, vocab)
+        by_run.baddbmm_(_common(f, seeds, common), Y_common.flatten(0, 1))
         return own.view(settings, -1, vocab)
 
     def gradient(self, parameters: Parameters, batch: Samples, samples: int) -> Parameters:
         """Gradient of the mean cross-entropy over `samples` per seed (Lemma 1 with the sign of a loss)."""
         Y_common, Y_distinct = parameters["Y_common"], parameters["Y_distinct"]
         settings, seeds, common, vocab = Y_common.shape
-        scale = samples * (2**0.5 if self.residual else 1.0)
         f = self.features(parameters, batch)
-        plain = self.logits(parameters, batch, f * LOG2_E)
-        error, total = _powers_of_two(self._with_residual(parameters, batch, plain))
-        label = batch.label.view(1, -1, 1).expand(settings, -1, 1)
-        error.scatter_add_(2, label, -total)  # α − x_{T+1} of eq. 3, times the total
+        logits = self.logits(parameters, batch, f)
+        error = torch.softmax(self._with_residual(parameters, batch, logits), dim=-1)
+        error.scatter_add_(2, batch.label.view(1, -1, 1).expand(settings, -1, 1), _minus_one(f))  # α − x_{T+1} of eq. 3
         by_run = error.view(settings * seeds, -1, vocab)
 
-        weights = f / (total * scale)
+        weights = f / (samples * (2**0.5 if self.residual else 1.0))
         grad = {
-            "Y_common": (weights.view(settings * seeds, -1, f.shape[-1])[..., :common].mT @ by_run).view_as(Y_common),
-            "Y_distinct": self._by_token(weights[..., common:], error, batch).view_as(Y_distinct),
+            "Y_common": (_common(weights, seeds, common).mT @ by_run).view_as(Y_common),
+            "Y_distinct": self._by_token(weights, error, batch).view_as(Y_distinct),
         }
         # Lemma 1: ∂/∂z_l sums f_l(g_l − f_l·fᵀg) over samples, with g = Y·error and fᵀg = logits·error.
         # Of f_l·g_l, the sum over the samples of a distinct token is Y_l·∂/∂Y_l.
-        rest = f * _dot(plain, error).div_(-LOG2_E).unsqueeze(-1)
-        g_common = Y_common.flatten(0, 1) @ by_run.mT
-        rest[..., :common] += g_common.mT.reshape(*f.shape[:2], common)
-        by_class = self._by_row(rest.mul_(weights), batch).view(settings, seeds, self.task.classes, -1)
-        grad["Z_common"] = self._by_query(by_class[..., :common])
+        rest = f * -_dot(logits, error).unsqueeze(-1)
+        _common(rest, seeds, common).add_((Y_common.flatten(0, 1) @ by_run.mT).mT)
+        by_class = batch.in_class @ rest.mul_(weights).unflatten(1, (seeds, -1))
+        grad["Z_common"] = self._class_of_query @ by_class[..., :common]
         grad["Z_distinct"] = _dot(Y_distinct, grad["Y_distinct"]).add_(by_class[..., common:])
         if self.residual:
-            rows = self._by_row(error.div_(total * scale), batch)
-            grad["Y_query"] = self._by_query(rows.view(settings, seeds, self.task.classes, vocab))
+            by_class = batch.in_class @ error.unflatten(1, (seeds, -1))
+            grad["Y_query"] = (self._class_of_query @ by_class) / (samples * 2**0.5)
         return grad
 
-    def _with_residual(self, parameters: Parameters, batch: Samples, plain: Tensor) -> Tensor:
+    def _with_residual(self, parameters: Parameters, batch: Samples, logits: Tensor) -> Tensor:
         if not self.residual:
-            return plain
-        rows = parameters["Y_query"][..., self.query_of, :].flatten(1, 2).index_select(1, batch.row)
-        return rows.mul_(LOG2_E).add_(plain).mul_(0.5**0.5)
+            return logits
+        rows = parameters["Y_query"].index_select(2, self.query_of).flatten(1, 2)
+        return rows.index_select(1, batch.row).add_(logits).mul_(0.5**0.5)
 
     def _by_token(self, weights: Tensor, error: Tensor, batch: Samples) -> Float[Tensor, "token vocab"]:
         """Σ f_l·error over the samples of each distinct token l."""
@@ -206,60 +213,70 @@ class Bilinear:
             _for_settings(batch.members, settings, number).flatten(),
             error.view(settings * number, -1),
             _for_settings(batch.member_starts, settings, batch.members.numel()).flatten(),
-            per_sample_weights=weights.reshape(settings, -1).index_select(1, batch.member_slots).flatten(),
+            per_sample_weights=weights.view(settings, -1).index_select(1, batch.member_slots).flatten(),
             mode="sum",
         )
 
-    def _by_row(self, values: Tensor, batch: Samples) -> Tensor:
-        """Sums over the samples of each (seed, class): [setting·row, …]."""
-        settings, number, width = values.shape
-        starts = _for_settings(batch.row_starts, settings, number).flatten()
-        return embedding_bag(torch.arange(settings * number), values.view(-1, width), starts, mode="sum")
-
-    def _by_query(self, values: Float[Tensor, "setting seed class *rest"]) -> Float[Tensor, "setting seed query *rest"]:
-        queries = len(self.query_tokens)
-        shape = (*values.shape[:2], queries, *values.shape[3:])
-        return values.new_zeros(shape).index_add_(2, self.query_of, values)
+    @cached_property
+    def _class_of_query(self) -> Float[Tensor, "query class"]:
+        """1 where the class has the query."""
+        return (self.query_of == torch.arange(len(self.query_tokens))[:, None]).to(self.dtype)
 
     def attention(self, parameters: Mapping[str, Tensor]) -> Float[Tensor, "*run class vocab"]:
         """c_n over the vocabulary in the limit of long sequences (eq. 5)."""
         P = torch.from_numpy(self.task.probabilities)
-        z = self.full(parameters)[1][..., torch.from_numpy(self.task.query), :].double()
+        z = self.attention_logits(parameters)[..., self.query_of, :].double()
         weights = P * torch.exp(z - z.amax(-1, keepdim=True))
         return weights / weights.sum(-1, keepdim=True)
 
+    def attention_logits(self, parameters: Mapping[str, Tensor]) -> Float[Tensor, "*run query vocab"]:
+        """The rows of Z that belong to query tokens; entries that cannot move are 0."""
+        Z_common, Z_distinct = parameters["Z_common"], parameters["Z_distinct"]
+        n, slot, own = self._own_tokens
+        rows = Z_common.new_zeros(*Z_common.shape[:-1], self.task.vocab)
+        rows[..., self.common] = Z_common
+        rows[..., self.query_of[n], own] = Z_distinct[..., n, slot]
+        return rows
+
     def full(self, parameters: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Y and Z over the whole vocabulary; entries that cannot move are 0."""
-        lead = parameters["Y_common"].shape[:-2]
-        vocab, (tokens, real) = self.task.vocab, self._slots
-        Y = torch.zeros(*lead, vocab, vocab, dtype=self.dtype)
+        Y_common, Y_distinct = parameters["Y_common"], parameters["Y_distinct"]
+        n, slot, own = self._own_tokens
+        Y = Y_common.new_zeros(*Y_common.shape[:-2], self.task.vocab, self.task.vocab)
         Z = torch.zeros_like(Y)
-        Y[..., self.common, :] = parameters["Y_common"]
-        Z[..., self.query_tokens[:, None], self.common[None, :]] = parameters["Z_common"]
-        n, slot = np.nonzero(real)
-        own = torch.from_numpy(tokens[n, slot])
-        Y[..., own, :] = parameters["Y_distinct"][..., n, slot, :]
-        Z[..., torch.from_numpy(self.task.query[n]), own] = parameters["Z_distinct"][..., n, slot]
+        Y[..., self.common, :] = Y_common
+        Y[..., own, :] = Y_distinct[..., n, slot, :]
+        Z[..., self.query_tokens, :] = self.attention_logits(parameters)
         if self.residual:
             Y[..., self.query_tokens, :] += parameters["Y_query"]
         return Y, Z
 
+    @cached_property
+    def _own_tokens(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Class, slot and token of every real distinct slot."""
+        tokens, real = self._slots
+        n, slot = np.nonzero(real)
+        return torch.from_numpy(n), torch.from_numpy(slot), torch.from_numpy(tokens[n, slot])
+
+
+def _common(values: Tensor, seeds: int, common: int) -> Tensor:
+    """What belongs to the common tokens, by run: [setting, sample, slot] -> [run, sample, common], a view."""
+    return values.view(values.shape[0] * seeds, -1, values.shape[-1])[..., :common]
+
 
 def _for_settings(index: Tensor, settings: int, step: int) -> Tensor:
     """The same index for every setting, each shifted by `step` against the one before."""
-    return index + (step * torch.arange(settings)).view(-1, *[1] * index.ndim)
+    return index + _shifts(settings, step).view(-1, *[1] * index.ndim)
+
+
+@lru_cache(maxsize=64)
+def _shifts(settings: int, step: int) -> Tensor:
+    return step * torch.arange(settings)
+
+
+def _minus_one(f: Tensor) -> Tensor:
+    return f.new_tensor(-1.0).expand(*f.shape[:2], 1)
 
 
 def _dot(first: Tensor, second: Tensor) -> Tensor:
     return (first * second).sum(-1)
-
-
-def _powers_of_two(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """2^logits along the last axis, and their sum; both divided by the largest one where float32 would overflow."""
-    powers = torch.exp2(logits)
-    total = powers.sum(-1, keepdim=True)
-    far = ~((total > 1e-30) & (total < 1e30)).squeeze(-1)
-    if far.any():
-        powers[far] = torch.exp2(logits[far] - logits[far].amax(-1, keepdim=True))
-        total[far] = powers[far].sum(-1, keepdim=True)
-    return powers, total

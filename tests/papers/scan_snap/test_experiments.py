@@ -12,6 +12,7 @@ from torch.nn.functional import cross_entropy, one_hot
 
 from foretrain import InputError
 from foretrain.data import SequenceClasses
+from foretrain.dynamics.train import STEPS_AT_ONCE
 from foretrain.papers.scan_snap import experiments, figures, theory
 from foretrain.papers.scan_snap.experiments import EXPERIMENTS, fig3, fig4, fig5, fig6, fig8, fig9, fig11, fig12
 from foretrain.papers.scan_snap.setting import published_fig4, published_fig6
@@ -34,13 +35,14 @@ def plain_syn_medium(queries: int, eta_z: float, ratio: float, seed: int, steps:
     draw, bound = stream(key, seed, "start"), vocab**-0.5
     Y, Z = (torch.tensor(draw.uniform(-bound, bound, (vocab, vocab)), requires_grad=True) for _ in range(2))
     groups = [{"params": [Y], "lr": ratio * eta_z}, {"params": [Z], "lr": eta_z}]
-    optimizer, data = torch.optim.SGD(groups, momentum=0.9), stream(key, seed, "data")
-    for _ in range(steps):
-        batch = task.sample(128, data, sequences=True)
-        X = one_hot(torch.from_numpy(batch.sequences), vocab).double()
-        b = torch.softmax(torch.einsum("btm,bm->bt", X, Z[torch.from_numpy(batch.queries)]), dim=1)
+    optimizer = torch.optim.SGD(groups, momentum=0.9)
+    drawn = task.sample(128 * STEPS_AT_ONCE, stream(key, seed, "data"), sequences=True)
+    for step in range(steps):
+        now = slice(128 * step, 128 * (step + 1))
+        X = one_hot(torch.from_numpy(drawn.sequences[now]), vocab).double()
+        b = torch.softmax(torch.einsum("btm,bm->bt", X, Z[torch.from_numpy(drawn.queries[now])]), dim=1)
         c = torch.einsum("bt,btm->bm", b, X)
-        loss = cross_entropy((c / c.norm(dim=1, keepdim=True)) @ Y, torch.from_numpy(batch.labels))
+        loss = cross_entropy((c / c.norm(dim=1, keepdim=True)) @ Y, torch.from_numpy(drawn.labels[now]))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -223,11 +223,12 @@ def _distinct_entropy(model: Bilinear) -> Callable[[dict[str, Tensor]], tuple[tu
 
 
 def _recall(model: Bilinear) -> Callable[[dict[str, Tensor]], tuple[tuple[str, ...], Tensor]]:
-    tokens, query = (torch.from_numpy(a) for a in (np.stack(model.task.distinct_tokens), model.task.query))
+    tokens, query = torch.from_numpy(np.stack(model.task.distinct_tokens)), model.query_of[:, None]
     cuts = torch.tensor(THRESHOLDS, dtype=torch.float64) / model.task.vocab
 
     def measure(parameters: dict[str, Tensor]) -> tuple[tuple[str, ...], Tensor]:
-        values = torch.softmax(model.full(parameters)[1].double(), dim=-1)[..., query[:, None], tokens].flatten(-2)
+        softmax = torch.softmax(model.attention_logits(parameters).double(), dim=-1)
+        values = softmax[..., query, tokens].flatten(-2)
         return ("threshold",), (values.unsqueeze(-2) > cuts[:, None]).double().mean(-1)
 
     return measure

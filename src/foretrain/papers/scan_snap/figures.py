@@ -113,8 +113,10 @@ def fig6(run: xr.Dataset) -> go.Figure:
             name, group = f"η_Z = {rate:g}", {"legendgroup": f"{rate:g}", "showlegend": i == 0}
             own = measurement_marks(cells["ratio"], cells.mean("seed"), name, j, cells.std("seed"), **group)
             figure.add_trace(own.update(mode="lines+markers"), **place)
-            if number in published["queries"] and rate in published["eta_z"]:
-                theirs = published["entropy"].sel(queries=number, eta_z=rate).dropna("ratio")
+            if number not in published["queries"] or rate not in published["eta_z"]:
+                continue
+            theirs = published["entropy"].sel(queries=number, eta_z=rate).dropna("ratio")
+            if theirs.size:
                 marks = measurement_marks(theirs["ratio"], theirs, "published", j, legendgroup="p", showlegend=False)
                 figure.add_trace(marks.update(marker={"symbol": "diamond-open", "size": 11}), **place)
     key = measurement_marks([None], [None], "published mean", "#1b1f24", legendgroup="p")
