@@ -25,7 +25,7 @@ def close(name: str, tolerance: Tolerance, *, relative: bool = True) -> Comparat
         how = "relative to the largest value" if relative else "absolute"
         return _outcome(error, tolerance.value, f"{name} differs by at most {error:.3g} ({how})")
 
-    return compare
+    return _about(compare, name, name)
 
 
 def close_relative(name: str, tolerance: Tolerance) -> Comparator:
@@ -36,7 +36,7 @@ def close_relative(name: str, tolerance: Tolerance) -> Comparator:
         error = float((abs(predicted - observed) / abs(predicted)).max(skipna=False))
         return _outcome(error, tolerance.value, f"{name} differs by at most {error:.3g} of its value")
 
-    return compare
+    return _about(compare, name, name)
 
 
 def bounded(name: str, *, low: str | None = None, high: str | None = None, slack: float = 0.0) -> Comparator:
@@ -53,7 +53,7 @@ def bounded(name: str, *, low: str | None = None, high: str | None = None, slack
         words = f"{name} leaves its bounds by {error:.3g}" if error > slack else f"{name} keeps {abs(error):.3g} away"
         return _outcome(error, slack, words if error > slack else f"{words} from its nearest bound")
 
-    return compare
+    return _about(compare, name, low, high)
 
 
 def conserved(name: str, tolerance: Tolerance, axis: str = "time") -> Comparator:
@@ -64,7 +64,7 @@ def conserved(name: str, tolerance: Tolerance, axis: str = "time") -> Comparator
         drift = float(abs(value - value.isel({axis: 0})).max(skipna=False)) / max(1.0, float(abs(value).max()))
         return _outcome(drift, tolerance.value, f"{name} drifts by {drift:.3g} along {axis}")
 
-    return compare
+    return _about(compare, name)
 
 
 def slope(name: str, against: str, expected: float, tolerance: Tolerance = SLOPE) -> Comparator:
@@ -80,7 +80,7 @@ def slope(name: str, against: str, expected: float, tolerance: Tolerance = SLOPE
             error, tolerance.value, f"ln {name} over ln {against} has slope {fitted:.3f}, {expected:g} expected"
         )
 
-    return compare
+    return _about(compare, name)
 
 
 def ranked(name: str, along: str, *, rising: bool) -> Comparator:
@@ -98,7 +98,7 @@ def ranked(name: str, along: str, *, rising: bool) -> Comparator:
         word = "rises" if rising else "falls"
         return _outcome(error, 0.0, f"{name} {word} along {along} in {1 - error:.0%} of neighbouring pairs")
 
-    return compare
+    return _about(compare, name)
 
 
 def positive(name: str) -> Comparator:
@@ -109,7 +109,7 @@ def positive(name: str) -> Comparator:
         ok = smallest > 0
         return Outcome("holds" if ok else "fails", max(0.0, -smallest), 0.0, f"the smallest {name} is {smallest:.3g}")
 
-    return compare
+    return _about(compare, name)
 
 
 def covered(inside: str, at_least: str) -> Comparator:
@@ -128,7 +128,7 @@ def covered(inside: str, at_least: str) -> Comparator:
         words = f"{inside} in {share:.2%} of {draws} draws, {wanted:.2%} promised"
         return Outcome("fails" if low else "holds", max(0.0, wanted - share), 0.0, words)
 
-    return compare
+    return _about(compare, inside, at_least)
 
 
 def same_mean(name: str, tolerance: Tolerance = THREE_ERRORS, least_seeds: int = 3) -> Comparator:
@@ -152,7 +152,7 @@ def same_mean(name: str, tolerance: Tolerance = THREE_ERRORS, least_seeds: int =
             error, tolerance.value, f"{name}: {cells} means, the farthest {error:.2f} combined standard errors off"
         )
 
-    return compare
+    return _about(compare, name, name)
 
 
 def converges(name: str, along: str, power: Tolerance, scale: Tolerance, *, expected: float = -0.5) -> Comparator:
@@ -183,7 +183,7 @@ def converges(name: str, along: str, power: Tolerance, scale: Tolerance, *, expe
         strain, words = max(worst)
         return _outcome(strain, 1.0, f"{len(worst)} limits; the farthest is {words} (in units of what is allowed)")
 
-    return compare
+    return _about(compare, name, name)
 
 
 def explains(name: str, unexplained: Tolerance) -> Comparator:
@@ -202,7 +202,7 @@ def explains(name: str, unexplained: Tolerance) -> Comparator:
         worst = predicted[first].values[int(np.argmax(np.nan_to_num(share.values, nan=np.inf)))]
         return _outcome(error, unexplained.value, f"R² of {name} is at least {1 - error:.3f}, at {first} {worst}")
 
-    return compare
+    return _about(compare, name, name)
 
 
 def every(*parts: Comparator) -> Comparator:
@@ -215,6 +215,17 @@ def every(*parts: Comparator) -> Comparator:
         shown = [o for o in outcomes if o.status == worst.status]
         return Outcome(worst.status, worst.error, worst.tolerance, "; ".join(o.reason for o in shown))
 
+    compare.about = [pair for part in parts for pair in about(part)]  # type: ignore[attr-defined]
+    return compare
+
+
+def about(compare: Comparator) -> list[tuple[str, tuple[str, ...]]]:
+    """What a comparator looks at, for whoever draws it: each measured quantity with the predicted ones it meets."""
+    return list(getattr(compare, "about", []))
+
+
+def _about(compare: Comparator, measured: str, *predicted: str | None) -> Comparator:
+    compare.about = [(measured, tuple(name for name in predicted if name))]  # type: ignore[attr-defined]
     return compare
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 LOG_DECADES = 2.5  # an axis that spans more is logarithmic
+MOST_NAMES = 24  # of an axis of names that still can be read below a figure
 
 
 @dataclass(frozen=True)
@@ -21,11 +22,17 @@ class Curve:
 
 
 def main_axis(array: xr.DataArray) -> str | None:
-    """Time, or else the longest axis whose places are numbers in order."""
-    ordered = [str(axis) for axis in array.dims if array.sizes[axis] > 1 and _in_order(array, str(axis))]
+    """Time, or else the longest axis whose places are numbers in order, or else that of some names."""
+    long = [str(axis) for axis in array.dims if array.sizes[axis] > 1]
+    ordered = [axis for axis in long if _in_order(array, axis)]
     if "time" in ordered:
         return "time"
-    return max(ordered, key=lambda axis: array.sizes[axis], default=None)
+    names = [axis for axis in long if has_names(array, axis) and array.sizes[axis] <= MOST_NAMES]
+    return max(ordered or names, key=lambda axis: array.sizes[axis], default=None)
+
+
+def has_names(array: xr.DataArray, axis: str) -> bool:
+    return axis in array.coords and array[axis].dtype.kind in "OUST"
 
 
 def _in_order(array: xr.DataArray, axis: str) -> bool:
@@ -59,6 +66,13 @@ def wants_log(values: np.ndarray) -> bool:
     """Whether all values are above 0 and span more than two and a half decades."""
     values = values[np.isfinite(values)]
     return bool(values.size and values.min() > 0 and np.log10(values.max() / values.min()) > LOG_DECADES)
+
+
+def growing_from_zero(x: np.ndarray) -> bool:
+    """Whether an axis begins at 0 and its steps grow by decades: times at which to look at slow training."""
+    if x.dtype.kind not in "fiu" or x.size < 4 or x.min() != 0 or (steps := np.diff(x)).min() <= 0:
+        return False
+    return bool(steps.max() > 100 * steps.min()) and wants_log(x[x > 0])
 
 
 def label_of(name: str, array: xr.DataArray) -> str:

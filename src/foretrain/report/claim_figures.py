@@ -1,21 +1,24 @@
 """Prediction against measurement, drawn from the two trajectories of a claim: one small figure per quantity.
 
-Predicted and measured: a line and markers over the main axis, or, where there is no such axis or there are too
-many curves, one against the other with the diagonal. Measured only: markers, with the predicted bounds as lines.
-Single values share one figure.
+Predicted and measured: a line (dashes where places are names) and markers over the main axis, or, where there is
+no such axis or there are too many curves, one against the other with the diagonal. Measured only: markers, with
+the predicted bounds as lines. Single values share one figure.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 import xarray as xr
 
-from foretrain.plotting import PALETTE, measurement_marks, new_figure, prediction_line
-from foretrain.report.axes import curves, label_of, main_axis, places, wants_log, words
+from foretrain.claim import Comparator
+from foretrain.comparators import about
+from foretrain.plotting import measurement_marks, new_figure, prediction_line
+from foretrain.report.axes import curves, growing_from_zero, has_names, label_of, main_axis, places, wants_log, words
 from foretrain.report.compact import POINTS, keep
 
 MOST_FIGURES = 4
@@ -26,15 +29,25 @@ GREY = "#666b73"
 Arrays = dict[str, xr.DataArray]
 
 
-def claim_figures(prediction: xr.Dataset, observation: xr.Dataset) -> list[go.Figure]:
-    """At most four figures of what was predicted and what was measured."""
+def claim_figures(
+    prediction: xr.Dataset, observation: xr.Dataset, compare: Comparator | None = None
+) -> list[go.Figure]:
+    """At most four figures of what was predicted and what was measured; what `compare` looks at comes first."""
     measured, predicted = _numbers(observation), _numbers(prediction)
+    looked_at: dict[str, list[str]] = {}
+    for name, others in about(compare) if compare else ():
+        looked_at.setdefault(name, []).extend(others)
     single: dict[str, tuple[float, float]] = {}  # name: predicted, measured
     figures = []
-    for name in sorted(measured, key=lambda name: name not in predicted):  # what both have comes first
+    for name in sorted(measured, key=lambda name: (name not in looked_at, name not in predicted)):
         value = _mean_over_replicates(measured[name], predicted.get(name))
         spread = _spread(measured[name], value)
-        bounds = {} if name in predicted else _bounds_of(name, value, predicted, measured)
+        own = looked_at.get(name, ()) if looked_at else [other for other in predicted if other not in measured]
+        bounds = (
+            {}
+            if name in predicted
+            else _bounds_of(name, value, {other: predicted[other] for other in own if other in predicted})
+        )
         if value.size == 1 and predicted.get(name, value).size == 1:
             single[name] = (_only(predicted[name]) if name in predicted else np.nan, _only(value))
             single |= {bound: (_only(array), np.nan) for bound, array in bounds.items()}
@@ -72,16 +85,9 @@ def _spread(measured: xr.DataArray, mean: xr.DataArray) -> xr.DataArray | None:
     return measured.astype(float).std(over) if over and measured.dtype.kind != "b" else None
 
 
-def _bounds_of(name: str, value: xr.DataArray, predicted: Arrays, measured: Arrays) -> Arrays:
-    """Predicted quantities that were not measured themselves and can lie on the axes of `name`.
-
-    Those that carry its name are its own; without any such, all of them.
-    """
-    fits = {
-        other: array.astype(float)
-        for other, array in predicted.items()
-        if other not in measured and set(array.dims) <= set(value.dims)
-    }
+def _bounds_of(name: str, value: xr.DataArray, predicted: Arrays) -> Arrays:
+    """Of these predicted quantities those that can lie on the axes of `name`; only its namesakes if there are any."""
+    fits = {other: array.astype(float) for other, array in predicted.items() if set(array.dims) <= set(value.dims)}
     return {other: array for other, array in fits.items() if name in other} or fits
 
 
@@ -90,10 +96,20 @@ def _single_values(single: dict[str, tuple[float, float]]) -> go.Figure:
     names = [words(name) for name in single]
     figure = new_figure("", x="", y="value", log_y=wants_log(values))
     figure.update_xaxes(type="category")
-    dash = {"symbol": "line-ew", "size": 34, "line": {"width": 3, "color": PALETTE[0]}}
-    figure.add_scatter(x=names, y=values[:, 0].tolist(), mode="markers", marker=dash, name="predicted")
+    figure.add_trace(_prediction_dashes(names, values[:, 0], "predicted", 0))
     figure.add_trace(measurement_marks(names, values[:, 1], "measured"))
     return _finish(figure)
+
+
+def _theory(value: xr.DataArray, axis: str) -> Callable[..., go.Scatter]:
+    """How theory is drawn: a line, or dashes where nothing lies between two places (names, repetitions)."""
+    return _prediction_dashes if has_names(value, axis) or axis in REPLICATES else prediction_line
+
+
+def _prediction_dashes(x: Any, y: Any, name: str, color: int | str, **kwargs: Any) -> go.Scatter:
+    line = prediction_line(x, y, name, color, **kwargs)
+    mark = {"symbol": "line-ew", "size": 24 if len(line.x) < 30 else 6, "line": {"width": 3, "color": line.line.color}}
+    return line.update(mode="markers", marker=mark)
 
 
 def _both(name: str, predicted: xr.DataArray, measured: xr.DataArray, spread: xr.DataArray | None) -> go.Figure:
@@ -103,15 +119,16 @@ def _both(name: str, predicted: xr.DataArray, measured: xr.DataArray, spread: xr
         return _scatter(name, predicted, measured)
     drawn = curves(measured, axis)
     figure, x, chosen = _over(axis, name, measured, [predicted, measured])
+    prediction = _theory(measured, axis)
     for color, curve in enumerate(drawn):
         y, yhat = (_points(array, measured, curve.where, chosen) for array in (measured, predicted))
         bars = None if spread is None else _points(spread, measured, curve.where, chosen)
         if len(drawn) == 1:
-            figure.add_trace(prediction_line(x, yhat, "predicted", 0))
+            figure.add_trace(prediction(x, yhat, "predicted", 0))
             figure.add_trace(measurement_marks(x, y, "measured", 1, bars))
         else:
             group = {"legendgroup": curve.label}
-            figure.add_trace(prediction_line(x, yhat, curve.label, color, showlegend=False, **group))
+            figure.add_trace(prediction(x, yhat, curve.label, color, showlegend=False, **group))
             figure.add_trace(measurement_marks(x, y, curve.label, color, bars, **group))
     return _finish(figure, note="lines: predicted, points: measured" if len(drawn) > 1 else "")
 
@@ -130,7 +147,7 @@ def _measured(name: str, value: xr.DataArray, bounds: Arrays, spread: xr.DataArr
         for curve in drawn[:1] if same_for_all else drawn:
             label = words(bound) + ("" if same_for_all else f" {curve.label}")
             y = _points(array, value, curve.where, chosen)
-            figure.add_trace(prediction_line(x, y, label, GREY).update(line_dash=dash))
+            figure.add_trace(_theory(value, axis)(x, y, label, GREY).update(line_dash=dash))
     return _finish(figure, note=f"{len(drawn)} of {len(everything)} curves" if len(drawn) < len(everything) else "")
 
 
@@ -153,11 +170,16 @@ def _over(
 ) -> tuple[go.Figure, np.ndarray, np.ndarray]:
     """An empty figure over this axis, the places to draw, and their indices."""
     x = places(value, axis)
-    log_x = x.dtype.kind in "fiu" and wants_log(x)
+    drawable = x > 0 if growing_from_zero(x) else np.full(x.shape, True)  # the zero itself has no place on a log axis
+    log_x = x.dtype.kind in "fiu" and wants_log(x[drawable])
     log_y = wants_log(np.concatenate([array.values.ravel() for array in drawn]))
     title = label_of(axis, value[axis]) if axis in value.coords else words(axis)
     figure = new_figure("", x=title, y=label_of(name, value), log_x=log_x, log_y=log_y)
-    chosen = keep(x, POINTS, log=log_x)
+    if has_names(value, axis):
+        figure.update_xaxes(type="category")
+        x = np.array([words(place) for place in x])
+    chosen = np.flatnonzero(drawable)
+    chosen = chosen[keep(x[chosen], POINTS, log=log_x)]
     return figure, x[chosen], chosen
 
 
@@ -167,9 +189,15 @@ def _points(array: xr.DataArray, like: xr.DataArray, where: dict[str, int], chos
 
 
 def _finish(figure: go.Figure, note: str = "") -> go.Figure:
-    """Small, without a title of its own: it stands in a card that has one."""
+    """Small, without a title of its own: it stands in a card that has one. A long legend makes it higher."""
+    names = [str(trace.name) for trace in figure.data if trace.showlegend is not False]
+    per_line = max(1, 40 // max(map(len, names), default=1))
+    lines = -(-len(names) // per_line) + bool(note)
     legend: dict[str, Any] = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"size": 12}}
     if note:
         legend["title"] = {"text": f"{note} ", "side": "top", "font": {"size": 12}}
-    figure.update_layout(height=340, margin={"l": 56, "r": 16, "t": 44, "b": 60}, legend=legend, showlegend=True)
+    margin = {"l": 56, "r": 16, "t": 44, "b": 60}
+    figure.update_layout(height=320 + 20 * lines, margin=margin, legend=legend, showlegend=True)
+    figure.update_xaxes(exponentformat="power")
+    figure.update_yaxes(exponentformat="power")
     return figure

@@ -27,6 +27,7 @@ def draw(claim: Claim, verdict: Verdict, points: int = POINTS) -> Drawn:
     try:
         if claim.figure is not None:
             return Drawn([compact(claim.figure(verdict.prediction, verdict.observation), points)], wide=True)
-        return Drawn([compact(figure, points) for figure in claim_figures(verdict.prediction, verdict.observation)])
+        figures = claim_figures(verdict.prediction, verdict.observation, claim.compare)
+        return Drawn([compact(figure, points) for figure in figures])
     except Exception as error:  # a figure that cannot be drawn must not cost the report
         return Drawn(problem=f"The figure could not be drawn ({type(error).__name__}: {error}).")
