@@ -18,7 +18,6 @@ _PUBLIC = {
     "load": "foretrain.trajectory",
     "save": "foretrain.trajectory",
     "train": "foretrain.dynamics",
-    "trajectory": "foretrain.trajectory",
 }
 __all__ = sorted(_PUBLIC)
 

@@ -48,6 +48,7 @@ class RunFolder:
     status: str = "running"
     checksums: dict[str, str] = field(default_factory=dict)
     source: str = ""  # digest of the source code that computed the shards
+    origin: dict[str, Any] = field(default_factory=lambda: {"versions": versions(), "machine": machine()})
 
     @classmethod
     def at(cls, root: Path, experiment: str, config: Mapping[str, Any]) -> RunFolder:
@@ -65,7 +66,7 @@ class RunFolder:
         try:
             record = json.loads((path / "run.json").read_text(encoding="utf-8"))
             known = (record["experiment"], record["config"], record["status"], dict(record["checksums"]))
-            return cls(path, *known, record.get("source", ""))
+            return cls(path, *known, record["source"], {"versions": record["versions"], "machine": record["machine"]})
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path} is not a run folder: its run.json is missing or unreadable.") from error
 
@@ -76,8 +77,7 @@ class RunFolder:
             "status": self.status,
             "checksums": self.checksums,
             "source": self.source,
-            "versions": versions(),
-            "machine": machine(),
+            **self.origin,
         }
         write_text(self.path / "run.json", json.dumps(record, indent=1, sort_keys=True) + "\n")
 
@@ -103,6 +103,7 @@ class RunFolder:
     def begin_anew(self) -> None:
         """Forget every shard and compute them again."""
         self.checksums, self.status, self.source = {}, "running", source_digest(_paper(self.experiment))
+        self.origin = {"versions": versions(), "machine": machine()}
         shutil.rmtree(self.path / "shards", ignore_errors=True)
         self.write()
 

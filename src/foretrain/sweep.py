@@ -20,7 +20,7 @@ from typing import Any
 
 import xarray as xr
 
-from foretrain.errors import InputError
+from foretrain.errors import require
 from foretrain.runfolder import RunFolder, run_path
 from foretrain.trajectory import NOTES
 from foretrain.workers import one_thread, worker_pool
@@ -44,10 +44,16 @@ def sweep(
     `executor` is anything with `submit` (a `dask.distributed.Client.get_executor()` for a cluster). Input that
     the experiment refuses leaves nothing behind. Warnings are kept with the shard (`trajectory.notes_of`).
     """
+    for axis, values in cut.items():
+        require(len(values) > 0, f"{axis} has no values; give at least one.")
+        repeated = [value for place, value in enumerate(values) if value in list(values)[:place]]
+        require(not repeated, f"{axis} must not repeat a value; {repeated[:1]} is there twice.")
     config = {**fixed, **cut}
     path = run_path(root, experiment, config)
     absent = [place for place in (path, *path.parents) if not place.exists()]
     folder = RunFolder.at(root, experiment, config)
+    if folder.status != "done" and folder.stale:
+        folder.begin_anew()  # shards of two versions of the code must not be mixed
     cells = dict(_cells(cut))
     missing = {name: cell for name, cell in cells.items() if not folder.has(name)}
     done = len(cells) - len(missing)
@@ -58,11 +64,12 @@ def sweep(
             folder.put(name, dataset)
             done += 1
             report(done, len(cells))
-    except InputError:
-        if path in absent:
+    except Exception:
+        if path in absent and not folder.checksums:  # refused before anything was computed: leave nothing behind
             _remove(absent)
         raise
-    folder.finish()
+    if folder.status != "done" or missing:
+        folder.finish()
     return folder
 
 

@@ -100,7 +100,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     temporary = Path(name)
     try:
         write(temporary)
-        with temporary.open("rb") as written:
+        with temporary.open("r+b") as written:  # Windows flushes only what may be written
             os.fsync(written.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from foretrain.errors import DamagedFile
+from foretrain.errors import DamagedFile, InputError
 from foretrain.runfolder import RunFolder
 from foretrain.streams import stream
 from foretrain.sweep import sweep
@@ -71,6 +72,39 @@ def test_a_run_that_stops_halfway_goes_on_with_the_same_bits(tmp_path: Path) -> 
     folder = run(tmp_path)
     assert len(CALLS) == 3
     xr.testing.assert_identical(load(folder.path), load(run(tmp_path / "fresh").path))
+
+
+def dying(rate: Sequence[float], seeds: Sequence[int], size: int = 3) -> xr.Dataset:
+    if list(seeds) == [3] and list(rate) == [2.0]:
+        os._exit(9)
+    return experiment(rate, seeds, size)
+
+
+def test_a_killed_worker_takes_no_finished_shard_with_it(tmp_path: Path) -> None:
+    """The pool breaks, some shards are done; the same command goes on with them."""
+    with pytest.raises(InputError, match="ended from outside"):
+        sweep("paper/figure", dying, cut=CUT, fixed={"size": 3}, root=tmp_path, jobs=2)
+    kept = RunFolder.open(next((tmp_path / "paper" / "figure").iterdir()))
+    CALLS.clear()
+    again = run(tmp_path)
+    assert len(CALLS) == 6 - len(kept.checksums) < 6
+    xr.testing.assert_equal(load(again.path), experiment(**CUT))
+
+
+def test_empty_and_repeated_values_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    for values, sentence in (((), "has no values"), ((0.5, 0.5), "must not repeat")):
+        with pytest.raises(InputError, match=sentence):
+            sweep("paper/figure", experiment, cut={"rate": values, "seeds": (1,)}, fixed={}, root=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_computed_a_run_is_not_rewritten_by_looking_at_it(tmp_path: Path) -> None:
+    folder = run(tmp_path)
+    record = json.loads((folder.path / "run.json").read_text())
+    record["versions"]["torch"] = "0.0"
+    (folder.path / "run.json").write_text(json.dumps(record))
+    run(tmp_path)
+    assert json.loads((folder.path / "run.json").read_text())["versions"]["torch"] == "0.0"
 
 
 def test_a_broken_record_starts_anew(tmp_path: Path) -> None:

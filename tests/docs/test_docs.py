@@ -43,7 +43,7 @@ def test_command(page: str, command: str, elsewhere: Path) -> None:
     assert program == "foretrain", f"{page}: a bash block is for foretrain commands; use sh or text for others"
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "120"}
     done = subprocess.run(
-        [sys.executable, "-m", "foretrain.cli", *arguments],
+        [sys.executable, "-m", "foretrain", *arguments],
         env=environment,
         capture_output=True,
         text=True,

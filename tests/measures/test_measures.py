@@ -27,6 +27,7 @@ def test_entropy_counts_zeros_as_nothing_and_refuses_what_is_no_distribution() -
     assert entropy(np.array([0.0, 1.0, 1.0])) == pytest.approx(np.log(2), abs=1e-15)
     assert np.isnan(entropy(np.zeros(3)))
     assert np.isnan(entropy(np.array([1.5, -0.5])))
+    assert np.isnan(entropy(np.array([-1.0, -1.0])))
 
 
 def test_entropy_without_normalising_is_the_plain_sum() -> None:
@@ -63,6 +64,14 @@ def test_ranks_ignore_scale_and_correlation_ignores_scale_and_shift(a: np.ndarra
 
 def test_correlation_of_a_constant_is_not_a_number() -> None:
     assert np.isnan(normalized_correlation(np.ones(4), np.arange(4.0)))
+
+
+@pytest.mark.parametrize("kind", [np.array, torch.tensor])
+def test_whole_numbers_are_numbers(kind) -> None:
+    matrix = kind([[2, 0], [0, 1]])
+    assert float(stable_rank(matrix)) == pytest.approx(1.25)
+    assert float(entropy(matrix)[0]) == 0
+    assert float(normalized_correlation(kind([1, 2, 3]), kind([2, 4, 6]))) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("measure", [entropy, stable_rank, effective_rank])

@@ -12,6 +12,7 @@ def normalized_correlation(first: Any, second: Any, axis: int = -1) -> Any:
     An array that does not vary along `axis` has no direction: nan.
     """
     xp = array_namespace(first, second)
+    first, second = 1.0 * first, 1.0 * second  # whole numbers become floats
     first = first - xp.mean(first, axis=axis, keepdims=True)
     second = second - xp.mean(second, axis=axis, keepdims=True)
     products = xp.sum(first * second, axis=axis)

@@ -13,6 +13,7 @@ def entropy(weights: Any, axis: int = -1, *, normalize: bool = True) -> Any:
     normalised, are no distribution: nan.
     """
     xp = array_namespace(weights)
+    weights = xp.where(xp.any(weights < 0, axis=axis, keepdims=True), xp.nan, 1.0 * weights)
     with np.errstate(invalid="ignore", divide="ignore"):
         if normalize:
             weights = weights / xp.sum(weights, axis=axis, keepdims=True)

@@ -32,4 +32,4 @@ def effective_rank(matrix: Any) -> Any:
 
 def _singular_values(matrix: Any) -> Any:
     xp = array_namespace(matrix)
-    return xp.linalg.svdvals(matrix)
+    return xp.linalg.svdvals(1.0 * matrix)  # whole numbers become floats
