@@ -156,13 +156,13 @@ class LatentTree:
         ones[impossible], classes[impossible] = np.nan, np.nan
         return ones, classes, np.asarray(total)
 
-    def pair_probabilities(self, nodes: Sequence[int] | Array) -> Float[Array, "query node"]:
+    def pair_probabilities(self, nodes: Sequence[int | np.integer] | Array) -> Float[Array, "query node"]:
         """P[y_m = 1, y_l = 1] for each m of `nodes` and every node l, by message passing."""
         nodes = np.asarray(nodes, dtype=np.int64)
         conditional = np.concatenate([self._given(part) for part in _parts(nodes, 64)])
         return np.nan_to_num(conditional) * self.marginals()[nodes, None]
 
-    def cooccurrence(self, nodes: Sequence[int] | Array) -> Float[Array, "query node"]:
+    def cooccurrence(self, nodes: Sequence[int | np.integer] | Array) -> Float[Array, "query node"]:
         """P[y_l = 1 | y_m = 1] for each m of `nodes` and every node l; nan where y_m is never 1."""
         nodes = np.asarray(nodes, dtype=np.int64)
         return np.concatenate([self._given(part) for part in _parts(nodes, 64)])
