@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -173,6 +174,17 @@ theorem2 = Claim(
     assumes=(weak_correlations,),
 )
 
+theorem2_common = replace(
+    theorem2,
+    id="scan_snap/theorem2_common",
+    source="Theorem 2 (b), under eq. 10",
+    says="The single common token loses attention where at least one class of the query has a distinct token.",
+    control=Control(
+        "a query whose only class has no distinct token: its common token stands still",
+        {"task": RandomClasses(shape="bare")},
+    ),
+)
+
 theorem2_training = Claim(
     id="scan_snap/theorem2_training",
     source="Theorem 2, under eq. 7 and 94",
@@ -225,4 +237,4 @@ corollary2 = Claim(
     assumes=(weak_correlations,),
 )
 
-CLAIMS = [lemma4, *lemma4_per_step, theorem2, theorem2_training, corollary2]
+CLAIMS = [lemma4, *lemma4_per_step, theorem2, theorem2_common, theorem2_training, corollary2]

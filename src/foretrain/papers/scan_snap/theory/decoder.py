@@ -32,7 +32,7 @@ def decoder_growth(t: ArrayLike, *, eta_y: ArrayLike, vocab: ArrayLike) -> Value
     largest = float(t.max(initial=0)) * float(eta_y.max(initial=0)) * float(M.max(initial=0))
     require(largest < 1e300, f"vocab·eta_y·t must stay below 1e300; it reaches {largest:g}.")
     if M.size == 1 and np.broadcast(t, eta_y).size >= MANY:
-        return _growth_by_cells(t, eta_y, M.reshape(()))
+        return _growth_by_cells(t, eta_y, M.reshape(())).reshape(np.broadcast_shapes(t.shape, eta_y.shape, M.shape))
     return _logit(eta_y * t, M) / M
 
 
