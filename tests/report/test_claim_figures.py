@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from foretrain import papers
 from foretrain.claim import judge
+from foretrain.comparators import bounded, every, positive
 from foretrain.report.axes import main_axis, wants_log
 from foretrain.report.claim_figures import MOST_FIGURES, claim_figures
 from foretrain.report.compact import POINTS, compact, keep
@@ -57,6 +58,44 @@ def test_shapes_without_order_become_predicted_against_measured() -> None:
     values = np.arange(12.0).reshape(3, 4)
     (figure,) = claim_figures(*(trajectory({"g": (("row", "column"), values)}) for _ in range(2)))
     assert figure.layout.xaxis.title.text == "predicted g"
+
+
+def test_what_only_counts_things_is_no_axis_for_a_curve() -> None:
+    values = np.arange(6.0)
+    (figure,) = claim_figures(_curve(values, problem=np.arange(6)), _curve(values, problem=np.arange(6)))
+    assert figure.layout.xaxis.title.text == "predicted h"
+    assert main_axis(_curve(np.ones((9, 2)), problem=np.arange(9), epsilon=np.array([0.1, 0.2])).h) == "epsilon"
+
+
+def test_names_are_places_side_by_side() -> None:
+    names = np.array(["MLP", "CNN<"])
+    (figure,) = claim_figures(_curve(np.array([1.0, 2]), network=names), _curve(np.array([1.5, 2]), network=names))
+    assert figure.layout.xaxis.type == "category"
+    assert [trace.mode for trace in figure.data] == ["markers", "markers"]
+    assert figure.data[0].x == ("MLP", "CNN&lt;")
+
+
+def test_times_that_grow_by_decades_from_zero_are_on_a_log_axis() -> None:
+    t = np.concatenate([[0], np.geomspace(1e-3, 1e3, 20)])
+    (figure,) = claim_figures(_curve(t, time=t), _curve(t, time=t))
+    assert figure.layout.xaxis.type == "log"
+    assert len(figure.data[0].x) == 20
+    even = np.linspace(0, 1e4, 50)
+    (figure,) = claim_figures(_curve(even, time=even), _curve(even, time=even))
+    assert figure.layout.xaxis.type == "linear"
+
+
+def test_what_the_comparator_looks_at_comes_first_with_its_own_bounds() -> None:
+    size = np.arange(1, 6)
+    coords = {"size": size}
+    ratio, within = ("size", size * 1.0), ("size", size * 0.1)
+    observation = trajectory({"aside": ratio, "ratio": ratio, "within": within}, coords)
+    prediction = trajectory({"floor": ((), 0.0), "ceiling": ((), 9.0), "promised": ((), 0.5)})
+    compare = every(positive("within"), bounded("ratio", low="floor", high="ceiling"))
+    figures = claim_figures(prediction, observation, compare)
+    assert [figure.layout.yaxis.title.text for figure in figures] == ["ratio", "within", "aside"]
+    assert [trace.name for trace in figures[0].data] == ["measured", "floor", "ceiling"]
+    assert [len(figure.data) for figure in figures] == [3, 1, 1]
 
 
 def test_mean_over_seeds_with_its_spread() -> None:

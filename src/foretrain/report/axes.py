@@ -12,6 +12,15 @@ import xarray as xr
 LOG_DECADES = 2.5  # an axis that spans more is logarithmic
 MOST_NAMES = 24  # of an axis of names that still can be read below a figure
 
+# Axes along which values are repeated, and axes that only count things: neighbours there have nothing in common.
+REPLICATES = frozenset({"seed", "draw", "trial", "sample", "repeat", "instance"})
+COUNTED = frozenset(
+    {
+        "problem", "context", "token", "class", "row", "column", "entry", "text", "other", "pair", "component",
+        "point", "cell", "item", "index", "case", "example", "template", "loser", "query",
+    }
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -36,7 +45,7 @@ def has_names(array: xr.DataArray, axis: str) -> bool:
 
 
 def _in_order(array: xr.DataArray, axis: str) -> bool:
-    if axis not in array.coords or array[axis].dtype.kind not in "fiu":
+    if axis in REPLICATES | COUNTED or axis not in array.coords or array[axis].dtype.kind not in "fiu":
         return False
     steps = np.diff(array[axis].values.astype(float))
     return bool((steps > 0).all() or (steps < 0).all())

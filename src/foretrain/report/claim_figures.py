@@ -18,12 +18,21 @@ import xarray as xr
 from foretrain.claim import Comparator
 from foretrain.comparators import about
 from foretrain.plotting import measurement_marks, new_figure, prediction_line
-from foretrain.report.axes import curves, growing_from_zero, has_names, label_of, main_axis, places, wants_log, words
+from foretrain.report.axes import (
+    REPLICATES,
+    curves,
+    growing_from_zero,
+    has_names,
+    label_of,
+    main_axis,
+    places,
+    wants_log,
+    words,
+)
 from foretrain.report.compact import POINTS, keep
 
 MOST_FIGURES = 4
 MOST_CURVES = 8
-REPLICATES = ("seed", "draw", "trial", "sample", "repeat", "instance")
 GREY = "#666b73"
 
 Arrays = dict[str, xr.DataArray]
