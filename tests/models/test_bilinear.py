@@ -130,6 +130,19 @@ def test_huge_attention_logits_do_not_overflow():
     assert torch.allclose(f.square().sum(-1), torch.ones(1, 16))
 
 
+@pytest.mark.parametrize("gap", [60.0, 120.0, 1000.0])
+def test_samples_without_the_attended_tokens_stay_finite(gap):
+    """Nearly all attention is on one token that a short sample may lack; float32 then follows float64."""
+    task = SequenceClasses.syn_small(length=6)
+    batch, model, exact = task.sample(32, 1), Bilinear(task), Bilinear(task, dtype=torch.float64)
+    parameters = scattered(model, seeds=1, settings=1)
+    parameters["Z_common"][..., 0] += gap
+    f = model.features(parameters, model.prepare([batch]))
+    doubled = exact.features({k: v.double() for k, v in parameters.items()}, exact.prepare([batch]))
+    assert torch.isfinite(f).all()
+    assert torch.allclose(f.double(), doubled, atol=1e-4)
+
+
 def test_attention_is_the_limit_of_long_sequences():
     """Eq. 5, against the counts of one very long sequence of each class."""
     task = SequenceClasses.syn_medium(2, length=1_000_000)

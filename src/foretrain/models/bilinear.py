@@ -160,7 +160,14 @@ class Bilinear:
         z = torch.cat([parameters["Z_common"].index_select(2, self.query_of), parameters["Z_distinct"]], dim=-1)
         weights = torch.softmax(z, dim=-1).flatten(1, 2)  # exp(z) up to a factor that the norm takes out again
         c = weights.index_select(1, batch.row).mul_(batch.counts)
-        return c.div_(torch.linalg.vector_norm(c, dim=-1, keepdim=True))
+        norm = torch.linalg.vector_norm(c, dim=-1, keepdim=True)
+        if bool((norm < 1e-12).any()):  # samples without the tokens that hold nearly all attention
+            setting, sample = torch.nonzero(norm.squeeze(-1) < 1e-12, as_tuple=True)
+            counts = batch.counts[sample]
+            here = z.flatten(1, 2)[setting, batch.row[sample]].masked_fill(counts == 0, -torch.inf)
+            c[setting, sample] = torch.softmax(here, dim=-1).mul_(counts)
+            norm = torch.linalg.vector_norm(c, dim=-1, keepdim=True)
+        return c.div_(norm)
 
     def logits(self, parameters: Parameters, batch: Samples, f: Tensor) -> Float[Tensor, "setting sample vocab"]:
         """Yᵀf of every sample, without a residual."""

@@ -13,7 +13,7 @@ from torch import Tensor
 from foretrain.data import SequenceClasses
 from foretrain.dynamics import SGD, Adam, train
 from foretrain.dynamics.optimizers import Optimizer
-from foretrain.errors import require, require_at_least, require_known
+from foretrain.errors import require, require_at_least, require_known, require_positive
 from foretrain.experiment import Experiment
 from foretrain.measures import entropy
 from foretrain.models import Bilinear
@@ -37,6 +37,7 @@ def fig3(
 
     χ is the upper bound e^{2B} of eq. 12, which a token reaches that holds all of its class's attention.
     """
+    require_positive("until", until)
     rates, time = _axis("eta_y", eta_y), _axis("time", np.linspace(0, until, 401))
     grown = theory.attention_growth(
         time.values, eta_y=rates.values[:, None], eta_z=eta_z, vocab=vocab, classes=classes, c0=c0
@@ -62,6 +63,7 @@ def fig9(
     until: float = 4000.0,
 ) -> xr.Dataset:
     """Fig 9: B_n by η_Z at fixed ratio η_Y/η_Z, and its value at the snap, which is the same for all."""
+    require_positive("until", until)
     rates, time = _axis("eta_z", eta_z), _axis("time", np.linspace(0, until, 401))
     snap = theory.snap_time(eta_y=ratio * rates.values, vocab=vocab, classes=classes)
 
@@ -107,7 +109,7 @@ def fig4(
     optimizer = SGD({"Y": _axis("eta_y", eta_y), "Z": eta_z}, momentum=TRAINING.momentum)
     run, own = _syn_small("fig4", optimizer, seeds, steps)
     entropies = (own.dims[:-1], entropy(own.values), {"units": "nats"})
-    return run.assign(mass=own.sum("slot"), top=own.max("slot"), entropy=entropies)
+    return run.assign(mass=own.sum("slot", skipna=False), top=own.max("slot", skipna=False), entropy=entropies)
 
 
 def fig5(
@@ -125,6 +127,7 @@ def fig5(
     require_known("optimizer", optimizer, ("adam", "sgd"))
     require(1 <= chosen <= 10, f"chosen must be between 1 and 10, the distinct tokens of a class; got {chosen}.")
     rates = _axis("rate", rate)
+    require(len(rates) >= 2, f"rate must name at least two rates to compare; got {rates.values.tolist()}.")
     method = Adam(rates) if optimizer == "adam" else SGD(rates, momentum=TRAINING.momentum)
     run, own = _syn_small("fig5", method, seeds, steps)
     last = own.isel(time=-1)
@@ -132,6 +135,8 @@ def fig5(
     top = last.copy(data=place < chosen)
     pairs = list(combinations(range(len(rates)), 2))
     shared = np.stack([(top.values[i] & top.values[j]).sum(axis=-1) / chosen for i, j in pairs])
+    lost = np.isnan(last.values).any(axis=-1)
+    shared = np.where(np.stack([lost[i] | lost[j] for i, j in pairs]), np.nan, shared)
     names = [f"{rates.values[i]:g} and {rates.values[j]:g}" for i, j in pairs]
     return run.assign(overlap=(("pair", *top.dims[1:-1]), shared)).assign_coords(pair=names)
 
