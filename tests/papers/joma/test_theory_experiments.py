@@ -54,8 +54,6 @@ def test_fig9_counts_critical_points_where_the_ratio_turns():
         "Gaussian, scales 1 and 10": True,
     }
     assert np.array_equal(data["critical_points"].values > 0, turns.values)
-    with pytest.raises(InputError, match="There is no density of Fig 9 'Cauchy'"):
-        fig9(densities=("Cauchy",))
 
 
 def test_phase_paths_end_at_the_target_unless_the_activation_is_linear():
@@ -65,8 +63,27 @@ def test_phase_paths_end_at_the_target_unless_the_activation_is_linear():
     assert np.abs(ends.isel(portrait=[0, 1]).values - target).max() < 1e-3
     assert (ends.isel(portrait=2, component=0).values > 50).all()
     assert (ends.isel(portrait=2, component=1).values < 2).all()
-    with pytest.raises(InputError, match="two numbers above 0"):
-        phase(targets=(1.0, -1.0))
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: phase(targets=(1.0, -1.0)), "two numbers above 0"),
+        (lambda: phase(grid=1), "grid must be at least 2"),
+        (lambda: phase(starts=1), "starts must be at least 2"),
+        (lambda: fig9(densities=("Cauchy",)), "There is no density of Fig 9 'Cauchy'"),
+        (lambda: fig9(points=0), "points must be at least 1"),
+        (lambda: fig9(distance=-1.0), "distance must be a finite number above 0"),
+        (lambda: fig4(steps=-5), "steps must be at least 1"),
+        (lambda: fig4(targets=(0.0, 1.0)), "other than 0"),
+        (lambda: fig4(variants=("eq. 7",)), "There is no variant 'eq. 7'"),
+        (lambda: graph_correlations(steps=(-1,)), "steps must name whole numbers of at least 0"),
+        (lambda: graph_correlations(rho=1.5), "rho must lie between -1 and 1"),
+    ],
+)
+def test_bad_arguments_are_refused_in_one_sentence(call, words):
+    with pytest.raises(InputError, match=words):
+        call()
 
 
 @pytest.mark.parametrize("name", ["gaussian", "uniform_ball", "student_t", "laplace", "gaussian_mixture"])

@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from foretrain.data import LatentTree
+from foretrain.errors import require, require_positive
 from foretrain.models.computational_graph import ComputationalGraph
 from foretrain.streams import seed_list, stream
 from foretrain.trajectory import trajectory
@@ -33,6 +34,8 @@ def graph_correlations(
     that the gradient rule gives, w_jk = corr(f_k, σ′_jg_j); `C4_actual` the graph's own weight. With `unrelated` the
     z_β of C4 comes from other samples and so tells nothing about z_α or f_k.
     """
+    require(len(steps) >= 1 and min(steps) >= 0, f"steps must name whole numbers of at least 0; got {steps}.")
+    require_positive("rate", rate)
     key = ("joma/cdag", seed)
     tree = LatentTree.regular(3, 2, rho)
     signs = 2.0 * tree.sample(graphs * samples, stream(*key, "data")).values.reshape(graphs, samples, -1) - 1

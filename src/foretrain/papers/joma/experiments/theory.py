@@ -10,7 +10,7 @@ import xarray as xr
 from scipy.special import softmax
 
 from foretrain.dynamics import integrate
-from foretrain.errors import require, require_known
+from foretrain.errors import require, require_at_least, require_known, require_positive
 from foretrain.experiment import Experiment
 from foretrain.measures import entropy
 from foretrain.papers.joma import theory
@@ -43,7 +43,8 @@ def attention_steps(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Steps of eq. 6, v ← v + rate·(μ − v)∘exp(v²/T): v [step, component] and the entropy of softmax(v²/T) [step]."""
     mu = np.asarray(targets, dtype=np.float64)
-    require(bool(np.all(mu != 0)), "targets must not be 0: such a component never moves.")
+    good = mu.ndim == 1 and mu.size >= 1 and bool(np.all(np.isfinite(mu) & (mu != 0)))
+    require(good, "targets must be finite numbers other than 0, at least one: a component with target 0 never moves.")
     v = np.full((steps + 1, mu.size), start)
     for step in range(steps):
         scale = softmax(v[step] ** 2 / temperature) if normalised else np.exp(v[step] ** 2 / temperature)
@@ -55,6 +56,8 @@ def fig4(
     targets: Sequence[float] = FIG4_TARGETS, variants: Sequence[str] = tuple(VARIANTS), steps: int = 5000
 ) -> xr.Dataset:
     """Fig 4: the components of v, and the entropy of attention, which falls and then rises again."""
+    require_at_least("steps", steps, 1)
+    require(len(variants) >= 1, "variants must name at least one; got none.")
     for variant in variants:
         require_known("variant", variant, VARIANTS)
     runs = [attention_steps(targets, steps=steps, **VARIANTS[variant]) for variant in variants]
@@ -86,6 +89,8 @@ def fig9(densities: Sequence[str] = tuple(FIG9_DENSITIES), points: int = 199, di
     G is divided by its value at ½, where the scale of the density cancels. Beside it eq. 58 and the number of critical
     points for means `distance` apart in units of θ2(0)·√(2π) (1 for the standard normal distribution).
     """
+    require_at_least("points", points, 1)
+    require_positive("distance", distance)
     for name in densities:
         require_known("density of Fig 9", name, FIG9_DENSITIES)
     shapes = [FIG9_DENSITIES[name] for name in densities]
@@ -131,7 +136,8 @@ def phase(targets: tuple[float, float] = (3.0, 2.0), starts: int = 4, grid: int 
     """
     mu = np.asarray(targets, dtype=np.float64)
     require(mu.shape == (2,) and bool(np.all(mu > 0)), f"targets must be two numbers above 0; got {targets}.")
-    require(starts >= 2, f"starts must be at least 2; got {starts}.")
+    require_at_least("starts", starts, 2)
+    require_at_least("grid", grid, 2)
     reach = 1.25 * mu.max()
     axis = np.linspace(0, reach, grid)
     places = np.stack(np.meshgrid(axis, axis), -1)  # [v2, v1, component]
