@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from foretrain.cli import checking, forecasting, listing, running
+from foretrain.cli import checking, forecasting, forecasting_corpus, listing, running
 from foretrain.cli.common import say
 from foretrain.errors import InputError
 
@@ -53,6 +53,7 @@ app.command()(running.run)
 app.command()(running.figure)
 app.command()(checking.report)
 app.command()(running.export)
+forecasting.forecast_app.command()(forecasting_corpus.corpus)
 app.add_typer(forecasting.forecast_app, name="forecast")
 
 

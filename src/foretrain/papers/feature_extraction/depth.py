@@ -58,7 +58,8 @@ def bias_share(kernel: Float[Array, "token token"]) -> float:
 def bigram_share(kernel: Float[Array, "first second first second"]) -> float:
     """The part of Θ(ab, ab) that no sum of one-token kernels gives.
 
-    [Θ(ab,ab) − Θ(ab,ac) − Θ(ab,cb) + Θ(ab,cd)]/Θ(ab,ab): 0 for an additive network, 1 for a pure bigram kernel such as the matrix-vector model's.
+    [Θ(ab,ab) − Θ(ab,ac) − Θ(ab,cb) + Θ(ab,cd)]/Θ(ab,ab): 0 for an additive network, 1 for a pure bigram
+    kernel such as the matrix-vector model's.
     """
     n = kernel.shape[0]
     a, b = np.meshgrid(np.arange(n), np.arange(n), indexing="ij")

@@ -88,6 +88,15 @@ def kernel_descent(kernel: ArrayLike, cross: ArrayLike, pull: ArrayLike, *, rate
     return asked
 
 
+def fastest(counts: Any, *, own: float, shared: float) -> float:
+    """Rate of the fastest direction of the flow of label scores: the largest eigenvalue of Θ/n over 4, the steepest
+    slope of a sigmoid. By power iteration."""
+    probe = np.ones(counts.shape[0])
+    for _ in range(8):
+        probe = counts @ _spread(counts, probe / np.linalg.norm(probe), own, shared)
+    return float(np.linalg.norm(probe) / 4)
+
+
 def label_scores(counts: Any, target: ArrayLike, *, own: float, shared: float, time: float, steps: int = 20) -> Array:
     """Label scores of every token at `time` of the flow of an additive kernel ρ·1[e = e′] + β (mean loss).
 
@@ -96,21 +105,18 @@ def label_scores(counts: Any, target: ArrayLike, *, own: float, shared: float, t
     """
     target = np.asarray(target, dtype=np.float64)
     scores = np.zeros((counts.shape[1], *target.shape[1:]))
-
-    def spread(force: Array) -> Array:
-        moved = counts.T @ force / len(target)
-        return own * moved + shared * moved.sum(axis=0)
-
-    # Largest eigenvalue of the text kernel over 4 (the steepest slope of a sigmoid) by power iteration.
-    probe = np.ones(len(target))
-    for _ in range(8):
-        probe = counts @ spread(probe / np.linalg.norm(probe))
-    steps = max(steps, int(np.ceil(time * np.linalg.norm(probe) / 4)))
+    steps = max(steps, int(np.ceil(time * fastest(counts, own=own, shared=shared))))
     step = time / steps
     for _ in range(steps):
-        middle = scores + step / 2 * spread(residual(target, counts @ scores))
-        scores = scores + step * spread(residual(target, counts @ middle))
+        middle = scores + step / 2 * _spread(counts, residual(target, counts @ scores), own, shared)
+        scores = scores + step * _spread(counts, residual(target, counts @ middle), own, shared)
     return scores
+
+
+def _spread(counts: Any, force: Array, own: float, shared: float) -> Array:
+    """K Xᵀ force/n with K = ρI + β11ᵀ."""
+    moved = counts.T @ force / counts.shape[0]
+    return own * moved + shared * moved.sum(axis=0)
 
 
 def residual(target: Array, outputs: Array) -> Array:
