@@ -1,0 +1,42 @@
+"""Ratios against baselines timed in the same run: `make bench`.
+
+Every `bench_*.py` here has a function `measure()` that yields `Measured`; a new file is found by itself. Times are
+CPU seconds of one thread, because other programs may run beside this one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One number and what it must reach."""
+
+    name: str
+    value: float
+    required: float
+    unit: str = "x"
+    at_most: bool = False  # the requirement is an upper bound
+    detail: str = ""  # what was timed, in seconds
+
+    @property
+    def ok(self) -> bool:
+        return self.value <= self.required if self.at_most else self.value >= self.required
+
+    def row(self) -> tuple[str, str, str, str, str]:
+        bound = f"{'≤' if self.at_most else '≥'} {self.required:g} {self.unit}"
+        return (self.name, f"{self.value:.4g} {self.unit}", bound, "ok" if self.ok else "MISS", self.detail)
+
+
+def cpu_seconds(function: Callable[[], object], repeats: int = 1) -> float:
+    """Median CPU time of a call."""
+    times = []
+    for _ in range(repeats):
+        started = time.process_time()
+        function()
+        times.append(time.process_time() - started)
+    return median(times)

@@ -1,0 +1,117 @@
+"""Scan and Snap: the sweep of Fig 6 against a plain training loop, and closed forms against root finding."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from statistics import median
+
+import numpy as np
+import torch
+from scipy.optimize import brentq
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, one_hot
+
+from benchmarks import Measured, cpu_seconds
+from foretrain.data import SequenceClasses
+from foretrain.papers.scan_snap import theory
+from foretrain.papers.scan_snap.experiments import fig6
+
+QUERIES, RUNS_PER_QUERIES, STEPS, BATCH = (1, 3, 5, 10), 160, 100, 128
+
+
+def measure() -> Iterator[Measured]:
+    yield _sweep()
+    yield _linear_in_runs()
+    yield _memory()
+    yield _closed_form()
+
+
+def _sweep() -> Measured:
+    """All 640 runs of Fig 6, against a plain loop on one run for each number of queries, scaled by its steps."""
+    fig6(steps=2, seeds=1)
+    ours, plain = [], []
+    for _ in range(3):
+        ours.append(cpu_seconds(fig6))
+        plain.append(sum(_plain_step(q) for q in QUERIES) * RUNS_PER_QUERIES * STEPS)
+    a, b = median(ours), median(plain)
+    return Measured("Fig 6 sweep over plain loop", b / a, 200, detail=f"{a:.2f} s against {b:.0f} s")
+
+
+class PlainTransformer(nn.Module):
+    """The model on one-hot tokens, in the cheaper order: Z meets the query alone.
+
+    Computing a key for every token instead makes this loop 2 to 3 times slower, and the ratio as much larger.
+    """
+
+    def __init__(self, vocab: int) -> None:
+        super().__init__()
+        self.Y, self.Z = nn.Linear(vocab, vocab, bias=False), nn.Linear(vocab, vocab, bias=False)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        X = one_hot(tokens, self.Y.in_features).float()  # [batch, T, vocab]
+        context, query = X[:, :-1], X[:, -1]
+        b = torch.softmax(torch.einsum("btm,bm->bt", context, self.Z(query)), dim=1)
+        u = torch.einsum("bt,btm->bm", b, context)
+        return self.Y(u / u.norm(dim=1, keepdim=True))
+
+
+def _plain_step(queries: int, steps: int = 8) -> float:
+    """CPU seconds of one step of one run: draw tokens, one-hot, autograd, torch.optim."""
+    task = SequenceClasses.syn_medium(queries)
+    probabilities = torch.tensor(task.probabilities)
+    query, label = torch.from_numpy(task.query), torch.from_numpy(task.label)
+    model = PlainTransformer(task.vocab)
+    rates = [{"params": model.Y.parameters(), "lr": 2.0}, {"params": model.Z.parameters(), "lr": 1.0}]
+    optimizer = torch.optim.SGD(rates, momentum=0.9)
+
+    def step() -> None:
+        classes = torch.randint(task.classes, (BATCH,))
+        context = torch.multinomial(probabilities[classes], task.length - 1, replacement=True)
+        tokens = torch.cat([context, query[classes, None]], dim=1)
+        loss = cross_entropy(model(tokens), label[classes])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    step()
+    return cpu_seconds(step, repeats=steps)
+
+
+def _linear_in_runs() -> Measured:
+    """Exponent of CPU time over the number of runs."""
+    seeds = np.array([3, 6, 12, 24])
+    times = [cpu_seconds(lambda n=n: fig6(queries=(3,), seeds=int(n), steps=40), repeats=3) for n in seeds]
+    exponent = float(np.polyfit(np.log(seeds), np.log(times), 1)[0])
+    detail = f"{16 * seeds[0]} to {16 * seeds[-1]} runs: {times[0]:.2f} s to {times[-1]:.2f} s"
+    return Measured("Fig 6 sweep, cost over runs", exponent, 1.1, unit="(exponent)", at_most=True, detail=detail)
+
+
+def _memory() -> Measured:
+    """Peak memory of a process that runs the whole sweep and nothing else."""
+    code = (
+        "import resource, torch; torch.set_num_threads(1)\n"
+        "from foretrain.papers.scan_snap.experiments import fig6\n"
+        "fig6(); print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return Measured("Fig 6 sweep, peak memory", int(done.stdout) / 1024**2, 1.0, unit="GB", at_most=True)
+
+
+def _closed_form(points: int = 1_000_000, sample: int = 300) -> Measured:
+    """h(t) of Lemma 6 at many times, against a root of its equation per point, scaled from a sample."""
+    eta_y, M = 0.5, 1000
+    t = np.geomspace(1e-3, 1e6, points)
+
+    def root(time: float) -> float:
+        right = M * eta_y * time + 1
+        high = min(np.log(right), right / (M - 1)) if right > 1 else 1.0
+        return brentq(lambda u: np.exp(u) + (M - 1) * u - right, 0.0, high, xtol=1e-14, rtol=1e-14) / M
+
+    some = t[:: points // sample]
+    closed = theory.decoder_growth(t, eta_y=eta_y, vocab=M)
+    assert np.allclose([root(time) for time in some], closed[:: points // sample], rtol=1e-10)
+    ours = cpu_seconds(lambda: theory.decoder_growth(t, eta_y=eta_y, vocab=M), repeats=5)
+    roots = cpu_seconds(lambda: [root(time) for time in some], repeats=5) * points / len(some)
+    return Measured("Lemma 6, 10⁶ points over roots", roots / ours, 1000, detail=f"{ours:.3f} s against {roots:.0f} s")
