@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from difflib import get_close_matches
-from numbers import Real
+from numbers import Integral, Real
 
 import numpy as np
 
@@ -35,6 +35,11 @@ def require_at_least(name: str, value: float, least: float) -> None:
         isinstance(value, Real) and math.isfinite(value) and value >= least,
         f"{name} must be at least {least}; got {value!r}.",
     )
+
+
+def require_whole(name: str, value: object, least: int) -> None:
+    ok = isinstance(value, Integral) and not isinstance(value, bool) and value >= least
+    require(ok, f"{name} must be a whole number of at least {least}; got {value!r}.")
 
 
 def require_known(kind: str, name: str, known: Iterable[str]) -> None:

@@ -7,9 +7,12 @@ the same numbers however runs are batched, sharded or resumed.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 import numpy as np
 import torch
+
+from foretrain.errors import require
 
 
 def _digest(key: tuple[str | int, ...]) -> bytes:
@@ -26,13 +29,13 @@ def torch_stream(*key: str | int) -> torch.Generator:
     return torch.Generator().manual_seed(int.from_bytes(_digest(key)[:7], "big"))
 
 
-def seed_list(seeds: int | list[int] | tuple[int, ...] | range) -> list[int]:
+def seed_list(seeds: int | np.integer | Sequence[int] | np.ndarray) -> list[int]:
     """`seeds=10` means the seeds 1 to 10; a sequence names them."""
-    from foretrain.errors import require
-
-    if isinstance(seeds, int):
+    if isinstance(seeds, int | np.integer):
         require(seeds >= 1, f"seeds must be at least 1; got {seeds}.")
-        return list(range(1, seeds + 1))
+        return list(range(1, int(seeds) + 1))
+    whole = all(isinstance(s, int | np.integer) for s in seeds)
+    require(whole, f"seeds must be whole numbers; got {list(seeds)}.")
     listed = [int(s) for s in seeds]
     require(len(listed) >= 1, "seeds must name at least one seed; got an empty list.")
     require(len(set(listed)) == len(listed), f"seeds must differ from each other; got {listed}.")

@@ -24,6 +24,7 @@ def test_streams_of_neighbouring_seeds_are_uncorrelated() -> None:
 def test_seed_lists() -> None:
     assert seed_list(3) == [1, 2, 3]
     assert seed_list((5, 2)) == [5, 2]
+    assert seed_list(np.int64(2)) == seed_list(np.array([1, 2])) == [1, 2]
     for bad in (0, -1, [], [1, 1]):
         with pytest.raises(InputError, match="seeds must"):
             seed_list(bad)

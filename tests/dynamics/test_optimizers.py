@@ -47,7 +47,9 @@ def test_rates_by_block_take_the_longest_prefix():
     found = rates_by_block({"Y": 1.0, "Z": 2.0, "Z_common": 3.0}, ["Y_common", "Z_common", "Z_distinct"])
     assert {name: float(rate) for name, rate in found.items()} == {"Y_common": 1, "Z_common": 3, "Z_distinct": 2}
     with pytest.raises(InputError, match="No learning rate is given for 'W'"):
-        rates_by_block({"Y": 1.0}, ["W"])
+        rates_by_block({"Y": 1.0}, ["Y", "W"])
+    with pytest.raises(InputError, match="A rate is given for Q, but"):
+        rates_by_block({"Y": 1.0, "Q": 1.0}, ["Y"])
 
 
 @pytest.mark.parametrize("kind", [SGD, Adam, Adagrad])

@@ -88,7 +88,7 @@ def test_more_steps_go_on_from_fewer():
 def test_a_diverging_run_is_reported_with_its_step_and_the_others_go_on():
     """float32 overflows at 3e38: this rate takes a few steps to get there."""
     model = Bilinear(TASK, start="uniform", dtype=torch.float32)
-    rates = xr.DataArray([1.0, 1e13], dims="rate")
+    rates = xr.DataArray([1.0, 1e38], dims="rate")
     more = {"model": model, "steps": 12, "save_at": range(13), "seeds": 2}
     with pytest.warns(UserWarning, match="2 of 4 runs diverged, the first at step") as warned:
         found = run(SGD({"Y": rates, "Z": 1.0}, momentum=0.99), **more)
@@ -120,11 +120,12 @@ def test_axes_and_units():
 @pytest.mark.parametrize(
     ("bad", "words"),
     [
-        ({"steps": -1}, "steps must be at least 0; got -1"),
-        ({"batch": 0}, "batch must be at least 1; got 0"),
+        ({"steps": -1}, "steps must be a whole number of at least 0; got -1"),
+        ({"batch": 0}, "batch must be a whole number of at least 1; got 0"),
         ({"seeds": 0}, "seeds must be at least 1; got 0"),
         ({"seeds": []}, "at least one seed"),
         ({"seeds": [3, 3]}, "must differ"),
+        ({"save_at": [2]}, "save_at must name steps between 0 and 1"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(bad, words):

@@ -90,6 +90,8 @@ def rates_by_block(rate: Rate | Mapping[str, Rate], blocks: list[str]) -> dict[s
     """The rate of every parameter block: by its own name, else by the longest given prefix of it."""
     if not isinstance(rate, Mapping):
         return {block: _array(rate) for block in blocks}
+    unused = [key for key in rate if not any(block.startswith(key) for block in blocks)]
+    require(not unused, f"A rate is given for {', '.join(unused)}, but the parameters are {', '.join(blocks)}.")
     found = {}
     for block in blocks:
         keys = [key for key in rate if block.startswith(key)]

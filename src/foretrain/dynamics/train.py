@@ -17,7 +17,7 @@ import xarray as xr
 from torch import Tensor
 
 from foretrain.dynamics.optimizers import Optimizer, rates_by_block
-from foretrain.errors import require_at_least
+from foretrain.errors import require, require_whole
 from foretrain.streams import seed_list, stream
 from foretrain.trajectory import trajectory
 
@@ -63,10 +63,12 @@ def train(
     from then on, and has its step in `diverged_at`; the others go on. `seeds_at_once` (by default chosen by
     size) trades memory for fewer, larger operations; no number depends on it.
     """
-    require_at_least("steps", steps, 0)
-    require_at_least("batch", batch, 1)
-    listed = seed_list(seeds)  # type: ignore[arg-type]
-    times = sorted({0, steps} if save_at is None else {int(t) for t in save_at if 0 <= t <= steps})
+    require_whole("steps", steps, 0)
+    require_whole("batch", batch, 1)
+    listed = seed_list(seeds)
+    times = sorted({0, steps} if save_at is None else {int(t) for t in save_at})
+    inside = bool(times) and times[0] >= 0 and times[-1] <= steps
+    require(inside, f"save_at must name steps between 0 and {steps}; got {times}.")
     first = model.start(listed[:1], experiment)
     rates = dict(zip(first, xr.broadcast(*rates_by_block(optimizer.rate, list(first)).values()), strict=True))
     axes = next(iter(rates.values()))
