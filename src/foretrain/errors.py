@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from difflib import get_close_matches
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 
@@ -38,7 +38,7 @@ def require_at_least(name: str, value: float, least: float) -> None:
 
 
 def require_whole(name: str, value: object, least: int) -> None:
-    ok = isinstance(value, Integral) and not isinstance(value, bool) and value >= least
+    ok = isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= least
     require(ok, f"{name} must be a whole number of at least {least}; got {value!r}.")
 
 
