@@ -153,10 +153,10 @@ def _measured(name: str, value: xr.DataArray, bounds: Arrays, spread: xr.DataArr
         figure.add_trace(measurement_marks(x, y, curve.label or "measured", color + 1, bars))
     for dash, (bound, array) in zip(itertools.cycle(("solid", "dash", "dot")), bounds.items(), strict=False):
         same_for_all = set(array.dims) <= {axis}
-        for curve in drawn[:1] if same_for_all else drawn:
-            label = words(bound) + ("" if same_for_all else f" {curve.label}")
+        for number, curve in enumerate(drawn[:1] if same_for_all else drawn):
             y = _points(array, value, curve.where, chosen)
-            figure.add_trace(_theory(value, axis)(x, y, label, GREY).update(line_dash=dash))
+            line = _theory(value, axis)(x, y, words(bound), GREY, showlegend=number == 0)
+            figure.add_trace(line.update(line_dash=dash))
     return _finish(figure, note=f"{len(drawn)} of {len(everything)} curves" if len(drawn) < len(everything) else "")
 
 
