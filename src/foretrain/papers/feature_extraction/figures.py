@@ -7,4 +7,70 @@ from collections.abc import Callable
 import plotly.graph_objects as go
 import xarray as xr
 
-FIGURES: dict[str, Callable[[xr.Dataset], go.Figure]] = {}
+from foretrain.plotting import measurement_marks, new_figure, new_panels, panel_place, prediction_line
+
+
+def label_scores(run: xr.Dataset) -> go.Figure:
+    """Scores after the last epoch against ω, a panel per network."""
+    names = [str(n) for n in run.network.values]
+    figure = new_panels("Label scores follow co-occurrence", names)
+    last = run.score.isel(epoch=-1).mean("seed")
+    for k, name in enumerate(names):
+        marks = measurement_marks(run.cooccurrence, last.sel(network=name), name, k, showlegend=False)
+        marks.marker.size = 4
+        figure.add_trace(marks, **panel_place(k))
+    figure.update_xaxes(title="ω(e), occurrences")
+    figure.update_yaxes(title="score, logits")
+    return figure
+
+
+def lazy_scores(run: xr.Dataset) -> go.Figure:
+    """Learned against predicted, with the line of slope 1."""
+    figure = new_figure(
+        "Scores in the lazy regime: learned against predicted", x="predicted score, logits", y="learned score, logits"
+    )
+    ends = [float(run.predicted.min()), float(run.predicted.max())]
+    figure.add_trace(prediction_line(ends, ends, "equal", "#999999"))
+    for k, name in enumerate(run.network.values):
+        of = run.sel(network=name)
+        figure.add_trace(measurement_marks(of.predicted, of.learned, str(name), k))
+    return figure
+
+
+def bias_share(run: xr.Dataset) -> go.Figure:
+    """β/ρ over σ, a panel for what is varied."""
+    names = [str(v) for v in run.varied.values]
+    figure = new_panels("How strongly all tokens move together: β/ρ", [f"varied: {name}" for name in names])
+    for column, varied in enumerate(names):
+        for k, activation in enumerate(run.activation.values):
+            share = run.share.sel(varied=varied, activation=activation)
+            line = prediction_line(
+                run.sigma, share, str(activation), k, showlegend=column == 0, legendgroup=str(activation)
+            )
+            figure.add_trace(line, **panel_place(column))
+    figure.update_xaxes(type="log", title="σ of the initial weights")
+    figure.update_yaxes(title="β/ρ")
+    return figure
+
+
+def depth(run: xr.Dataset) -> go.Figure:
+    """Bias and bigram share over the number of layers."""
+    figure = new_panels("Depth and LayerNorm (ReLU)", ["bias β/ρ", "share of bigrams in the kernel"])
+    for column, name in enumerate(("bias", "bigram")):
+        for k, label in enumerate(("without LayerNorm", "with LayerNorm")):
+            marks = measurement_marks(
+                run.layers, run[name].sel(normed=k), label, k, showlegend=column == 0, legendgroup=label
+            )
+            marks.mode = "lines+markers"
+            figure.add_trace(marks, **panel_place(column))
+    figure.update_xaxes(title="layers", dtick=1)
+    figure.update_yaxes(rangemode="tozero")
+    return figure
+
+
+FIGURES: dict[str, Callable[[xr.Dataset], go.Figure]] = {
+    "label_scores": label_scores,
+    "lazy_scores": lazy_scores,
+    "bias_share": bias_share,
+    "depth": depth,
+}

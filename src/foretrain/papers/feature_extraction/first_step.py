@@ -10,18 +10,17 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from numpy import ndarray as Array
-from torch.func import grad, jvp
 
 from foretrain.models.classifiers import Classifier, Parameters
 
 
 def first_step(net: Classifier, parameters: Parameters, force: Float[Array, "vocab output"]) -> Array:
-    """d s(e)/d(rate) of every token and output, when the loss pulls token scores by `force`."""
+    """d s(e)/d(rate) of every token and output, when the loss pulls token scores by `force`: J Jᵀ force."""
     tokens = torch.arange(net.vocab)[:, None]
-    asked = torch.from_numpy(np.ascontiguousarray(force)).to(parameters["embedding"].dtype)
-
-    def scores(weights: Parameters) -> torch.Tensor:
-        return net.scores(weights, tokens)
-
-    step = grad(lambda weights: (asked * scores(weights)).sum())(parameters)
-    return jvp(scores, (parameters,), (step,))[1].double().numpy()
+    leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
+    asked = torch.from_numpy(np.ascontiguousarray(force)).to(parameters["embedding"].dtype).requires_grad_()
+    scores = net.scores(leaves, tokens)
+    step = torch.autograd.grad(scores, list(leaves.values()), asked, create_graph=True)
+    # The step Jᵀ·asked is linear in `asked`: its derivative by it, along the step itself, is J applied to the step.
+    (change,) = torch.autograd.grad(step, asked, [part.detach() for part in step])
+    return change.double().numpy()

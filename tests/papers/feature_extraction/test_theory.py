@@ -1,0 +1,129 @@
+"""Label scores on paper against differentiation, integration and independent sums."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.integrate import solve_ivp
+from scipy.special import expit, softmax
+
+from foretrain.kernels.tangent import Scales
+from foretrain.papers.feature_extraction import theory
+from foretrain.papers.feature_extraction.depth import DeepWindow, bias_share, bigram_share
+from foretrain.papers.feature_extraction.first_step import first_step
+from foretrain.papers.feature_extraction.networks import network
+from foretrain.papers.feature_extraction.next_token import SmallTransformer, read_next_tokens
+from foretrain.streams import torch_stream
+
+COUNTS = np.array([[2.0, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 3]])
+SIGNS = np.array([1.0, -1, 1, -1])
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.3])
+def test_label_scores_follow_the_flow(shared: float) -> None:
+    def velocity(_: float, s: np.ndarray) -> np.ndarray:
+        pull = COUNTS.T @ (SIGNS * expit(-SIGNS * (COUNTS @ s))) / len(SIGNS)
+        return 1.2 * pull + shared * pull.sum()
+
+    exact = solve_ivp(velocity, (0, 3), np.zeros(3), rtol=1e-11, atol=1e-12).y[:, -1]
+    errors = [
+        np.abs(theory.label_scores(COUNTS, SIGNS, own=1.2, shared=shared, time=3.0, steps=n) - exact).max()
+        for n in (40, 80, 160)
+    ]
+    slope = np.polyfit(np.log([40, 80, 160]), np.log(errors), 1)[0]
+    assert slope == pytest.approx(-2, abs=0.15)  # the midpoint rule
+    assert errors[-1] < 1e-4
+
+
+def test_label_scores_take_sparse_counts_and_classes() -> None:
+    hot = np.eye(3)[[0, 1, 2, 0]]
+    dense = theory.label_scores(COUNTS, hot, own=1.0, shared=0.1, time=0.5)
+    thin = theory.label_scores(sparse.csr_array(COUNTS), hot, own=1.0, shared=0.1, time=0.5)
+    np.testing.assert_allclose(thin, dense, atol=1e-14)
+    np.testing.assert_allclose(dense.sum(axis=1), 0, atol=1e-14)  # pulls of a softmax cancel over classes
+
+
+def test_long_flows_stay_stable_and_settle() -> None:
+    scores = theory.label_scores(COUNTS, np.array([1.0, -1, 1, 1]), own=1.0, shared=0.5, time=500.0)
+    assert np.all(np.isfinite(scores))
+    later = theory.label_scores(COUNTS, np.array([1.0, -1, 1, 1]), own=1.0, shared=0.5, time=505.0)
+    assert np.abs(later - scores).max() < 0.1
+
+
+def test_fastest_is_the_largest_eigenvalue_over_four() -> None:
+    kernel = 1.2 * COUNTS @ COUNTS.T + 0.3 * np.outer(COUNTS.sum(1), COUNTS.sum(1))
+    assert theory.fastest(COUNTS, own=1.2, shared=0.3) == pytest.approx(np.linalg.eigvalsh(kernel)[-1] / 16, rel=1e-3)
+
+
+def test_kernel_descent_is_descent_on_scores() -> None:
+    own, shared, rate = 1.2, 0.3, 0.7
+    kernel = own * COUNTS @ COUNTS.T + shared * np.outer(COUNTS.sum(1), COUNTS.sum(1))
+    cross = own * COUNTS.T + shared * COUNTS.sum(1)
+    scores = np.zeros(3)
+    for _ in range(6):
+        scores = scores + rate / 4 * theory.score_velocity(scores, COUNTS, SIGNS, own=own, shared=shared)
+    np.testing.assert_allclose(theory.kernel_descent(kernel, cross, SIGNS, rate=rate, steps=6), scores, atol=1e-12)
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.lists(st.floats(-3, 3), min_size=6, max_size=6), st.integers(0, 2))
+def test_residual_is_minus_the_slope_of_cross_entropy(values: list[float], label: int) -> None:
+    outputs = torch.tensor(values, dtype=torch.float64).reshape(2, 3).requires_grad_()
+    labels = torch.tensor([label, (label + 1) % 3])
+    torch.nn.functional.cross_entropy(outputs, labels, reduction="sum").backward()
+    hot = np.eye(3)[labels.numpy()]
+    np.testing.assert_allclose(theory.residual(hot, outputs.detach().numpy()), -outputs.grad.numpy(), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["MLP ReLU", "MLP tanh"])
+def test_first_step_is_the_difference_a_small_step_makes(name: str) -> None:
+    net = network(name, 5, 8, scales=Scales(), outputs=2)
+    start = net.start(torch_stream("test", name), torch.float64)
+    force = np.random.default_rng(0).standard_normal((5, 2))
+    tokens = torch.arange(5)[:, None]
+    leaves = {k: v.clone().requires_grad_() for k, v in start.items()}
+    gained = (net.scores(leaves, tokens) * torch.from_numpy(force)).sum()
+    gradients = torch.autograd.grad(gained, list(leaves.values()))
+    h = 1e-6
+    ahead = {k: v + h * g for (k, v), g in zip(start.items(), gradients, strict=True)}
+    back = {k: v - h * g for (k, v), g in zip(start.items(), gradients, strict=True)}
+    slope = (net.scores(ahead, tokens) - net.scores(back, tokens)) / (2 * h)
+    np.testing.assert_allclose(first_step(net, start, force), slope.numpy(), rtol=1e-6, atol=1e-8)
+
+
+def test_shares_of_kernels_made_by_hand() -> None:
+    assert bias_share(2.0 * np.eye(4) + 0.5) == pytest.approx(0.25)
+    same = np.eye(3)
+    additive = same[:, None, :, None] + same[None, :, None, :] + 0.2
+    assert bigram_share(additive) == pytest.approx(0, abs=1e-12)
+    assert bigram_share(same[:, None, :, None] * same[None, :, None, :]) == pytest.approx(1)
+
+
+def test_layer_norm_makes_a_deep_network_blind_to_the_size_of_its_input() -> None:
+    net = DeepWindow(3, 16, 2, normed=True)
+    start = net.start(torch_stream("test", "depth"))
+    larger = {**start, "embedding": 7 * start["embedding"]}
+    torch.testing.assert_close(
+        net.score(start, torch.tensor([1])), net.score(larger, torch.tensor([1])), rtol=1e-3, atol=1e-4
+    )
+
+
+def test_pairs_of_next_tokens_by_counting() -> None:
+    text = read_next_tokens("made_up", vocab=6, context=2, tokens=60)
+    counted = np.zeros((6, 6))
+    for i in range(2, 60):
+        for lag in (1, 2):
+            counted[text.tokens[i - lag], text.tokens[i]] += 1
+    np.testing.assert_array_equal(text.pairs, counted)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_only_the_mask_hides_later_tokens(causal: bool) -> None:
+    torch.manual_seed(0)
+    net = SmallTransformer(7, width=8, length=5, causal=causal)
+    one, other = torch.tensor([[1, 2, 3, 4, 5]]), torch.tensor([[1, 2, 3, 4, 6]])
+    same = torch.equal(net(one)[:, :-1], net(other)[:, :-1])
+    assert same is causal
+    assert softmax(net(one).detach().numpy(), axis=-1).shape == (1, 5, 7)
