@@ -193,7 +193,7 @@ def test_figures_name_every_experiment():
         (fig6, {"eta_z": ()}, "eta_z must be a list of numbers"),
         (fig6, {"ratio": (-1.0,)}, "finite number above 0"),
         (fig6, {"seeds": 0}, "seeds must be at least 1"),
-        (fig6, {"steps": -1}, "steps must be at least 0"),
+        (fig6, {"steps": -1}, "steps must be a whole number of at least 0"),
         (fig5, {"optimizer": "lion"}, "no optimizer 'lion'"),
         (fig5, {"chosen": 11}, "chosen must be between 1 and 10"),
         (fig8, {"steps": 0}, "steps must be at least 1"),
