@@ -1,7 +1,19 @@
 """Reads a state: how concentrated, of what rank, how aligned. numpy or torch in, the same kind out."""
 
+from foretrain.measures.alignment import best_alignment, mean_alignment
 from foretrain.measures.correlation import normalized_correlation
 from foretrain.measures.entropy import entropy
+from foretrain.measures.order import half_time, level_time, rank_correlation
 from foretrain.measures.rank import effective_rank, stable_rank
 
-__all__ = ["effective_rank", "entropy", "normalized_correlation", "stable_rank"]
+__all__ = [
+    "best_alignment",
+    "effective_rank",
+    "entropy",
+    "half_time",
+    "level_time",
+    "mean_alignment",
+    "normalized_correlation",
+    "rank_correlation",
+    "stable_rank",
+]

@@ -40,7 +40,8 @@ class LabelledSequences:
 
 class CausalTransformer:
     """`start(seeds)` draws the parameters; `hidden` and `logits` read a state; `gradient` is that of the mean
-    cross-entropy at the last position. Initial values are those of torch's Linear, Embedding and LayerNorm."""
+    cross-entropy at the last position. Initial values are those of torch's Linear, Embedding and LayerNorm;
+    `lower_start` multiplies those of the lower MLP matrices."""
 
     def __init__(
         self,
@@ -51,13 +52,14 @@ class CausalTransformer:
         width: int = 128,
         hidden: int = 400,
         activation: str = "relu",
+        lower_start: float = 1.0,
     ) -> None:
         sizes = {"vocab": vocab, "classes": classes, "layers": layers, "width": width, "hidden": hidden}
         for name, size in sizes.items():
             require_at_least(name, size, 1)
         require_known("activation", activation, ("relu", "linear"))
         self.vocab, self.classes, self.layers, self.width, self.hidden_nodes = vocab, classes, layers, width, hidden
-        self.activation = activation
+        self.activation, self.lower_start = activation, lower_start
 
     def start(self, seeds: Sequence[int], experiment: str) -> Parameters:
         made = [self._start(torch_stream(experiment, seed, "start")) for seed in seeds]
@@ -72,7 +74,7 @@ class CausalTransformer:
         for layer in range(self.layers):
             # query, key and value side by side: one product makes all three
             parameters[f"qkv_{layer}"] = uniform(d, 3 * d, fan_in=d)
-            parameters[f"lower_{layer}"] = uniform(d, h, fan_in=d)
+            parameters[f"lower_{layer}"] = uniform(d, h, fan_in=d) * self.lower_start
             parameters[f"lower_bias_{layer}"] = uniform(h, fan_in=d)
             parameters[f"upper_{layer}"] = uniform(h, d, fan_in=h)
             parameters[f"upper_bias_{layer}"] = uniform(d, fan_in=h)

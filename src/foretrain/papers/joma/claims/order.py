@@ -1,0 +1,124 @@
+"""Section 5: which tokens attention finds first, and which layer learns its latents first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import xarray as xr
+
+from foretrain.claim import Claim, Control
+from foretrain.comparators import bounded, close, every, positive
+from foretrain.measures import half_time
+from foretrain.papers.joma import theory
+from foretrain.papers.joma.experiments.order import MODEL, order_flow, order_training
+from foretrain.tolerances import Tolerance
+from foretrain.trajectory import trajectory
+
+BETWEEN_RECORDS = Tolerance(1e-4, "a time read between two records 5e-3 apart by a straight line")
+ORDERED = 0.8
+HALF = 1 - 0.5**0.5  # share of the way left to v = μ/√2, where v²/2 is half of μ²/2
+
+
+def _flow_said(rho: float, depth: int, p_zero: float, salience: float) -> xr.Dataset:
+    """Theorem 5 for the targets, Theorem 4's time for the flow."""
+    ancestor = order_flow(rho, depth, p_zero, salience)["ancestor"]
+    mu = salience * theory.cooccurrence(rho, depth, ancestor.values, p_zero)
+    return trajectory({"half_time": ("token", theory.salient_time(mu, HALF)), "least": ORDERED})
+
+
+flow = Claim(
+    id="joma/hierarchy_order",
+    source="Section 5 with eq. 6 and Theorem 5",
+    says="In the JoMA flow with targets in proportion to the exact co-occurrence in HBLT(ρ), tokens with a shallow "
+    "common latent ancestor with the query are attended first: the time at which a logit is half way follows from "
+    "Theorems 4 and 5, and its rank correlation with the ancestor's layer is above .8.",
+    predict=_flow_said,
+    observe=order_flow,
+    compare=every(close("half_time", BETWEEN_RECORDS), bounded("rank_correlation", low="least")),
+    settings={
+        "fast": {"rho": 0.9, "depth": 6, "p_zero": 0.9, "salience": 3.0},
+        "full": {"rho": 0.9, "depth": 10, "p_zero": 0.9, "salience": 3.0},
+    },
+    control=Control("ρ = 0: all tokens co-occur alike, so there is no order", {"rho": 0.0}),
+)
+
+FAST = {"rho": 0.9, "seeds": 4, "depth": 3, "rate": 5e-3, "steps": 120}
+FULL = {"rho": 0.9, "seeds": 5, "depth": MODEL.depth, "rate": MODEL.rate, "steps": MODEL.steps}
+
+
+def _run(rho: float, seeds: int, depth: int, rate: float, steps: int, objective: str = "match") -> xr.Dataset:
+    setting = replace(MODEL, depth=depth, rate=rate, steps=steps)
+    return order_training(rho, objective, tuple(range(1, seeds + 1)), steps, setting)
+
+
+def _training(reading: str = "attended", **setting: Any) -> xr.Dataset:
+    """Mean rank correlation over seeds of one of two readings of "when", and the steps themselves."""
+    run = _run(**setting)
+    return xr.Dataset({"order": run[f"{reading}_order"].mean("seed"), "times": run[f"{reading}_time"]})
+
+
+_trained: dict[str, Any] = {
+    "source": "Section 5, in a trained multilayer transformer",
+    "predict": lambda: trajectory({"least": ORDERED}),
+    "observe": _training,
+    "compare": bounded("order", low="least"),
+}
+
+attended = Claim(
+    id="joma/hierarchy_order_transformer",
+    says="A transformer that learns whether a query token belongs to its context attends to tokens with a shallow "
+    "common latent ancestor first and to deeper ones later: the step at which the first layer's logit passes a common "
+    "level (.2 above the mean token) has a rank correlation with the ancestor's layer above .8, mean over seeds.",
+    settings={"fast": FAST, "full": FULL},
+    control=Control("ρ = 0: no token says anything of another", {"rho": 0.0}),
+    **_trained,
+)
+half = Claim(
+    id="joma/hierarchy_order_half_time",
+    says="The same order read from the step at which attention to a token passes half of its own final value.",
+    settings={"fast": {**FAST, "reading": "half"}, "full": {**FULL, "reading": "half"}},
+    control=Control("the step of passing a common level in its place", {"reading": "attended"}),
+    expect="fails",
+    erratum="Under cross-entropy no logit settles, so half of a final value depends on when one stops: the shallowest "
+    "tokens grow longest, and their half-way step is no earlier than that of deeper ones (rank correlation .1, against "
+    ".9 for the step of passing a common level).",
+    **_trained,
+)
+by_class = Claim(
+    id="joma/hierarchy_order_class_label",
+    says="The same order, by the common level, when the transformer is trained on the class label instead.",
+    settings={"fast": {**FAST, "objective": "class"}, "full": {**FULL, "objective": "class"}},
+    control=Control("the label says whether the query belongs to its context", {"objective": "match"}),
+    expect="fails",
+    erratum="With the class as label a sibling token is the least informative one, it repeats what the query says: "
+    "attention turns to the deepest ancestor below the root (logits −.4, .0 and +.3 for layers 1, 2 and 3 at depth 4).",
+    **_trained,
+)
+
+
+def _lead(top_down: bool = False, **setting: Any) -> xr.Dataset:
+    """How much earlier NCorr of MLP layer 0, averaged over seeds, is half way than that of layer 1, in steps."""
+    run = _run(**setting)
+    curves = run["ncorr"].mean("seed").transpose("layer", "time")
+    steps = half_time(curves.values.astype(float), run["time"].values.astype(float))
+    lead = (steps[1] - steps[0]) * (-1 if top_down else 1)
+    return xr.Dataset({"lead": lead, "half_way": ("layer", steps), "ncorr": curves})
+
+
+layers = Claim(
+    id="joma/hierarchy_order_layers",
+    source='Section 5, "the lower hierarchy gets learned" first',
+    says="NCorr of the lower MLP layer with the lowest latents is half way before that of the next layer with theirs.",
+    predict=lambda: trajectory({}),
+    observe=_lead,
+    compare=positive("lead"),
+    settings={"fast": FAST, "full": FULL},
+    control=Control("the opposite order, from the top down", {"top_down": True}),
+    expect="fails",
+    erratum="It is the other way round: in a transformer trained from end to end the upper layer's alignment is half "
+    "way first (at depth 4 by 70 to 270 of 1000 steps in each of three seeds). The learning layer by layer of section "
+    "5 is not what joint training does here.",
+)
+
+CLAIMS = [flow, attended, half, by_class, layers]

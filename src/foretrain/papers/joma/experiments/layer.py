@@ -1,0 +1,177 @@
+"""Fig 2 and 3: one softmax-attention layer trained on a sample per class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from foretrain.dynamics import SGD, train
+from foretrain.errors import require_known
+from foretrain.experiment import Experiment
+from foretrain.measures import normalized_correlation
+from foretrain.models.joint import Joint, JointBatch
+from foretrain.papers.joma import theory
+from foretrain.papers.joma.experiments.invariants import condition_residuals
+from foretrain.papers.joma.setting import LayerTraining
+from foretrain.streams import seed_list, stream
+from foretrain.trajectory import trajectory
+
+KINDS = ("smooth", "random")  # how token frequencies differ between classes
+FIG2 = LayerTraining()
+
+
+class ClassFrequencies:
+    """Token frequencies x given the class, drawn once per stream; every batch is the same: one sample per class."""
+
+    def __init__(self, kind: str, setting: LayerTraining) -> None:
+        require_known("kind", kind, KINDS)
+        self.kind, self.setting = kind, setting
+        self._drawn: dict[np.random.Generator, JointBatch] = {}
+
+    def sample(self, n: int, generator: np.random.Generator) -> JointBatch:
+        if generator not in self._drawn:
+            self._drawn[generator] = self._draw(generator)
+        return self._drawn[generator]
+
+    def _draw(self, draw: np.random.Generator) -> JointBatch:
+        classes, contexts, patterned = self.setting.classes, self.setting.contexts, self.setting.patterned
+        x = draw.random((classes, contexts)) / 2
+        if self.kind == "smooth":  # a bump that wanders over the first tokens as the class goes up
+            place = patterned * np.arange(classes)[:, None] / classes
+            x[:, :patterned] = np.exp(-((np.arange(patterned) - place) ** 2) / 30)
+        frequencies = torch.from_numpy(x / x.sum(axis=1, keepdims=True))
+        return JointBatch(frequencies, torch.zeros(classes, dtype=torch.long), labels=torch.arange(classes))
+
+
+@lru_cache(maxsize=8)
+def train_layer(
+    kind: str,
+    activation: str,
+    setting: LayerTraining,
+    seeds: tuple[int, ...],
+    times: tuple[int, ...],
+    dimension: int | None = None,
+) -> tuple[Joint, JointBatch, dict[str, Tensor]]:
+    """The model, its batch [seed, …], and W and Z at `times`: [time, seed, …].
+
+    `dimension` gives all tokens random embeddings in a space of that size instead of an axis each.
+    """
+    tokens = setting.contexts + 1
+    embeddings = None
+    if dimension is not None:
+        drawn = stream("joma/layer", dimension, "embeddings").standard_normal((dimension, tokens))
+        embeddings = torch.from_numpy(drawn / np.linalg.norm(drawn, axis=0))
+    model = Joint(
+        "softmax",
+        activation,
+        nodes=setting.classes,
+        contexts=setting.contexts,
+        embeddings=embeddings,
+        temperature=setting.temperature,
+        start=setting.start,
+    )
+    task = ClassFrequencies(kind, setting)
+    run = train(
+        model,
+        task,
+        optimizer=SGD(setting.rate),
+        steps=setting.steps,
+        batch=setting.classes,
+        seeds=seeds,
+        seeds_at_once=len(seeds),
+        record={"W": lambda p: (("node", "dimension"), p["W"]), "Z": lambda p: (("query", "context"), p["Z"])},
+        save_at=times,
+        experiment="joma/layer",
+    )
+    batch = JointBatch.stack([task.sample(0, stream("joma/layer", seed, "data")) for seed in seeds])
+    states = {name: torch.from_numpy(run[name].transpose("time", "seed", ...).values) for name in ("W", "Z")}
+    return model, batch, states
+
+
+def fig2(
+    kinds: Sequence[str] = KINDS,
+    seeds: int | Sequence[int] = 3,
+    steps: int = FIG2.steps,
+    points: int = 41,
+    dimension: int | None = None,
+) -> xr.Dataset:
+    """Fig 2: how Theorem 1's ẑ and its two parts correlate with the true logits z along training.
+
+    Also the slope of z on ẑ, which would be 1 if ẑ had the right size, and how far the theorem's two assumptions are
+    from true: total variation between b̄ and its first value, and the residual of the condition node by node.
+    """
+    listed, times = seed_list(seeds), even_times(steps, points)
+    parts = [_fig2(kind, tuple(listed), steps, times, dimension) for kind in kinds]
+    joined = xr.concat(parts, xr.IndexVariable("kind", list(kinds)))
+    joined["time"].attrs["units"] = "steps"
+    return joined.assign_attrs(parts[0].attrs)
+
+
+def _fig2(kind: str, seeds: tuple[int, ...], steps: int, times: tuple[int, ...], dimension: int | None) -> xr.Dataset:
+    setting = LayerTraining(steps=steps)
+    model, batch, states = train_layer(kind, "linear", setting, seeds, times, dimension)
+    z, v = states["Z"][..., 0, :].numpy(), model.context_weights(states["W"]).numpy()
+    b = model.scores(states["Z"], batch).mean(-2).numpy()  # [time, seed, context]
+    first = theory.attention_from_mlp_exp(v) / setting.temperature  # ½Σv²
+    whole = theory.attention_from_mlp_softmax(v, b[:1]) / setting.temperature
+    estimate = whole - whole[:1] + z[:1]
+    condition, _ = condition_residuals(model, states, batch)
+    centred, spread = (a - a.mean(-1, keepdims=True) for a in (z, estimate))
+    measures = {
+        "cosine": normalized_correlation(estimate, z),
+        "cosine_first": normalized_correlation(first, z),
+        "cosine_second": normalized_correlation(whole - first, z),
+        "slope": (centred * spread).sum(-1) / (spread**2).sum(-1),
+        "attention_drift": np.abs(b - b[:1]).sum(-1) / 2,
+        "condition_residual": condition.numpy(),
+    }
+    variables = {name: (("time", "seed"), value) for name, value in measures.items()}
+    return trajectory(variables, {"time": list(times), "seed": list(seeds)}, setting=setting, dimension=dimension)
+
+
+def fig3(
+    activation: str = "linear", seeds: int | Sequence[int] = 3, steps: int = FIG2.steps, points: int = 41
+) -> xr.Dataset:
+    """Fig 3: the components of v_0 along training on the smooth classes, and Δ_l = E[g_h0 h′_0 x_l] at the start."""
+    listed, times = tuple(seed_list(seeds)), even_times(steps, points)
+    setting = LayerTraining(steps=steps)
+    model, batch, states = train_layer("smooth", activation, setting, listed, times)
+    first = {name: value[0] for name, value in states.items()}
+    signal = model.signal(model.hidden(first, batch), batch) * model.slopes(first, batch)
+    pull = torch.einsum("si,sil->sl", signal[..., 0], batch.x) / setting.classes
+    return trajectory(
+        {
+            "v": (("time", "seed", "context"), model.context_weights(states["W"])[:, :, 0].numpy()),
+            "pull": (("seed", "context"), pull.numpy()),
+        },
+        {"time": ("time", list(times), {"units": "steps"}), "seed": list(listed), "context": range(setting.contexts)},
+        setting=setting,
+        activation=activation,
+    )
+
+
+def even_times(steps: int, points: int) -> tuple[int, ...]:
+    return tuple(np.unique(np.linspace(0, steps, points).astype(int)).tolist())
+
+
+EXPERIMENTS = [
+    Experiment(
+        "joma/fig2",
+        "Theorem 1's estimate of the attention logits, and its two parts, against the logits of a trained layer",
+        fig2,
+        cut=("seeds", "kinds"),
+        quick={"steps": 300, "seeds": 2},
+    ),
+    Experiment(
+        "joma/fig3",
+        "Growth of the components of v_0: some keep growing, the others saturate",
+        fig3,
+        cut=("seeds",),
+        quick={"steps": 300, "seeds": 2},
+    ),
+]

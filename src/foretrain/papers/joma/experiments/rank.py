@@ -1,0 +1,111 @@
+"""Section 4: the stable rank of the lower MLP matrix along training, in one layer and in a small transformer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+import torch
+import xarray as xr
+from torch import Tensor
+
+from foretrain.dynamics import Adam, train
+from foretrain.experiment import Experiment
+from foretrain.measures import stable_rank
+from foretrain.models.causal_transformer import CausalTransformer
+from foretrain.papers.joma.experiments.layer import even_times, train_layer
+from foretrain.papers.joma.experiments.table1 import VOCAB, SetUnionTask
+from foretrain.papers.joma.setting import LayerTraining, RankTransformer
+from foretrain.streams import seed_list
+from foretrain.trajectory import trajectory
+
+LAYER = LayerTraining(temperature=1.0, rate=0.4, steps=6000)  # longer than Fig 2, at the theorems' temperature
+TRANSFORMER = RankTransformer()
+ACTIVATIONS = ("relu", "linear")
+
+
+def layer_rank(
+    activations: Sequence[str] = ACTIVATIONS,
+    kind: str = "smooth",
+    seeds: Sequence[int] = range(1, 9),
+    steps: int = LAYER.steps,
+) -> xr.Dataset:
+    """Stable rank of W in the layer of Fig 2: [activation, time, seed]."""
+    setting = LayerTraining(temperature=LAYER.temperature, rate=LAYER.rate, steps=steps)
+    times = even_times(steps, 61)
+    runs = [train_layer(kind, activation, setting, tuple(seeds), times)[2]["W"] for activation in activations]
+    return trajectory(
+        {"stable_rank": (("activation", "time", "seed"), torch.stack([stable_rank(W) for W in runs]).numpy())},
+        {"activation": list(activations), "time": list(times), "seed": list(seeds)},
+        setting=setting,
+        kind=kind,
+    )
+
+
+@lru_cache(maxsize=8)
+def transformer_rank(
+    activations: tuple[str, ...] = ACTIVATIONS,
+    seeds: tuple[int, ...] = tuple(range(1, 9)),
+    steps: int = TRANSFORMER.steps,
+    lower_start: float = TRANSFORMER.lower_start,
+) -> xr.Dataset:
+    """Stable rank of the lower MLP matrix of every layer of a transformer on the data of Table 1."""
+    setting = RankTransformer(steps=steps, lower_start=lower_start)
+
+    def ranks(parameters: Mapping[str, Tensor]) -> tuple[tuple[str, ...], Tensor]:
+        parts = [stable_rank(parameters[f"lower_{layer}"]) for layer in range(setting.layers)]
+        return ("layer",), torch.stack(parts, dim=-1)
+
+    runs = []
+    for activation in activations:
+        model = CausalTransformer(
+            vocab=VOCAB,
+            classes=setting.configuration[0],
+            layers=setting.layers,
+            width=setting.width,
+            hidden=setting.hidden,
+            activation=activation,
+            lower_start=lower_start,
+        )
+        run = train(
+            model,
+            SetUnionTask(setting.configuration),
+            optimizer=Adam(setting.rate),
+            steps=steps,
+            batch=setting.configuration[0],
+            seeds=seeds,
+            seeds_at_once=len(seeds),
+            record={"stable_rank": ranks},
+            save_at=even_times(steps, 31),
+            experiment="joma/rank",
+        )
+        runs.append(run[["stable_rank"]])
+    joined = xr.concat(runs, xr.IndexVariable("activation", list(activations)))
+    return joined.assign_coords(layer=range(setting.layers))
+
+
+def rank(
+    activations: Sequence[str] = ACTIVATIONS,
+    seeds: int | Sequence[int] = 8,
+    steps: int = LAYER.steps,
+    transformer_steps: int = TRANSFORMER.steps,
+) -> xr.Dataset:
+    """Both at once: `stable_rank` of the layer, and `transformer_rank` with its own `transformer_time`."""
+    listed = seed_list(seeds)
+    one = layer_rank(activations, seeds=listed, steps=steps)
+    many = transformer_rank(tuple(activations), tuple(listed), transformer_steps)["stable_rank"]
+    result = one.assign(transformer_rank=many.rename(time="transformer_time"))
+    for axis in ("time", "transformer_time"):
+        result[axis].attrs["units"] = "steps"
+    return result
+
+
+EXPERIMENTS = [
+    Experiment(
+        "joma/rank",
+        "Stable rank of the lower MLP matrix: it drops, then bounces",
+        rank,
+        cut=("activations",),
+        quick={"steps": 400, "transformer_steps": 20, "seeds": 2},
+    ),
+]

@@ -1,0 +1,216 @@
+"""Table 1: how well hidden nodes of a small transformer align with the latents its data was made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from foretrain.data.latent_tree import LatentTree
+from foretrain.data.set_union import SetUnionHierarchy
+from foretrain.dynamics import Adam, train
+from foretrain.errors import require_known
+from foretrain.experiment import Experiment
+from foretrain.measures import mean_alignment
+from foretrain.models.causal_transformer import CausalTransformer, LabelledSequences
+from foretrain.papers.joma.setting import TABLE1, Table1Model
+from foretrain.streams import seed_list, stream
+from foretrain.trajectory import trajectory
+
+Configuration = tuple[int, int, tuple[int, int]]  # classes, children, latents per layer
+GENERATORS = ("set union", "HBLT")
+VOCAB, LENGTH = 100, 30  # M with one pad token, T
+EVALUATED = 256  # samples of HBLT on which NCorr is measured
+MODEL = Table1Model()
+
+
+class SetUnionTask:
+    """The authors' data: a random hierarchy per stream, one sequence per class; a batch is all of them.
+
+    `shuffled` gives the labels out anew at every step. (One fixed shuffle would only rename the classes.)
+    """
+
+    def __init__(self, configuration: Configuration, *, shuffled: bool = False) -> None:
+        self.classes, self.children, self.latents = configuration
+        self.shuffled = shuffled
+        self.positions = min(LENGTH, self.children ** (len(self.latents) + 1) + 1)
+        self._drawn: dict[np.random.Generator, SetUnionHierarchy] = {}
+
+    def hierarchy(self, generator: np.random.Generator) -> SetUnionHierarchy:
+        if generator not in self._drawn:
+            self._drawn[generator] = SetUnionHierarchy(
+                classes=self.classes,
+                latents=self.latents,
+                children=self.children,
+                vocab=VOCAB,
+                length=LENGTH,
+                generator=generator,
+            )
+        return self._drawn[generator]
+
+    def sample(self, n: int, generator: np.random.Generator) -> LabelledSequences:
+        sequences = self.hierarchy(generator).sequences
+        labels = generator.permutation(self.classes) if self.shuffled else np.arange(self.classes)
+        return with_short_padding(sequences, labels, self.positions)
+
+    def evaluation(self, generator: np.random.Generator) -> tuple[LabelledSequences, list[Tensor]]:
+        active = self.hierarchy(generator).active
+        batch = with_short_padding(self.hierarchy(generator).sequences, np.arange(self.classes), self.positions)
+        return batch, [torch.from_numpy(layer.astype(np.float64)) for layer in active[:2]]
+
+
+class LatentTreeTask:
+    """HBLT(ρ) of Definition 2 in the same shape: a class switches on `children` of the top latents, every latent has
+    `children` children, tokens that occur stand in rising order. There are N_1 top latents, or as many as leave at
+    most VOCAB − 1 tokens; a tree gives every latent below one parent, so N_0 follows. Samples are fresh at every step.
+    """
+
+    def __init__(self, configuration: Configuration, *, shuffled: bool = False, rho: float = 0.9) -> None:
+        self.classes, self.children, latents = configuration
+        self.tops = min(latents[1], (VOCAB - 1) // self.children**2)
+        self.shuffled, self.rho, self.positions = shuffled, rho, LENGTH
+        self._drawn: dict[np.random.Generator, LatentTree] = {}
+
+    def tree(self, generator: np.random.Generator) -> LatentTree:
+        if generator not in self._drawn:
+            p_zero = np.full((self.tops, self.classes), (1 + self.rho) / 2)
+            for number in range(self.classes):
+                own = generator.choice(self.tops, self.children, replace=False)
+                p_zero[own, number] = (1 - self.rho) / 2
+            branching = [self.tops, self.children, self.children]
+            self._drawn[generator] = LatentTree.regular(3, branching, self.rho, classes=self.classes, p_zero=p_zero)
+        return self._drawn[generator]
+
+    def sample(self, n: int, generator: np.random.Generator) -> LabelledSequences:
+        return self._batch(n, generator)[0]
+
+    def evaluation(self, generator: np.random.Generator) -> tuple[LabelledSequences, list[Tensor]]:
+        return self._batch(EVALUATED, generator)
+
+    def _batch(self, n: int, generator: np.random.Generator) -> tuple[LabelledSequences, list[Tensor]]:
+        tree = self.tree(generator)
+        drawn = tree.sample(n, generator)
+        listed = np.sort(np.where(drawn.token_sets, np.arange(tree.vocab), -1), axis=1)[:, -LENGTH:]
+        sequences = np.full((n, LENGTH), VOCAB - 1)
+        sequences[:, LENGTH - listed.shape[1] :] = np.where(listed >= 0, listed, VOCAB - 1)
+        labels = generator.permutation(drawn.classes) if self.shuffled else drawn.classes
+        latents = [torch.from_numpy(drawn.values[:, tree.level == level].astype(np.float64)) for level in (1, 0)]
+        return with_short_padding(sequences, labels, self.positions), latents
+
+
+def with_short_padding(sequences: np.ndarray, labels: np.ndarray, positions: int) -> LabelledSequences:
+    """The last `positions` places of pre-padded sequences, the pads left in them standing for all pads.
+
+    Without positions and behind a causal mask all pads of a sequence are in the same state, so n pads are one pad
+    with ln n added to its attention logit: the same network output at a part of the cost.
+    """
+    pads = sequences == VOCAB - 1
+    kept = sequences[:, -positions:]
+    left = pads[:, -positions:].sum(axis=1, keepdims=True)
+    weight = pads.sum(axis=1, keepdims=True) / np.maximum(left, 1)
+    bias = np.where(pads[:, -positions:], np.log(np.maximum(weight, 1)), 0.0)
+    return LabelledSequences(
+        torch.from_numpy(kept), torch.from_numpy(np.asarray(labels)), torch.from_numpy(bias).to(torch.float32)
+    )
+
+
+@lru_cache(maxsize=32)
+def align(
+    configuration: Configuration,
+    generator: str = "set union",
+    seeds: tuple[int, ...] = (1, 2, 3, 4, 5),
+    steps: int = MODEL.steps,
+    width: int = MODEL.width,
+    shuffled: bool = False,
+    batch: int = 128,
+) -> xr.Dataset:
+    """NCorr of the two lower layers along the training of one configuration: [seed, time, s]; and the loss."""
+    require_known("generator", generator, GENERATORS)
+    setting = Table1Model(width=width, steps=steps)
+    kind = SetUnionTask if generator == "set union" else LatentTreeTask
+    task, experiment = kind(configuration, shuffled=shuffled), f"joma/table1/{generator}"
+    model = CausalTransformer(
+        vocab=VOCAB, classes=configuration[0], layers=setting.layers, width=width, hidden=setting.hidden
+    )
+    drawn = [task.evaluation(stream(experiment, seed, "data")) for seed in seeds]
+    shown = LabelledSequences.stack([batch for batch, _ in drawn])
+    latents = [torch.stack([parts[layer] for _, parts in drawn]) for layer in range(2)]
+
+    def alignment(parameters: Mapping[str, Tensor]) -> tuple[tuple[str, ...], Tensor]:
+        hidden = model.forward(dict(parameters), shown)[1]
+        parts = [mean_alignment(latents[s], hidden[s].amax(-2)) for s in range(2)]
+        return ("s",), torch.stack(parts, dim=-1)
+
+    run = train(
+        model,
+        task,
+        optimizer=Adam(setting.rate, weight_decay=setting.weight_decay),
+        steps=steps,
+        batch=batch,
+        seeds=seeds,
+        seeds_at_once=len(seeds),  # the measure knows the data of all seeds
+        record={"ncorr": alignment, "loss": lambda p: ((), model.loss(p, shown))},
+        save_at=(0, steps // 2, steps),
+        experiment=experiment,
+    )
+    return run[["ncorr", "loss"]].assign_coords(s=[0, 1])
+
+
+def table1(
+    configurations: Sequence[Configuration] = tuple(TABLE1),
+    generators: Sequence[str] = GENERATORS,
+    seeds: int | Sequence[int] = 5,
+    steps: int = MODEL.steps,
+    width: int = MODEL.width,
+) -> xr.Dataset:
+    """Table 1: NCorr of both layers trained, untrained, and trained on labels shuffled at every step."""
+    listed = tuple(seed_list(seeds))
+    rows = []
+    for configuration in configurations:
+        key = (int(configuration[0]), int(configuration[1]), (int(configuration[2][0]), int(configuration[2][1])))
+        parts = []
+        for generator in generators:
+            runs = [align(key, generator, listed, steps, width, shuffled) for shuffled in (False, True)]
+            columns = [runs[0].isel(time=0), runs[0].isel(time=-1), runs[1].isel(time=-1)]
+            columns = [column.drop_vars("time") for column in columns]
+            parts.append(xr.concat(columns, xr.IndexVariable("training", ["none", "labels", "shuffled labels"])))
+        rows.append(xr.concat(parts, xr.IndexVariable("generator", list(generators))))
+    named = xr.IndexVariable("configuration", [name_of(c) for c in configurations])
+    whole = xr.concat(rows, named)
+    variables = {str(name): value for name, value in whole.data_vars.items()}
+    return trajectory(variables, setting=Table1Model(width=width, steps=steps))
+
+
+def name_of(configuration: Configuration) -> str:
+    classes, children, latents = configuration
+    return f"C={classes} N_ch={children} ({latents[0]}, {latents[1]})"
+
+
+def printed_table(configurations: Sequence[Configuration] = tuple(TABLE1)) -> xr.Dataset:
+    """The table as printed: mean and standard deviation over 5 seeds, [configuration, s]."""
+    cells = np.array([TABLE1[c] for c in configurations])
+    return trajectory(
+        {"ncorr": (("configuration", "s"), cells[..., 0]), "ncorr_std": (("configuration", "s"), cells[..., 1])},
+        {"configuration": [name_of(c) for c in configurations], "s": [0, 1]},
+    )
+
+
+EXPERIMENTS = [
+    Experiment(
+        "joma/table1",
+        "Alignment of hidden nodes with latents: untrained, trained, trained on shuffled labels",
+        table1,
+        cut=("configurations", "generators"),
+        quick={
+            "configurations": ((20, 2, (10, 20)),),
+            "generators": ("set union",),
+            "seeds": 2,
+            "steps": 10,
+            "width": 32,
+        },
+    ),
+]
