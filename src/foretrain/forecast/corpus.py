@@ -226,7 +226,7 @@ def _spurious(tokens: Sequence[str], strong: Bool[Array, "token"], lean: Lean, c
         ("function word", lambda token, _: token in FUNCTION_WORDS),
         ("name", lambda token, count: capital[token] >= 0.6 * count and len(token) > 1),
     )
-    for i in np.flatnonzero(strong):
+    for i in np.flatnonzero(strong).tolist():
         for why, applies in kinds:
             if applies(tokens[i], counts[i]):
                 found[tokens[i]] = why
@@ -260,5 +260,5 @@ def _contradictions(
             "log_odds_of_parts": float(parts[i, k]),
             "z": float(gram_lean.z[i, k]),
         }
-        for i, k in zip(rows[order], columns[order], strict=True)
+        for i, k in zip(rows[order].tolist(), columns[order].tolist(), strict=True)
     ]

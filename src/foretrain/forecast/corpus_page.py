@@ -79,11 +79,11 @@ def page(found: CorpusForecast, name: str, learned: dict[str, dict[str, float]] 
     parts.append("<h2>Likely spurious: high score, no content</h2>")
     parts.append(_table(("token", "kind"), list(found.spurious.items())[:60]))
     parts.append("<h2>What a network that adds up tokens cannot learn: bigrams that contradict their parts</h2>")
-    rows = [
+    against = [
         (c["bigram"], c["class"], c["occurrences"], c["log_odds"], c["log_odds_of_parts"])
         for c in found.contradictions[:40]
     ]
-    parts.append(_table(("bigram", "class", "occurrences", "log-odds", "of its parts"), rows))
+    parts.append(_table(("bigram", "class", "occurrences", "log-odds", "of its parts"), against))
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
     style = (
         "<style>body{font:15px/1.5 system-ui,sans-serif;max-width:1080px;margin:2rem auto;padding:0 1rem;color:#1b1f24}"
