@@ -21,7 +21,7 @@ LEVELS = (
     {"dynamics"},
     {"papers"},
     {"check", "export", "forecast", "report", "explorer"},
-    {"cli"},
+    {"cli", "__main__"},
 )  # fmt: skip
 LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
 MEASURES_ONLY = {"monitor", "patches"}  # used on other people's models: nothing of ours may come along

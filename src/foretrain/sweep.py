@@ -20,12 +20,16 @@ from typing import Any
 
 import xarray as xr
 
-from foretrain.errors import require
+from foretrain.errors import InputError, require
 from foretrain.runfolder import RunFolder, run_path
 from foretrain.trajectory import NOTES
 from foretrain.workers import one_thread, worker_pool
 
 Progress = Callable[[int, int], None]  # shards done, shards in all
+
+
+class Refused(InputError):
+    """The experiment itself cannot use a value it was given."""
 
 
 def sweep(
@@ -64,8 +68,8 @@ def sweep(
             folder.put(name, dataset)
             done += 1
             report(done, len(cells))
-    except Exception:
-        if path in absent and not folder.checksums:  # refused before anything was computed: leave nothing behind
+    except Exception as error:  # a full disk or a lost worker keeps what is done; a refused value leaves nothing
+        if path in absent and (isinstance(error, Refused) or not folder.checksums):
             _remove(absent)
         raise
     if folder.status != "done" or missing:
@@ -106,7 +110,10 @@ class _Noting:
         one_thread()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            dataset = self.function(**arguments)
+            try:
+                dataset = self.function(**arguments)
+            except InputError as error:
+                raise Refused(str(error)) from error
         told = [str(w.message) for w in caught if issubclass(w.category, UserWarning | RuntimeWarning)]
         return dataset.assign_attrs({NOTES: json.dumps(list(dict.fromkeys(told)))}) if told else dataset
 

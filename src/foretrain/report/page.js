@@ -13,7 +13,7 @@
       delete layout.width;
       const columns = Object.keys(layout).some((key) => /^xaxis\d+$/.test(key) && (layout[key].domain || [0])[0] > 0.01);
       if (narrow() && columns) {
-        layout.width = 680; // several panels side by side: scrolls inside its own frame
+        layout.width = 880; // several panels side by side: scrolls inside its own frame
       }
       if (narrow()) {
         layout.font = Object.assign({ size: 12 }, layout.font);

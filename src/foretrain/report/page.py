@@ -65,6 +65,7 @@ def _header(verdicts: Mapping[str, Verdict], tier: str) -> str:
         "machine": ", ".join([machine()["system"], machine()["machine"], f"{machine()['cores']} cores"]),
     }
     told = f"{errata} of them are formulas with an erratum: as printed they fail; the correction is beside them."
+    told = told if errata else ""
     alarm = ""
     if surprises:
         listed = "".join(
@@ -72,7 +73,7 @@ def _header(verdicts: Mapping[str, Verdict], tier: str) -> str:
         )
         alarm = f'<div class="surprises"><strong>Not as expected</strong><ul>{listed}</ul></div>'
     return f"""<h1>foretrain: what theory says training will do, against what it did</h1>
-<p class="count">{len(verdicts) - len(surprises)} of {len(verdicts)} verdicts as expected<small>{told if errata else ""}</small></p>
+<p class="count">{len(verdicts) - len(surprises)} of {len(verdicts)} verdicts as expected<small>{told}</small></p>
 <dl class="facts">{"".join(f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in facts.items())}</dl>
 {alarm}"""
 
