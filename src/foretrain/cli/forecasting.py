@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 forecast_app = typer.Typer(
     help="Say what training will do, before training.", no_args_is_help=True, pretty_exceptions_enable=False
 )
+MOST_TEMPLATES = 12  # shown; the JSON has all
 FIGURE_KINDS = (".html", ".png", ".svg")
 
 
@@ -82,7 +83,12 @@ def _print(found: xr.Dataset) -> None:
     from foretrain.trajectory import config_of
 
     config, out = config_of(found), console(results=True)
-    out.print(f"{config['task']}: {len(config['templates'])} templates, {config['kind']}", markup=False)
+    out.print(f"{config['task']}: {config['kind']}, {len(config['templates'])} templates", markup=False)
+    for number, (template, label) in enumerate(zip(config["templates"], config["labels"], strict=True), 1):
+        if number <= MOST_TEMPLATES:
+            out.print(f"  {number}  {template}  →  {label}", markup=False)
+    if len(config["templates"]) > MOST_TEMPLATES:
+        out.print(f"  … and {len(config['templates']) - MOST_TEMPLATES} more")
     table = Table("architecture", "unseen symbols", "cond N", "‖N⁻¹‖", f"samples for error {config['error']:g}")
     for name in found.architecture.values.tolist():
         of = found.sel(architecture=name)

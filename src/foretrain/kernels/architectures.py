@@ -49,5 +49,12 @@ def architecture_kernel(
     return partial(_transformer, beta=beta, gamma=gamma, activation=activation, identity=added)
 
 
+def kernel_accuracy(name: str, *, beta: float) -> float:
+    """A bound on the error of `architecture_kernel`: what K_attn is computed to, thrice (each variance counts)."""
+    if name in (MLP, MLP_XX):
+        return 1e-13
+    return 3e-9 if beta <= 2 else 1.5e-6
+
+
 def _transformer(X: Int[Array, "x position"], Y: Int[Array, "y position"], **constants: Any) -> Float[Array, "x y"]:
     return transformer_kernel(X.tolist(), Y.tolist(), **constants)

@@ -15,9 +15,8 @@ from jaxtyping import Float
 from numpy import ndarray as Array
 
 from foretrain.data.templates import CLS, TemplateTask, spelled
-from foretrain.errors import require, require_at_least, require_positive
-from foretrain.kernels.regression import Kernel, ideal_predictions, targets
-from foretrain.streams import stream
+from foretrain.errors import require
+from foretrain.kernels.regression import Kernel, targets
 
 EQUAL_ROWS = 1e-6  # relative to the largest entry: far above the accuracy of a kernel, far below what helps to learn
 
@@ -33,9 +32,10 @@ class TemplateMatrix:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The templates as text, without the [CLS] that all of them share."""
+        """The templates as text, without the [CLS] that all of them share; long ones by number, from 1."""
         rows = (t.symbols for t in self.task.templates)
-        return tuple(spelled(row[:-1] if row[-1] == CLS and len(row) > 1 else row) for row in rows)
+        texts = [spelled(row[:-1] if row[-1] == CLS and len(row) > 1 else row) for row in rows]
+        return tuple(f"template {i}" if len(text) > 24 else text for i, text in enumerate(texts, 1))
 
     @cached_property
     def eigenvalues(self) -> Float[Array, "r"]:
@@ -90,63 +90,12 @@ class TemplateMatrix:
         unseen = vectors[:, values <= self.accuracy * len(self.N)]
         return float(((unseen.T @ (root[:, None] * targets(self.task))) ** 2).sum())
 
-    def loss(self, n: Float[Array, "n"], *, ridge: float) -> Float[Array, "n"]:
-        """Expected squared error on unseen symbols from n samples that share no token, for each n.
-
-        The estimator is N(N + R/(nμ))⁻¹ȳ with R = λ + K(x,x) − N_jj per template, that is
-        Q⁻¹·nA(nA + I)⁻¹·Qȳ with Q = (μ/R)^½ and A = Q·N·Q, whose eigenvectors serve every n. Counts at their
-        means; label noise σ adds its variance σ²/(nμ) through the same matrix.
-        """
-        n, weights = np.asarray(n, dtype=np.float64), np.asarray(self.task.weights)
-        q = np.sqrt(weights / self._shift(ridge))
-        values, vectors = np.linalg.eigh(q[:, None] * self.N * q)
-        left = 1 / (1 + np.maximum(values, 0) * n[:, None])  # what the estimator leaves out, per n and direction
-        bias = np.einsum("re,ne,eo->nro", vectors / q[:, None], left, vectors.T @ (q[:, None] * targets(self.task)))
-        loss = np.einsum("nro,r->n", bias**2, weights)
-        if self.task.noise:
-            smoother = np.einsum("re,ne,es->nrs", vectors / q[:, None], 1 - left, vectors.T * q)
-            loss += np.einsum("nrs,r,s->n", smoother**2, weights, 1 / weights) * self.task.noise**2 / n
-        return loss
-
-    def loss_draws(self, n: int, *, ridge: float, draws: int = 200, seed: int = 1) -> Float[Array, "draws"]:
-        """Squared errors over `draws` samples of n: how many fall to each template, and their label noise."""
-        require_at_least("draws", draws, 1)
-        weights = np.asarray(self.task.weights)
-        draw = stream("template matrix", seed, n)
-        counts = draw.multinomial(n, weights, size=draws).astype(np.float64)
-        wanted = targets(self.task)
-        noise = self.task.noise / np.sqrt(np.maximum(counts, 1)) * draw.standard_normal(counts.shape)
-        errors = self.predictions(counts, wanted + noise[..., None], ridge=ridge) - wanted
-        return np.einsum("dro,r->d", errors**2, weights)
-
-    def predictions(
-        self, counts: Float[Array, "*draws r"], means: Float[Array, "*draws r output"], *, ridge: float
-    ) -> Float[Array, "*draws r output"]:
-        """The estimator at an unseen string of each template, for samples that share no token."""
-        return ideal_predictions(self.N, counts, means, self._shift(ridge))
-
-    def samples_needed(self, loss: float, *, ridge: float, most: float = 1e12) -> float:
-        """The n (to 1 %) from which on the expected squared error stays within `loss`; infinite if beyond `most`."""
-        require_positive("error", loss)
-        low, high = 1.0, most
-        while high > 1.01 * low:
-            grid = np.geomspace(low, high, 30)
-            above = np.flatnonzero(self.loss(grid, ridge=ridge) > loss)
-            if len(above) == 0:
-                return float(np.ceil(low))
-            if above[-1] == len(grid) - 1:
-                return float("inf")
-            low, high = float(grid[above[-1]]), float(grid[above[-1] + 1])
-        return float(np.ceil(high))
-
-    def _shift(self, ridge: float) -> Float[Array, "r"]:
-        """λ and what a sample's kernel with itself has beyond N, which acts as a ridge of its own."""
-        require_positive("ridge", ridge)
-        return ridge + np.maximum(self.own - np.diag(self.N), 0)
-
 
 def template_matrix(task: TemplateTask, kernel: Kernel, *, accuracy: float = 1e-8) -> TemplateMatrix:
-    """N of eq. 11 with its condition number and ‖N⁻¹‖; the task ends with [CLS] if the kernel wants one."""
+    """N of eq. 11 with its condition number and ‖N⁻¹‖; the task ends with [CLS] if the kernel wants one.
+
+    accuracy  a bound on the error of the kernel's values
+    """
     require(accuracy > 0, f"accuracy must be above 0; got {accuracy}.")
     strings = task.one_per_template()
     others = task.one_per_template(first=len(strings) * max(1, task.wildcard_count))

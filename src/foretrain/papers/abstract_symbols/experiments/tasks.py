@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from foretrain.data.templates import TemplateBatch
 from foretrain.experiment import Experiment
 from foretrain.kernels.architectures import ARCHITECTURES, MLP, MLP_XX, TRANSFORMER
+from foretrain.kernels.learning_curve import LearningCurve
 from foretrain.kernels.regression import measured_errors
 from foretrain.kernels.template_matrix import template_matrix
 from foretrain.papers.abstract_symbols.setting import REGRESSION_TASKS, KernelSetting
@@ -100,7 +101,7 @@ def kernel_regression(
         measured.append(found.loss)
         limits = [theory.proportional_ridge_limit(matrix.N, weights, labels, strength(n, 0) / n) for n in samples]
         ideal.append([float(weights @ (limit - labels) ** 2) for limit in limits])
-        apart.append([float(matrix.loss(np.array([n]), ridge=strength(n, 0))[0]) for n in samples])
+        apart.append([float(LearningCurve(matrix, strength(n, 0)).loss(np.array([n]))[0]) for n in samples])
     shape = (len(ridges), len(growing), len(samples))
     loss = np.stack([m.values for m in measured]).reshape(*shape[:2], *measured[0].shape)
     dims = ("ridge", "growing", "n")
@@ -142,7 +143,7 @@ def data_efficiency(
         matrix = template_matrix(REGRESSION_TASKS[task]().with_cls(), kernel)
         labels, weights = np.asarray(matrix.task.labels, dtype=np.float64), np.asarray(matrix.task.weights)
         variance = float(weights @ (labels - weights @ labels) ** 2)
-        needed[i, j] = matrix.samples_needed(loss * variance, ridge=ridge)
+        needed[i, j] = LearningCurve(matrix, ridge).samples_needed(loss * variance)
         condition[i, j] = matrix.condition
     dims = ("task", "architecture")
     return trajectory(

@@ -1,10 +1,116 @@
-"""One Plotly figure per experiment."""
+"""Figures of what kernels say before training."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import plotly.graph_objects as go
 import xarray as xr
 
-FIGURES: dict[str, Callable[[xr.Dataset], go.Figure]] = {}
+from foretrain.papers.abstract_symbols.setting import REGRESSION_TASKS
+from foretrain.plotting import PALETTE, TEMPLATE, measurement_marks, new_panels, panel_place, prediction_line
+from foretrain.trajectory import config_of
+
+
+def fig4(found: xr.Dataset) -> go.Figure:
+    """K̂ of each architecture sorted by template, and the angle of its top eigenspace to the template indicators."""
+    names = found.architecture.values.tolist()
+    panels = [f"K̂, {name}" for name in names] + ["Angle to the templates"]
+    figure = new_panels(
+        "Fig 4: the kernel matrix turns into blocks", panels, columns=len(panels), horizontal_spacing=0.06
+    )
+    largest = float(found.gram.max())
+    for index, name in enumerate(names):
+        gram = found.gram.sel(architecture=name).values
+        heat = go.Heatmap(
+            z=gram.tolist(),
+            zmin=0,
+            zmax=largest,
+            colorscale="Viridis",
+            showscale=index == 0,
+            colorbar={"orientation": "h", "y": -0.2, "x": 0.0, "xanchor": "left", "len": 0.4, "thickness": 10},
+            hovertemplate="%{z:.3f}",
+        )
+        figure.add_trace(heat, **panel_place(index, len(panels)))
+        figure.update_xaxes(showticklabels=False, ticks="", showgrid=False, **panel_place(index, len(panels)))
+        figure.update_yaxes(
+            autorange="reversed", showticklabels=False, ticks="", showgrid=False, **panel_place(index, len(panels))
+        )
+    figure.update_yaxes(title="samples, by template", row=1, col=1)
+    place = panel_place(len(names), len(panels))
+    for color, name in enumerate(names):
+        angle = found.angle.sel(architecture=name)
+        error = angle.std("seed").values if angle.sizes["seed"] > 1 else None
+        marks = measurement_marks(found.n, angle.mean("seed"), name, color, error)
+        marks.update(mode="lines+markers", line={"color": PALETTE[color]})
+        figure.add_trace(marks, **place)
+    figure.update_xaxes(title="samples n", type="log", tickvals=found.n.values.tolist(), **place)
+    figure.update_yaxes(title="largest angle (degrees)", range=[0, 92], **place)
+    figure.update_layout(height=470, legend={"orientation": "h", "y": -0.25, "x": 1.0, "xanchor": "right"})
+    return figure
+
+
+def kernel_regression(found: xr.Dataset) -> go.Figure:
+    """Squared error on unseen symbols: marks per alphabet, line for samples without a common token, dots for eq. 15."""
+    cells = [(ridge, grows) for ridge in found.ridge.values.tolist() for grows in found.growing.values.tolist()]
+    panels = [f"λ = {ridge / 10:g}n" if grows else f"λ = {ridge:g}" for ridge, grows in cells]
+    config = config_of(found)
+    title = f"Kernel regression on unseen symbols: {task_name(config['task'])}, {config['architecture']}"
+    figure = new_panels(title, panels, columns=2, shared_yaxes=True, vertical_spacing=0.16)
+    for index, (ridge, grows) in enumerate(cells):
+        cell, place = found.sel(ridge=ridge, growing=grows), panel_place(index)
+        shown = index == 0
+        line = prediction_line(found.n, cell.apart, "no common token (exact)", PALETTE[6], showlegend=shown)
+        figure.add_trace(line, **place)
+        ideal = prediction_line(found.n, cell.ideal, "idealised, eq. 15", PALETTE[7], showlegend=shown)
+        ideal.update(line={"dash": "dot"})
+        figure.add_trace(ideal, **place)
+        for color, size in enumerate(found.alphabet.values.tolist()):
+            loss = cell.loss.sel(alphabet=size)
+            marks = measurement_marks(found.n, loss.mean("seed"), f"{size} tokens", color, showlegend=shown)
+            figure.add_trace(marks, **place)
+        bottom = "samples n" if index >= len(cells) - 2 else None
+        figure.update_xaxes(title=bottom, type="log", tickvals=found.n.values.tolist(), **place)
+        figure.update_yaxes(type="log", dtick=1, exponentformat="power", **place)
+        if index % 2 == 0:
+            figure.update_yaxes(title="squared error", **place)
+    return figure
+
+
+def data_efficiency(found: xr.Dataset) -> go.Figure:
+    """Bars of samples needed, per task and architecture; a missing bar is a task the architecture never learns."""
+    config = config_of(found)
+    title = f"Samples for a squared error of {config['loss']:g} of the label variance (from N alone)"
+    figure = go.Figure()
+    figure.update_layout(template=TEMPLATE, title=title, barmode="group")
+    tasks = [task_name(task) for task in found.task.values.tolist()]
+    top = float(found.samples_needed.where(np.isfinite(found.samples_needed)).max())
+    for color, name in enumerate(found.architecture.values.tolist()):
+        needed = found.samples_needed.sel(architecture=name).values
+        never = ~np.isfinite(needed)
+        figure.add_bar(
+            x=tasks,
+            y=np.where(never, 1.0, needed).tolist(),
+            name=name,
+            marker_color=PALETTE[color],
+            text=["never" if no else f"{value:,.0f}" for no, value in zip(never, needed, strict=True)],
+            textposition="outside",
+            textangle=-90,
+            textfont={"size": 12},
+            constraintext="none",
+            cliponaxis=False,
+        )
+    figure.update_yaxes(title="samples n", type="log", dtick=1, range=[0, np.log10(top) + 1.2])
+    return figure
+
+
+def task_name(key: str) -> str:
+    return REGRESSION_TASKS[key]().name
+
+
+FIGURES: dict[str, Callable[[xr.Dataset], go.Figure]] = {
+    "fig4": fig4,
+    "kernel_regression": kernel_regression,
+    "data_efficiency": data_efficiency,
+}

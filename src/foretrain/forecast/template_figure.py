@@ -1,0 +1,48 @@
+"""The forecast of a template task as a figure."""
+
+from __future__ import annotations
+
+import plotly.graph_objects as go
+import xarray as xr
+from plotly.colors import hex_to_rgb
+
+from foretrain.plotting import PALETTE, measurement_marks, new_figure, prediction_line
+from foretrain.trajectory import config_of
+
+
+def forecast_figure(found: xr.Dataset) -> go.Figure:
+    """Error on unseen symbols against samples: a line and a band per architecture; marks where it was simulated."""
+    config = config_of(found)
+    figure = new_figure(
+        f"Forecast on unseen symbols: {config['task']}",
+        x="training samples",
+        y="squared error, share of a constant guess",
+        log_x=True,
+        log_y=True,
+    )
+    n = found.n.values.tolist()
+    for color, name in enumerate(found.architecture.values.tolist()):
+        of = found.sel(architecture=name)
+        shade = ",".join(map(str, hex_to_rgb(PALETTE[color])))
+        figure.add_scatter(
+            x=n + n[::-1],
+            y=of.error_high.values.tolist() + of.error_low.values.tolist()[::-1],
+            mode="lines",
+            fill="toself",
+            fillcolor=f"rgba({shade},.15)",
+            line={"width": 0},
+            hoverinfo="skip",
+            showlegend=False,
+        )
+        needed = of.samples_needed.item()
+        words = f"{needed:,.0f} samples" if needed < float("inf") else "never" if not of.learnable else "beyond reach"
+        figure.add_trace(prediction_line(n, of.error, f"{name}: {words}", color))
+        if "simulated" in found:
+            mean, spread = of.simulated.mean("seed"), of.simulated.std("seed")
+            figure.add_trace(measurement_marks(n, mean, f"{name}, simulated", color, spread, showlegend=False))
+    wanted = prediction_line([n[0], n[-1]], [config["error"]] * 2, f"wanted: {config['error']:g}", PALETTE[7])
+    wanted.update(line={"dash": "dash"})
+    figure.add_trace(wanted)
+    figure.update_xaxes(dtick=1, exponentformat="power")
+    figure.update_yaxes(dtick=1, exponentformat="power")
+    return figure

@@ -1,0 +1,238 @@
+"""Will this architecture learn these templates on unseen symbols, why, and from how many samples?
+
+The answer comes from the matrix N of the task (see `foretrain.kernels.template_matrix`) for kernel regression
+with the random features of each architecture. Errors are squared errors on strings of unseen symbols, as a
+share of the error of the best constant guess; for next-token tasks, of naming the template's answer.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import xarray as xr
+
+from foretrain.data.templates import CLS, TemplateTask
+from foretrain.errors import require, require_positive
+from foretrain.kernels.architectures import (
+    ARCHITECTURES,
+    TRANSFORMER,
+    TRANSFORMER_AI,
+    architecture_kernel,
+    kernel_accuracy,
+)
+from foretrain.kernels.learning_curve import LearningCurve, learning_curve
+from foretrain.kernels.regression import Kernel, measured_errors, targets
+from foretrain.kernels.template_matrix import TemplateMatrix, template_matrix
+from foretrain.trajectory import config_of, trajectory
+
+SAMPLES = (16, 64, 256, 1024, 4096, 16384, 65536)
+CURVES = ("error", "error_low", "error_high")
+MOST_PATTERNS = 200  # ways to share one token
+LEARNT = 1e-6  # of the trivial error: what is left in the limit of a task that is learned
+LAST_LAYER = (
+    "These are errors of kernel regression: random features at initialisation, only the last layer trained. A network "
+    "trained in all its layers may need fewer samples; what it cannot tell apart at initialisation, an MLP never can "
+    "(Theorem I.2)."
+)
+COPYING = (
+    "Labels are wildcards: an attention layer that knows the answer still has to output a symbol it never saw. It does "
+    "not learn that at large embedding dimension (Theorem 4.1) unless b·I is added to W_V·W_Oᵀ (Theorem 4.2)."
+)
+
+
+@dataclass(frozen=True)
+class ForecastSetting:
+    """Constants of the kernels; the defaults are those of a network as it is initialised."""
+
+    beta: float = 1.0  # inverse temperature of attention
+    gamma: float = 1.0  # size of positions relative to tokens
+    activation: str = "cosine"  # the one that Lemma 3.6 is proved for
+    identity: float = 1.0  # the a of a·I, and the multiple of XXᵀ that the MLP is given
+    ridge: float = 0.01  # small and fixed: one that grows with n does not generalise
+
+    def kernel(self, architecture: str) -> Kernel:
+        return architecture_kernel(
+            architecture, beta=self.beta, gamma=self.gamma, activation=self.activation, identity=self.identity
+        )
+
+
+def forecast_templates(
+    task: TemplateTask,
+    setting: ForecastSetting | None = None,
+    *,
+    alphabet: int | None = None,
+    error: float = 0.1,
+    samples: Sequence[int] = SAMPLES,
+    simulate: int = 0,
+    seeds: int = 3,
+) -> xr.Dataset:
+    """The forecast for each architecture.
+
+    alphabet  tokens of the training alphabet; None: as many as samples, so that they rarely meet
+    error     for `samples_needed`, as a share of the trivial error
+    simulate  also run kernel regression for those samples that do not exceed this number
+    """
+    setting = setting or ForecastSetting()
+    require(0 < error < 1, f"error must lie between 0 and 1, a share of the error of a constant guess; got {error}.")
+    require_positive("ridge", setting.ridge)
+    require(len(samples) >= 1 and min(samples) >= 1, f"samples must be whole numbers of at least 1; got {samples}.")
+    trivial = trivial_loss(task)
+    ending = task if CLS in task.vocabulary else task.with_cls()
+    rows, measured = [], []
+    for name in ARCHITECTURES:
+        kernel = setting.kernel(name)
+        accuracy = kernel_accuracy(name, beta=setting.beta)
+        matrix = template_matrix(ending, kernel, accuracy=accuracy)
+        curve = _curve(matrix, kernel, setting.ridge, alphabet)
+        rows.append(_one(name, curve, trivial, error, samples))
+        few = [n for n in samples if n <= simulate]
+        if few:
+            sizes = None if alphabet is None else [alphabet]
+            found = measured_errors(
+                matrix.task, kernel, samples=few, alphabets=sizes, ridge=setting.ridge, seeds=seeds
+            ).loss
+            measured.append((found if alphabet is None else found.isel(alphabet=0, drop=True)) / trivial)
+    result = trajectory(
+        {
+            key: (("architecture", "n") if key in CURVES else "architecture", [row[key] for row in rows])
+            for key in rows[0]
+        },
+        {"architecture": list(ARCHITECTURES), "n": list(samples)},
+        task=task.name,
+        kind=task.kind,
+        templates=[str(template) for template in task.templates],
+        labels=list(task.labels),
+        weights=list(task.weights),
+        noise=task.noise,
+        alphabet=alphabet,
+        error=error,
+        setting=asdict(setting),
+        notes=notes(task, alphabet),
+    )
+    if measured:
+        result["simulated"] = xr.concat(measured, "architecture").reindex(n=list(samples))
+    return result
+
+
+def trivial_loss(task: TemplateTask) -> float:
+    """Squared error of the best constant guess; of the guess 0 if a constant is right."""
+    wanted, weights = targets(task), np.asarray(task.weights)
+    variance = float(weights @ ((wanted - weights @ wanted) ** 2).sum(axis=1))
+    return variance if variance > 1e-12 else max(float(weights @ (wanted**2).sum(axis=1)), 1e-12)
+
+
+def _curve(matrix: TemplateMatrix, kernel: Kernel, ridge: float, alphabet: int | None) -> LearningCurve:
+    """With shared tokens where their patterns are few enough to compute in seconds."""
+    if too_many_patterns(matrix.task):
+        return LearningCurve(matrix, ridge)
+    return learning_curve(matrix, kernel, ridge=ridge, alphabet=alphabet)
+
+
+def too_many_patterns(task: TemplateTask) -> bool:
+    """Whether pairs of samples can share a token in more ways than kernels are computed for here."""
+    widths = [len(template.wildcards) for template in task.templates]
+    return sum(w * v for w, v in itertools.combinations_with_replacement(widths, 2)) > MOST_PATTERNS
+
+
+def _one(name: str, curve: LearningCurve, trivial: float, error: float, samples: Sequence[int]) -> dict[str, object]:
+    """What is said of one architecture."""
+    matrix, transformer = curve.matrix, name in (TRANSFORMER, TRANSFORMER_AI)
+    limit = matrix.limit_loss() / trivial
+    # Beyond this n the eigenvalues of N that matter are smaller than the errors of its entries.
+    most = 0.1 / (len(matrix.N) * matrix.accuracy)
+    low, middle, high = np.array([np.quantile(curve.draws(n), [0.05, 0.5, 0.95]) for n in samples]).T / trivial
+    return {
+        "learnable": bool(limit <= LEARNT or transformer),
+        "why": _why(matrix, limit, transformer),
+        "condition": matrix.condition,
+        "inverse_norm": matrix.inverse_norm,
+        "limit_error": 0.0 if transformer or limit <= LEARNT else limit,
+        "samples_needed": curve.samples_needed(error * trivial, most=most),
+        "error": middle,
+        "error_low": low,
+        "error_high": high,
+    }
+
+
+def _why(matrix: TemplateMatrix, limit: float, transformer: bool) -> str:
+    """The directions of N, named by templates."""
+    faint = f"it sees least along {matrix.faint_direction()}"
+    if matrix.blind_count == 0:
+        if len(matrix.N) == 1:
+            return "N is one number, and it is not 0"
+        return f"N is nonsingular; {faint} (eigenvalue {matrix.eigenvalues[0]:.2g})"
+    if transformer:
+        return (
+            f"N is nonsingular (Lemmas 3.6 and 3.7), but {matrix.blind_count} of its {len(matrix.N)} eigenvalues "
+            f"cannot be told from 0; {faint}"
+        )
+    merged = [group for group in matrix.groups if len(group) > 1]
+    if not merged:
+        return f"N is singular: it is blind along {matrix.faint_direction()}"
+    differing = [group for group in merged if len({matrix.task.labels[i] for i in group}) > 1]
+    shown = differing[0] if differing else merged[0]
+    names = ", ".join(matrix.names[i] for i in shown[:4]) + (", …" if len(shown) > 4 else "")
+    among = f"N is singular: {names} look the same to it"
+    if limit <= LEARNT:
+        return f"{among}, but their labels agree"
+    rest = f" (and {len(differing) - 1} more such groups)" if len(differing) > 1 else ""
+    return (
+        f"{among}, and their labels differ{rest}"
+        if differing
+        else f"{among}; it is blind along {matrix.faint_direction()}"
+    )
+
+
+def notes(task: TemplateTask, alphabet: int | None) -> list[str]:
+    """What a reader of the table has to know."""
+    said = [LAST_LAYER]
+    wild = task.templates[0].wildcard_names
+    if task.kind == "next-token" and any(label in wild for label in task.labels):
+        said.append(COPYING)
+    if too_many_patterns(task):
+        said.append("Tokens that samples share are left out: these templates can share them in too many ways.")
+    elif alphabet is not None:
+        said.append(
+            f"The training alphabet has {alphabet} tokens (diversity ρ = {task.diversity(alphabet):g}); some error is "
+            "left however many samples there are, which only more tokens take away."
+        )
+    else:
+        said.append("The training alphabet has as many tokens as there are samples.")
+    if task.noise:
+        said.append(f"Label noise of standard deviation {task.noise:g} is part of the samples, not of the error.")
+    return said
+
+
+def summary(found: xr.Dataset) -> dict[str, object]:
+    """The forecast as JSON can say it; what is infinite is null."""
+    config = config_of(found)
+    listed = []
+    for name in found.architecture.values.tolist():
+        of = found.sel(architecture=name)
+        listed.append(
+            {
+                "architecture": name,
+                "learnable": bool(of.learnable),
+                "why": str(of.why.item()),
+                "condition": _finite(of.condition.item()),
+                "inverse_norm": _finite(of.inverse_norm.item()),
+                "limit_error": of.limit_error.item(),
+                "samples_needed": _finite(of.samples_needed.item()),
+                "curve": [
+                    {"n": int(n), "error": e, "low": low, "high": high}
+                    for n, e, low, high in zip(
+                        found.n.values,
+                        *(of[k].values.tolist() for k in ("error", "error_low", "error_high")),
+                        strict=True,
+                    )
+                ],
+            }
+        )
+    return {**config, "architectures": listed}
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
