@@ -37,3 +37,11 @@ FIRST_STEP = Tolerance(0.10, "regression over tokens of one step at width 512 to
 KERNEL_RATIO = Tolerance(0.03, "ratio of two parts of an empirical kernel, whose entries fluctuate by width^-1/2")
 LAZY = Tolerance(0.05, "share of variance a kernel leaves unexplained at width 256 to 1024, mean of a few seeds")
 MOVEMENT_POWER = Tolerance(0.2, "power of width over a factor 8 to 16 from movements that vary by 40 % between seeds")
+NETWORK_KERNEL = Tolerance(
+    3.0, "relative distance of a transformer's random features from their kernel, times sqrt(width)"
+)
+TAYLOR_ORDER = Tolerance(
+    0.3, "order of a remainder read at β from .1 to .2, where the next order still adds some percent"
+)
+LIMIT_VELOCITY = Tolerance(0.1, "velocity of a loss at embedding width 1024 to 4096, mean of a few seeds")
+COUPLED = Tolerance(1e-6, "two runs that are equal on paper: roundings grow over some hundred steps of training")

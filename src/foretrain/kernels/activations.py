@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,7 @@ from foretrain.errors import require_known
 Array = NDArray[np.float64]
 
 
+@runtime_checkable
 class Activation(Protocol):
     def __call__(self, t: Array) -> Array:
         """φ itself."""

@@ -59,7 +59,7 @@ def attention_matrix(
 ) -> KernelMatrix:
     """K_attn of every x in X with every y in Y, each equality pattern computed once.
 
-    tolerance  absolute error aimed at; by default 1e-8 up to beta 2 and 1e-6 beyond
+    tolerance  absolute error aimed at; by default 1e-9 up to beta 2 and 1e-7 beyond
     check      compute every pattern a second time, 100 times finer (or coarser, if that is too much work), and
                give the difference as its error; without it the errors are the tolerance itself
     """
@@ -119,7 +119,7 @@ def _setting(beta: float, gamma: float, identity: float, tolerance: float | None
     require_at_least("gamma", gamma, 0)
     require(math.isfinite(identity), f"identity must be a finite number; got {identity!r}.")
     if tolerance is None:
-        tolerance = 1e-8 if beta <= 2 else 1e-6
+        tolerance = 1e-9 if beta <= 2 else 1e-7
     require(1e-12 <= tolerance <= 1e-2, f"tolerance must lie between 1e-12 and 1e-2; got {tolerance!r}.")
     return _Setting(float(beta), float(gamma), float(identity), float(tolerance))
 

@@ -82,7 +82,7 @@ def grid(beta: float, gamma: float, length: int, identity: float, crossed: bool,
 
     crossed  whether a token stands at different positions in the two strings
     """
-    share = tolerance / (4 * (1 + gamma**2))  # the kernel is at most 1 + γ², and four errors of this size add up
+    share = tolerance / (6 * (1 + gamma**2))  # the kernel is at most 1 + γ², and some errors of this size add up
     low, high = _range(beta * math.hypot(1.0, gamma), length, share)
     low, high = low - max(0.0, identity * length), high - min(0.0, identity * length)
     step_a, step_b = _steps(beta, gamma, length, share)
@@ -136,8 +136,8 @@ class _Decay:
         return float(brentq(excess, 1e-3 * self.beta, 99.0 * self.beta))
 
     def hermite_nodes(self, share: float) -> int:
-        """n nodes see up to ω = 2√n; measured errors are up to e^7.5 above the decay there."""
-        n = 8
+        """n nodes see up to ω = 2√n; measured errors are up to e^8 above the decay there."""
+        n = 10
         while n < 400 and self.exponent(2 * math.sqrt(n)) < 9 - math.log(share):
             n += 1
         return n

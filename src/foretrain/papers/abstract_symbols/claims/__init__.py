@@ -1,19 +1,29 @@
 """Every claim of this paper, in the order of the paper: each module here has a list CLAIMS."""
 
 from foretrain.papers.abstract_symbols.claims import (
+    analytic,
     blocks,
+    copying,
     generalisation,
     growing_ridge,
     idealised,
+    kernel,
+    mlp,
     nonsingular,
+    stages,
     tasks,
 )
 
 CLAIMS = (
     *tasks.CLAIMS,
+    *kernel.CLAIMS,
     *nonsingular.CLAIMS,
     *generalisation.CLAIMS,
     *growing_ridge.CLAIMS,
     *idealised.CLAIMS,
     *blocks.CLAIMS,
+    *stages.CLAIMS,
+    *analytic.CLAIMS,
+    *mlp.CLAIMS,
+    *copying.CLAIMS,
 )

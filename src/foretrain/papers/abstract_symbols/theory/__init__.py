@@ -1,1 +1,49 @@
 """On paper: one result, one function. numpy arrays in and out, float64."""
+
+from foretrain.papers.abstract_symbols.theory.analytic import (
+    log_derivative_bound,
+    pointwise_derivatives,
+    two_token_kernel,
+    two_token_series,
+    two_token_series_at_0,
+)
+from foretrain.papers.abstract_symbols.theory.copying import (
+    error_floor,
+    identity_velocity,
+    output_variance,
+    train_velocity,
+    unit_rates,
+    unseen_velocity,
+)
+from foretrain.papers.abstract_symbols.theory.kernel import (
+    attention_expectation,
+    cosine_expectation,
+    kernel_without_scores,
+)
+from foretrain.papers.abstract_symbols.theory.wick import (
+    derivative_value,
+    invariant,
+    invariant_value,
+    kernel_derivative,
+)
+
+__all__ = [
+    "attention_expectation",
+    "cosine_expectation",
+    "derivative_value",
+    "error_floor",
+    "identity_velocity",
+    "invariant",
+    "invariant_value",
+    "kernel_derivative",
+    "kernel_without_scores",
+    "log_derivative_bound",
+    "output_variance",
+    "pointwise_derivatives",
+    "train_velocity",
+    "two_token_kernel",
+    "two_token_series",
+    "two_token_series_at_0",
+    "unit_rates",
+    "unseen_velocity",
+]

@@ -1,0 +1,180 @@
+"""Appendix G: is the attention kernel analytic in β and γ?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from foretrain.claim import Claim, Control, Outcome, erratum_pair
+from foretrain.comparators import bounded, slope
+from foretrain.kernels.attention import attention_kernel
+from foretrain.papers.abstract_symbols import theory
+from foretrain.tolerances import SLOPE, TAYLOR_ORDER
+from foretrain.trajectory import trajectory
+
+
+def _analytic(orders: int) -> xr.Dataset:
+    """As printed: |a_n|^{1/n} stays bounded, its power of n is 0."""
+    return trajectory({"power": 0.0})
+
+
+def _smooth(orders: int) -> xr.Dataset:
+    """|a_n|^{1/n} grows like n^{1/2}: the n-th moment of a Gaussian over n!."""
+    return trajectory({"power": 0.5})
+
+
+def _coefficient_roots(orders: int, center: float = 0.0) -> xr.Dataset:
+    """|a_n|^{1/n} of κ = Σ a_n(β − center)^n for x = y = AB at γ = 0."""
+    if center == 0:
+        n = 2 * np.arange(1, orders + 1)
+        logs = theory.two_token_series_at_0(orders)
+    else:
+        n = np.arange(1, 33)
+        logs = theory.two_token_series(center, len(n), 0.8 * center)
+    late = n >= n[-1] / 4
+    return trajectory({"root": ("order", np.exp(logs / n)[late])}, {"order": n[late]})
+
+
+def _grows_as_predicted(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
+    return slope("root", "order", float(prediction.power), SLOPE)(prediction, observation)
+
+
+lemmaG = erratum_pair(
+    printed=_analytic,
+    corrected=_smooth,
+    id="abstract_symbols/lemmaG",
+    source="Lemma G.1",
+    says="How fast the Taylor coefficients of κ(β, 0) grow; if κ is real-analytic on ℝ², |a_n|^{1/n} stays bounded.",
+    observe=_coefficient_roots,
+    compare=_grows_as_predicted,
+    settings={"fast": {"orders": 60}, "full": {"orders": 100}},
+    control=Control("the series around β = 1, where κ is analytic", {"center": 1.0}),
+    erratum=(
+        "Lemma G.1 says κ is analytic in ℝ². At β = 0 its Taylor series diverges for every β > 0: for x = y = AB and "
+        "γ = 0 the coefficients are those of (1 + tanh²)/2 times E Δ^n, and |a_n|^{1/n} grows like n^{1/2} (1.65 at "
+        "n = 30, 3.10 at n = 120). The proof puts C^n for the expectation of ‖Xζ‖^n, which grows like n^{n/2}. κ is "
+        "analytic where βγ ≠ 0 (write it with the Gaussian densities of βζ and βγp, which are) and smooth on ℝ², and "
+        "that is enough for Lemma 3.7: if g_τ = g_id on an open set, they agree for all β, γ > 0, and so do all their "
+        "one-sided derivatives at 0."
+    ),
+)
+
+
+def _taylor_prediction(orders: int) -> xr.Dataset:
+    return trajectory({"order": orders + 2})
+
+
+def _taylor_remainder(
+    x: str, y: str, gamma: float, betas: Sequence[float], orders: int, kernel_gamma: float | None = None
+) -> xr.Dataset:
+    """|κ(β, γ) − Σ_{i ≤ orders} Σ_j κ^{(i,j)}(0, 0) β^i γ^j/(i! j!)|; at β^i no power of γ above i + 2 occurs."""
+    gammas = range(0, orders + 3, 2)
+    parts = {
+        (i, j): float(theory.derivative_value(i, j, x, y)) / (math.factorial(i) * math.factorial(j))
+        for i in range(0, orders + 1, 2)
+        for j in gammas
+    }
+    at = gamma if kernel_gamma is None else kernel_gamma
+    remainder = [
+        abs(
+            attention_kernel(x, y, beta=beta, gamma=at, tolerance=1e-12)
+            - sum(c * beta**i * gamma**j for (i, j), c in parts.items())
+        )
+        for beta in betas
+    ]
+    return trajectory({"remainder": ("beta", remainder)}, {"beta": list(betas)})
+
+
+lemmaG_taylor = Claim(
+    id="abstract_symbols/lemmaG_taylor",
+    source="appendix F.1 and Lemma G.1",
+    says="The derivatives of appendix F are those of the kernel: its Taylor polynomial of order 6 in β errs by O(β⁸).",
+    predict=_taylor_prediction,
+    observe=_taylor_remainder,
+    compare=slope("remainder", "beta", 8.0, TAYLOR_ORDER),
+    settings={
+        "fast": {"x": "AAB*", "y": "CAC*", "gamma": 0.7, "betas": (0.1, 0.125, 0.15, 0.2), "orders": 6},
+    },
+    control=Control("the kernel has another γ than the polynomial", {"kernel_gamma": 0.71}),
+)
+
+
+DRAWS = ((0.0, 0.0), (0.5, 0.5), (1.0, 2.0))  # β, γ
+SIZES = ((1.0, 1.0), (1.0, 100.0), (1e-3, 1e4))  # of ζ and of p
+
+
+def _bound(order: int, draws: int, positions: float) -> xr.Dataset:
+    return _over_draws(
+        order,
+        draws,
+        lambda arguments: theory.log_derivative_bound(
+            **arguments, positions=positions + abs(arguments["beta"]) + abs(arguments["gamma"])
+        ),
+        "log_bound",
+    )
+
+
+def _bound_printed(order: int, draws: int) -> xr.Dataset:
+    return _bound(order, draws, 0.0)
+
+
+def _bound_right(order: int, draws: int, positions: bool = True) -> xr.Dataset:
+    """Without `positions` the part of ‖p‖ is left out altogether."""
+    if positions:
+        return _bound(order, draws, 1.0)
+    return _over_draws(
+        order, draws, lambda arguments: theory.log_derivative_bound(**arguments, positions=0.0), "log_bound"
+    )
+
+
+def _derivatives(order: int, draws: int) -> xr.Dataset:
+    def measure(arguments: dict[str, Any]) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return np.maximum(np.log(np.abs(theory.pointwise_derivatives(**arguments))), -700.0)
+
+    return _over_draws(order, draws, measure, "log_derivative")
+
+
+def _over_draws(order: int, draws: int, measure: Callable[[dict[str, Any]], np.ndarray], name: str) -> xr.Dataset:
+    random = np.random.default_rng(11)
+    values = np.zeros((len(DRAWS), len(SIZES), draws, order + 1, order + 1))
+    for place in np.ndindex(values.shape[:3]):
+        (beta, gamma), (size_zeta, size_p) = DRAWS[place[0]], SIZES[place[1]]
+        zeta, p = size_zeta * random.standard_normal(4), size_p * random.standard_normal(3)
+        values[place] = measure(
+            {"x": (0, 0, 3), "y": (1, 0, 3), "beta": beta, "gamma": gamma, "zeta": zeta, "p": p, "order": order}
+        )
+    coordinates = {
+        "point": [f"β={b:g}, γ={g:g}" for b, g in DRAWS],
+        "size": [f"ζ·{z:g}, p·{p:g}" for z, p in SIZES],
+        "beta_order": np.arange(order + 1),
+        "gamma_order": np.arange(order + 1),
+    }
+    return trajectory({name: (("point", "size", "draw", "beta_order", "gamma_order"), values)}, coordinates)
+
+
+lemmaG9 = erratum_pair(
+    printed=_bound_printed,
+    corrected=_bound_right,
+    id="abstract_symbols/lemmaG9",
+    source="Lemmas G.7 to G.9",
+    says=(
+        "For given ζ and p every derivative of f(β, γ) is at most C(1 + γ²)·k1!·k2!·max(1, (2e²·size)^{k1+k2}), "
+        "size = ‖Xζ‖ + ‖X̃ζ̃‖ + (|β| + |γ|)‖p‖, with C = 12·length² from the rules of Lemma G.4."
+    ),
+    observe=_derivatives,
+    compare=bounded("log_derivative", high="log_bound"),
+    settings={"fast": {"order": 3, "draws": 4}, "full": {"order": 5, "draws": 20}},
+    control=Control("the bound leaves positions out", {"positions": False}),
+    erratum=(
+        "Lemma G.7 takes βXζ + βγp to be of type (1, ‖Xζ‖ + (|β| + |γ|)‖p‖); its series around (β, γ) has the term "
+        "(Δβ)(Δγ)p as well, so ‖p‖ needs the factor 1 + |β| + |γ|. At β = γ = 0 with ζ near 0 and ‖p‖ = 10⁴ the "
+        "derivative ∂β∂γf is over 1000, and the printed bound 108 whatever p is."
+    ),
+)
+
+CLAIMS = [*lemmaG, lemmaG_taylor, *lemmaG9]

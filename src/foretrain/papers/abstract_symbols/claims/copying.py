@@ -1,0 +1,261 @@
+"""Theorems 4.1 and 4.2 (J.2, J.3): attention alone does not learn to copy unseen symbols; with b·I it does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+import xarray as xr
+
+from foretrain.claim import Control, Outcome, erratum_pair
+from foretrain.comparators import close_relative, every, same_mean
+from foretrain.models.finite_transformer import CopyingAttention, Widths, loss_velocities
+from foretrain.papers.abstract_symbols import theory
+from foretrain.streams import seed_list, torch_stream
+from foretrain.tolerances import LIMIT_VELOCITY, THREE_ERRORS
+from foretrain.trajectory import trajectory
+
+SAMPLES = 4  # training tokens; the last of the alphabet is the unseen one
+
+
+@lru_cache(maxsize=8)
+def velocities(
+    embeddings: tuple[int, ...], heads: int, head: int, gamma: float, tokens: int, seeds: int, trained: str
+) -> xr.Dataset:
+    """dL_train/dt and dL_test/dt at time 0, at unit rates; `trained`: "weights", "identity" or both ("all")."""
+    numbers = seed_list(seeds)
+    values = np.zeros((2, len(embeddings), len(numbers)))
+    for i, embedding in enumerate(embeddings):
+        rates = theory.unit_rates(heads, embedding, head) if trained != "identity" else {}
+        if trained != "weights":
+            rates = {**rates, "b": 1 / heads}
+        for j, seed in enumerate(numbers):
+            net = CopyingAttention(
+                tokens,
+                Widths(heads, embedding, head, 1),
+                gamma=gamma,
+                generator=torch_stream("abstract_symbols/copying", embedding, heads, seed),
+            )
+            values[:, i, j] = loss_velocities(net, torch.arange(SAMPLES), torch.tensor([tokens - 1]), rates)
+    dims = ("embedding", "seed")
+    return trajectory(
+        {"train": (dims, values[0]), "test": (dims, values[1])},
+        {"embedding": list(embeddings), "seed": numbers},
+        units={"train": "per unit of time", "test": "per unit of time"},
+    )
+
+
+def _limits(embeddings: Sequence[int], test: float, train: float) -> xr.Dataset:
+    """A prediction without a spread of its own, the same at every width."""
+    shape = len(embeddings)
+    variables: dict[str, Any] = {}
+    for name, value in (("test", test), ("train", train)):
+        variables |= {
+            name: ("embedding", np.full(shape, value)),
+            f"{name}_std": ("embedding", np.zeros(shape)),
+            f"{name}_seeds": ("embedding", np.ones(shape)),
+        }
+    return trajectory(variables, {"embedding": list(embeddings)})
+
+
+def _vanishes(embeddings: Sequence[int], gamma: float, tokens: int) -> xr.Dataset:
+    """Theorem 4.1 as printed: dL_test/dt → 0."""
+    return _limits(embeddings, 0.0, theory.train_velocity(gamma, tokens, SAMPLES))
+
+
+def _rises(embeddings: Sequence[int], gamma: float, tokens: int) -> xr.Dataset:
+    """dL_test/dt → C/m ≥ 0, with C = 4γ² at unit rates."""
+    test = theory.unseen_velocity(gamma, tokens, dict.fromkeys("VOPE", True))
+    return _limits(embeddings, test, theory.train_velocity(gamma, tokens, SAMPLES))
+
+
+def _measured(
+    embeddings: Sequence[int], heads: int, head: int, gamma: float, tokens: int, seeds: int, trained: str = "weights"
+) -> xr.Dataset:
+    return velocities(tuple(embeddings), heads, head, gamma, tokens, seeds, trained)
+
+
+WIDE = {"embeddings": (2048, 4096), "heads": 4, "head": 64, "gamma": 1.0, "tokens": 8}
+
+theorem4_1 = erratum_pair(
+    printed=_vanishes,
+    corrected=_rises,
+    id="abstract_symbols/theorem4_1",
+    source="Theorems 4.1 and J.2",
+    says=(
+        "Attention alone does not learn to copy an unseen token at early time: with learning rates that keep "
+        "dL_train/dt of order 1, dL_test/dt tends to 0 (as printed) or to C/m ≥ 0 (as the proof's last line)."
+    ),
+    observe=_measured,
+    compare=every(same_mean("test", THREE_ERRORS), same_mean("train", THREE_ERRORS)),
+    settings={
+        "fast": {**WIDE, "seeds": 8},
+        "full": {**WIDE, "embeddings": (4096, 8192), "heads": 8, "seeds": 16},
+        "paper": {**WIDE, "embeddings": (8192, 16384), "heads": 16, "head": 128, "seeds": 32},
+    },
+    control=Control("every head has b·I and trains it", {"trained": "all"}),
+    erratum=(
+        "dL_test/dt → C/m, which is 0 only if γ = 0 or the alphabet grows: at γ = 1, m = 8 and unit rates it is "
+        "4γ²/m = .5, and the test loss rises. The theorem's words stand: it does not fall."
+    ),
+)
+
+
+def _rates_printed(heads: Sequence[int], gamma: float, tokens: int) -> xr.Dataset:
+    """J.2 as printed: with η_V = d_emb/d_head and η_P = η_E = 1 each part of dL_train/dt is bounded as H grows."""
+    return _parts(heads, "printed", gamma, tokens)
+
+
+def _rates_right(heads: Sequence[int], gamma: float, tokens: int) -> xr.Dataset:
+    """With another 1/H in all three."""
+    return _parts(heads, "unit", gamma, tokens)
+
+
+PARTS = ("V", "P", "E")
+
+
+def _parts(heads: Sequence[int], rule: str, gamma: float, tokens: int) -> xr.Dataset:
+    """The part of dL_train/dt that each of W_V, P and W_E gives by itself, at a rate 1/K, whatever H."""
+    off = (SAMPLES - 1) / tokens
+    own = 1 - 1 / tokens
+    shared = (own - off) * gamma**2
+    value = {"V": own + shared, "P": shared, "E": 2 * own + shared}
+    return trajectory(
+        {"velocity": (("part", "heads"), [[-value[p] / SAMPLES] * len(heads) for p in PARTS])},
+        {"part": list(PARTS), "heads": list(heads), "rule": rule},
+    )
+
+
+def _measured_parts(
+    heads: Sequence[int], gamma: float, tokens: int, embedding: int, head: int, seeds: int, per_head: bool = True
+) -> xr.Dataset:
+    """Means over seeds under both rules; `per_head` off leaves the 1/H out of the second as well."""
+    printed = _parts_by_network(tuple(heads), gamma, tokens, embedding, head, seeds)
+    unit = printed / np.array(heads) if per_head else printed
+    return trajectory(
+        {"velocity": (("rule", "part", "heads"), np.stack([printed, unit]))},
+        {"rule": ["printed", "unit"], "part": list(PARTS), "heads": list(heads)},
+    )
+
+
+@lru_cache(maxsize=2)
+def _parts_by_network(
+    heads: tuple[int, ...], gamma: float, tokens: int, embedding: int, head: int, seeds: int
+) -> np.ndarray:
+    """dL_train/dt by each of W_V, P and W_E at the rates d_emb/d_head, 1 and 1: [part, heads]."""
+    values = np.zeros((len(PARTS), len(heads), seeds))
+    for place in np.ndindex(len(heads), seeds):
+        count = heads[place[0]]
+        net = CopyingAttention(
+            tokens,
+            Widths(count, embedding, head, 1),
+            gamma=gamma,
+            generator=torch_stream("abstract_symbols/rates", count, place[1]),
+        )
+        for j, part in enumerate(PARTS):
+            rate = theory.unit_rates(1, embedding, head)[part]
+            velocity, _ = loss_velocities(net, torch.arange(SAMPLES), torch.tensor([tokens - 1]), {part: rate})
+            values[(j, *place)] = velocity
+    return values.mean(axis=2)
+
+
+def _under_its_rule(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
+    chosen = observation.sel(rule=str(prediction.rule.values))
+    return close_relative("velocity", LIMIT_VELOCITY)(prediction, chosen)
+
+
+theorem4_1_rates = erratum_pair(
+    printed=_rates_printed,
+    corrected=_rates_right,
+    id="abstract_symbols/theorem4_1_rates",
+    source="Theorem J.2, learning rates",
+    says="The learning rates named in the proof keep what W_V, P and W_E add to dL_train/dt bounded as H grows.",
+    observe=_measured_parts,
+    compare=_under_its_rule,
+    settings={
+        "fast": {"heads": (1, 4, 16), "gamma": 1.0, "tokens": 8, "embedding": 2048, "head": 32, "seeds": 8},
+        "full": {"heads": (1, 4, 16, 64), "gamma": 1.0, "tokens": 8, "embedding": 16384, "head": 64, "seeds": 8},
+    },
+    control=Control("no 1/H in the rates", {"per_head": False}),
+    erratum=(
+        "Printed are η_V = O(d_emb/d_head), η_P = O(1), η_E = O(1). The kernels tend to "
+        "K_V → (H·d_head/d_emb)δ_ij(δ + γ²), K_P → Hγ²δ_ij (the proof leaves out Σ W_OᵀW_V) and "
+        "K_E → Hδ_ij(2δ + γ²), so all three need another 1/H: from H = 1 to 16 the printed rates speed the train loss "
+        "up 16 times. By the same count the output's variance is O(H/d_emb), not O(1/d_emb)."
+    ),
+)
+
+
+def _identity_velocity(heads: Sequence[int], tokens: int, rule: str) -> xr.Dataset:
+    value = theory.identity_velocity(tokens)
+    return trajectory(
+        {"train": ("heads", np.full(len(heads), value)), "test": ("heads", np.full(len(heads), value))},
+        {"heads": list(heads), "rule": rule},
+    )
+
+
+def _rate_h(heads: Sequence[int], tokens: int) -> xr.Dataset:
+    """As printed: η_b = Ω(H) keeps dL_train/dt of order 1."""
+    return _identity_velocity(heads, tokens, "H")
+
+
+def _rate_per_head(heads: Sequence[int], tokens: int) -> xr.Dataset:
+    """η_b = 1/H."""
+    return _identity_velocity(heads, tokens, "1/H")
+
+
+def _identity_measured(
+    heads: Sequence[int], tokens: int, embedding: int, head: int, gamma: float, seeds: int, frozen: bool = False
+) -> xr.Dataset:
+    """Mean velocities when only the b_h are trained, at rates 1/H and H; `frozen` keeps them at 0."""
+    values = np.zeros((2, len(heads), seeds))
+    for i, count in enumerate(heads):
+        for seed in range(seeds):
+            net = CopyingAttention(
+                tokens,
+                Widths(count, embedding, head, 1),
+                gamma=gamma,
+                generator=torch_stream("abstract_symbols/identity", count, seed),
+            )
+            rates = {"b": 0.0 if frozen else 1 / count}
+            values[:, i, seed] = loss_velocities(net, torch.arange(SAMPLES), torch.tensor([tokens - 1]), rates)
+    means = values.mean(axis=2)
+    faster = np.array(heads, dtype=np.float64) ** 2
+    return trajectory(
+        {
+            name: (("rule", "heads"), np.stack([mean, mean * faster]))
+            for name, mean in zip(("train", "test"), means, strict=True)
+        },
+        {"rule": ["1/H", "H"], "heads": list(heads)},
+    )
+
+
+def _identity_under_its_rule(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
+    chosen = observation.sel(rule=str(prediction.rule.values))
+    both = every(close_relative("train", LIMIT_VELOCITY), close_relative("test", LIMIT_VELOCITY))
+    return both(prediction, chosen)
+
+
+theorem4_2 = erratum_pair(
+    printed=_rate_h,
+    corrected=_rate_per_head,
+    id="abstract_symbols/theorem4_2",
+    source="Theorems 4.2 and J.3",
+    says="With one b·I per head there are learning rates for which dL_train/dt = O(1) and −dL_test/dt = Ω(1).",
+    observe=_identity_measured,
+    compare=_identity_under_its_rule,
+    settings={
+        "fast": {"heads": (1, 4, 16), "tokens": 8, "embedding": 4096, "head": 16, "gamma": 1.0, "seeds": 6},
+        "full": {"heads": (1, 4, 16, 64), "tokens": 8, "embedding": 16384, "head": 16, "gamma": 1.0, "seeds": 16},
+    },
+    control=Control("b stays at 0", {"frozen": True}),
+    erratum=(
+        "The proof ends with η_b = Ω(H); it must be η_b = Θ(1/H), as it says four lines before: both losses have "
+        "dL/dt → −Hη_b(1 − 1/m)², which at m = 8, H = 16 is −.77 for η_b = 1/H and −196 for η_b = H."
+    ),
+)
+
+CLAIMS = [*theorem4_1, *theorem4_1_rates, *theorem4_2]

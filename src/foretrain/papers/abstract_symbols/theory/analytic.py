@@ -1,0 +1,138 @@
+"""Appendix G: how derivatives of the attention kernel grow, pointwise and after the expectation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import convolve2d
+from scipy.special import bernoulli
+
+Array = NDArray[np.float64]
+
+
+def two_token_kernel(beta: NDArray[np.complex128] | Array) -> NDArray[np.complex128]:
+    """κ of x = y = AB at γ = 0: E[(1 + tanh²(βΔ/2))/2], Δ = ζ_A − ζ_B ~ N(0, 2), for Re β > 0 also if complex."""
+    z = np.arange(-900, 901) / 100
+    weight = np.exp(-(z**2) / 2)
+    values = np.tanh(np.multiply.outer(np.asarray(beta, dtype=np.complex128), z) / math.sqrt(2)) ** 2
+    return (1 + values @ weight / weight.sum()) / 2
+
+
+def two_token_series_at_0(orders: int) -> Array:
+    """ln|a_2|, ln|a_4|, … of κ = Σ a_n β^n for x = y = AB at γ = 0.
+
+    tanh² = Σ t_2n u^2n has |t_2n| = (2n + 1)·2^{2n+2}(2^{2n+2} − 1)|B_{2n+2}|/(2n + 2)!, and the Gaussian adds
+    E Δ^2n = 2^n (2n − 1)!!: the radius of convergence is 0.
+    """
+    n = np.arange(1, orders + 1)
+    b = np.log(np.abs(bernoulli(2 * orders + 2)[2 * n + 2]))
+    power = (2 * n + 2) * math.log(2)
+    tanh2 = np.log(2 * n + 1) + power + np.log(np.expm1(power)) + b - _log_factorial(2 * n + 2)
+    gaussian = _log_factorial(2 * n) - _log_factorial(n)  # 2^n (2n − 1)!!
+    return tanh2 - 2 * n * math.log(2) + gaussian - math.log(2)
+
+
+def two_token_series(center: float, orders: int, radius: float) -> Array:
+    """ln|a_1|, ln|a_2|, … of the same κ around a β > 0, by Cauchy's integral on a circle of this radius."""
+    angles = 2 * math.pi * np.arange(256) / 256
+    values = two_token_kernel(center + radius * np.exp(1j * angles))
+    n = np.arange(1, orders + 1)
+    return np.log(np.abs(np.fft.fft(values)[n] / 256)) - n * math.log(radius)
+
+
+def pointwise_derivatives(
+    x: Sequence[int],
+    y: Sequence[int],
+    *,
+    beta: float,
+    gamma: float,
+    zeta: Array,
+    p: Array,
+    order: int,
+) -> Array:
+    """∂^k1/∂β^k1 ∂^k2/∂γ^k2 of f = smax(βm(X))ᵀ(XYᵀ + γ²I)smax(βm(Y)) for given ζ, p: [k1, k2] up to `order`."""
+    size = order + 1
+    series = np.zeros((2, len(x), size, size))
+    for side, string in enumerate((x, y)):
+        logits = np.zeros((len(x), size, size))
+        for i, token in enumerate(string):  # (β + s)(ζ + (γ + t)p)
+            logits[i, :2, :2] = [[beta * (zeta[token] + gamma * p[i]), beta * p[i]], [zeta[token] + gamma * p[i], p[i]]]
+        logits[:, 0, 0] -= logits[:, 0, 0].max()
+        powers = np.stack([_exponential(row) for row in logits])
+        total = _reciprocal(powers.sum(axis=0))
+        series[side] = np.stack([_product(row, total) for row in powers])
+    square = np.zeros((size, size))
+    square[0, :3] = np.array([gamma**2, 2 * gamma, 1.0])[:size]
+    result = np.zeros((size, size))
+    for i, a in enumerate(x):
+        for j, b in enumerate(y):
+            if a == b or i == j:
+                entry = square * (i == j)
+                entry[0, 0] += a == b
+                result += _product(entry, _product(series[0, i], series[1, j]))
+    factorials = np.array([math.factorial(n) for n in range(size)])
+    return result * np.multiply.outer(factorials, factorials)
+
+
+def log_derivative_bound(
+    x: Sequence[int],
+    y: Sequence[int],
+    *,
+    beta: float,
+    gamma: float,
+    zeta: Array,
+    p: Array,
+    order: int,
+    positions: float,
+) -> Array:
+    """Lemma G.9: ln of C(1 + γ²)·max(1, (2e²·size)^{k1+k2})·k1!·k2!, C = 12·length² by Lemma G.4's rules.
+
+    size = ‖Xζ‖ + ‖Yζ‖ + positions·‖p‖ in the largest entry. Printed is positions = |β| + |γ|; the series of
+    βXζ + βγp around (β, γ) also has the term (Δβ)(Δγ)p, so positions = 1 + |β| + |γ| is right.
+    """
+    size = np.abs(zeta[list(x)]).max() + np.abs(zeta[list(y)]).max() + positions * np.abs(p).max()
+    n = np.arange(order + 1)
+    grow = max(0.0, math.log(2 * math.e**2 * size)) if size > 0 else 0.0
+    return (
+        math.log(12 * len(x) ** 2 * (1 + gamma**2))
+        + grow * np.add.outer(n, n)
+        + np.add.outer(_log_factorial(n), _log_factorial(n))
+    )
+
+
+def _log_factorial(n: NDArray[np.int64]) -> Array:
+    return np.array([math.lgamma(v + 1) for v in n])
+
+
+def _product(left: Array, right: Array) -> Array:
+    """Of two truncated power series in two variables."""
+    return convolve2d(left, right)[: left.shape[0], : left.shape[1]]
+
+
+def _exponential(series: Array) -> Array:
+    rest = series.copy()
+    rest[0, 0] = 0.0
+    total = term = _one(series)
+    for n in range(1, 2 * len(series)):
+        term = _product(term, rest) / n
+        total = total + term
+    return math.exp(series[0, 0]) * total
+
+
+def _reciprocal(series: Array) -> Array:
+    rest = -series / series[0, 0]
+    rest[0, 0] = 0.0
+    total = term = _one(series)
+    for _ in range(1, 2 * len(series)):
+        term = _product(term, rest)
+        total = total + term
+    return total / series[0, 0]
+
+
+def _one(series: Array) -> Array:
+    one = np.zeros_like(series)
+    one[0, 0] = 1.0
+    return one
