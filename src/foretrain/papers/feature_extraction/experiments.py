@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import xarray as xr
 
@@ -16,19 +18,19 @@ from foretrain.trajectory import trajectory
 
 
 def label_scores(
-    networks: tuple[str, ...] = ("MLP ReLU", "MLP GeLU", "SA", "CNN ReLU"),
+    networks: Sequence[str] = ("MLP ReLU", "MLP GeLU", "SA", "CNN ReLU"),
     corpus: str = "made_up",
     texts: int = 3000,
     epochs: int = 6,
     seeds: int = 1,
 ) -> xr.Dataset:
     """Label scores of tokens beside their co-occurrence, after every epoch of training; `corpus` may be "sst2"."""
-    trained = trained_scores(read_corpus(corpus, texts=texts), networks, epochs=epochs, seeds=seed_list(seeds))
+    trained = trained_scores(read_corpus(corpus, texts=texts), tuple(networks), epochs=epochs, seeds=seed_list(seeds))
     return trained.isel(token=np.flatnonzero(trained["occurrences"].values >= 5))
 
 
 def lazy_scores(
-    networks: tuple[str, ...] = ("MLP ReLU", "MLP tanh", "SA", "CNN ReLU"),
+    networks: Sequence[str] = ("MLP ReLU", "MLP tanh", "SA", "CNN ReLU"),
     width: int = 512,
     texts: int = 40,
     vocab: int = 10,
@@ -58,8 +60,8 @@ def lazy_scores(
 
 
 def bias_share(
-    sigmas: tuple[float, ...] = (0.01, 0.03, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.4, 2.0, 3.0),
-    activations: tuple[str, ...] = ("relu", "gelu", "silu", "tanh"),
+    sigmas: Sequence[float] = (0.01, 0.03, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.4, 2.0, 3.0),
+    activations: Sequence[str] = ("relu", "gelu", "silu", "tanh"),
 ) -> xr.Dataset:
     """β/ρ in closed form: against the size of all initial weights, and against the readout's alone."""
     ratios = np.zeros((2, len(activations), len(sigmas)))
@@ -70,11 +72,11 @@ def bias_share(
                 ratios[k, i, j] = kernel.shared / kernel.own
     return trajectory(
         {"share": (("varied", "activation", "sigma"), ratios)},
-        {"varied": ["all weights", "readout only"], "activation": list(activations), "sigma": sigmas},
+        {"varied": ["all weights", "readout only"], "activation": list(activations), "sigma": list(sigmas)},
     )
 
 
-def depth(layers: tuple[int, ...] = (1, 2, 3, 4), width: int = 256, seeds: int = 4) -> xr.Dataset:
+def depth(layers: Sequence[int] = (1, 2, 3, 4), width: int = 256, seeds: int = 4) -> xr.Dataset:
     """What LayerNorm and depth do to the bias and to the share of bigrams in the kernel."""
     return depth_shares(tuple(layers), width, seeds)
 
