@@ -81,7 +81,7 @@ def _taylor_remainder(
     at = gamma if kernel_gamma is None else kernel_gamma
     remainder = [
         abs(
-            attention_kernel(x, y, beta=beta, gamma=at, tolerance=1e-12)
+            attention_kernel(x, y, beta=beta, gamma=at, tolerance=1e-11)
             - sum(c * beta**i * gamma**j for (i, j), c in parts.items())
         )
         for beta in betas
@@ -97,7 +97,7 @@ lemmaG_taylor = Claim(
     observe=_taylor_remainder,
     compare=slope("remainder", "beta", 8.0, TAYLOR_ORDER),
     settings={
-        "fast": {"x": "AAB*", "y": "CAC*", "gamma": 0.7, "betas": (0.1, 0.125, 0.15, 0.2), "orders": 6},
+        "fast": {"x": "AAB*", "y": "CAC*", "gamma": 0.7, "betas": (0.125, 0.15, 0.2), "orders": 6},
     },
     control=Control("the kernel has another γ than the polynomial", {"kernel_gamma": 0.71}),
 )

@@ -14,38 +14,10 @@ from foretrain.claim import Control, Outcome, erratum_pair
 from foretrain.comparators import close_relative, every, same_mean
 from foretrain.models.finite_transformer import CopyingAttention, Widths, loss_velocities
 from foretrain.papers.abstract_symbols import theory
-from foretrain.streams import seed_list, torch_stream
+from foretrain.papers.abstract_symbols.experiments.unseen import SAMPLES, velocities
+from foretrain.streams import torch_stream
 from foretrain.tolerances import LIMIT_VELOCITY, THREE_ERRORS
 from foretrain.trajectory import trajectory
-
-SAMPLES = 4  # training tokens; the last of the alphabet is the unseen one
-
-
-@lru_cache(maxsize=8)
-def velocities(
-    embeddings: tuple[int, ...], heads: int, head: int, gamma: float, tokens: int, seeds: int, trained: str
-) -> xr.Dataset:
-    """dL_train/dt and dL_test/dt at time 0, at unit rates; `trained`: "weights", "identity" or both ("all")."""
-    numbers = seed_list(seeds)
-    values = np.zeros((2, len(embeddings), len(numbers)))
-    for i, embedding in enumerate(embeddings):
-        rates = theory.unit_rates(heads, embedding, head) if trained != "identity" else {}
-        if trained != "weights":
-            rates = {**rates, "b": 1 / heads}
-        for j, seed in enumerate(numbers):
-            net = CopyingAttention(
-                tokens,
-                Widths(heads, embedding, head, 1),
-                gamma=gamma,
-                generator=torch_stream("abstract_symbols/copying", embedding, heads, seed),
-            )
-            values[:, i, j] = loss_velocities(net, torch.arange(SAMPLES), torch.tensor([tokens - 1]), rates)
-    dims = ("embedding", "seed")
-    return trajectory(
-        {"train": (dims, values[0]), "test": (dims, values[1])},
-        {"embedding": list(embeddings), "seed": numbers},
-        units={"train": "per unit of time", "test": "per unit of time"},
-    )
 
 
 def _limits(embeddings: Sequence[int], test: float, train: float) -> xr.Dataset:

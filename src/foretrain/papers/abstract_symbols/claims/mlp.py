@@ -9,83 +9,22 @@ import numpy as np
 import torch
 import xarray as xr
 from scipy import stats
-from torch import Tensor
 
 from foretrain.claim import Claim, Control
 from foretrain.comparators import bounded, close, every, same_mean
-from foretrain.data.template_tasks import same_different
-from foretrain.dynamics.optimizers import SGD, Adam, Optimizer
-from foretrain.kernels.attention import transformer_kernel
 from foretrain.models.one_hot_mlp import OneHotMLP, Parameters
 from foretrain.papers.abstract_symbols import theory
-from foretrain.streams import stream, torch_stream
+from foretrain.papers.abstract_symbols.experiments.unseen import (
+    TOKENS,
+    UNSEEN,
+    WAYS,
+    mlp_outputs,
+    trained,
+    transformer_outputs,
+)
+from foretrain.streams import torch_stream
 from foretrain.tolerances import COUPLED, THREE_ERRORS
 from foretrain.trajectory import trajectory
-
-SEEN, TOKENS = 6, 12  # tokens 0 to 5 occur in training, 6 to 11 do not
-UNSEEN = ((6, 6), (7, 7), (8, 8), (6, 7), (7, 6), (8, 9), (10, 11))
-# Batch size and optimizer of each way of training; flow takes small steps on all 36 strings of seen tokens.
-WAYS: dict[str, tuple[int, Optimizer]] = {
-    "SGD": (1, SGD(0.01)),
-    "mini-batch": (8, SGD(0.02)),
-    "Adam": (8, Adam(0.01)),
-    "flow": (0, SGD(0.01)),
-}
-
-
-def _data(way: str, steps: int) -> list[tuple[Tensor, Tensor]]:
-    """The batches of a run: same/different on seen tokens, the same for all seeds of the network."""
-    batch = WAYS[way][0]
-    if batch == 0:
-        strings = np.array([(a, b) for a in range(SEEN) for b in range(SEEN)])
-        labels = np.where(strings[:, 0] == strings[:, 1], 1.0, -1.0)
-        return [(torch.tensor(strings), torch.tensor(labels))] * steps
-    drawn = same_different().sample(steps * batch, stream("abstract_symbols/mlp", way), alphabet=SEEN)
-    rows = torch.tensor(drawn.tokens).reshape(steps, batch, -1)
-    return list(zip(rows, torch.tensor(drawn.labels).reshape(steps, batch), strict=True))
-
-
-def trained(model: OneHotMLP, start: Parameters, way: str, steps: int) -> Parameters:
-    """All seeds after training on the batches of this way."""
-    optimizer = WAYS[way][1]
-    parameters = {name: value.clone() for name, value in start.items()}
-    states = {name: optimizer.begin(value) for name, value in parameters.items()}
-    rate = torch.tensor(float(optimizer.rate), dtype=torch.float64)  # type: ignore[arg-type]
-    for step, (strings, labels) in enumerate(_data(way, steps), start=1):
-        for name, gradient in model.gradient(parameters, strings, labels).items():
-            optimizer.update(parameters[name], gradient, rate, states[name], step)
-    return parameters
-
-
-@lru_cache(maxsize=2)
-def mlp_outputs(seeds: int, width: int, layers: int, steps: int) -> xr.Dataset:
-    """Outputs of trained MLPs on strings of unseen tokens."""
-    model = OneHotMLP(TOKENS, 2, width=width, layers=layers)
-    start = model.start(seeds, torch_stream("abstract_symbols/mlp", width, layers))
-    strings = torch.tensor(UNSEEN)
-    outputs = [model.outputs(trained(model, start, way, steps), strings).numpy() for way in WAYS]
-    return _outputs(np.stack(outputs), list(WAYS))
-
-
-def _outputs(values: np.ndarray, ways: Sequence[str]) -> xr.Dataset:
-    return trajectory(
-        {"output": (("way", "seed", "string"), values)},
-        {"way": list(ways), "seed": np.arange(1, values.shape[1] + 1), "string": [f"{a}-{b}" for a, b in UNSEEN]},
-    )
-
-
-def transformer_outputs(seeds: int, beta: float = 4.0, gamma: float = 2.0, ridge: float = 1e-2) -> xr.Dataset:
-    """A transformer's last layer trained to the end on the same kind of data: ridge regression with K_trans."""
-    cls = [TOKENS]
-    unseen = [[*s, *cls] for s in UNSEEN]
-    values = []
-    for seed in range(seeds):
-        drawn = same_different().sample(60, stream("abstract_symbols/mlp", "transformer", seed), alphabet=SEEN)
-        known = [[*s, *cls] for s in drawn.tokens.tolist()]
-        gram = transformer_kernel(known, known, beta=beta, gamma=gamma)
-        weights = np.linalg.solve(gram + ridge * np.eye(len(known)), drawn.labels)
-        values.append(transformer_kernel(unseen, known, beta=beta, gamma=gamma) @ weights)
-    return _outputs(np.array(values)[None], ["transformer"])
 
 
 def _unseen(seeds: int, width: int, layers: int, steps: int, model: str = "MLP") -> xr.Dataset:

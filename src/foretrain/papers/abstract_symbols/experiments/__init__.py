@@ -1,5 +1,5 @@
 """One function per figure or table; each returns a trajectory."""
 
-from foretrain.papers.abstract_symbols.experiments import kernel, tasks
+from foretrain.papers.abstract_symbols.experiments import kernel, tasks, unseen
 
-EXPERIMENTS = [*tasks.EXPERIMENTS, *kernel.EXPERIMENTS]
+EXPERIMENTS = [*tasks.EXPERIMENTS, *kernel.EXPERIMENTS, *unseen.EXPERIMENTS]

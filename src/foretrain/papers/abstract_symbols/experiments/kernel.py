@@ -1,7 +1,151 @@
-"""Experiments; each returns a trajectory."""
+"""The exact kernel: how networks reach it, how far its Taylor polynomials go, how it conditions a task."""
 
 from __future__ import annotations
 
-from foretrain.experiment import Experiment
+import itertools
+import math
+from collections.abc import Sequence
+from functools import lru_cache
 
-EXPERIMENTS: list[Experiment] = []
+import numpy as np
+import torch
+import xarray as xr
+
+from foretrain.data.template_tasks import same_different
+from foretrain.experiment import Experiment
+from foretrain.kernels.activations import Cosine
+from foretrain.kernels.attention import attention_kernel, attention_matrix
+from foretrain.kernels.template_matrix import template_matrix
+from foretrain.models.finite_transformer import FiniteTransformer, Widths
+from foretrain.papers.abstract_symbols import theory
+from foretrain.papers.abstract_symbols.setting import KernelSetting
+from foretrain.streams import seed_list, torch_stream
+from foretrain.trajectory import trajectory
+
+LAYERS = ("attention", "transformer")
+STRINGS = ("AB*", "BA*", "AA*", "CD*")
+
+
+@lru_cache(maxsize=4)
+def network_kernels(
+    strings: tuple[str, ...], beta: float, gamma: float, widths: tuple[int, ...], seeds: int | tuple[int, ...]
+) -> xr.Dataset:
+    """K̂_attn and K̂_trans of networks of finite width (H.1): all four widths are equal."""
+    tokens = sorted({t for s in strings for t in s})
+    codes = torch.tensor([[tokens.index(t) for t in s] for s in strings])
+    numbers = seed_list(seeds)
+    values = np.zeros((len(widths), len(numbers), 2, len(strings), len(strings)))
+    for (i, width), (j, seed) in itertools.product(enumerate(widths), enumerate(numbers)):
+        generator = torch_stream("abstract_symbols/kernel", width, seed)
+        net = FiniteTransformer(
+            len(tokens), codes.shape[1], Widths.all(width), beta=beta, gamma=gamma, generator=generator
+        )
+        values[i, j] = [kernel.numpy() for kernel in net.kernels(codes)]
+    return trajectory(
+        {"kernel": (("width", "seed", "layer", "x", "y"), values)},
+        {"width": list(widths), "seed": numbers, "layer": list(LAYERS), "x": list(strings), "y": list(strings)},
+    )
+
+
+def independent_scores(strings: Sequence[str], beta: float, gamma: float) -> np.ndarray:
+    """K_attn with ζ of one string independent of ζ̃ of the other, as appendix G.1 writes it."""
+    values = np.array(
+        [
+            [theory.attention_expectation(x, y, beta=beta, gamma=gamma, same_scores=False, log2=13) for y in strings]
+            for x in strings
+        ]
+    )
+    return (values + values.T) / 2
+
+
+def kernel_width(
+    widths: Sequence[int] = (16, 32, 64, 128, 256),
+    strings: Sequence[str] = STRINGS,
+    beta: float = 1.5,
+    gamma: float = 0.7,
+    seeds: int = 40,
+) -> xr.Dataset:
+    """Distance of random features from the kernel with the same scores (eq. 4) and with independent ones (G.1)."""
+    features = network_kernels(tuple(strings), beta, gamma, tuple(widths), seeds).kernel
+    found = {}
+    for name, attention in (
+        ("same", attention_matrix(strings, strings, beta=beta, gamma=gamma).values),
+        ("independent", independent_scores(strings, beta, gamma)),
+    ):
+        own = np.diag(attention)
+        limit = np.stack([attention, Cosine().expectation(own[:, None], own[None, :], attention)])
+        square = ((features - limit) ** 2).sum(["x", "y"]).mean("seed")
+        found[name] = np.sqrt(square / (limit**2).sum(axis=(1, 2))).transpose("width", "layer")
+    distance = xr.concat(list(found.values()), dim="scores").transpose("width", "layer", "scores")
+    return trajectory(
+        {"distance": (("width", "layer", "scores"), distance.values)},
+        {"width": list(widths), "layer": list(LAYERS), "scores": list(found)},
+        units={"distance": "of the kernel matrix's norm"},
+        strings=list(strings),
+        beta=beta,
+        gamma=gamma,
+        seeds=seeds,
+    )
+
+
+def kernel_taylor(
+    betas: Sequence[float] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0),
+    orders: Sequence[int] = (2, 4, 6),
+    x: str = "AAB*",
+    y: str = "CAC*",
+    gamma: float = 0.7,
+) -> xr.Dataset:
+    """K_attn and its Taylor polynomials in β at 0, from the exact derivatives of appendix F."""
+    parts = {
+        (i, j): float(theory.derivative_value(i, j, x, y)) / (math.factorial(i) * math.factorial(j))
+        for i in range(0, max(orders) + 1, 2)
+        for j in range(0, max(orders) + 3, 2)
+    }
+    exact = [attention_kernel(x, y, beta=beta, gamma=gamma, tolerance=1e-11) for beta in betas]
+    polynomials = [
+        [sum(c * beta**i * gamma**j for (i, j), c in parts.items() if i <= order) for order in orders] for beta in betas
+    ]
+    return trajectory(
+        {"exact": ("beta", exact), "taylor": (("beta", "order"), polynomials)},
+        {"beta": list(betas), "order": list(orders)},
+        x=x,
+        y=y,
+        gamma=gamma,
+    )
+
+
+def conditioning(
+    betas: Sequence[float] = (0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0), gammas: Sequence[float] = (0.0, 0.5, 1.0, 2.0, 4.0)
+) -> xr.Dataset:
+    """Condition number of N_trans for same/different over β and γ."""
+    task = same_different().with_cls()
+    values = [
+        [template_matrix(task, KernelSetting(beta=beta, gamma=gamma).kernel).condition for gamma in gammas]
+        for beta in betas
+    ]
+    return trajectory({"condition": (("beta", "gamma"), values)}, {"beta": list(betas), "gamma": list(gammas)})
+
+
+EXPERIMENTS = [
+    Experiment(
+        "abstract_symbols/kernel_width",
+        "Distance of finite transformers from the kernel against width",
+        kernel_width,
+        cut=("widths",),
+        quick={"widths": (8, 16, 32), "seeds": 10},
+    ),
+    Experiment(
+        "abstract_symbols/kernel_taylor",
+        "The kernel against β and its Taylor polynomials at 0, which do not converge",
+        kernel_taylor,
+        cut=("betas",),
+        quick={"betas": (0.25, 0.5, 1.0), "orders": (2, 4)},
+    ),
+    Experiment(
+        "abstract_symbols/conditioning",
+        "Condition number of the template matrix of same/different over β and γ",
+        conditioning,
+        cut=("betas",),
+        quick={"betas": (1.0, 2.0), "gammas": (0.5, 1.0)},
+    ),
+]

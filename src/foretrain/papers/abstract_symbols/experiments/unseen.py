@@ -1,0 +1,182 @@
+"""What networks do with unseen symbols: attention that learns to copy, MLPs that learn same/different."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from foretrain.data.template_tasks import same_different
+from foretrain.dynamics.optimizers import SGD, Adam, Optimizer
+from foretrain.experiment import Experiment
+from foretrain.kernels.attention import transformer_kernel
+from foretrain.models.finite_transformer import CopyingAttention, Widths, loss_velocities
+from foretrain.models.one_hot_mlp import OneHotMLP, Parameters
+from foretrain.papers.abstract_symbols import theory
+from foretrain.streams import seed_list, stream, torch_stream
+from foretrain.trajectory import trajectory
+
+SAMPLES = 4  # training tokens; the last of the alphabet is the unseen one
+
+
+@lru_cache(maxsize=8)
+def velocities(
+    embeddings: tuple[int, ...], heads: int, head: int, gamma: float, tokens: int, seeds: int, trained: str
+) -> xr.Dataset:
+    """dL_train/dt and dL_test/dt at time 0, at unit rates; `trained`: "weights", "identity" or both ("all")."""
+    numbers = seed_list(seeds)
+    values = np.zeros((2, len(embeddings), len(numbers)))
+    for i, embedding in enumerate(embeddings):
+        rates = theory.unit_rates(heads, embedding, head) if trained != "identity" else {}
+        if trained != "weights":
+            rates = {**rates, "b": 1 / heads}
+        for j, seed in enumerate(numbers):
+            net = CopyingAttention(
+                tokens,
+                Widths(heads, embedding, head, 1),
+                gamma=gamma,
+                generator=torch_stream("abstract_symbols/copying", embedding, heads, seed),
+            )
+            values[:, i, j] = loss_velocities(net, torch.arange(SAMPLES), torch.tensor([tokens - 1]), rates)
+    dims = ("embedding", "seed")
+    return trajectory(
+        {"train": (dims, values[0]), "test": (dims, values[1])},
+        {"embedding": list(embeddings), "seed": numbers},
+        units={"train": "per unit of time", "test": "per unit of time"},
+    )
+
+
+SEEN, TOKENS = 6, 12  # tokens 0 to 5 occur in training, 6 to 11 do not
+UNSEEN = ((6, 6), (7, 7), (8, 8), (6, 7), (7, 6), (8, 9), (10, 11))
+# Batch size and optimizer of each way of training; flow takes small steps on all 36 strings of seen tokens.
+WAYS: dict[str, tuple[int, Optimizer]] = {
+    "SGD": (1, SGD(0.01)),
+    "mini-batch": (8, SGD(0.02)),
+    "Adam": (8, Adam(0.01)),
+    "flow": (0, SGD(0.01)),
+}
+
+
+def _data(way: str, steps: int) -> list[tuple[Tensor, Tensor]]:
+    """The batches of a run: same/different on seen tokens, the same for all seeds of the network."""
+    batch = WAYS[way][0]
+    if batch == 0:
+        strings = np.array([(a, b) for a in range(SEEN) for b in range(SEEN)])
+        labels = np.where(strings[:, 0] == strings[:, 1], 1.0, -1.0)
+        return [(torch.tensor(strings), torch.tensor(labels))] * steps
+    drawn = same_different().sample(steps * batch, stream("abstract_symbols/mlp", way), alphabet=SEEN)
+    rows = torch.tensor(drawn.tokens).reshape(steps, batch, -1)
+    return list(zip(rows, torch.tensor(drawn.labels).reshape(steps, batch), strict=True))
+
+
+def trained(model: OneHotMLP, start: Parameters, way: str, steps: int) -> Parameters:
+    """All seeds after training on the batches of this way."""
+    optimizer = WAYS[way][1]
+    parameters = {name: value.clone() for name, value in start.items()}
+    states = {name: optimizer.begin(value) for name, value in parameters.items()}
+    rate = torch.tensor(float(optimizer.rate), dtype=torch.float64)  # type: ignore[arg-type]
+    for step, (strings, labels) in enumerate(_data(way, steps), start=1):
+        for name, gradient in model.gradient(parameters, strings, labels).items():
+            optimizer.update(parameters[name], gradient, rate, states[name], step)
+    return parameters
+
+
+@lru_cache(maxsize=2)
+def mlp_outputs(seeds: int, width: int, layers: int, steps: int) -> xr.Dataset:
+    """Outputs of trained MLPs on strings of unseen tokens."""
+    model = OneHotMLP(TOKENS, 2, width=width, layers=layers)
+    start = model.start(seeds, torch_stream("abstract_symbols/mlp", width, layers))
+    strings = torch.tensor(UNSEEN)
+    outputs = [model.outputs(trained(model, start, way, steps), strings).numpy() for way in WAYS]
+    return _outputs(np.stack(outputs), list(WAYS))
+
+
+def _outputs(values: np.ndarray, ways: Sequence[str]) -> xr.Dataset:
+    return trajectory(
+        {"output": (("way", "seed", "string"), values)},
+        {"way": list(ways), "seed": np.arange(1, values.shape[1] + 1), "string": [f"{a}-{b}" for a, b in UNSEEN]},
+    )
+
+
+def transformer_outputs(seeds: int, beta: float = 4.0, gamma: float = 2.0, ridge: float = 1e-2) -> xr.Dataset:
+    """A transformer's last layer trained to the end on the same kind of data: ridge regression with K_trans."""
+    cls = [TOKENS]
+    unseen = [[*s, *cls] for s in UNSEEN]
+    values = []
+    for seed in range(seeds):
+        drawn = same_different().sample(60, stream("abstract_symbols/mlp", "transformer", seed), alphabet=SEEN)
+        known = [[*s, *cls] for s in drawn.tokens.tolist()]
+        gram = transformer_kernel(known, known, beta=beta, gamma=gamma)
+        weights = np.linalg.solve(gram + ridge * np.eye(len(known)), drawn.labels)
+        values.append(transformer_kernel(unseen, known, beta=beta, gamma=gamma) @ weights)
+    return _outputs(np.array(values)[None], ["transformer"])
+
+
+def copying_velocity(
+    embeddings: Sequence[int] = (64, 128, 256, 512, 1024, 2048, 4096),
+    heads: int = 4,
+    head: int = 64,
+    gamma: float = 1.0,
+    tokens: int = 8,
+    seeds: int = 16,
+) -> xr.Dataset:
+    """Theorems 4.1 and 4.2: dL_test/dt of an unseen token at time 0, with and without a trained b·I per head."""
+    kinds = ("weights", "identity")
+    parts = [velocities(tuple(embeddings), heads, head, gamma, tokens, seeds, kind) for kind in kinds]
+    limits = [
+        theory.unseen_velocity(gamma, tokens, dict.fromkeys("VOPE", True)),
+        theory.identity_velocity(tokens),
+    ]
+    return trajectory(
+        {
+            name: (("embedding", "trained", "seed"), np.stack([part[name].values for part in parts], axis=1))
+            for name in ("train", "test")
+        }
+        | {"limit": (("embedding", "trained"), [limits] * len(embeddings))},
+        {"embedding": list(embeddings), "trained": list(kinds), "seed": parts[0].seed.values},
+        units={"test": "per unit of time", "train": "per unit of time", "limit": "per unit of time"},
+        heads=heads,
+        gamma=gamma,
+        tokens=tokens,
+    )
+
+
+def mlp_unseen(seeds: int = 2000, width: int = 64, layers: int = 2, steps: int = 300) -> xr.Dataset:
+    """Theorem I.2: outputs on strings of unseen tokens, MLPs over seeds beside a transformer's last layer."""
+    outputs = [mlp_outputs(seeds, width, layers, steps).output, transformer_outputs(min(seeds, 20)).output]
+    means = xr.concat([o.mean("seed") for o in outputs], dim="way")
+    spread = xr.concat([o.std("seed", ddof=1) for o in outputs], dim="way")
+    counts = [o.sizes["seed"] for o in outputs for _ in o.way]
+    return trajectory(
+        {
+            "mean": (("way", "string"), means.values),
+            "std": (("way", "string"), spread.values),
+            "runs": ("way", np.array(counts, dtype=np.float64)),
+            "label": ("string", [1.0 if a == b else -1.0 for a, b in UNSEEN]),
+        },
+        {"way": means.way.values, "string": means.string.values},
+        width=width,
+        layers=layers,
+        steps=steps,
+    )
+
+
+EXPERIMENTS = [
+    Experiment(
+        "abstract_symbols/copying_velocity",
+        "How fast the loss on an unseen token moves at the start of training, against embedding width",
+        copying_velocity,
+        cut=("embeddings",),
+        quick={"embeddings": (64, 256), "heads": 2, "head": 8, "seeds": 3},
+    ),
+    Experiment(
+        "abstract_symbols/mlp_unseen",
+        "Mean outputs on strings of unseen tokens: MLPs trained in four ways, and a transformer",
+        mlp_unseen,
+        quick={"seeds": 100, "width": 8, "layers": 1, "steps": 20},
+    ),
+]
