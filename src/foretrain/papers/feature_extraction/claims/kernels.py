@@ -86,7 +86,7 @@ def _integrated_scores(own: float, occurrences: float, until: float, loss: str =
     kernel, labels = _small_kernel()
     counts, ones = np.ones((1, 1)), np.ones(1)
 
-    def field(t: float, state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def field(t: float, state: dict[str, np.ndarray]) -> dict[str, np.ndarray | np.float64]:
         pull = occurrences * theory.score_velocity(state["score"][None], counts, ones, own=own, shared=0.0)[0]
         hinge = occurrences * own / 2 * (state["score"] < 1)
         return {"score": pull if loss == "logistic" else hinge, "output": kernel @ (labels - state["output"])}
