@@ -11,6 +11,7 @@ import numpy as np
 from scipy import stats
 from scipy.special import ndtri, softmax
 
+from foretrain.errors import require_at_least
 from foretrain.kernels.patterns import String
 from foretrain.kernels.quadrature import Array
 
@@ -18,17 +19,26 @@ RANDOMISATIONS = 16  # enough for Student's t to bound the error at 99.9 % by 4.
 
 
 def quasi_monte_carlo(
-    x: String, y: String, *, beta: float, gamma: float, identity: float = 0.0, log2_points: int = 14, seed: int = 0
+    x: String,
+    y: String,
+    *,
+    beta: float,
+    gamma: float,
+    identity: float = 0.0,
+    log2_points: int = 14,
+    randomisations: int = RANDOMISATIONS,
+    seed: int = 0,
 ) -> tuple[float, float]:
-    """K_attn by scrambled Sobol points in 16 randomisations, and a bound on its error at 99.9 %."""
+    """K_attn by scrambled Sobol points, 2^log2_points in each randomisation, and a bound on its error at 99.9 %."""
+    require_at_least("randomisations", randomisations, 2)
     draw, dimensions = _integrand(x, y, beta, gamma, identity)
     means = []
-    for child in np.random.SeedSequence(seed).spawn(RANDOMISATIONS):
+    for child in np.random.SeedSequence(seed).spawn(randomisations):
         sobol = stats.qmc.Sobol(dimensions, scramble=True, rng=np.random.default_rng(child))
         cube = np.clip(sobol.random_base2(log2_points), 2.0**-40, 1 - 2.0**-40)
         means.append(float(draw(ndtri(cube)).mean()))
-    quantile = float(stats.t.ppf(0.9995, RANDOMISATIONS - 1))
-    return float(np.mean(means)), quantile * float(np.std(means, ddof=1)) / RANDOMISATIONS**0.5
+    quantile = float(stats.t.ppf(0.9995, randomisations - 1))
+    return float(np.mean(means)), quantile * float(np.std(means, ddof=1)) / randomisations**0.5
 
 
 def monte_carlo(
