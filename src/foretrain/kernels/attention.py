@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from foretrain.errors import require, require_at_least
 from foretrain.kernels.activations import Activation, activation_named
@@ -131,7 +132,7 @@ Entry = tuple[Array, Array]  # values and errors, one per pattern
 class _Found:
     """K_attn(x, y), K_attn(x, x) and K_attn(y, y) for one pair of every pattern, and which pair has which."""
 
-    labels: Array
+    labels: NDArray[np.int64]
     between: Entry
     own_x: Entry
     own_y: Entry

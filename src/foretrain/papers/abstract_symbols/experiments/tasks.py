@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import xarray as xr
@@ -81,50 +82,45 @@ def kernel_regression(
     samples: Sequence[int] = (32, 128, 512, 2048),
     alphabets: Sequence[int] = (16, 128, 1024, 8192),
     ridges: Sequence[float] = (0.01, 0.1),
-    growing: Sequence[bool] = (False, True),
+    ratios: Sequence[float] = (0.001, 0.01),
     architecture: str = TRANSFORMER,
     task: str = "same_different",
     seeds: int | Sequence[int] = 5,
 ) -> xr.Dataset:
-    """Squared error on unseen symbols against n and the alphabet, for λ fixed and for λ = ridge·n/10 (`growing`).
+    """Squared error on unseen symbols against n and the alphabet, for each fixed λ and for each λ = ratio·n.
 
-    `ideal` is the estimator of eq. 15 with endless diversity, `apart` the real one without a common token.
+    `ideal` is the estimator of eq. 15, `apart` the real one for samples without a common token (exact).
     """
     made, kernel = REGRESSION_TASKS[task]().with_cls(), KernelSetting(architecture).kernel
     matrix = template_matrix(made, kernel, accuracy=KERNEL_ACCURACY)
     weights, labels = np.asarray(made.weights), np.asarray(made.labels, dtype=np.float64)
-    cells = list(itertools.product(ridges, growing))
+    rules = {f"λ = {ridge:g}": partial(_fixed, ridge) for ridge in ridges}
+    rules |= {f"λ = {ratio:g}n": partial(_growing, ratio) for ratio in ratios}
     measured, ideal, apart = [], [], []
-    for ridge, grows in cells:
-        strength = _strength(ridge, grows)
-        found = measured_errors(made, kernel, samples=samples, alphabets=alphabets, ridge=strength, seeds=seeds)
+    for rule in rules.values():
+        found = measured_errors(made, kernel, samples=samples, alphabets=alphabets, ridge=rule, seeds=seeds)
         measured.append(found.loss)
-        limits = [theory.proportional_ridge_limit(matrix.N, weights, labels, strength(n, 0) / n) for n in samples]
+        limits = [theory.proportional_ridge_limit(matrix.N, weights, labels, rule(n, 0) / n) for n in samples]
         ideal.append([float(weights @ (limit - labels) ** 2) for limit in limits])
-        apart.append([float(LearningCurve(matrix, strength(n, 0)).loss(np.array([n]))[0]) for n in samples])
-    shape = (len(ridges), len(growing), len(samples))
-    loss = np.stack([m.values for m in measured]).reshape(*shape[:2], *measured[0].shape)
-    dims = ("ridge", "growing", "n")
+        apart.append([float(LearningCurve(matrix, rule(n, 0)).loss(np.array([float(n)]))[0]) for n in samples])
     return trajectory(
         {
-            "loss": ((*dims, "alphabet", "seed"), loss),
-            "ideal": (dims, np.reshape(ideal, shape)),
-            "apart": (dims, np.reshape(apart, shape)),
+            "loss": (("rule", "n", "alphabet", "seed"), np.stack([loss.values for loss in measured])),
+            "ideal": (("rule", "n"), np.array(ideal)),
+            "apart": (("rule", "n"), np.array(apart)),
         },
-        {
-            "ridge": list(ridges),
-            "growing": list(growing),
-            "n": list(samples),
-            "alphabet": list(alphabets),
-            "seed": measured[0].seed.values,
-        },
+        {"rule": list(rules), "n": list(samples), "alphabet": list(alphabets), "seed": measured[0].seed.values},
         task=task,
         architecture=architecture,
     )
 
 
-def _strength(ridge: float, grows: bool):  # type: ignore[no-untyped-def]
-    return (lambda n, _: ridge * n / 10) if grows else (lambda n, _: ridge)
+def _fixed(ridge: float, n: int, diversity: float) -> float:
+    return ridge
+
+
+def _growing(ratio: float, n: int, diversity: float) -> float:
+    return ratio * n
 
 
 def data_efficiency(
@@ -160,13 +156,15 @@ EXPERIMENTS = [
         "abstract_symbols/fig4",
         "The kernel matrix turns into blocks: angle of its top eigenspace to the template indicators against n",
         fig4,
+        cut=("architectures",),
         quick={"samples": (64, 256), "seeds": 1, "shown": 40},
     ),
     Experiment(
         "abstract_symbols/kernel_regression",
         "Kernel ridge regression on unseen symbols against n, the alphabet and the ridge, beside eq. 15",
         kernel_regression,
-        quick={"samples": (32, 128), "alphabets": (16, 1024), "seeds": 2, "ridges": (0.01,)},
+        cut=("seeds",),
+        quick={"samples": (32, 128), "alphabets": (16, 1024), "seeds": 2, "ridges": (0.01,), "ratios": (0.001,)},
     ),
     Experiment(
         "abstract_symbols/data_efficiency",

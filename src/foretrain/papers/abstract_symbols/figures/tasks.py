@@ -53,13 +53,12 @@ def fig4(found: xr.Dataset) -> go.Figure:
 
 def kernel_regression(found: xr.Dataset) -> go.Figure:
     """Squared error on unseen symbols: marks per alphabet, line for samples without a common token, dots for eq. 15."""
-    cells = [(ridge, grows) for ridge in found.ridge.values.tolist() for grows in found.growing.values.tolist()]
-    panels = [f"λ = {ridge / 10:g}n" if grows else f"λ = {ridge:g}" for ridge, grows in cells]
+    rules = found.rule.values.tolist()
     config = config_of(found)
     title = f"Kernel regression on unseen symbols: {task_name(config['task'])}, {config['architecture']}"
-    figure = new_panels(title, panels, columns=2, shared_yaxes=True, vertical_spacing=0.16)
-    for index, (ridge, grows) in enumerate(cells):
-        cell, place = found.sel(ridge=ridge, growing=grows), panel_place(index)
+    figure = new_panels(title, rules, columns=2, shared_yaxes=True, vertical_spacing=0.16)
+    for index, rule in enumerate(rules):
+        cell, place = found.sel(rule=rule), panel_place(index)
         shown = index == 0
         line = prediction_line(found.n, cell.apart, "no common token (exact)", PALETTE[6], showlegend=shown)
         figure.add_trace(line, **place)
@@ -70,7 +69,7 @@ def kernel_regression(found: xr.Dataset) -> go.Figure:
             loss = cell.loss.sel(alphabet=size)
             marks = measurement_marks(found.n, loss.mean("seed"), f"{size} tokens", color, showlegend=shown)
             figure.add_trace(marks, **place)
-        bottom = "samples n" if index >= len(cells) - 2 else None
+        bottom = "samples n" if index >= len(rules) - 2 else None
         figure.update_xaxes(title=bottom, type="log", tickvals=found.n.values.tolist(), **place)
         figure.update_yaxes(type="log", dtick=1, exponentformat="power", **place)
         if index % 2 == 0:

@@ -16,13 +16,13 @@ Array = NDArray[np.float64]
 
 def error_rate(n: ArrayLike, diversity: ArrayLike, delta: float) -> Array:
     """Theorem 3.4: √(log(1/δ)/n) + √(1/ρ), the bound on the error up to its constant."""
-    return np.sqrt(math.log(1 / delta) / np.asarray(n, float)) + np.sqrt(1 / np.asarray(diversity, float))
+    return np.asarray(np.sqrt(math.log(1 / delta) / np.asarray(n, float)) + np.sqrt(1 / np.asarray(diversity, float)))
 
 
 def inverse_norm_rate(n: ArrayLike, inverse_norm: ArrayLike, delta: float) -> Array:
     """Lemma D.6: √(log(1/δ)/n) + ‖N⁻¹‖/n, the bound for samples without a common token, up to its constant."""
     n = np.asarray(n, float)
-    return np.sqrt(math.log(1 / delta) / n) + np.asarray(inverse_norm, float) / n
+    return np.asarray(np.sqrt(math.log(1 / delta) / n) + np.asarray(inverse_norm, float) / n)
 
 
 def proportional_ridge_limit(N: Array, weights: Array, labels: Array, ratio: float) -> Array:
@@ -81,7 +81,7 @@ def regression_difference_bound(
 def idealisation_rate(n: ArrayLike, diversity: ArrayLike, ridge: ArrayLike) -> Array:
     """Claim D.2: 1/λ + n/(λ√ρ), the bound on |f̂_ideal − f̂| up to its constant."""
     n, diversity, ridge = (np.asarray(v, float) for v in (n, diversity, ridge))
-    return 1 / ridge + n / (ridge * np.sqrt(diversity))
+    return np.asarray(1 / ridge + n / (ridge * np.sqrt(diversity)))
 
 
 def idealisation_constant(largest_kernel: float, largest_label: float, least_weight: float, wildcards: int) -> float:
