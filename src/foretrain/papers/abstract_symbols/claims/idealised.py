@@ -212,14 +212,11 @@ def _overlaps(samples: int, per_sample: float, draws: int, common_token: bool = 
     `common_token` gives every second sample a token of that string, for the control.
     """
     task, alphabet = same_different(), int(per_sample * samples)
-    shared = []
-    for seed in range(draws):
-        train = task.sample(samples, stream("overlaps", seed), alphabet=alphabet)
-        hit = (train.tokens < 2).any(axis=1)  # x holds the tokens 0 and 1
-        if common_token:
-            hit |= np.arange(samples) % 2 == 0
-        shared.append(int(hit.sum()))
-    return trajectory({"sharing": ("draw", shared)})
+    train = task.sample(samples * draws, stream("overlaps", samples, draws), alphabet=alphabet)
+    hit = (train.tokens < 2).any(axis=1).reshape(draws, samples)  # x holds the tokens 0 and 1
+    if common_token:
+        hit[:, ::2] = True
+    return trajectory({"sharing": ("draw", hit.sum(axis=1))})
 
 
 def _few_overlaps(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:

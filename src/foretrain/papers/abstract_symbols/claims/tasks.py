@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import xarray as xr
 
@@ -107,19 +107,12 @@ def _gapless_pattern(template: Template) -> tuple[int, ...]:
     return equality_pattern(s for s in template.symbols if s not in template.tokens)
 
 
-def restricted_growth(length: int) -> Iterator[tuple[int, ...]]:
-    """Every equality pattern of strings of this length, each once."""
-    pattern = [0] * length
-
-    def extend(place: int, used: int) -> Iterator[tuple[int, ...]]:
-        if place == length:
-            yield tuple(pattern)
-            return
-        for symbol in range(used + 1):
-            pattern[place] = symbol
-            yield from extend(place + 1, max(used, symbol + 1))
-
-    return extend(0, 0)
+def restricted_growth(length: int) -> list[tuple[int, ...]]:
+    """Every equality pattern of strings of this length, each once: a symbol is an old one or the next new one."""
+    patterns: list[tuple[int, ...]] = [(0,)]
+    for _ in range(length - 1):
+        patterns = [(*pattern, symbol) for pattern in patterns for symbol in range(max(pattern) + 2)]
+    return patterns
 
 
 def _is_distribution_of_3(p: tuple[int, ...], _: bool) -> bool:
@@ -134,7 +127,7 @@ def _is_match_to_sample(p: tuple[int, ...], rows_apart: bool) -> bool:
     """Three rows of three, no symbol in two rows; exactly one alternative repeats the pattern of the first."""
     rows = [p[:3], p[3:6], p[6:]]
     apart = all(not set(a) & set(b) for a, b in itertools.combinations(rows, 2))
-    kinds = [equality_pattern(row) for row in rows]
+    kinds = [(a == b, b == c, a == c) for a, b, c in rows]
     return (apart or not rows_apart) and (kinds[0] == kinds[1]) != (kinds[0] == kinds[2])
 
 
