@@ -68,6 +68,7 @@ def forecast_templates(
     samples: Sequence[int] = SAMPLES,
     simulate: int = 0,
     seeds: int = 3,
+    architectures: Sequence[str] = ARCHITECTURES,
 ) -> xr.Dataset:
     """The forecast for each architecture.
 
@@ -82,7 +83,7 @@ def forecast_templates(
     trivial = trivial_loss(task)
     ending = task if CLS in task.vocabulary else task.with_cls()
     rows, measured = [], []
-    for name in ARCHITECTURES:
+    for name in architectures:
         kernel = setting.kernel(name)
         accuracy = kernel_accuracy(name, beta=setting.beta)
         matrix = template_matrix(ending, kernel, accuracy=accuracy)
@@ -100,7 +101,7 @@ def forecast_templates(
             key: (("architecture", "n") if key in CURVES else "architecture", [row[key] for row in rows])
             for key in rows[0]
         },
-        {"architecture": list(ARCHITECTURES), "n": list(samples)},
+        {"architecture": list(architectures), "n": list(samples)},
         task=task.name,
         kind=task.kind,
         templates=[str(template) for template in task.templates],

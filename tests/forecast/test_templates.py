@@ -1,0 +1,188 @@
+"""The forecast of a template task: against kernel regression, and what it says in words, files and refusals."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from foretrain.cli import main
+from foretrain.data import template_tasks as tasks
+from foretrain.data.templates import Template, TemplateTask
+from foretrain.errors import InputError
+from foretrain.forecast.template_figure import forecast_figure
+from foretrain.forecast.templates import ForecastSetting, forecast_templates, summary, trivial_loss
+from foretrain.kernels.architectures import MLP_XX, TRANSFORMER
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SAMPLES = (16, 64, 256, 4096)
+
+
+@pytest.fixture(scope="module")
+def same() -> xr.Dataset:
+    return forecast_templates(tasks.same_different(), samples=SAMPLES, simulate=256, seeds=6)
+
+
+def test_separates_architectures(same: xr.Dataset) -> None:
+    learnable = dict(zip(same.architecture.values.tolist(), same.learnable.values.tolist(), strict=True))
+    assert learnable == {"transformer": True, "transformer + aI": True, "MLP": False, "MLP + XXᵀ": True}
+    needed = same.samples_needed
+    assert needed.sel(architecture="transformer") > 6 * needed.sel(architecture="transformer + aI")
+    assert np.isinf(needed.sel(architecture="MLP"))
+    assert same.condition.sel(architecture="transformer").item() == pytest.approx(1070, rel=0.01)  # known value
+
+
+def test_says_why(same: xr.Dataset) -> None:
+    assert "αα, αβ look the same to it, and their labels differ" in same.why.sel(architecture="MLP").item()
+    assert "it sees least along 1 αα − 0.96 αβ" in same.why.sel(architecture="transformer").item()
+
+
+def test_prediction_meets_kernel_regression(same: xr.Dataset) -> None:
+    """Means over six samples within the predicted interval, widened by their own error."""
+    mean, error = same.simulated.mean("seed"), same.simulated.std("seed", ddof=1) / np.sqrt(6)
+    known = mean.notnull()
+    assert int(known.sum()) == 12
+    assert (mean > 0.93 * same.error_low - 3 * error).where(known, True).all()
+    assert (mean < 1.07 * same.error_high + 3 * error).where(known, True).all()
+
+
+def test_samples_needed_is_where_the_curve_crosses(same: xr.Dataset) -> None:
+    for name in ("transformer", "transformer + aI", "MLP + XXᵀ"):
+        of = same.sel(architecture=name)
+        n = of.samples_needed.item()
+        curve = np.exp(np.interp(np.log(n), np.log(same.n), np.log(of.error)))
+        assert 0.05 < curve < 0.2  # 0.1, but for interpolation between four points
+
+
+def test_singular_matrix_with_equal_labels_is_learnable() -> None:
+    rows = tuple(Template.parse(s) for s in ("ααS", "αβS", "ααT", "αβT"))
+    found = forecast_templates(TemplateTask(rows, (1.0, 1.0, -1.0, -1.0)), samples=(64,)).sel(architecture="MLP")
+    assert bool(found.learnable)
+    assert np.isinf(found.condition)
+    assert "ααS, αβS look the same to it, but their labels agree" in found.why.item()
+    assert found.samples_needed < 1000
+
+
+def test_small_alphabet_leaves_an_error() -> None:
+    small, large = (
+        forecast_templates(tasks.same_different(), alphabet=m, samples=(64, 65536), architectures=(MLP_XX,)).isel(
+            architecture=0
+        )
+        for m in (16, 400)
+    )
+    assert small.error[1] > 50 * large.error[1]
+    assert small.error_low[1] > 0.3 * small.error[0]  # more samples of the same 16 tokens hardly help
+
+
+def test_next_token_tasks_are_warned_of_copying() -> None:
+    found = forecast_templates(tasks.copying(), samples=(64,))
+    notes = json.loads(found.attrs["config"])["notes"]
+    assert any("Theorem 4.1" in note for note in notes)
+    assert found.learnable.all()  # one template: nothing to tell apart
+    assert not any("Theorem 4.1" in n for n in json.loads(_same().attrs["config"])["notes"])
+
+
+def _same() -> xr.Dataset:
+    return forecast_templates(tasks.same_different(), samples=(16,), architectures=(MLP_XX,))
+
+
+def test_many_templates_are_forecast_without_shared_tokens() -> None:
+    setting = ForecastSetting(activation="relu")
+    found = forecast_templates(tasks.majority(5), setting, samples=(64,), architectures=(TRANSFORMER,))
+    assert any("left out" in note for note in json.loads(found.attrs["config"])["notes"])
+    assert (found.condition.sel(architecture="transformer") > 1e4).item()
+
+
+def test_trivial_loss() -> None:
+    assert trivial_loss(tasks.same_different()) == pytest.approx(1)
+    assert trivial_loss(replace(tasks.same_different(), labels=(3.0, 0.0), weights=(0.25, 0.75))) == pytest.approx(
+        27 / 16
+    )
+    assert trivial_loss(tasks.print_symbol()) == pytest.approx(0.5)
+    assert trivial_loss(tasks.copying()) == pytest.approx(1)  # a constant is right: against the guess 0
+
+
+def test_summary_is_plain_json(same: xr.Dataset) -> None:
+    read = json.loads(json.dumps(summary(same), allow_nan=False))
+    assert [a["architecture"] for a in read["architectures"]] == same.architecture.values.tolist()
+    assert read["architectures"][2]["samples_needed"] is None
+    assert [point["n"] for point in read["architectures"][0]["curve"]] == list(SAMPLES)
+    assert read["templates"] == ["αα", "αβ"]
+
+
+def test_figure_names_every_architecture(same: xr.Dataset) -> None:
+    figure = forecast_figure(same)
+    named = " ".join(trace.name for trace in figure.data if trace.name)
+    for name in same.architecture.values.tolist():
+        assert name in named
+    assert "MLP: never" in named
+    assert figure.layout.xaxis.title.text
+    assert figure.layout.yaxis.title.text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [({"error": 0.0}, "error must lie"), ({"samples": ()}, "samples must be"), ({"alphabet": 1}, "the alphabet 1")],
+)
+def test_bad_input_is_refused(arguments: dict[str, object], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        forecast_templates(tasks.same_different(), **arguments)  # type: ignore[arg-type]
+
+
+def test_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, drawn = tmp_path / "forecast.json", tmp_path / "forecast.html"
+    with pytest.raises(SystemExit) as ended:
+        main(
+            [
+                "forecast",
+                "templates",
+                str(EXAMPLES / "same_different.toml"),
+                "--json",
+                str(file),
+                "--figure",
+                str(drawn),
+            ]
+        )
+    assert ended.value.code == 0
+    printed = capsys.readouterr().out
+    for words in ("transformer + aI", "never", "Predicted error on unseen symbols", "look the same to it"):
+        assert words in printed
+    assert json.loads(file.read_text(encoding="utf-8"))["task"] == "same or different"
+    assert "plotly" in drawn.read_text(encoding="utf-8")
+
+
+CLASH = '[[template]]\nstring = "αβ"\nlabel = 1\n[[template]]\nstring = "βα"\nlabel = 1\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "words"),
+    [
+        (CLASH, [], "Templates αβ and βα are not disjoint: the string AB matches both"),
+        ("alphabet = 1\n" + CLASH.replace("βα", "αα"), [], "αβ has 2 and the alphabet 1"),
+        ("", [], "at least one"),
+        ('[[template]]\nstring = "αα"\nlabel = "α"\n', [], "must be a number in regression"),
+        (CLASH.replace("βα", "βαα"), [], "one length"),
+        (CLASH.replace("βα", "αα"), ["--error", "2"], "error must lie between 0 and 1"),
+        (CLASH.replace("βα", "αα"), ["--beta", "-1"], "beta must be at least 0"),
+        (CLASH.replace("βα", "αα"), ["--gamma", "-1"], "gamma must be at least 0"),
+        (CLASH.replace("βα", "αα"), ["--activation", "tanhh"], "no activation 'tanhh'"),
+        (CLASH.replace("βα", "αα"), ["--figure", "x.pdf"], "must end in .html, .png, .svg"),
+    ],
+)
+def test_command_refuses_in_one_sentence(
+    text: str, options: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "task.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(SystemExit) as ended:
+        main(["forecast", "templates", str(path), *options])
+    said = capsys.readouterr()
+    assert ended.value.code == 2
+    assert words in said.err
+    assert len(said.err.strip().splitlines()) == 1
+    assert said.out == ""
+    assert [p.name for p in tmp_path.iterdir()] == ["task.toml"]
