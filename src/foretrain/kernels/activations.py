@@ -37,7 +37,8 @@ class Cosine:
         """Claim E.2: ½·e^{−b1²(a+b)/2}·(e^{−b1²c}·cos 2b2 + e^{b1²c})."""
         a, b, c = _arrays(a, b, c)
         k = self.b1**2
-        return (np.exp(-k * ((a + b) / 2 + c)) * math.cos(2 * self.b2) + np.exp(-k * ((a + b) / 2 - c))) / 2
+        turned, same = np.exp(-k * ((a + b) / 2 + c)), np.exp(-k * ((a + b) / 2 - c))
+        return np.asarray((turned * math.cos(2 * self.b2) + same) / 2)
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class ReLU:
         """The arc-cosine kernel of order 1: (√(ab − c²) + c·(π − θ))/2π with cos θ = c/√(ab)."""
         a, b, c = _arrays(a, b, c)
         height = np.sqrt(np.maximum(a * b - c * c, 0.0))
-        return (height + c * (math.pi - np.arctan2(height, c))) / (2 * math.pi)
+        return np.asarray((height + c * (math.pi - np.arctan2(height, c))) / (2 * math.pi))
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class GELU:
         d = (1 + a) * (1 + b)
         density = 1 / (2 * math.pi * np.sqrt(d - c * c))
         both = 0.25 + np.arcsin(c / np.sqrt(d)) / (2 * math.pi)  # E[Φ(u)Φ(v)]
-        return c * both + (a * b - a * c * c / (1 + a) + c * c / (1 + b)) * density
+        return np.asarray(c * both + (a * b - a * c * c / (1 + a) + c * c / (1 + b)) * density)
 
 
 ACTIVATIONS: dict[str, Activation] = {"cosine": Cosine(), "relu": ReLU(), "gelu": GELU()}

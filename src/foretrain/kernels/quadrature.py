@@ -189,7 +189,7 @@ def position_factor(u: Array, spread: float) -> tuple[Array, Array, Array]:
     lowest, highest = float(u.min()), float(u.max())
     fine = 0.005 * max(1.0, spread)
     knots = np.linspace(lowest, highest, max(8, math.ceil((highest - lowest) / fine)))
-    p, weights = _normal_nodes(min(0.8, 0.4 / spread))
+    p, weights = _normal_nodes(min(0.6, 0.3 / spread))
     sums = [np.zeros_like(knots) for _ in range(3)]
     for node, weight in zip(p, weights, strict=True):
         for total, values in zip(sums, _double_exponential(knots + spread * node), strict=True):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -18,7 +17,7 @@ from torch.nn import functional as F
 
 from foretrain.errors import require_at_least, require_known
 
-Activation = Literal["cosine", "relu", "gelu"]
+ACTIVATIONS = ("cosine", "relu", "gelu")
 
 
 @dataclass(frozen=True)
@@ -53,11 +52,11 @@ class FiniteTransformer(nn.Module):
         *,
         beta: float,
         gamma: float,
-        activation: Activation = "cosine",
+        activation: str = "cosine",
         generator: torch.Generator,
     ) -> None:
         super().__init__()
-        require_known("activation", activation, ("cosine", "relu", "gelu"))
+        require_known("activation", activation, ACTIVATIONS)
         require_at_least("beta", beta, 0)
         require_at_least("gamma", gamma, 0)
         self.widths, self.beta, self.gamma, self.activation = widths, beta, gamma, activation

@@ -18,7 +18,7 @@ def two_token_kernel(beta: NDArray[np.complex128] | Array) -> NDArray[np.complex
     z = np.arange(-900, 901) / 100
     weight = np.exp(-(z**2) / 2)
     values = np.tanh(np.multiply.outer(np.asarray(beta, dtype=np.complex128), z) / math.sqrt(2)) ** 2
-    return (1 + values @ weight / weight.sum()) / 2
+    return np.asarray((1 + values @ weight / weight.sum()) / 2)
 
 
 def two_token_series_at_0(orders: int) -> Array:
@@ -54,7 +54,7 @@ def pointwise_derivatives(
     order: int,
 ) -> Array:
     """∂^k1/∂β^k1 ∂^k2/∂γ^k2 of f = smax(βm(X))ᵀ(XYᵀ + γ²I)smax(βm(Y)) for given ζ, p: [k1, k2] up to `order`."""
-    size = order + 1
+    size = max(order, 1) + 1
     series = np.zeros((2, len(x), size, size))
     for side, string in enumerate((x, y)):
         logits = np.zeros((len(x), size, size))
@@ -74,7 +74,7 @@ def pointwise_derivatives(
                 entry[0, 0] += a == b
                 result += _product(entry, _product(series[0, i], series[1, j]))
     factorials = np.array([math.factorial(n) for n in range(size)])
-    return result * np.multiply.outer(factorials, factorials)
+    return (result * np.multiply.outer(factorials, factorials))[: order + 1, : order + 1]
 
 
 def log_derivative_bound(

@@ -42,4 +42,4 @@ def kernel_without_scores(x: Sequence[object], y: Sequence[object], *, gamma: fl
 def cosine_expectation(a: ArrayLike, b: ArrayLike, rho: ArrayLike, *, k: ArrayLike, c: ArrayLike) -> Array:
     """Claim E.2: E[cos(kU + c)cos(kV + c)] for variances a, b and covariance ρ."""
     a, b, rho, k, c = (np.asarray(v, dtype=np.float64) for v in (a, b, rho, k, c))
-    return np.exp(-(k**2) * (a + b) / 2) * (np.exp(-(k**2) * rho) * np.cos(2 * c) + np.exp(k**2 * rho)) / 2
+    return np.asarray(np.exp(-(k**2) * (a + b) / 2) * (np.exp(-(k**2) * rho) * np.cos(2 * c) + np.exp(k**2 * rho)) / 2)
