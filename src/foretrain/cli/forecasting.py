@@ -80,6 +80,7 @@ def templates(
 def _print(found: xr.Dataset) -> None:
     from rich.table import Table
 
+    from foretrain.forecast.templates import samples_words
     from foretrain.trajectory import config_of
 
     config, out = config_of(found), console(results=True)
@@ -93,7 +94,8 @@ def _print(found: xr.Dataset) -> None:
     for name in found.architecture.values.tolist():
         of = found.sel(architecture=name)
         learns = "learns" if of.learnable else f"fails (error {of.limit_error.item():.2g} stays)"
-        table.add_row(name, learns, _number(of.condition), _number(of.inverse_norm), _samples(of))
+        needed = samples_words(of, config["alphabet"])
+        table.add_row(name, learns, _number(of.condition), _number(of.inverse_norm), needed)
     out.print(table)
     for name in found.architecture.values.tolist():
         out.print(f"{name}: {found.why.sel(architecture=name).item()}.", markup=False)
@@ -117,10 +119,3 @@ def _cell(of: xr.Dataset) -> str:
 def _number(value: Any) -> str:
     number = value.item()
     return "∞" if number == float("inf") else f"{number:.3g}"
-
-
-def _samples(of: xr.Dataset) -> str:
-    needed = of.samples_needed.item()
-    if needed < float("inf"):
-        return f"{needed:,.0f}"
-    return "never" if not of.learnable else "more than can be told, or the alphabet is too small"

@@ -6,6 +6,7 @@ import plotly.graph_objects as go
 import xarray as xr
 from plotly.colors import hex_to_rgb
 
+from foretrain.forecast.templates import samples_words
 from foretrain.plotting import PALETTE, measurement_marks, new_figure, prediction_line
 from foretrain.trajectory import config_of
 
@@ -34,8 +35,8 @@ def forecast_figure(found: xr.Dataset) -> go.Figure:
             hoverinfo="skip",
             showlegend=False,
         )
-        needed = of.samples_needed.item()
-        words = f"{needed:,.0f} samples" if needed < float("inf") else "never" if not of.learnable else "beyond reach"
+        words = samples_words(of, config["alphabet"])
+        words = words if words == "never" else f"{words} samples" if words[-1].isdigit() else words
         figure.add_trace(prediction_line(n, of.error, f"{name}: {words}", color))
         if "simulated" in found:
             mean, spread = of.simulated.mean("seed"), of.simulated.std("seed")

@@ -152,6 +152,7 @@ def _one(name: str, curve: LearningCurve, trivial: float, error: float, samples:
         "inverse_norm": matrix.inverse_norm,
         "limit_error": 0.0 if transformer or limit <= LEARNT else limit,
         "samples_needed": curve.samples_needed(error * trivial, most=most),
+        "samples_limit": most,
         "error": middle,
         "error_low": low,
         "error_high": high,
@@ -222,6 +223,7 @@ def summary(found: xr.Dataset) -> dict[str, object]:
                 "inverse_norm": _finite(of.inverse_norm.item()),
                 "limit_error": of.limit_error.item(),
                 "samples_needed": _finite(of.samples_needed.item()),
+                "samples_limit": of.samples_limit.item(),
                 "curve": [
                     {"n": int(n), "error": e, "low": low, "high": high}
                     for n, e, low, high in zip(
@@ -233,6 +235,16 @@ def summary(found: xr.Dataset) -> dict[str, object]:
             }
         )
     return {**config, "architectures": listed}
+
+
+def samples_words(of: xr.Dataset, alphabet: int | None) -> str:
+    """How many samples one architecture needs, in words."""
+    needed = of.samples_needed.item()
+    if np.isfinite(needed):
+        return f"{needed:,.0f}"
+    if not bool(of.learnable):
+        return "never"
+    return f"more than {of.samples_limit.item():,.0f}" if alphabet is None else "not with so few tokens"
 
 
 def _finite(value: float) -> float | None:

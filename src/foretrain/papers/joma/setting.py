@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from foretrain.errors import require
 
 
 @dataclass(frozen=True)
@@ -61,20 +64,38 @@ class Table1Model:
         return self.reach / self.width
 
 
-TABLE1: Mapping[tuple[int, int, tuple[int, int]], tuple[tuple[float, float], tuple[float, float]]] = {
-    # (C, N_ch, (N_0, N_1)): NCorr (mean, standard deviation over 5 seeds) for s = 0 and s = 1, as printed
-    (20, 2, (10, 20)): ((0.99, 0.01), (0.81, 0.05)),
-    (20, 2, (20, 30)): ((0.97, 0.02), (0.80, 0.05)),
-    (20, 3, (10, 20)): ((1.00, 0.00), (0.69, 0.05)),
-    (20, 3, (20, 30)): ((0.96, 0.02), (0.68, 0.04)),
-    (30, 2, (10, 20)): ((0.99, 0.01), (0.73, 0.08)),
-    (30, 2, (20, 30)): ((0.94, 0.04), (0.74, 0.03)),
-    (30, 3, (10, 20)): ((0.99, 0.01), (0.72, 0.04)),
-    (30, 3, (20, 30)): ((0.95, 0.03), (0.66, 0.02)),
-    (50, 2, (10, 20)): ((0.99, 0.01), (0.58, 0.02)),
-    (50, 2, (20, 30)): ((0.95, 0.03), (0.55, 0.01)),
-    (50, 3, (10, 20)): ((0.99, 0.01), (0.64, 0.02)),
-    (50, 3, (20, 30)): ((0.95, 0.03), (0.61, 0.04)),
+@dataclass(frozen=True)
+class Table1Data:
+    """A column of Table 1: C classes, N_ch children of every latent, (N_0, N_1) latents per layer."""
+
+    classes: int
+    children: int
+    latents: tuple[int, int]
+
+    @classmethod
+    def named(cls, name: str) -> Table1Data:
+        """From a name such as "C20-ch2-10-20"."""
+        parts = re.fullmatch(r"C(\d+)-ch(\d+)-(\d+)-(\d+)", name)
+        require(parts is not None, f"A configuration is named as in C20-ch2-10-20 (C, N_ch, N_0, N_1); got {name!r}.")
+        assert parts is not None
+        classes, children, lower, upper = map(int, parts.groups())
+        return cls(classes, children, (lower, upper))
+
+
+TABLE1: Mapping[str, tuple[tuple[float, float], tuple[float, float]]] = {
+    # NCorr (mean, standard deviation over 5 seeds) for s = 0 and s = 1, as printed
+    "C20-ch2-10-20": ((0.99, 0.01), (0.81, 0.05)),
+    "C20-ch2-20-30": ((0.97, 0.02), (0.80, 0.05)),
+    "C20-ch3-10-20": ((1.00, 0.00), (0.69, 0.05)),
+    "C20-ch3-20-30": ((0.96, 0.02), (0.68, 0.04)),
+    "C30-ch2-10-20": ((0.99, 0.01), (0.73, 0.08)),
+    "C30-ch2-20-30": ((0.94, 0.04), (0.74, 0.03)),
+    "C30-ch3-10-20": ((0.99, 0.01), (0.72, 0.04)),
+    "C30-ch3-20-30": ((0.95, 0.03), (0.66, 0.02)),
+    "C50-ch2-10-20": ((0.99, 0.01), (0.58, 0.02)),
+    "C50-ch2-20-30": ((0.95, 0.03), (0.55, 0.01)),
+    "C50-ch3-10-20": ((0.99, 0.01), (0.64, 0.02)),
+    "C50-ch3-20-30": ((0.95, 0.03), (0.61, 0.04)),
 }
 TABLE1_SEEDS = 5
 
@@ -100,7 +121,7 @@ class RankTransformer:
     """Section 4 in a small transformer. With torch's own start the rank of a lower MLP matrix is that of its random
     start throughout; from a tenth of it, what training puts in can be seen."""
 
-    configuration: tuple[int, int, tuple[int, int]] = (20, 2, (10, 20))
+    configuration: str = "C20-ch2-10-20"
     layers: int = 3
     width: int = 32
     hidden: int = 64

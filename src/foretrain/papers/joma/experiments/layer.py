@@ -164,14 +164,14 @@ EXPERIMENTS = [
         "joma/fig2",
         "Theorem 1's estimate of the attention logits, and its two parts, against the logits of a trained layer",
         fig2,
-        cut=("seeds", "kinds"),
-        quick={"steps": 300, "seeds": 2},
+        cut=("kinds",),
+        quick={"steps": 100, "seeds": 2},
     ),
     Experiment(
         "joma/fig3",
         "Growth of the components of v_0: some keep growing, the others saturate",
         fig3,
         cut=("seeds",),
-        quick={"steps": 300, "seeds": 2},
+        quick={"steps": 100, "seeds": 2},
     ),
 ]

@@ -157,7 +157,7 @@ def order_training(
         seeds=seeds,
         seeds_at_once=len(seeds),
         record={"logits": logits, "ncorr": alignment, "loss": lambda p: ((), model.loss(p, shown))},
-        save_at=np.linspace(0, steps, 31).astype(int),
+        save_at=np.linspace(0, steps, 31).astype(int).tolist(),
         experiment=f"joma/order/{objective}",
     )
     run = run.drop_vars("diverged_at").assign_coords(ancestor=range(1, setting.depth + 1), layer=range(2))

@@ -15,7 +15,7 @@ from foretrain.measures import stable_rank
 from foretrain.models.causal_transformer import CausalTransformer
 from foretrain.papers.joma.experiments.layer import even_times, train_layer
 from foretrain.papers.joma.experiments.table1 import VOCAB, SetUnionTask
-from foretrain.papers.joma.setting import LayerTraining, RankTransformer
+from foretrain.papers.joma.setting import LayerTraining, RankTransformer, Table1Data
 from foretrain.streams import seed_list
 from foretrain.trajectory import trajectory
 
@@ -51,6 +51,7 @@ def transformer_rank(
 ) -> xr.Dataset:
     """Stable rank of the lower MLP matrix of every layer of a transformer on the data of Table 1."""
     setting = RankTransformer(steps=steps, lower_start=lower_start)
+    data = Table1Data.named(setting.configuration)
 
     def ranks(parameters: Mapping[str, Tensor]) -> tuple[tuple[str, ...], Tensor]:
         parts = [stable_rank(parameters[f"lower_{layer}"]) for layer in range(setting.layers)]
@@ -60,7 +61,7 @@ def transformer_rank(
     for activation in activations:
         model = CausalTransformer(
             vocab=VOCAB,
-            classes=setting.configuration[0],
+            classes=data.classes,
             layers=setting.layers,
             width=setting.width,
             hidden=setting.hidden,
@@ -69,10 +70,10 @@ def transformer_rank(
         )
         run = train(
             model,
-            SetUnionTask(setting.configuration),
+            SetUnionTask(data),
             optimizer=Adam(setting.rate),
             steps=steps,
-            batch=setting.configuration[0],
+            batch=data.classes,
             seeds=seeds,
             seeds_at_once=len(seeds),
             record={"stable_rank": ranks},
@@ -106,6 +107,6 @@ EXPERIMENTS = [
         "Stable rank of the lower MLP matrix: it drops, then bounces",
         rank,
         cut=("activations",),
-        quick={"steps": 400, "transformer_steps": 20, "seeds": 2},
+        quick={"steps": 100, "transformer_steps": 10, "seeds": 2},
     ),
 ]

@@ -17,11 +17,10 @@ from foretrain.errors import require_known
 from foretrain.experiment import Experiment
 from foretrain.measures import mean_alignment
 from foretrain.models.causal_transformer import CausalTransformer, LabelledSequences
-from foretrain.papers.joma.setting import TABLE1, Table1Model
+from foretrain.papers.joma.setting import TABLE1, Table1Data, Table1Model
 from foretrain.streams import seed_list, stream
 from foretrain.trajectory import trajectory
 
-Configuration = tuple[int, int, tuple[int, int]]  # classes, children, latents per layer
 GENERATORS = ("set union", "HBLT")
 VOCAB, LENGTH = 100, 30  # M with one pad token, T
 EVALUATED = 256  # samples of HBLT on which NCorr is measured
@@ -34,8 +33,8 @@ class SetUnionTask:
     `shuffled` gives the labels out anew at every step. (One fixed shuffle would only rename the classes.)
     """
 
-    def __init__(self, configuration: Configuration, *, shuffled: bool = False) -> None:
-        self.classes, self.children, self.latents = configuration
+    def __init__(self, data: Table1Data, *, shuffled: bool = False) -> None:
+        self.classes, self.children, self.latents = data.classes, data.children, data.latents
         self.shuffled = shuffled
         self.positions = min(LENGTH, self.children ** (len(self.latents) + 1) + 1)
         self._drawn: dict[np.random.Generator, SetUnionHierarchy] = {}
@@ -69,9 +68,9 @@ class LatentTreeTask:
     most VOCAB − 1 tokens; a tree gives every latent below one parent, so N_0 follows. Samples are fresh at every step.
     """
 
-    def __init__(self, configuration: Configuration, *, shuffled: bool = False, rho: float = 0.9) -> None:
-        self.classes, self.children, latents = configuration
-        self.tops = min(latents[1], (VOCAB - 1) // self.children**2)
+    def __init__(self, data: Table1Data, *, shuffled: bool = False, rho: float = 0.9) -> None:
+        self.classes, self.children = data.classes, data.children
+        self.tops = min(data.latents[1], (VOCAB - 1) // self.children**2)
         self.shuffled, self.rho, self.positions = shuffled, rho, LENGTH
         self._drawn: dict[np.random.Generator, LatentTree] = {}
 
@@ -120,7 +119,7 @@ def with_short_padding(sequences: np.ndarray, labels: np.ndarray, positions: int
 
 @lru_cache(maxsize=32)
 def align(
-    configuration: Configuration,
+    configuration: str,
     generator: str = "set union",
     seeds: tuple[int, ...] = (1, 2, 3, 4, 5),
     steps: int = MODEL.steps,
@@ -132,9 +131,10 @@ def align(
     require_known("generator", generator, GENERATORS)
     setting = Table1Model(width=width, steps=steps)
     kind = SetUnionTask if generator == "set union" else LatentTreeTask
-    task, experiment = kind(configuration, shuffled=shuffled), f"joma/table1/{generator}"
+    data = Table1Data.named(configuration)
+    task, experiment = kind(data, shuffled=shuffled), f"joma/table1/{generator}"
     model = CausalTransformer(
-        vocab=VOCAB, classes=configuration[0], layers=setting.layers, width=width, hidden=setting.hidden
+        vocab=VOCAB, classes=data.classes, layers=setting.layers, width=width, hidden=setting.hidden
     )
     drawn = [task.evaluation(stream(experiment, seed, "data")) for seed in seeds]
     shown = LabelledSequences.stack([batch for batch, _ in drawn])
@@ -142,7 +142,7 @@ def align(
 
     def alignment(parameters: Mapping[str, Tensor]) -> tuple[tuple[str, ...], Tensor]:
         hidden = model.forward(dict(parameters), shown)[1]
-        parts = [mean_alignment(latents[s], hidden[s].amax(-2)) for s in range(2)]
+        parts = [mean_alignment(latents[s].unsqueeze(0), hidden[s].amax(-2)) for s in range(2)]  # one setting
         return ("s",), torch.stack(parts, dim=-1)
 
     run = train(
@@ -161,7 +161,7 @@ def align(
 
 
 def table1(
-    configurations: Sequence[Configuration] = tuple(TABLE1),
+    configurations: Sequence[str] = tuple(TABLE1),
     generators: Sequence[str] = GENERATORS,
     seeds: int | Sequence[int] = 5,
     steps: int = MODEL.steps,
@@ -171,31 +171,24 @@ def table1(
     listed = tuple(seed_list(seeds))
     rows = []
     for configuration in configurations:
-        key = (int(configuration[0]), int(configuration[1]), (int(configuration[2][0]), int(configuration[2][1])))
         parts = []
         for generator in generators:
-            runs = [align(key, generator, listed, steps, width, shuffled) for shuffled in (False, True)]
+            runs = [align(configuration, generator, listed, steps, width, shuffled) for shuffled in (False, True)]
             columns = [runs[0].isel(time=0), runs[0].isel(time=-1), runs[1].isel(time=-1)]
             columns = [column.drop_vars("time") for column in columns]
             parts.append(xr.concat(columns, xr.IndexVariable("training", ["none", "labels", "shuffled labels"])))
         rows.append(xr.concat(parts, xr.IndexVariable("generator", list(generators))))
-    named = xr.IndexVariable("configuration", [name_of(c) for c in configurations])
-    whole = xr.concat(rows, named)
+    whole = xr.concat(rows, xr.IndexVariable("configuration", list(configurations)))
     variables = {str(name): value for name, value in whole.data_vars.items()}
     return trajectory(variables, setting=Table1Model(width=width, steps=steps))
 
 
-def name_of(configuration: Configuration) -> str:
-    classes, children, latents = configuration
-    return f"C={classes} N_ch={children} ({latents[0]}, {latents[1]})"
-
-
-def printed_table(configurations: Sequence[Configuration] = tuple(TABLE1)) -> xr.Dataset:
+def printed_table(configurations: Sequence[str] = tuple(TABLE1)) -> xr.Dataset:
     """The table as printed: mean and standard deviation over 5 seeds, [configuration, s]."""
     cells = np.array([TABLE1[c] for c in configurations])
     return trajectory(
         {"ncorr": (("configuration", "s"), cells[..., 0]), "ncorr_std": (("configuration", "s"), cells[..., 1])},
-        {"configuration": [name_of(c) for c in configurations], "s": [0, 1]},
+        {"configuration": list(configurations), "s": [0, 1]},
     )
 
 
@@ -206,7 +199,7 @@ EXPERIMENTS = [
         table1,
         cut=("configurations", "generators"),
         quick={
-            "configurations": ((20, 2, (10, 20)),),
+            "configurations": ("C20-ch2-10-20",),
             "generators": ("set union",),
             "seeds": 2,
             "steps": 10,

@@ -1,8 +1,180 @@
+"""What is trained: Fig 2 and 3, the rank of section 4, the order of section 5, Table 1."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import plotly.graph_objects as go
 import xarray as xr
 
-FIGURES: dict[str, Callable[[xr.Dataset], go.Figure]] = {}
+from foretrain.papers.joma.experiments.table1 import printed_table
+from foretrain.papers.joma.setting import TABLE1
+from foretrain.plotting import INK, PALETTE, measurement_marks, new_panels, panel_place, prediction_line
+from foretrain.trajectory import config_of
+
+PARTS = (("cosine", "ẑ"), ("cosine_first", "ẑ₁ = ½Σv²"), ("cosine_second", "ẑ₂ = −½Σ‖v‖²b̄"))
+
+
+def fig2(data: xr.Dataset) -> go.Figure:
+    """Cosines of the estimate and its parts with the logits, one panel per data set; then the size of the estimate."""
+    kinds = data["kind"].values.tolist()
+    figure = new_panels(
+        "Theorem 1 gives the direction of the softmax logits, not their size",
+        [*(f"{kind} classes: centred cosine with z" for kind in kinds), "slope of z on ẑ (1: right size)"],
+        columns=len(kinds) + 1,
+        horizontal_spacing=0.08,
+    )
+    for panel, kind in enumerate(kinds):
+        for color, (name, words) in enumerate(PARTS):
+            _mean_and_runs(figure, data[name].sel(kind=kind), words, color, panel, len(kinds) + 1, legend=panel == 0)
+        figure.update_yaxes(range=[-0.6, 1.05], row=1, col=panel + 1)
+        color = len(PARTS) + panel
+        _mean_and_runs(figure, data["slope"].sel(kind=kind), f"slope, {kind}", color, len(kinds), len(kinds) + 1)
+    figure.update_xaxes(title="step")
+    figure.update_yaxes(title="cosine", row=1, col=1)
+    figure.update_yaxes(title="slope", rangemode="tozero", row=1, col=len(kinds) + 1)
+    return figure.update_layout(legend={"orientation": "h", "y": -0.2, "yanchor": "top"})
+
+
+def fig3(data: xr.Dataset) -> go.Figure:
+    """The components of v_0 of the first seed over time, and their size at the end against |Δ| for all seeds."""
+    figure = new_panels(
+        f"Components of v₀ with {_activation(data)} activation: some keep growing, the others saturate",
+        [f"seed {int(data['seed'][0])}", "size at the end against the pull Δ at the start, all seeds"],
+        horizontal_spacing=0.12,
+    )
+    curves = data["v"].isel(seed=0).transpose("context", "time")
+    largest = np.argsort(-np.abs(curves.isel(time=-1).values))
+    for rank, token in enumerate(largest):
+        shown = rank < 4
+        color = PALETTE[rank] if shown else "#c3c8cf"
+        words = f"token {token}" if shown else "the other tokens"
+        line = prediction_line(data["time"], curves.isel(context=token), words, color, showlegend=rank <= 4)
+        figure.add_trace(line, **panel_place(0))
+    size, pull = (abs(a).transpose("seed", "context").values.ravel() for a in (data["v"].isel(time=-1), data["pull"]))
+    figure.add_trace(measurement_marks(pull, size, "one component", INK, showlegend=False), **panel_place(1))
+    figure.update_xaxes(title="step", **panel_place(0))
+    figure.update_yaxes(title="v₀", **panel_place(0))
+    figure.update_xaxes(title="|Δ|", **panel_place(1))
+    figure.update_yaxes(title="|v₀| at the end", type="log", dtick=1, **panel_place(1))
+    return figure.update_layout(legend={"orientation": "h", "y": -0.2, "yanchor": "top"})
+
+
+def rank(data: xr.Dataset) -> go.Figure:
+    """Stable rank over time in one layer, and layer by layer in a transformer."""
+    layers = data["layer"].values.tolist()
+    panels = ["one layer", *(f"transformer, MLP {layer}" for layer in layers)]
+    figure = new_panels("Stable rank of the lower MLP matrix: it drops, then bounces", panels, horizontal_spacing=0.1)
+    for color, activation in enumerate(data["activation"].values.tolist()):
+        one = data["stable_rank"].sel(activation=activation)
+        _mean_and_runs(figure, one, f"{activation} activation", color, 0, 2, legend=True)
+        for panel, layer in enumerate(layers, start=1):
+            many = data["transformer_rank"].sel(activation=activation, layer=layer).rename(transformer_time="time")
+            _mean_and_runs(figure, many, activation, color, panel, 2, legend=False)
+    figure.update_xaxes(title="step")
+    figure.update_yaxes(title="stable rank", rangemode="tozero")
+    figure.update_yaxes(type="log", rangemode="normal", tickvals=[1, 1.5, 2, 3, 5], **panel_place(0))
+    return figure.update_layout(height=700, legend={"orientation": "h", "y": -0.12, "yanchor": "top"})
+
+
+def order(data: xr.Dataset) -> go.Figure:
+    """Half-way times of the flow by ancestor; the transformer's logits by ancestor; NCorr of its two layers."""
+    rho = float(data["rho"].max())
+    objectives = data["objective"].values.tolist()
+    words = {"match": "label: query belongs to context", "class": "label: class"}
+    figure = new_panels(
+        "Order in which a hierarchy is found: close relatives first in the flow, and where co-occurrence decides",
+        ["JoMA flow: time to be half way", *(f"logits, {words[o]} (ρ = {rho:g})" for o in objectives), "NCorr"],
+        horizontal_spacing=0.1,
+        vertical_spacing=0.16,
+    )
+    for color, value in enumerate(data["rho"].values.tolist()):
+        one = data.sel(rho=value)
+        marks = measurement_marks(one["token_ancestor"], one["flow_half_time"], f"flow, ρ = {value:g}", color)
+        figure.add_trace(marks, **panel_place(0))
+    chosen = data.sel(rho=rho)
+    for panel, objective in enumerate(objectives, start=1):
+        for color, ancestor in enumerate(data["ancestor"].values.tolist()):
+            curve = chosen["logits"].sel(objective=objective, ancestor=ancestor)
+            label = f"ancestor at layer {ancestor}"
+            _mean_and_runs(figure, curve, label, color + 2, panel, 2, legend=panel == 1)
+        for layer, dash in zip(data["layer"].values.tolist(), ("solid", "dash"), strict=True):
+            curve = chosen["ncorr"].sel(objective=objective, layer=layer).mean("seed")
+            line = prediction_line(data["time"], curve, f"NCorr, {objective}, MLP {layer}", panel - 1)
+            line.line.dash = dash
+            figure.add_trace(line, **panel_place(len(objectives) + 1))
+        figure.update_xaxes(title="step", **panel_place(panel))
+        figure.update_yaxes(title="logit above the mean token", **panel_place(panel))
+    figure.update_xaxes(title="layer of the common ancestor", dtick=1, **panel_place(0))
+    figure.update_yaxes(title="time", **panel_place(0))
+    figure.update_xaxes(title="step", **panel_place(len(objectives) + 1))
+    figure.update_yaxes(title="NCorr", **panel_place(len(objectives) + 1))
+    return figure.update_layout(height=760, legend={"orientation": "h", "y": -0.1, "yanchor": "top"})
+
+
+def table1(data: xr.Dataset) -> go.Figure:
+    """NCorr by configuration: untrained, trained, trained on shuffled labels, and as printed."""
+    generators = data["generator"].values.tolist()
+    names = data["configuration"].values.tolist()
+    printed = printed_table([name for name in names if name in TABLE1])
+    figure = new_panels(
+        "Alignment of hidden nodes with latents (NCorr), mean and standard deviation over seeds",
+        [f"{generator}, s = {s}" for generator in generators for s in (0, 1)],
+        horizontal_spacing=0.07,
+        vertical_spacing=0.3 / len(generators),
+    )
+    for row, generator in enumerate(generators):
+        for s in (0, 1):
+            place = {"row": row + 1, "col": s + 1}
+            for color, training in enumerate(data["training"].values.tolist()):
+                cell = data["ncorr"].sel(generator=generator, training=training, s=s)
+                words = {"none": "untrained", "labels": "trained"}.get(training, training)
+                marks = measurement_marks(
+                    np.arange(len(names)) + 0.2 * (color - 1),
+                    cell.mean("seed"),
+                    words,
+                    (5, 0, 7)[color],
+                    cell.std("seed", ddof=1) if data.sizes["seed"] > 1 else None,
+                    showlegend=row == s == 0,
+                )
+                figure.add_trace(marks, **place)
+            if generator == "set union" and printed.sizes["configuration"]:
+                at = [names.index(name) for name in printed["configuration"].values]
+                said, spread = (printed[name].sel(s=s) for name in ("ncorr", "ncorr_std"))
+                marks = measurement_marks(np.array(at) + 0.1, said, "as printed", 1, spread, showlegend=s == 0)
+                marks.marker.symbol = "diamond-open"
+                figure.add_trace(marks, **place)
+            figure.update_xaxes(tickvals=list(range(len(names))), ticktext=names, tickangle=-50, **place)
+            figure.update_yaxes(range=[0.2, 1.05], **place)
+        figure.update_yaxes(title="NCorr", row=row + 1, col=1)
+    return figure.update_layout(
+        height=240 + 300 * len(generators), legend={"orientation": "h", "y": -0.36 / len(generators), "yanchor": "top"}
+    )
+
+
+def _activation(data: xr.Dataset) -> str:
+    return str(config_of(data).get("activation", "linear"))
+
+
+def _mean_and_runs(
+    figure: go.Figure, runs: xr.DataArray, words: str, color: int, panel: int, columns: int, legend: bool | None = None
+) -> None:
+    """The mean over seeds as a line, each seed as a faint one."""
+    place = panel_place(panel, columns)
+    if runs.sizes["seed"] > 1:
+        for seed in range(runs.sizes["seed"]):
+            faint = prediction_line(runs["time"], runs.isel(seed=seed), words, color, showlegend=False, opacity=0.25)
+            faint.line.width = 1
+            figure.add_trace(faint, **place)
+    shown = True if legend is None else legend
+    figure.add_trace(prediction_line(runs["time"], runs.mean("seed"), words, color, showlegend=shown), **place)
+
+
+FIGURES: dict[str, Callable[[xr.Dataset], go.Figure]] = {
+    "fig2": fig2,
+    "fig3": fig3,
+    "rank": rank,
+    "order": order,
+    "table1": table1,
+}
