@@ -11,7 +11,6 @@ import xarray as xr
 from foretrain.plotting import PALETTE, measurement_marks, new_figure, new_panels, panel_place, prediction_line
 from foretrain.trajectory import config_of
 
-
 NAMES = {"attention": "K_attn", "transformer": "K_trans"}
 
 
