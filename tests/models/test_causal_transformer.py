@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -79,6 +81,20 @@ def test_short_padding_gives_the_same_network_output():
     assert torch.allclose(outputs[0][0], outputs[1][0], atol=1e-5)
     for first, second in zip(outputs[0][1], outputs[1][1], strict=True):
         assert torch.allclose(first.amax(-2), second.amax(-2), atol=1e-5)
+
+
+def test_weights_stand_for_equal_samples():
+    model = CausalTransformer(**SIZES)
+    parameters, batch = model.start([1, 2], "test"), some_batch()
+    counts = torch.tensor([[2, 0, 1, 3], [1, 1, 1, 3]])
+    weighted = replace(batch, weights=counts / 6)
+    rows = [torch.repeat_interleave(torch.arange(4), count) for count in counts]
+    repeated = LabelledSequences.stack(
+        [LabelledSequences(batch.tokens[s][r], batch.labels[s][r], batch.key_bias[s][r]) for s, r in enumerate(rows)]
+    )
+    assert torch.allclose(model.loss(parameters, weighted), model.loss(parameters, repeated), atol=1e-6)
+    gradients = [model.gradient(parameters, b) for b in (weighted, repeated)]
+    assert all(torch.allclose(gradients[0][name], gradients[1][name], atol=1e-6) for name in parameters)
 
 
 def test_start_follows_the_seed_and_lower_start_scales_one_matrix():

@@ -24,23 +24,28 @@ Parameters = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class LabelledSequences:
-    """Token sequences with labels. `key_bias` is added to the attention logits of a position as a key: ln n stands
-    for n equal positions, so a long prefix of padding can be one position."""
+    """Token sequences with labels.
+
+    key_bias  is added to the attention logits of a position as a key: ln n stands for n equal positions, so a long
+              prefix of padding can be one position
+    weights   of the samples in the loss, summing to 1; None: all alike. A share stands for equal samples.
+    """
 
     tokens: Int[Tensor, "*seed sample position"]
     labels: Int[Tensor, "*seed sample"]
     key_bias: Float[Tensor, "*seed sample position"]
+    weights: Float[Tensor, "*seed sample"] | None = None
 
     @classmethod
     def stack(cls, batches: Sequence[LabelledSequences]) -> LabelledSequences:
-        names = ("tokens", "labels", "key_bias")
+        names = [name for name, value in vars(batches[0]).items() if value is not None]
         parts: dict[str, Any] = {name: torch.stack([getattr(b, name) for b in batches]) for name in names}
         return cls(**parts)
 
 
 class CausalTransformer:
     """`start(seeds)` draws the parameters; `hidden` and `logits` read a state; `gradient` is that of the mean
-    cross-entropy at the last position. Initial values are those of torch's Linear, Embedding and LayerNorm;
+    (or weighted) cross-entropy at the last position. Initial values are those of torch's Linear, Embedding and LayerNorm;
     `lower_start` multiplies those of the lower MLP matrices."""
 
     def __init__(
@@ -100,7 +105,8 @@ class CausalTransformer:
 
     def _losses(self, logits: Tensor, batch: LabelledSequences) -> Tensor:
         labels = batch.labels.expand(logits.shape[:-1]).unsqueeze(-1)
-        return -torch.log_softmax(logits, dim=-1).gather(-1, labels).squeeze(-1).mean(-1)
+        losses = -torch.log_softmax(logits, dim=-1).gather(-1, labels).squeeze(-1)
+        return losses.mean(-1) if batch.weights is None else (losses * batch.weights).sum(-1)
 
     def forward(
         self, parameters: Parameters, batch: LabelledSequences, *, last_only: bool = False

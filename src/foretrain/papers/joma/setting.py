@@ -47,9 +47,10 @@ class Fig2Reference:
 class Table1Model:
     """Section 6 with the width cut from 1024 and the number of steps from 10 000.
 
-    Full batches over the few sequences that exist replace batches of 128, so the loss is down within tens of steps;
-    the rate of Adam, 1e-5 in the paper, is `reach`/width: its steps then move a layer's output by the same amount at
-    every width. NCorr does not depend on the width (1024, 256 and 128 agree within the spread over seeds).
+    The rate of Adam is `reach`/width, so that a step moves a layer's output by the same amount at every width; it is
+    higher than the paper's 1e-5, and the loss is down within tens of steps. Neither cut changes NCorr much: untrained
+    it does not depend on the width, trained 1024, 256 and 128 agree within the spread over seeds, and from step 60 to
+    step 4000 it moves by less than .03.
     """
 
     layers: int = 3

@@ -73,7 +73,7 @@ def transformer_rank(
             SetUnionTask(data),
             optimizer=Adam(setting.rate),
             steps=steps,
-            batch=data.classes,
+            batch=128,  # as for Table 1
             seeds=seeds,
             seeds_at_once=len(seeds),
             record={"stable_rank": ranks},

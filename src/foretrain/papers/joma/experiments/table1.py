@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -28,9 +29,11 @@ MODEL = Table1Model()
 
 
 class SetUnionTask:
-    """The authors' data: a random hierarchy per stream, one sequence per class; a batch is all of them.
+    """The authors' data: a random hierarchy per stream, one sequence per class.
 
-    `shuffled` gives the labels out anew at every step. (One fixed shuffle would only rename the classes.)
+    A batch of n draws classes with replacement; it is every sequence once, weighted by how often its class was drawn,
+    which has the same gradient. `shuffled` gives the labels out anew at every step (one fixed shuffle would only
+    rename the classes).
     """
 
     def __init__(self, data: Table1Data, *, shuffled: bool = False) -> None:
@@ -54,7 +57,9 @@ class SetUnionTask:
     def sample(self, n: int, generator: np.random.Generator) -> LabelledSequences:
         sequences = self.hierarchy(generator).sequences
         labels = generator.permutation(self.classes) if self.shuffled else np.arange(self.classes)
-        return with_short_padding(sequences, labels, self.positions)
+        drawn = generator.multinomial(n, np.full(self.classes, 1 / self.classes)) / n
+        weights = torch.from_numpy(drawn).to(torch.float32)
+        return replace(with_short_padding(sequences, labels, self.positions), weights=weights)
 
     def evaluation(self, generator: np.random.Generator) -> tuple[LabelledSequences, list[Tensor]]:
         active = self.hierarchy(generator).active

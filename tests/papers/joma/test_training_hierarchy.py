@@ -1,0 +1,153 @@
+"""Data and measures behind Table 1 and the order of section 5, against plain code and exact statistics."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from foretrain.data.latent_tree import LatentTree
+from foretrain.errors import InputError
+from foretrain.measures import mean_alignment
+from foretrain.models.causal_transformer import CausalTransformer, LabelledSequences
+from foretrain.papers.joma import theory
+from foretrain.papers.joma.experiments import order, table1
+from foretrain.papers.joma.setting import TABLE1, OrderModel, Table1Data
+from foretrain.streams import stream
+
+
+def test_all_configurations_of_the_table_are_there():
+    data = [Table1Data.named(name) for name in TABLE1]
+    assert {(d.classes, d.children, d.latents) for d in data} == {
+        (classes, children, latents)
+        for classes in (20, 30, 50)
+        for children in (2, 3)
+        for latents in ((10, 20), (20, 30))
+    }
+    with pytest.raises(InputError, match="C20-ch2-10-20"):
+        Table1Data.named("20/2")
+
+
+@pytest.mark.parametrize("name", ["C20-ch2-10-20", "C20-ch3-20-30"])
+def test_a_batch_of_set_unions_is_every_class_once(name):
+    task = table1.SetUnionTask(Table1Data.named(name))
+    draw = stream("test", 1)
+    batch, latents = task.evaluation(draw)
+    assert batch.labels.tolist() == list(range(20))
+    assert torch.equal(task.sample(3, draw).tokens, batch.tokens)  # drawn once, the same ever after
+    hierarchy = task.hierarchy(draw)
+    for label in range(20):
+        on = set(hierarchy.members[2][label])
+        below = set().union(*(hierarchy.members[1][k] for k in on))
+        tokens = set().union(*(hierarchy.members[0][k] for k in below))
+        assert set(np.flatnonzero(latents[1][label])) == on
+        assert set(np.flatnonzero(latents[0][label])) == below
+        assert set(batch.tokens[label].tolist()) - {table1.VOCAB - 1} == tokens
+        pads = batch.tokens[label] == table1.VOCAB - 1
+        weight = torch.exp(batch.key_bias[label][pads]).sum().item()
+        assert weight == pytest.approx(table1.LENGTH - len(tokens), rel=1e-5)
+
+
+def test_shuffled_labels_are_given_out_anew():
+    task = table1.SetUnionTask(Table1Data.named("C20-ch2-10-20"), shuffled=True)
+    draw = stream("test", 1)
+    first, second = (task.sample(0, draw).labels for _ in range(2))
+    assert sorted(first.tolist()) == list(range(20))
+    assert not torch.equal(first, second)
+
+
+def test_latent_tree_data_follows_its_tree():
+    """Share of samples in which each latent is on, by class, against the exact probabilities."""
+    task = table1.LatentTreeTask(Table1Data.named("C20-ch2-10-20"))
+    draw = stream("test", 2)
+    tree = task.tree(draw)
+    drawn = tree.sample(20000, draw)
+    assert tree.vocab == 80
+    top = np.stack([drawn.values[drawn.classes == c][:, tree.top].mean(0) for c in range(20)], axis=1)
+    assert np.abs(top - (1 - tree.p_zero)).max() < 5 * 0.5 / np.sqrt(900)
+    assert set(np.round(tree.p_zero, 6).ravel()) == {0.05, 0.95}
+    assert ((tree.p_zero < 0.5).sum(axis=0) == 2).all()
+    batch, latents = task.evaluation(draw)
+    assert [part.shape[1] for part in latents] == [40, 20]
+    assert batch.tokens.shape == (table1.EVALUATED, table1.LENGTH)
+    for row in batch.tokens.numpy():
+        real = row[row < table1.VOCAB - 1]
+        assert (np.diff(real) > 0).all()
+
+
+def test_alignment_column_equals_a_network_evaluated_by_hand():
+    run = table1.align("C20-ch2-10-20", "set union", (7,), steps=1, width=16)
+    experiment = "joma/table1/set union"
+    task = table1.SetUnionTask(Table1Data.named("C20-ch2-10-20"))
+    batch, latents = task.evaluation(stream(experiment, 7, "data"))
+    model = CausalTransformer(vocab=100, classes=20, width=16, hidden=400)
+    hidden = model.forward(model.start([7], experiment), LabelledSequences.stack([batch]))[1]
+    for s in range(2):
+        best = mean_alignment(latents[s][None], hidden[s].amax(-2))
+        assert float(run["ncorr"].isel(time=0, seed=0, s=s)) == pytest.approx(best.item(), abs=1e-6)
+
+
+@settings(max_examples=5)
+@given(rho=st.floats(0.3, 0.95), p_zero=st.floats(0.2, 0.95), salience=st.floats(0.5, 3.5))
+def test_flow_follows_the_closed_forms(rho, p_zero, salience):
+    run = order.order_flow(rho, 4, p_zero, salience, until=25.0)
+    mu = salience * theory.cooccurrence(rho, 4, run["ancestor"].values, p_zero)
+    np.testing.assert_allclose(run["half_time"], theory.salient_time(mu, 1 - 2**-0.5), rtol=2e-3)
+    assert float(run["rank_correlation"]) == pytest.approx(1.0)
+
+
+def test_matched_sequences_have_what_their_label_says():
+    tree = LatentTree.regular(3, [2, 2, 2], 0.9, classes=2, p_zero=np.array([[0.1, 0.9], [0.9, 0.1]]))
+    task = order.TreeSequences(tree, "match", 6)
+    batch, values = task.with_latents(4000, stream("test", 3))
+    present = values[:, tree.tokens]
+    context, query, labels = batch.tokens[:, :-1].numpy(), batch.tokens[:, -1].numpy(), batch.labels.numpy()
+    real = query < tree.vocab
+    assert not (context == query[:, None])[real].any()
+    rows = np.arange(len(query))
+    for row in rows[:200]:
+        tokens = context[row][context[row] < tree.vocab]
+        assert present[row, tokens].all()
+    assert present[rows[real & (labels == 1)], query[real & (labels == 1)]].all()
+    # a query from another draw occurs here as often as tokens do at all, weighted by how often each is the query
+    other = real & (labels == 0)
+    chance = tree.marginals()[tree.tokens][query[other]].mean()
+    share = present[rows[other], query[other]].mean()
+    assert share == pytest.approx(chance, abs=4 * 0.5 / np.sqrt(other.sum()))
+
+
+def test_orders_put_what_never_happens_last():
+    assert order._orders(np.array([[1.0, 2.0, np.nan], [np.nan, np.nan, np.nan], [3.0, 2.0, 1.0]])) == pytest.approx(
+        [1.0, 0.0, -1.0]
+    )
+
+
+def test_logits_by_ancestor_average_the_right_pairs():
+    """A first layer whose logits are the layer of the common ancestor gives these back, centred."""
+    setting = OrderModel(tops=2, depth=3, layers=1, width=8, hidden=4)
+    run = order.order_training(0.9, "class", (1,), 0, setting)
+    tree = LatentTree.regular(3, [2, 2, 2], 0.9, classes=2)
+    model = CausalTransformer(vocab=9, classes=2, layers=1, width=8, hidden=4)
+    p = model.start([1], "joma/order/class")
+    q, k, _ = (p["embed"][0] @ p["qkv_0"][0]).split(8, dim=1)
+    z = (q @ k.T / 8**0.5)[:8, :8]
+    z = (z - z.mean(1, keepdim=True)).numpy()
+    tokens = tree.tokens
+    for layer in (1, 2, 3):
+        pairs = [
+            z[a, b]
+            for a in range(8)
+            for b in range(8)
+            if a != b and tree.common_ancestor_layer(*tokens[[a, b]]) == layer
+        ]
+        found = float(run["logits"].sel(ancestor=layer).isel(seed=0, time=0))
+        assert found == pytest.approx(np.mean(pairs), abs=1e-6)
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(InputError, match="no objective 'guess'"):
+        order.order_training(objective="guess")
+    with pytest.raises(InputError, match="no generator 'trees'"):
+        table1.align("C20-ch2-10-20", "trees")
