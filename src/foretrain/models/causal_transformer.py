@@ -45,8 +45,8 @@ class LabelledSequences:
 
 class CausalTransformer:
     """`start(seeds)` draws the parameters; `hidden` and `logits` read a state; `gradient` is that of the mean
-    (or weighted) cross-entropy at the last position. Initial values are those of torch's Linear, Embedding and LayerNorm;
-    `lower_start` multiplies those of the lower MLP matrices."""
+    (or weighted) cross-entropy at the last position. Initial values are those of torch's Linear, Embedding and
+    LayerNorm; `lower_start` multiplies those of the lower MLP matrices."""
 
     def __init__(
         self,
