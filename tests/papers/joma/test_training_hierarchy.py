@@ -36,7 +36,9 @@ def test_a_batch_of_set_unions_is_every_class_once(name):
     draw = stream("test", 1)
     batch, latents = task.evaluation(draw)
     assert batch.labels.tolist() == list(range(20))
-    assert torch.equal(task.sample(3, draw).tokens, batch.tokens)  # drawn once, the same ever after
+    again = task.sample(128, draw)
+    assert torch.equal(again.tokens, batch.tokens)  # drawn once, the same ever after
+    assert (128 * again.weights).round().sum() == 128
     hierarchy = task.hierarchy(draw)
     for label in range(20):
         on = set(hierarchy.members[2][label])
@@ -53,7 +55,7 @@ def test_a_batch_of_set_unions_is_every_class_once(name):
 def test_shuffled_labels_are_given_out_anew():
     task = table1.SetUnionTask(Table1Data.named("C20-ch2-10-20"), shuffled=True)
     draw = stream("test", 1)
-    first, second = (task.sample(0, draw).labels for _ in range(2))
+    first, second = (task.sample(128, draw).labels for _ in range(2))
     assert sorted(first.tolist()) == list(range(20))
     assert not torch.equal(first, second)
 
@@ -126,10 +128,10 @@ def test_orders_put_what_never_happens_last():
 
 def test_logits_by_ancestor_average_the_right_pairs():
     """A first layer whose logits are the layer of the common ancestor gives these back, centred."""
-    setting = OrderModel(tops=2, depth=3, layers=1, width=8, hidden=4)
-    run = order.order_training(0.9, "class", (1,), 0, setting)
+    setting = OrderModel(tops=2, depth=3, width=8, hidden=4)
+    run = order.order_training(0.9, "class", (1,), 1, setting)
     tree = LatentTree.regular(3, [2, 2, 2], 0.9, classes=2)
-    model = CausalTransformer(vocab=9, classes=2, layers=1, width=8, hidden=4)
+    model = CausalTransformer(vocab=9, classes=2, layers=2, width=8, hidden=4)
     p = model.start([1], "joma/order/class")
     q, k, _ = (p["embed"][0] @ p["qkv_0"][0]).split(8, dim=1)
     z = (q @ k.T / 8**0.5)[:8, :8]
