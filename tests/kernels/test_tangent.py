@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from foretrain.data.tokens import TokenTexts
 from foretrain.errors import InputError
+from foretrain.kernels import features, tangent
 from foretrain.kernels import gaussian_moments as moments
-from foretrain.kernels import tangent
-from foretrain.kernels.empirical import empirical_ntk, relative_movement
+from foretrain.kernels.empirical import empirical_ntk
 from foretrain.models.classifiers import Classifier
 
 SCALES = tangent.Scales(0.9, 1.1, 0.8, 0.7)
@@ -70,7 +70,9 @@ def test_window_sums_by_sparse_products_are_sums_over_pairs(seed: int, activatio
     windows = np.lib.stride_tricks.sliding_window_view(table, window, axis=1)
     matches = (windows[:, None, :, None] == windows[None, :, None, :]).sum(-1)
     brute = theta[matches].sum((2, 3))
-    np.testing.assert_allclose(tangent.cnn_texts(activation, window, as_tokens(table), scales=SCALES), brute, atol=1e-9)
+    found = features.window_features(as_tokens(table), window, activation, SCALES)
+    np.testing.assert_allclose(found.kernel(), brute, atol=1e-9)
+    assert found.shared**2 == pytest.approx(theta[0])
 
 
 @given(st.integers(0, 10_000))
@@ -86,21 +88,79 @@ def test_attention_weights_from_counts_are_those_of_positions(seed: int) -> None
 
 def limit(architecture: str, activation: str, table: np.ndarray) -> np.ndarray:
     tokens = as_tokens(table)
-    counts = tokens.counts
     if architecture == "mlp":
-        return tangent.mlp_kernel(activation, SCALES).texts(counts)
+        return features.mlp_features(tokens, activation, SCALES).kernel()
     if architecture == "cnn":
-        return tangent.cnn_texts(activation, 2, tokens, scales=SCALES)
+        return features.window_features(tokens, 2, activation, SCALES).kernel()
     if architecture == "sa":
-        return tangent.attention_texts(counts, scales=SCALES)
+        return features.attention_features(tokens, SCALES).kernel()
     if architecture == "sa_mlp":
-        dense = counts.toarray()
-        return np.array([[tangent.attention_mlp_text(activation, a, b, SCALES) for b in dense] for a in dense])
+        return tangent.attention_mlp_texts(activation, tokens.counts, scales=SCALES)
     if architecture.startswith("mv"):
-        grams = tokens.ngrams(2)[1]
-        return tangent.matrix_vector_weight(SCALES) * (grams @ grams.T).toarray()
-    shared = architecture == "rnn_shared"
-    return np.array([[tangent.recurrent_kernel(a, b, shared=shared, scales=SCALES) for b in table] for a in table])
+        return features.matrix_vector_features(tokens, SCALES).kernel()
+    return features.recurrent_features(tokens, shared_matrix=architecture == "rnn_shared", scales=SCALES).kernel()
+
+
+@given(st.integers(0, 10_000))
+def test_mlp_and_bigram_features_are_sums_over_pairs(seed: int) -> None:
+    table = random_texts(seed, texts=3)
+    kernel = tangent.mlp_kernel("relu", SCALES)
+    equal = table[:, None, :, None] == table[None, :, None, :]
+    np.testing.assert_allclose(
+        features.mlp_features(as_tokens(table), "relu", SCALES).kernel(),
+        kernel.own * equal.sum((2, 3)) + kernel.shared * table.shape[1] ** 2,
+        atol=1e-9,
+    )
+    both = equal[:, :, :-1, :-1] & equal[:, :, 1:, 1:]
+    np.testing.assert_allclose(
+        features.matrix_vector_features(as_tokens(table), SCALES).kernel(),
+        tangent.matrix_vector_weight(SCALES) * both.sum((2, 3)),
+        atol=1e-9,
+    )
+
+
+@given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=5), min_size=1, max_size=4), st.booleans())
+def test_recurrent_features_are_matching_suffixes_or_places(texts: list[list[int]], shared: bool) -> None:
+    """Texts of unequal length, pair by pair from the end."""
+
+    def pair(a: list[int], b: list[int]) -> float:
+        total = 0.0
+        for n, weight in enumerate(tangent.recurrent_weights(min(len(a), len(b)), SCALES), start=1):
+            total += weight * (a[-n] == b[-n] if shared else a[-n:] == b[-n:])
+        return total
+
+    starts = np.concatenate([[0], np.cumsum([len(text) for text in texts])])
+    tokens = TokenTexts(np.concatenate(texts).astype(np.int64), starts.astype(np.int64), 3)
+    found = features.recurrent_features(tokens, shared_matrix=shared, scales=SCALES).kernel()
+    np.testing.assert_allclose(found, [[pair(a, b) for b in texts] for a in texts], atol=1e-12)
+
+
+@given(st.integers(0, 10_000))
+def test_attention_and_relu_is_a_sum_over_pairs_of_places(seed: int) -> None:
+    table = random_texts(seed, texts=3)
+    attended = np.exp(SCALES.embedding**2 * (table[:, :, None] == table[:, None, :]))
+    attended = (attended / attended.sum(-1, keepdims=True)) @ np.eye(VOCAB)[table]  # [text, place, vocab]
+    q = SCALES.q
+
+    def places(a: np.ndarray, b: np.ndarray) -> float:
+        k, own, other = a @ b.T, q * (a**2).sum(1)[:, None], q * (b**2).sum(1)
+        slopes = SCALES.inner * k * moments.slope_product("relu", own, other, q * k)
+        return float((moments.product("relu", own, other, q * k) + slopes).sum())
+
+    exact = [[places(a, b) for b in attended] for a in attended]
+    counts = as_tokens(table).counts
+    np.testing.assert_allclose(tangent.attention_mlp_texts("relu", counts, scales=SCALES), exact, atol=1e-9)
+
+
+@pytest.mark.parametrize("sigma", [0.2, 0.1, 0.05])
+def test_even_attention_is_the_limit_of_small_embeddings(sigma: float) -> None:
+    """Off by a part of order σ_e², with a constant below 1."""
+    scales = tangent.Scales(sigma, 1.0, 1.0)
+    counts = as_tokens(random_texts(3)).counts
+    exact = tangent.attention_mlp_texts("relu", counts, scales=scales)
+    part, first, second = tangent.even_attention_relu(counts, counts, scales)
+    even = part.toarray() + np.outer(first, second)
+    assert 0 < np.linalg.norm(even - exact) < sigma**2 * np.linalg.norm(exact)
 
 
 def finite(architecture: str, activation: str, table: np.ndarray, width: int, seed: int) -> np.ndarray:
@@ -125,30 +185,10 @@ def test_finite_networks_are_near_their_limit(architecture: str, activation: str
     assert np.linalg.norm(mean - exact) <= 0.12 * np.linalg.norm(exact)
 
 
-def test_empirical_kernel_is_the_product_of_gradients_for_a_module_with_outputs() -> None:
-    torch.manual_seed(0)
-    module = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2)).double()
-    x, y = torch.randn(3, 3, dtype=torch.float64), torch.randn(2, 3, dtype=torch.float64)
-
-    def gradients(rows: torch.Tensor) -> torch.Tensor:
-        flat = []
-        for row in rows:
-            for out in module(row):
-                module.zero_grad()
-                out.backward(retain_graph=True)
-                flat.append(torch.cat([p.grad.ravel().clone() for p in module.parameters()]))
-        return torch.stack(flat).reshape(len(rows), 2, -1)
-
-    expected = torch.einsum("xop,yqp->xyoq", gradients(x), gradients(y))
-    torch.testing.assert_close(empirical_ntk(module, x, y), expected)
-    torch.testing.assert_close(empirical_ntk(module, x, y, chunk=2), expected)
-    assert relative_movement(expected, 3 * expected) == pytest.approx(2.0)
-
-
 def test_refusals() -> None:
     with pytest.raises(InputError, match="no activation 'rlu'"):
         tangent.mlp_kernel("rlu")
     with pytest.raises(InputError, match=r"'weight' must be a finite number above 0"):
         tangent.Scales(weight=0.0)
-    with pytest.raises(InputError, match="larger than the shortest text"):
-        tangent.cnn_texts("relu", 5, as_tokens(random_texts()))
+    with pytest.raises(InputError, match=r"has 4 tokens, fewer than the window \(5\)"):
+        features.require_windows(as_tokens(random_texts()), 5)

@@ -7,8 +7,7 @@ and for Adagrad, whose state stands still where the gradient is 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
@@ -16,12 +15,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from foretrain.data.tokens import TokenTexts
+from foretrain.dynamics.additive import AdditiveSteps
 from foretrain.dynamics.optimizers import SGD, Adagrad, rates_by_block
 from foretrain.errors import require, require_at_least
 from foretrain.models.classifiers import Classifier, Parameters
 from foretrain.streams import stream, torch_stream
-
-PER_TOKEN = {"embedding", "matrix"}  # parameters with one row per token
 
 
 def train_epochs(
@@ -45,17 +43,14 @@ def train_epochs(
     sparse_steps = isinstance(optimizer, Adagrad) or not optimizer.momentum
     require(sparse_steps, "train_epochs needs an optimizer without memory of untouched tokens: Adagrad or plain SGD.")
     parameters = network.start(torch_stream(experiment, seed, "start"))
-    states = {name: optimizer.begin(p) for name, p in parameters.items()}
     rates = {name: float(rate) for name, rate in rates_by_block(optimizer.rate, list(parameters)).items()}
     order = stream(experiment, seed, "order")
-    step = 0
+    kind = AdditiveSteps if network.architecture == "mlp" else _GatheredSteps
+    steps = kind(network, parameters, rates, optimizer)
     if each_epoch:
         each_epoch(0, parameters)
     for epoch in range(1, epochs + 1):
-        for rows in _batches(order.permutation(len(texts)), batch):
-            step += 1
-            tokens, local = padded_batch(texts, rows)
-            _step(network, parameters, states, rates, optimizer, tokens, local, torch.from_numpy(labels[rows]), step)
+        steps.epoch(texts, labels, order.permutation(len(texts)), batch)
         if each_epoch:
             each_epoch(epoch, parameters)
     return parameters
@@ -78,36 +73,36 @@ def batch_loss(scores: Tensor, labels: Tensor) -> Tensor:
     return functional.cross_entropy(scores, labels)
 
 
-def _step(
-    network: Classifier,
-    parameters: Parameters,
-    states: Mapping[str, dict[str, Tensor]],
-    rates: Mapping[str, float],
-    optimizer: Any,
-    tokens: Tensor,
-    local: Tensor,
-    labels: Tensor,
-    step: int,
-) -> None:
-    """One step; parameters of tokens are read and written only in the rows of `tokens`."""
-    per_token = {name for name in parameters if name in PER_TOKEN and parameters[name].shape[0] == network.vocab}
-    held = {name: (p[tokens] if name in per_token else p) for name, p in parameters.items()}
-    leaves = {name: p.detach().requires_grad_() for name, p in held.items()}
-    loss = batch_loss(network.scores(leaves, local), labels)
-    gradients = torch.autograd.grad(loss, list(leaves.values()))
-    with torch.no_grad():
-        for (name, value), gradient in zip(held.items(), gradients, strict=True):
-            rate = torch.tensor(rates[name], dtype=value.dtype)
-            if name not in per_token:
-                optimizer.update(value, gradient, rate, states[name], step)
-                continue
-            state = {key: kept[tokens] for key, kept in states[name].items()}
-            optimizer.update(value, gradient, rate, state, step)
-            parameters[name][tokens] = value
-            for key, kept in state.items():
-                states[name][key][tokens] = kept
+class _GatheredSteps:
+    """Steps of any network by autograd; parameters of tokens are read and written only in the rows of a batch."""
 
+    def __init__(
+        self, network: Classifier, parameters: Parameters, rates: Mapping[str, float], optimizer: SGD | Adagrad
+    ) -> None:
+        self.network, self.parameters, self.optimizer = network, parameters, optimizer
+        self.states = {name: optimizer.begin(p) for name, p in parameters.items()}
+        self.rates = {name: torch.tensor(rates[name], dtype=p.dtype) for name, p in parameters.items()}
+        self.taken = 0
 
-def _batches(order: np.ndarray, size: int) -> Iterator[np.ndarray]:
-    for start in range(0, len(order), size):
-        yield order[start : start + size]
+    def epoch(self, texts: TokenTexts, labels: np.ndarray, order: np.ndarray, batch: int) -> None:
+        for start in range(0, len(order), batch):
+            rows = order[start : start + batch]
+            self._step(*padded_batch(texts, rows), torch.from_numpy(labels[rows]))
+
+    def _step(self, tokens: Tensor, local: Tensor, labels: Tensor) -> None:
+        self.taken += 1
+        held = {name: (p[tokens] if name in self.network.per_token else p) for name, p in self.parameters.items()}
+        leaves = {name: p.detach().requires_grad_() for name, p in held.items()}
+        loss = batch_loss(self.network.scores(leaves, local), labels)
+        gradients = torch.autograd.grad(loss, list(leaves.values()))
+        with torch.no_grad():
+            for (name, value), gradient in zip(held.items(), gradients, strict=True):
+                rate, kept = self.rates[name], self.states[name]
+                if name not in self.network.per_token:
+                    self.optimizer.update(value, gradient, rate, kept, self.taken)
+                    continue
+                state = {key: whole[tokens] for key, whole in kept.items()}
+                self.optimizer.update(value, gradient, rate, state, self.taken)
+                self.parameters[name][tokens] = value
+                for key, part in state.items():
+                    kept[key][tokens] = part

@@ -1,14 +1,22 @@
-"""The tangent kernel of any differentiable network at its present weights: Θ(x, y) = ∂f(x)/∂θ · ∂f(y)/∂θ."""
+"""The tangent kernel of any differentiable network at its present weights: Θ(x, y) = ∂f(x)/∂θ · ∂f(y)/∂θ.
+
+Of a module, the gradient of a Linear layer is (signal from above) ⊗ (input), so its part of the kernel is a product of
+two small Gram matrices; of an Embedding layer, inputs are alike where tokens match. No Jacobian is formed for these.
+Whatever else has parameters, and networks given as functions, go by Jacobians.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.func import functional_call, jacrev, vmap
+from torch.func import functional_call, jacrev, vjp, vmap
+
+from foretrain.errors import require
+from foretrain.kernels.layer_signals import layer_signals
 
 Parameters = Mapping[str, Tensor]
 Network = Callable[[Parameters, Any], Tensor]  # parameters and one input -> outputs [output]
@@ -24,18 +32,36 @@ def empirical_ntk(
 ) -> Float[Tensor, "x y output output"]:
     """Θ between all rows of x and of y (by default x itself), for every pair of outputs.
 
-    `network` is a torch module, or a function of (parameters, one row) with its `parameters`. Gradients are formed
-    block by block of parameters, so that memory is inputs × outputs × the largest block; `chunk` inputs at a time
-    bound it further.
+    `network` is a torch module that takes a batch, or a function of (parameters, one row) with its `parameters`.
+    `chunk` rows of x meet `chunk` rows of y at a time, which bounds the memory.
     """
+    require(chunk is None or chunk >= 1, f"chunk must be at least 1; got {chunk}.")
     call, weights = _as_function(network, parameters)
-    total: Tensor | float = 0.0
-    for name in weights:
-        first = _jacobian(call, weights, name, x, chunk)
-        second = first if y is None else _jacobian(call, weights, name, y, chunk)
-        total = total + torch.einsum("xop,yqp->xyoq", first, second)
-    assert isinstance(total, Tensor)
-    return total
+    others = x if y is None else y
+    rows = []
+    for own in x.split(chunk or max(1, len(x))):
+        blocks = [_block(network, call, weights, own, other) for other in others.split(chunk or max(1, len(others)))]
+        rows.append(torch.cat(blocks, dim=1))
+    return torch.cat(rows)
+
+
+def ntk_product(
+    network: torch.nn.Module | Network,
+    x: Tensor,
+    vector: Float[Tensor, "y output"],
+    y: Tensor | None = None,
+    *,
+    parameters: Parameters | None = None,
+) -> Float[Tensor, "x output"]:
+    """Θ(x, y)·vector without Θ and without a Jacobian: one step of the weights along the vector, and its effect."""
+    call, weights = _as_function(network, parameters)
+    rows = vmap(call, in_dims=(None, 0))
+    _, pull = vjp(lambda w: rows(w, x if y is None else y), weights)
+    (step,) = pull(vector)
+    outputs, pull_x = vjp(lambda w: rows(w, x), weights)
+    # Jᵀu is linear in u, and its transpose is J: applied to the step without forward-mode rules.
+    _, push = vjp(lambda u: pull_x(u)[0], torch.zeros_like(outputs))
+    return push(step)[0]
 
 
 def relative_movement(before: Tensor, after: Tensor) -> float:
@@ -43,12 +69,20 @@ def relative_movement(before: Tensor, after: Tensor) -> float:
     return float(torch.linalg.vector_norm(after - before) / torch.linalg.vector_norm(before))
 
 
+def kernel_movement(network: Network, states: Iterable[Parameters], x: Tensor) -> list[float]:
+    """Relative movement of the kernel on x from the first of the states to each of them: 0 at the start."""
+    kernels = [empirical_ntk(network, x, parameters=state) for state in states]
+    return [relative_movement(kernels[0], kernel) for kernel in kernels]
+
+
 def _as_function(
     network: torch.nn.Module | Network, parameters: Parameters | None
 ) -> tuple[Network, dict[str, Tensor]]:
     if not isinstance(network, torch.nn.Module):
-        assert parameters is not None, "a function needs its parameters"
+        require(parameters is not None, "A network that is a function needs its weights; pass parameters=….")
+        assert parameters is not None
         return network, {name: p.detach() for name, p in parameters.items()}
+    require(parameters is None, "A module has its own weights; load them into it instead of passing parameters.")
     module = network
     buffers = dict(module.named_buffers())
 
@@ -58,11 +92,31 @@ def _as_function(
     return call, {name: p.detach() for name, p in module.named_parameters() if p.requires_grad}
 
 
-def _jacobian(call: Network, weights: dict[str, Tensor], name: str, rows: Tensor, chunk: int | None) -> Tensor:
-    """∂f/∂(one block): [row, output, parameter]."""
+def _block(
+    network: torch.nn.Module | Network, call: Network, weights: dict[str, Tensor], x: Tensor, y: Tensor
+) -> Tensor:
+    """Θ between some rows: layer by layer where layers are known, by Jacobians for the rest."""
+    total: Tensor | float = 0.0
+    rest = dict(weights)
+    if isinstance(network, torch.nn.Module):
+        first = layer_signals(network, x)
+        second = first if y is x else layer_signals(network, y)
+        for name in first.keys() & second.keys() & weights.keys():
+            total = total + first[name].kernel(second[name])
+            del rest[name]
+    if rest:
+        jacobian = _jacobian(call, weights, rest, x)
+        other = jacobian if y is x else _jacobian(call, weights, rest, y)
+        total = total + torch.einsum("xop,yqp->xyoq", jacobian, other)
+    assert isinstance(total, Tensor), "a network without weights has no kernel"
+    return total
 
-    def outputs(block: Tensor, row: Tensor) -> Tensor:
-        return call({**weights, name: block}, row).reshape(-1)
 
-    jacobian = vmap(jacrev(outputs), in_dims=(None, 0), chunk_size=chunk)(weights[name], rows)
-    return jacobian.flatten(2)
+def _jacobian(call: Network, weights: dict[str, Tensor], blocks: dict[str, Tensor], rows: Tensor) -> Tensor:
+    """∂f/∂(blocks): [row, output, parameter]."""
+
+    def outputs(some: dict[str, Tensor], row: Tensor) -> Tensor:
+        return call({**weights, **some}, row).reshape(-1)
+
+    jacobian = vmap(jacrev(outputs), in_dims=(None, 0))(blocks, rows)
+    return torch.cat([part.reshape(*part.shape[:2], -1) for part in jacobian.values()], dim=2)

@@ -1,4 +1,4 @@
-"""Tangent kernels of infinitely wide text classifiers, in closed form and from counts.
+"""Tangent kernels of infinitely wide text classifiers, in closed form; between whole texts: see kernels.features.
 
 The networks (width d → ∞; E ~ N(0, σ_e²), W ~ N(0, σ_w²), v ~ N(0, σ_v²), M ~ N(0, σ_m²)):
 
@@ -13,17 +13,13 @@ Derived anew for this library; each is checked against finite networks.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
-from math import comb
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from numpy import ndarray as Array
-from numpy.typing import ArrayLike
 from scipy import sparse
 
-from foretrain.data.tokens import TokenTexts
 from foretrain.errors import require, require_positive
 from foretrain.kernels import gaussian_moments as moments
 
@@ -57,19 +53,11 @@ class Scales:
 UNIT = Scales()
 
 
-@dataclass(frozen=True)
-class TokenKernel:
+class TokenKernel(NamedTuple):
     """Θ(e, e′) = own·1[e = e′] + shared: a token moves itself by `own`, and every token by `shared` (the bias)."""
 
     own: float  # ρ
     shared: float  # β
-
-    def texts(self, counts: Counts, others: Counts | None = None) -> Float[Array, "text other"]:
-        """Between texts given by token counts: ρ·Σ_e n(e)n′(e) + β·T·T′."""
-        others = counts if others is None else others
-        lengths = np.asarray(counts.sum(axis=1), dtype=np.float64)
-        other_lengths = np.asarray(others.sum(axis=1), dtype=np.float64)
-        return self.own * _dense(counts @ others.T) + self.shared * np.outer(lengths, other_lengths)
 
 
 def mlp_kernel(activation: str, scales: Scales = UNIT) -> TokenKernel:
@@ -93,40 +81,6 @@ def cnn_window_kernel(activation: str, window: int, scales: Scales = UNIT) -> Fl
     return value + scales.inner * m * moments.slope_product(activation, variance, variance, covariance)
 
 
-def cnn_texts(
-    activation: str, window: int, texts: TokenTexts, others: TokenTexts | None = None, scales: Scales = UNIT
-) -> Float[Array, "text other"]:
-    """CNN between texts: Σ over pairs of windows.
-
-    Θ(m) = Σ_j a_j·C(m, j) turns the sum over pairs of windows into one sparse product per subset of places: two
-    windows that agree on j given places are counted by the product of their counts of that partial window.
-    """
-    others = texts if others is None else others
-    shortest = min(int(texts.lengths.min()), int(others.lengths.min()))
-    require(shortest >= window, f"The window ({window}) is larger than the shortest text ({shortest} tokens); pad it.")
-    theta = cnn_window_kernel(activation, window, scales)
-    weights = [sum((-1) ** (j - m) * comb(j, m) * theta[m] for m in range(j + 1)) for j in range(window + 1)]
-    total = np.zeros((len(texts), len(others)))
-    for j, weight in enumerate(weights):
-        for places in combinations(range(window), j):
-            total += weight * _partial_matches(texts, others, window, places)
-    return total
-
-
-def _partial_matches(texts: TokenTexts, others: TokenTexts, window: int, places: tuple[int, ...]) -> Array:
-    """How many pairs of windows agree on `places`."""
-    joined = TokenTexts(
-        np.concatenate([texts.flat, others.flat]),
-        np.concatenate([texts.starts, texts.starts[-1] + others.starts[1:]]),
-        texts.vocab,
-    )
-    grams, counts = joined.ngrams(window)
-    _, group = np.unique(grams[:, list(places)], axis=0, return_inverse=True)
-    onto = sparse.csr_array((np.ones(len(grams)), (np.arange(len(grams)), group.ravel())))
-    merged = sparse.csr_array(counts @ onto)
-    return _dense(merged[: len(texts)] @ merged[len(texts) :].T)
-
-
 def attention_weights(counts: Counts, scales: Scales = UNIT) -> sparse.csr_array:
     """a(e): the weight self-attention in its limit gives to all occurrences of e, summed over the queries of a text.
 
@@ -143,36 +97,54 @@ def attention_weights(counts: Counts, scales: Scales = UNIT) -> sparse.csr_array
     return sparse.csr_array((data, table.indices, table.indptr), shape=table.shape)
 
 
-def attention_texts(counts: Counts, others: Counts | None = None, scales: Scales = UNIT) -> Array:
-    """SA: (σ_e²+σ_v²)·Σ_e a(e)a′(e). No shared term: no bias."""
-    first = attention_weights(counts, scales)
-    second = first if others is None else attention_weights(others, scales)
-    return (scales.embedding**2 + scales.readout**2) * _dense(first @ second.T)
-
-
-def attention_mlp_text(
-    activation: str, counts: Int[Array, "vocab"], other: Int[Array, "vocab"], scales: Scales = UNIT
-) -> float:
-    """SA+MLP between two texts: Σ over pairs of queries of E[φφ′] + σ_v²(σ_e²+σ_w²)·k·E[φ′φ′].
+def attention_mlp_texts(
+    activation: str, counts: Counts, others: Counts | None = None, scales: Scales = UNIT
+) -> Float[Array, "text other"]:
+    """SA+MLP between texts: Σ over pairs of queries of E[φφ′] + σ_v²(σ_e²+σ_w²)·k·E[φ′φ′].
 
     k is the overlap of what the two queries attend to. With ReLU it is positive even for texts without a common
-    token: the bias is back.
+    token: the bias is back. No sparse product: all pairs of queries meet.
     """
-    tokens, others = np.flatnonzero(counts), np.flatnonzero(other)
-    attended, other_attended = _attended(counts, tokens, scales), _attended(other, others, scales)
-    overlap = attended @ other_attended.T
+    attended, per_text = _queries(counts, scales)
+    other_attended, per_other = (attended, per_text) if others is None else _queries(others, scales)
+    overlap = np.asarray((attended @ other_attended.T).toarray())
     q = scales.q
-    own, other_own = q * (attended**2).sum(1)[:, None], q * (other_attended**2).sum(1)[None]
-    value = moments.product(activation, own, other_own, q * overlap)
-    value = value + scales.inner * overlap * moments.slope_product(activation, own, other_own, q * overlap)
-    return float(counts[tokens] @ value @ other[others])
+    own, other_own = (q * np.asarray((a * a).sum(axis=1)) for a in (attended, other_attended))
+    value = moments.product(activation, own[:, None], other_own, q * overlap)
+    value = value + scales.inner * overlap * moments.slope_product(activation, own[:, None], other_own, q * overlap)
+    return np.asarray(per_text @ (per_other @ value.T).T)
 
 
-def _attended(counts: Int[Array, "vocab"], queries: Int[Array, "query"], scales: Scales) -> Float[Array, "query vocab"]:
-    """What each query token attends to, by token."""
-    weight = np.tile(counts.astype(np.float64), (len(queries), 1))
-    weight[np.arange(len(queries)), queries] *= np.exp(scales.embedding**2)
-    return weight / weight.sum(axis=1, keepdims=True)
+def _queries(counts: Counts, scales: Scales) -> tuple[sparse.csr_array, sparse.csr_array]:
+    """What each distinct token of a text attends to [query, vocab], and how often it asks [text, query]."""
+    table = sparse.csr_array(counts, dtype=np.float64)
+    text = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
+    weight = sparse.csr_array(table[text])
+    own = sparse.csr_array(
+        (np.expm1(scales.embedding**2) * table.data, (np.arange(len(text)), table.indices)), weight.shape
+    )
+    weight = weight + own  # a query attends to its own token e^{σ_e²} times as much
+    asks = sparse.csr_array((table.data, (text, np.arange(len(text)))), (table.shape[0], len(text)))
+    return sparse.csr_array(weight.multiply(1 / np.asarray(weight.sum(axis=1))[:, None])), asks
+
+
+def even_attention_relu(
+    counts: Counts, others: Counts, scales: Scales = UNIT
+) -> tuple[sparse.csr_array, Float[Array, "text"], Float[Array, "other"]]:
+    """SA+ReLU where every query attends to all tokens alike (σ_e → 0): a sparse part, and two factors of the rest.
+
+    Θ = sparse + outer(first, second): the outer product is what texts without a common token have, the bias; the
+    sparse part is nonzero only where they have one. Off by some σ_e² from the kernel of `attention_mlp_texts`.
+    """
+    mixes = [sparse.csr_array(c, dtype=np.float64) for c in (counts, others)]
+    own = [scales.q * np.asarray((m * m).sum(axis=1)) for m in mixes]  # of n(e), not of n(e)/T: ReLU is homogeneous
+    overlap = sparse.coo_array(mixes[0] @ mixes[1].T)
+    i, j = overlap.coords
+    k = overlap.data
+    value = moments.product("relu", own[0][i], own[1][j], scales.q * k)
+    value = value + scales.inner * k * moments.slope_product("relu", own[0][i], own[1][j], scales.q * k)
+    first, second = (np.sqrt(o / (2 * np.pi)) for o in own)
+    return sparse.csr_array((value - first[i] * second[j], (i, j)), overlap.shape), first, second
 
 
 def matrix_vector_weight(scales: Scales = UNIT) -> float:
@@ -191,17 +163,3 @@ def recurrent_weights(length: int, scales: Scales = UNIT) -> Float[Array, "lengt
     e, v, m = scales.embedding**2, scales.readout**2, scales.matrix**2
     n = np.arange(1, length + 1, dtype=np.float64)
     return m ** (n - 1) * (v + e) + (n - 1) * m ** (n - 2) * v * e
-
-
-def recurrent_kernel(first: ArrayLike, second: ArrayLike, *, shared: bool, scales: Scales = UNIT) -> float:
-    """L-RNN between two texts: Σ_n c_n over matching suffixes (a matrix per token) or matching places (`shared`)."""
-    a, b = np.asarray(first)[::-1], np.asarray(second)[::-1]
-    length = min(len(a), len(b))
-    equal = a[:length] == b[:length]
-    if not shared:
-        equal = np.logical_and.accumulate(equal)
-    return float(recurrent_weights(length, scales) @ equal)
-
-
-def _dense(table: Any) -> Array:
-    return np.asarray(table.toarray() if sparse.issparse(table) else table)

@@ -80,6 +80,12 @@ class Classifier:
             made["position"] = ((self.positions, d), s.embedding)
         return made
 
+    @property
+    def per_token(self) -> frozenset[str]:
+        """Parameters with one row per token."""
+        matrices = self.architecture in ("mv", "mv_diagonal", "rnn_token")
+        return frozenset({"embedding", "matrix"} if matrices else {"embedding"})
+
     def start(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Parameters:
         """Gaussian initial parameters."""
         return {

@@ -91,9 +91,7 @@ def accuracy(net: Classifier, parameters: Parameters, texts: TokenTexts, labels:
     right = 0
     for rows in np.array_split(np.arange(len(texts)), max(1, len(texts) // 200)):
         tokens, local = padded_batch(texts, rows)
-        held = {
-            k: (v[tokens] if k in ("embedding", "matrix") and len(v) == net.vocab else v) for k, v in parameters.items()
-        }
+        held = {name: (p[tokens] if name in net.per_token else p) for name, p in parameters.items()}
         with torch.no_grad():
             scores = net.scores(held, local)
         said = (scores[:, 0] > 0).long() if net.outputs == 1 else scores.argmax(1)

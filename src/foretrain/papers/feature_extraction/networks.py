@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from numpy import ndarray as Array
 
 from foretrain.data.tokens import TokenTexts
 from foretrain.errors import require_known
-from foretrain.kernels import tangent
+from foretrain.kernels import features
 from foretrain.kernels.empirical import empirical_ntk
-from foretrain.kernels.tangent import Scales
+from foretrain.kernels.tangent import Scales, attention_mlp_texts
 from foretrain.models.classifiers import Classifier, Parameters
 
 WINDOW = 2  # of the CNNs
@@ -55,25 +54,21 @@ def limit_kernel(name: str, texts: TokenTexts, scales: Scales) -> Float[Array, "
     """Θ between texts at infinite width."""
     require_known("network", name, NETWORKS)
     kind = NETWORKS[name]
-    rows = [texts[i] for i in range(len(texts))]
     match kind.architecture:
         case "mlp":
-            return tangent.mlp_kernel(kind.activation, scales).texts(texts.counts)
+            return features.mlp_features(texts, kind.activation, scales).kernel()
         case "cnn":
-            return tangent.cnn_texts(kind.activation, WINDOW, texts, scales=scales)
+            features.require_windows(texts, WINDOW)
+            return features.window_features(texts, WINDOW, kind.activation, scales).kernel()
         case "sa":
-            return tangent.attention_texts(texts.counts, scales=scales)
+            return features.attention_features(texts, scales).kernel()
         case "sa_mlp":
-            dense = texts.counts.toarray()
-            pairs = [[tangent.attention_mlp_text(kind.activation, a, b, scales) for b in dense] for a in dense]
-            return np.array(pairs)
+            return attention_mlp_texts(kind.activation, texts.counts, scales=scales)
         case "mv" | "mv_diagonal":
-            bigrams = texts.ngrams(2)[1]
-            return tangent.matrix_vector_weight(scales) * (bigrams @ bigrams.T).toarray()
+            return features.matrix_vector_features(texts, scales).kernel()
         case _:
             shared = kind.architecture == "rnn_shared"
-            pairs = [[tangent.recurrent_kernel(a, b, shared=shared, scales=scales) for b in rows] for a in rows]
-            return np.array(pairs)
+            return features.recurrent_features(texts, shared_matrix=shared, scales=scales).kernel()
 
 
 def finite_kernel(net: Classifier, parameters: Parameters, texts: torch.Tensor) -> Float[Array, "text text"]:

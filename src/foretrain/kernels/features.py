@@ -1,0 +1,121 @@
+"""Tangent kernels between texts as sparse features: Θ = R Rᵀ, so that all pairs of texts are one sparse product.
+
+Column 0 of R is what all texts share whatever their tokens: the bias. A network without bias has a column of zeros.
+Texts and whatever is asked about them must go through one call, so that they have the same columns: see `split_rows`.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import comb
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray as Array
+from scipy import sparse
+
+from foretrain.data.tokens import TokenTexts
+from foretrain.errors import require
+from foretrain.kernels.tangent import (
+    UNIT,
+    Scales,
+    attention_weights,
+    cnn_window_kernel,
+    matrix_vector_weight,
+    mlp_kernel,
+    recurrent_weights,
+)
+
+NEGLIGIBLE = 1e-12  # of the largest weight: lags of a recurrent network beyond it are left out
+
+
+class Features(NamedTuple):
+    """R, and the entry of column 0 for one part (a token, a window) of a text."""
+
+    rows: sparse.csr_array
+    shared: float
+
+    def kernel(self) -> Float[Array, "text text"]:
+        return np.asarray((self.rows @ self.rows.T).toarray())
+
+    def split(self, first: int) -> tuple[sparse.csr_array, sparse.csr_array]:
+        """The features of the first so many texts, and of those after them."""
+        return sparse.csr_array(self.rows[:first]), sparse.csr_array(self.rows[first:])
+
+
+def mlp_features(texts: TokenTexts, activation: str, scales: Scales = UNIT) -> Features:
+    """√ρ·n(e) by token, √β·T."""
+    kernel = mlp_kernel(activation, scales)
+    shared = float(np.sqrt(kernel.shared))
+    return _with_shared(np.sqrt(kernel.own) * texts.counts, shared * texts.lengths, shared)
+
+
+def attention_features(texts: TokenTexts, scales: Scales = UNIT) -> Features:
+    """√(σ_e²+σ_v²)·a(e), by token."""
+    scale = np.sqrt(scales.embedding**2 + scales.readout**2)
+    return _with_shared(scale * attention_weights(texts.counts, scales), np.zeros(len(texts)), 0.0)
+
+
+def window_features(texts: TokenTexts, window: int, activation: str, scales: Scales = UNIT) -> Features:
+    """CNN: how often a text has each partial window.
+
+    Θ(m) between windows with m equal places is Σ_j a_j·C(m, j), and C(m, j) counts the sets of j places on which they
+    agree: one feature √a_j per set of places and tokens there. No place at all is what every window shares.
+    """
+    theta = cnn_window_kernel(activation, window, scales)
+    weights = [sum((-1) ** (j - m) * comb(j, m) * theta[m] for m in range(j + 1)) for j in range(window + 1)]
+    grams, counts = texts.ngrams(window)
+    blocks = []
+    for j, weight in enumerate(weights[1:], start=1):
+        if weight > NEGLIGIBLE * theta[-1]:
+            blocks += [
+                np.sqrt(weight) * (counts @ _onto(grams[:, list(places)])) for places in combinations(range(window), j)
+            ]
+    shared = float(np.sqrt(max(weights[0], 0.0)))
+    return _with_shared(sparse.hstack(blocks), shared * np.asarray(counts.sum(axis=1)), shared)
+
+
+def _onto(parts: Int[Array, "gram place"]) -> sparse.csr_array:
+    """From n-grams to the distinct parts of them."""
+    _, group = np.unique(parts, axis=0, return_inverse=True)
+    return sparse.csr_array((np.ones(len(parts)), (np.arange(len(parts)), group.ravel())))
+
+
+def matrix_vector_features(texts: TokenTexts, scales: Scales = UNIT) -> Features:
+    """By bigram; the same for full and diagonal matrices."""
+    return _with_shared(np.sqrt(matrix_vector_weight(scales)) * texts.ngrams(2)[1], np.zeros(len(texts)), 0.0)
+
+
+def recurrent_features(texts: TokenTexts, *, shared_matrix: bool, scales: Scales = UNIT) -> Features:
+    """√c_n by the token n places from the end; with a matrix per token, by the whole suffix of length n."""
+    ends, lengths = texts.starts[1:], texts.lengths
+    weights = recurrent_weights(max(1, int(lengths.max(initial=1))), scales)
+    weights = weights[: np.flatnonzero(weights > NEGLIGIBLE * weights.max())[-1] + 1]
+    group = np.zeros(len(texts), dtype=np.int64)
+    blocks = []
+    for n, weight in enumerate(weights, start=1):
+        there = np.flatnonzero(lengths >= n)
+        if not len(there):
+            break
+        token = texts.flat[ends[there] - n]
+        key = token if shared_matrix else group[there] * texts.vocab + token
+        distinct, group_there = np.unique(key, return_inverse=True)
+        group[there] = group_there
+        entries = np.full(len(there), np.sqrt(weight))
+        blocks.append(sparse.csr_array((entries, (there, group_there)), shape=(len(texts), len(distinct))))
+    return _with_shared(sparse.hstack(blocks), np.zeros(len(texts)), 0.0)
+
+
+def require_windows(texts: TokenTexts, window: int, place: str = "The shortest text") -> None:
+    """Refuse texts shorter than the window."""
+    shortest = int(texts.lengths.min()) if len(texts) else 0
+    require(
+        shortest >= window, f"{place} has {shortest} tokens, fewer than the window ({window}); make the window smaller."
+    )
+
+
+def _with_shared(rows: sparse.sparray, shared: Array, of_one: float) -> Features:
+    return Features(
+        sparse.csr_array(sparse.hstack([sparse.csr_array(shared[:, None]), rows]), dtype=np.float64), of_one
+    )

@@ -1,0 +1,132 @@
+"""What goes into every Linear and Embedding layer of a module, and what comes back to it: its part of a tangent kernel.
+
+A layer is left out, so that the caller takes the long way for it, wherever this shortcut could be wrong: rows of the
+batch that see each other, a batch that is not the first axis, a weight that is also used elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+_LARGEST = 1 << 24  # entries of one block of pairs of positions
+
+
+@dataclass(frozen=True)
+class Signal:
+    """One parameter: its layer's inputs (features, tokens, or nothing for a bias), and the signals from the outputs."""
+
+    inputs: Tensor | None  # [row, position, feature], or token numbers [row, position]
+    signals: Tensor  # [output, row, position, unit]
+
+    def gradient(self, output: int, vocab: int) -> Tensor:
+        """The gradient of the parameter, summed over rows."""
+        signal = self.signals[output].flatten(0, 1)
+        if self.inputs is None:
+            return signal.sum(0)
+        inputs = self.inputs.flatten(0, 1)
+        if self.inputs.is_floating_point():
+            return signal.mT @ inputs
+        return signal.new_zeros(vocab, signal.shape[1]).index_add_(0, inputs, signal)
+
+    def kernel(self, other: Signal) -> Tensor:
+        """Σ over pairs of positions of (inputs alike)·(signals alike): [row, other row, output, output]."""
+        if self.inputs is None or other.inputs is None:
+            return torch.einsum("oiu,qju->ijoq", self.signals.sum(2), other.signals.sum(2))
+        (_, n, t, units), (m, s) = self.signals.shape, other.signals.shape[1:3]
+        if self.inputs.is_floating_point() and t * s > self.inputs.shape[2] * units:  # long texts: form the gradients
+            return torch.einsum("oifu,qjfu->ijoq", self._gradients(), other._gradients())
+        step = max(1, _LARGEST // (t * m * s))
+        return torch.cat([self._pairs(other, slice(i, i + step)) for i in range(0, n, step)])
+
+    def _gradients(self) -> Tensor:
+        assert self.inputs is not None
+        return torch.einsum("itf,oitu->oifu", self.inputs, self.signals)
+
+    def _pairs(self, other: Signal, rows: slice) -> Tensor:
+        assert self.inputs is not None
+        assert other.inputs is not None
+        mine, signals = self.inputs[rows], self.signals[:, rows]
+        if mine.is_floating_point():
+            alike = torch.einsum("itf,jsf->ijts", mine, other.inputs)
+        else:
+            alike = (mine[:, None, :, None] == other.inputs[None, :, None, :]).to(signals.dtype)
+        if alike.shape[2] == alike.shape[3] == 1:
+            return alike * torch.einsum("oiu,qju->ijoq", signals[:, :, 0], other.signals[:, :, 0])
+        both = [
+            [(alike * torch.einsum("itu,jsu->ijts", one, two)).sum((2, 3)) for two in other.signals] for one in signals
+        ]
+        return torch.stack([torch.stack(line, dim=-1) for line in both], dim=-2)
+
+
+def layer_signals(module: nn.Module, rows: Tensor) -> dict[str, Signal]:
+    """The signals of every parameter whose gradient they give, by its name."""
+    layers = {name: m for name, m in module.named_modules() if isinstance(m, nn.Linear | nn.Embedding)}
+    passed: list[tuple[str, Tensor, Tensor]] = []
+
+    def note(name: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], Tensor]:
+        def hook(_: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
+            passed.append((name, inputs[0].detach(), output))
+            return output.clone()  # an activation in place must not touch what is differentiated
+
+        return hook
+
+    hooks = [layer.register_forward_hook(note(name)) for name, layer in layers.items()]
+    try:
+        with torch.enable_grad():
+            outputs = module(rows).reshape(len(rows), -1)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    passed = [one for one in passed if one[2].requires_grad]
+    if not passed:
+        return {}
+    ends = [output for _, _, output in passed]
+    apart = _rows_apart(outputs, ends)
+    back = [torch.autograd.grad(outputs[:, o].sum(), ends, retain_graph=True, materialize_grads=True)
+            for o in range(outputs.shape[1])]  # fmt: skip
+    found: dict[str, tuple[Signal, Tensor]] = {}
+    for name, layer in layers.items():
+        calls = [k for k, one in enumerate(passed) if one[0] == name]
+        if calls and all(apart[k] for k in calls):
+            inputs, signals = _joined(
+                layer, len(rows), [passed[k][1] for k in calls], [[g[k] for g in back] for k in calls]
+            )
+            for key, parameter in layer.named_parameters(recurse=False):
+                if parameter.requires_grad:
+                    signal = Signal(inputs if key == "weight" else None, signals)
+                    found[f"{name}.{key}" if name else key] = signal, parameter
+    return _whole(found, outputs)
+
+
+def _joined(layer: nn.Module, rows: int, inputs: list[Tensor], signals: list[list[Tensor]]) -> tuple[Tensor, Tensor]:
+    """All calls of one layer as one: inputs [row, position, …] and signals [output, row, position, unit]."""
+    embeds = isinstance(layer, nn.Embedding)
+    put_in = torch.cat([i.reshape(rows, -1, *(() if embeds else i.shape[-1:])) for i in inputs], dim=1)
+    came = torch.cat([torch.stack(s).reshape(len(s), rows, -1, s[0].shape[-1]) for s in signals], dim=2)
+    if isinstance(layer, nn.Embedding) and layer.padding_idx is not None:
+        came = came * (put_in != layer.padding_idx).unsqueeze(-1)
+    return put_in, came
+
+
+def _rows_apart(outputs: Tensor, ends: list[Tensor]) -> list[bool]:
+    """Whether the first row's outputs come from the first row of a layer alone."""
+    first = torch.autograd.grad(outputs[0].sum(), ends, retain_graph=True, materialize_grads=True)
+    return [g.shape[0] == len(outputs) and not bool(g[1:].any()) for g in first]
+
+
+def _whole(found: dict[str, tuple[Signal, Tensor]], outputs: Tensor) -> dict[str, Signal]:
+    """Those whose signals give the whole gradient: a weight that is tied, or used outside its layer, has more."""
+    if not found:
+        return {}
+    parameters = [parameter for _, parameter in found.values()]
+    gradients = torch.autograd.grad(outputs[:, 0].sum(), parameters, materialize_grads=True)
+    kept = {}
+    for (name, (signal, parameter)), whole in zip(found.items(), gradients, strict=True):
+        near = 1e-3 * float(whole.abs().max()) + 1e-12
+        if torch.allclose(signal.gradient(0, len(parameter)), whole, rtol=1e-3, atol=near):
+            kept[name] = signal
+    return kept
