@@ -1,0 +1,338 @@
+"""Trains on one alphabet, chooses the epoch on a second, reports on a third: all rates and seeds at once.
+
+The best epoch is the one of least validation loss. Its parameters are kept aside, and the test set is looked at once,
+at the end, with those. Runs that are done, or whose loss is no longer finite, leave the batch; the others go on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+from torch.nn import functional as F
+from torch.optim.adam import adam
+
+from foretrain.data.templates import TemplateBatch, TemplateSplit
+from foretrain.dynamics.optimizers import check_rates
+from foretrain.errors import require, require_at_least, require_whole
+from foretrain.streams import seed_list, stream, torch_stream
+from foretrain.trajectory import trajectory
+
+Parameters = dict[str, Tensor]
+FLOATS_AT_ONCE = 4_000_000  # of parameters that are trained together: more no longer fit in the cache
+
+
+@runtime_checkable
+class Prepared(Protocol):
+    """Samples of every run as a model wants them."""
+
+    def some(self, samples: Any) -> Any: ...
+    def of_runs(self, runs: Any) -> Any: ...
+
+
+@runtime_checkable
+class RunsModel(Protocol):
+    """A network with a leading axis of runs."""
+
+    @property
+    def trained(self) -> Sequence[str] | None: ...  # names of the parameters that move; None: all
+    def start(self, draws: Sequence[torch.Generator]) -> Parameters: ...
+    def prepare(self, strings: Tensor, start: Parameters) -> Any: ...
+    def outputs(self, parameters: Parameters, prepared: Any) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and in what steps; the defaults are the paper's.
+
+    batch        samples of a step; a training set that is not larger is one step
+    patience     epochs without a better validation loss after which a run is done; None: all epochs
+    good_enough  validation loss at which a run is done
+    """
+
+    epochs: int = 1000
+    batch: int = 1024
+    patience: int | None = None
+    good_enough: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_whole("epochs", self.epochs, 1)
+        require_whole("batch", self.batch, 1)
+        if self.patience is not None:
+            require_whole("patience", self.patience, 1)
+        require_at_least("good_enough", self.good_enough, 0)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What is told after every epoch: means over the runs still in training."""
+
+    epoch: int
+    epochs: int
+    running: int
+    train_loss: float
+    validation_loss: float
+    validation_accuracy: float
+
+
+def train_validated(
+    model: RunsModel,
+    splits: Sequence[TemplateSplit],
+    *,
+    rates: Sequence[float],
+    schedule: Schedule | None = None,
+    seeds: int | Sequence[int] | None = None,
+    experiment: str = "train_validated",
+    runs_at_once: int | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> xr.Dataset:
+    """Adam from the same start at every rate, on the data of each seed (`splits`, one per seed).
+
+    Returns over (rate, seed): `test_loss`, `test_accuracy`, `train_loss` and `validation_loss` at the chosen epoch,
+    that `epoch` itself, `epochs_done`, `diverged_at` (the step whose loss was not finite), and over (rate, seed, epoch)
+    the curves `train_curve` and `validation_curve`. Accuracy is the share of samples whose output is nearest to their
+    own label (of the labels of the task), or whose highest score is their token's.
+    """
+    schedule = schedule or Schedule()
+    check_rates({"rates": xr.DataArray(list(rates))})
+    listed = seed_list(len(splits) if seeds is None else seeds)
+    require(len(listed) == len(splits), f"There must be one split per seed; got {len(splits)} for {len(listed)} seeds.")
+    cells = [(rate, place) for rate in rates for place in range(len(listed))]
+    first = model.start([torch_stream(experiment, listed[0], "start")])
+    at_once = runs_at_once or max(1, FLOATS_AT_ONCE // sum(value.numel() for value in first.values()))
+    found: dict[tuple[float, int], dict[str, Any]] = {}
+    for begin in range(0, len(cells), at_once):
+        some = cells[begin : begin + at_once]
+        runs = _Runs(model, [splits[place] for _, place in some], [listed[place] for _, place in some], experiment)
+        found |= dict(zip(some, runs.train([rate for rate, _ in some], schedule, progress), strict=True))
+    shape = (len(rates), len(listed))
+    rows = [found[cell] for cell in cells]
+    axes = {name: ("rate", "seed", "epoch_done") if name.endswith("curve") else ("rate", "seed") for name in rows[0]}
+    return trajectory(
+        {name: (axes[name], np.array([row[name] for row in rows]).reshape(*shape, *np.shape(rows[0][name])))
+         for name in axes},
+        {"rate": list(rates), "seed": listed, "epoch_done": np.arange(1, schedule.epochs + 1)},
+        units={"epoch": "epochs", "epochs_done": "epochs", "diverged_at": "steps"},
+        experiment=experiment,
+        epochs=schedule.epochs,
+        batch=schedule.batch,
+    )
+
+
+class Adam:
+    """torch's fused Adam over stacked parameters, each stretch of runs at its own rate."""
+
+    def __init__(self, parameters: Sequence[Tensor], rates: Sequence[float]) -> None:
+        self.first = [torch.zeros_like(p) for p in parameters]
+        self.second = [torch.zeros_like(p) for p in parameters]
+        self.rates, self.steps = list(rates), 0
+
+    def step(self, parameters: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
+        begin = 0
+        while begin < len(self.rates):
+            rate, end = self.rates[begin], begin + 1
+            while end < len(self.rates) and self.rates[end] == rate:
+                end += 1
+            here = slice(begin, end)
+            adam(
+                *([tensor[here] for tensor in part] for part in (parameters, gradients, self.first, self.second)),
+                max_exp_avg_sqs=[],
+                state_steps=[torch.tensor(float(self.steps)) for _ in parameters],
+                fused=True,
+                amsgrad=False,
+                beta1=0.9,
+                beta2=0.999,
+                lr=rate,
+                weight_decay=0.0,
+                eps=1e-8,
+                maximize=False,
+            )
+            begin = end
+        self.steps += 1
+
+    def keep(self, runs: Tensor) -> None:
+        self.first = [value[runs] for value in self.first]
+        self.second = [value[runs] for value in self.second]
+        self.rates = [self.rates[run] for run in runs.tolist()]
+
+
+@dataclass(frozen=True)
+class _Samples:
+    """Prepared strings with their labels; `answers` are the labels of the task that an output is held against."""
+
+    prepared: Any
+    labels: Tensor
+    answers: Tensor | None  # None: labels are tokens
+
+    @classmethod
+    def of(cls, model: RunsModel, batches: Sequence[TemplateBatch], start: Parameters) -> _Samples:
+        task = batches[0].task
+        strings = torch.from_numpy(np.stack([batch.tokens for batch in batches]))
+        labels = torch.from_numpy(np.stack([batch.labels for batch in batches]))
+        prepared = model.prepare(strings, start)
+        if task.kind == "next-token":
+            return cls(prepared, labels, None)
+        answers = torch.tensor(sorted(set(task.labels)), dtype=torch.float32)
+        return cls(prepared, labels.to(torch.float32), answers)
+
+    @property
+    def count(self) -> int:
+        return self.labels.shape[1]
+
+    def some(self, samples: Tensor) -> _Samples:
+        return _Samples(self.prepared.some(samples), self.labels.gather(1, samples), self.answers)
+
+    def of_runs(self, runs: Tensor) -> _Samples:
+        return _Samples(self.prepared.of_runs(runs), self.labels[runs], self.answers)
+
+    def losses(self, outputs: Tensor) -> Tensor:
+        """Mean loss of each run."""
+        if self.answers is None:
+            return F.cross_entropy(outputs.flatten(0, 1), self.labels.flatten(), reduction="none").view(
+                self.labels.shape
+            ).mean(1)
+        return (outputs - self.labels).square().mean(1)
+
+    def accuracy(self, outputs: Tensor) -> Tensor:
+        if self.answers is None:
+            return (outputs.argmax(-1) == self.labels).float().mean(1)
+        nearest = self.answers[(outputs[..., None] - self.answers).abs().argmin(-1)]
+        own = self.answers[(self.labels[..., None] - self.answers).abs().argmin(-1)]
+        return (nearest == own).float().mean(1)
+
+
+class _Runs:
+    """Some runs trained together; those that leave keep their place in the results."""
+
+    def __init__(
+        self, model: RunsModel, splits: Sequence[TemplateSplit], seeds: Sequence[int], experiment: str
+    ) -> None:
+        self.model = model
+        self.parameters = model.start([torch_stream(experiment, seed, "start") for seed in seeds])
+        self.best = {name: value.clone() for name, value in self.parameters.items()}
+        self.data = _Samples.of(model, [split.train for split in splits], self.parameters)
+        self.held_out = _Samples.of(model, [split.validation for split in splits], self.parameters)
+        self.test = _Samples.of(model, [split.test for split in splits], self.parameters)
+        self.order = [stream(experiment, seed, "order") for seed in seeds]
+        names = list(self.parameters) if model.trained is None else list(model.trained)
+        self.moving = {name: self.parameters[name].requires_grad_() for name in names}
+        self.place = np.arange(len(seeds))  # of each run still in training
+
+    def train(
+        self, rates: Sequence[float], schedule: Schedule, progress: Callable[[Progress], None] | None
+    ) -> list[dict[str, Any]]:
+        count, epochs = len(rates), schedule.epochs
+        optimizer = Adam(list(self.moving.values()), rates)
+        train_curve, validation_curve = np.full((2, count, epochs), np.nan)
+        least = np.full(count, np.inf)
+        chosen, done, diverged = np.zeros(count, int), np.zeros(count, int), np.full(count, np.nan)
+        for epoch in range(1, epochs + 1):
+            losses = self._epoch(optimizer, schedule.batch)
+            with torch.no_grad():
+                outputs = self.model.outputs(self.parameters, self.held_out.prepared)
+                validation = self.held_out.losses(outputs).numpy()
+            here = self.place
+            train_curve[here, epoch - 1], validation_curve[here, epoch - 1] = losses, validation
+            done[here] = epoch
+            better = validation < least[here]  # never true of a loss that is not a number
+            least[here[better]], chosen[here[better]] = validation[better], epoch
+            self._keep_aside(here, better)
+            finite = np.isfinite(losses) & np.isfinite(validation)
+            diverged[here[~finite]] = optimizer.steps
+            if progress:
+                accuracy = float(self.held_out.accuracy(outputs).mean())
+                means = float(np.mean(losses)), float(np.mean(validation))
+                progress(Progress(epoch, epochs, len(here), *means, accuracy))
+            going = finite & (validation > schedule.good_enough)
+            if schedule.patience is not None:
+                going &= epoch - chosen[here] < schedule.patience
+            if not going.any():
+                break
+            if not going.all():
+                self._leave(going, optimizer)
+        return self._results(least, chosen, done, diverged, train_curve, validation_curve)
+
+    def _epoch(self, optimizer: Adam, batch: int) -> np.ndarray:
+        """One pass over the training samples; the mean loss of each run on the way."""
+        moving, count = list(self.moving.values()), self.data.count
+        total = np.zeros(len(self.place))
+        for samples, share in self._batches(batch):
+            losses = samples.losses(self.model.outputs(self.parameters, samples.prepared))
+            gradients = torch.autograd.grad(losses.sum(), moving, materialize_grads=True)
+            with torch.no_grad():
+                optimizer.step(moving, [gradient.contiguous() for gradient in gradients])
+            total += losses.detach().numpy() * (share / count)
+        return total
+
+    def _batches(self, size: int) -> Any:
+        count = self.data.count
+        if count <= size:
+            yield self.data, count
+            return
+        orders = torch.from_numpy(np.stack([draw.permutation(count) for draw in self.order]))
+        for begin in range(0, count, size):
+            samples = orders[:, begin : begin + size]
+            yield self.data.some(samples), samples.shape[1]
+
+    def _keep_aside(self, here: np.ndarray, better: np.ndarray) -> None:
+        with torch.no_grad():
+            for row in np.flatnonzero(better).tolist():
+                for name, value in self.moving.items():
+                    self.best[name][here[row]].copy_(value[row])
+
+    def _leave(self, going: np.ndarray, optimizer: Adam) -> None:
+        kept = torch.from_numpy(np.flatnonzero(going))
+        self.place = self.place[going]
+        with torch.no_grad():
+            self.parameters = {name: value[kept] for name, value in self.parameters.items()}
+        self.moving = {name: self.parameters[name].requires_grad_() for name in self.moving}
+        optimizer.keep(kept)
+        self.data, self.held_out = self.data.of_runs(kept), self.held_out.of_runs(kept)
+        self.order = [self.order[run] for run in kept.tolist()]
+
+    def _results(
+        self,
+        least: np.ndarray,
+        chosen: np.ndarray,
+        done: np.ndarray,
+        diverged: np.ndarray,
+        train_curve: np.ndarray,
+        validation_curve: np.ndarray,
+    ) -> list[dict[str, Any]]:
+        """The test set, at last: with the parameters of the chosen epoch."""
+        with torch.no_grad():
+            outputs = self.model.outputs(self.best, self.test.prepared)
+            loss, accuracy = self.test.losses(outputs).tolist(), self.test.accuracy(outputs).tolist()
+        rows = []
+        for run, epoch in enumerate(chosen.tolist()):
+            trained = epoch > 0  # a run that was never finite has no epoch to choose
+            rows.append(
+                {
+                    "test_loss": loss[run] if trained else math.nan,
+                    "test_accuracy": accuracy[run] if trained else math.nan,
+                    "train_loss": train_curve[run, epoch - 1] if trained else math.nan,
+                    "validation_loss": least[run] if trained else math.nan,
+                    "epoch": float(epoch) if trained else math.nan,
+                    "epochs_done": done[run],
+                    "diverged_at": diverged[run],
+                    "train_curve": train_curve[run],
+                    "validation_curve": validation_curve[run],
+                }
+            )
+        return rows
+
+
+def best_rate(found: xr.Dataset) -> xr.Dataset:
+    """At each point the rate of least validation loss, averaged over seeds; `rate` becomes a variable.
+
+    Runs that diverged count as the worst.
+    """
+    validation = found.validation_loss.fillna(np.inf).mean("seed")
+    place = validation.argmin("rate")
+    return found.isel(rate=place).reset_coords("rate")
