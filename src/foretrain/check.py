@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass, fields, replace
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -52,17 +53,24 @@ def _matches(pattern: str, name: str) -> bool:
 
 
 def fingerprint(claim: Claim, tier: str) -> str:
-    """Twelve hex digits over all that a verdict depends on: source code, versions, setting and control."""
-    place = Path(claim.code()[0])
+    """Twelve hex digits over all that a verdict depends on: source code, versions, setting and control.
+
+    Source files are read once per process: a program goes on with what it loaded, whatever happens to them meanwhile.
+    """
     depends_on = {
         "source": source_digest(claim.paper),
-        "claim": hashlib.sha256(place.read_bytes()).hexdigest() if place.is_file() else str(place),
+        "claim": _file_digest(Path(claim.code()[0])),
         "versions": versions(),
         "setting": claim.setting(tier),
         "control": dict(claim.control.changes),
         "expect": claim.expect,
     }
     return hashlib.sha256(json.dumps(depends_on, sort_keys=True, default=_named).encode()).hexdigest()[:12]
+
+
+@cache
+def _file_digest(place: Path) -> str:
+    return _sha256(place) if place.is_file() else str(place)
 
 
 def _named(value: Any) -> Any:
@@ -181,28 +189,30 @@ def judge_all(claims: Sequence[Claim], folder: VerdictFolder, *, check: str = ""
     require(jobs >= 1, f"jobs must be at least 1; got {jobs}.")
     if jobs == 1 or len(claims) <= 1:
         for claim in claims:
-            yield _judge_and_save(claim, folder, check)
+            yield _judge_and_save(claim, folder, fingerprint(claim, folder.tier), check)
         return
-    longest_first = sorted((claim.id for claim in claims), key=folder.seconds, reverse=True)
+    marks = {claim.id: fingerprint(claim, folder.tier) for claim in claims}
+    longest_first = sorted(marks, key=folder.seconds, reverse=True)
     with worker_pool(min(jobs, len(claims))) as pool:
-        for future in as_completed([pool.submit(_judge_by_id, name, folder, check) for name in longest_first]):
+        todo = [pool.submit(_judge_by_id, name, folder, marks[name], check) for name in longest_first]
+        for future in as_completed(todo):
             yield future.result()
 
 
-def _judge_by_id(name: str, folder: VerdictFolder, check: str) -> Verdict:
+def _judge_by_id(name: str, folder: VerdictFolder, mark: str, check: str) -> Verdict:
     from foretrain.papers import claims
 
-    return _judge_and_save(claims()[name], folder, check)
+    return _judge_and_save(claims()[name], folder, mark, check)
 
 
-def _judge_and_save(claim: Claim, folder: VerdictFolder, check: str) -> Verdict:
+def _judge_and_save(claim: Claim, folder: VerdictFolder, mark: str, check: str) -> Verdict:
     one_thread()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         verdict = judge(claim, folder.tier)
     told = [str(w.message) for w in caught if issubclass(w.category, UserWarning | RuntimeWarning)]
     verdict = replace(verdict, notes=(*verdict.notes, *dict.fromkeys(told)))
-    return folder.put(verdict, fingerprint(claim, folder.tier), check)
+    return folder.put(verdict, mark, check)
 
 
 def _read(place: Path) -> dict[str, Any]:

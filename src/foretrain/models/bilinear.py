@@ -197,11 +197,11 @@ class Bilinear:
         }
         # Lemma 1: ∂/∂z_l sums f_l(g_l − f_l·fᵀg) over samples, with g = Y·error and fᵀg = logits·error.
         # Of f_l·g_l, the sum over the samples of a distinct token is Y_l·∂/∂Y_l.
-        rest = f * -_dot(logits, error).unsqueeze(-1)
+        rest = f * -logits.mul_(error).sum(-1, keepdim=True)
         _common(rest, seeds, common).add_((Y_common.flatten(0, 1) @ by_run.mT).mT)
         by_class = batch.in_class @ rest.mul_(weights).unflatten(1, (seeds, -1))
         grad["Z_common"] = self._class_of_query @ by_class[..., :common]
-        grad["Z_distinct"] = _dot(Y_distinct, grad["Y_distinct"]).add_(by_class[..., common:])
+        grad["Z_distinct"] = (Y_distinct * grad["Y_distinct"]).sum(-1).add_(by_class[..., common:])
         if self.residual:
             by_class = batch.in_class @ error.unflatten(1, (seeds, -1))
             grad["Y_query"] = (self._class_of_query @ by_class) / (samples * 2**0.5)
@@ -283,7 +283,3 @@ def _shifts(settings: int, step: int) -> Tensor:
 
 def _minus_one(f: Tensor) -> Tensor:
     return f.new_tensor(-1.0).expand(*f.shape[:2], 1)
-
-
-def _dot(first: Tensor, second: Tensor) -> Tensor:
-    return (first * second).sum(-1)
