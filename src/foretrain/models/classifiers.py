@@ -6,7 +6,7 @@ A network is a frozen description; its parameters are a dict of tensors, so that
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -101,6 +101,21 @@ class Classifier:
             return _mv_scores(self, parameters, tokens, there)
         parts = _ARCHITECTURE[self.architecture](self, parameters, tokens, there)
         return parts @ parameters["readout"].mT / self.width**0.5
+
+    def of_one(self, parameters: Mapping[str, Tensor], text: Int[Tensor, "position"]) -> Float[Tensor, "output"]:
+        """s(x) of one text: what `kernels.empirical` differentiates."""
+        return self.scores(dict(parameters), text.unsqueeze(0)).squeeze(0)
+
+    def start_runs(self, generators: Iterable[torch.Generator], dtype: torch.dtype = torch.float32) -> Parameters:
+        """Initial parameters of several runs, one generator each, along a first axis."""
+        starts = [self.start(generator, dtype) for generator in generators]
+        return {name: torch.stack([start[name] for start in starts]) for name in starts[0]}
+
+    def run_scores(
+        self, parameters: Parameters, texts: Int[Tensor, "text position"]
+    ) -> Float[Tensor, "run text output"]:
+        """s(x) of every run; its parameters have a first axis of runs."""
+        return torch.vmap(self.scores, in_dims=(0, None))(parameters, texts)
 
     def phi(self, z: Tensor) -> Tensor:
         return ACTIVATIONS[self.activation](z)

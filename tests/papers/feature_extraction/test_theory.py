@@ -9,6 +9,7 @@ from scipy import sparse
 from scipy.integrate import solve_ivp
 from scipy.special import expit, softmax
 
+from foretrain.errors import InputError
 from foretrain.kernels.tangent import Scales
 from foretrain.papers.feature_extraction import theory
 from foretrain.papers.feature_extraction.depth import DeepWindow, bias_share, bigram_share
@@ -29,7 +30,7 @@ def test_label_scores_follow_the_flow(shared: float) -> None:
 
     exact = solve_ivp(velocity, (0, 3), np.zeros(3), rtol=1e-11, atol=1e-12).y[:, -1]
     errors = [
-        np.abs(theory.label_scores(COUNTS, SIGNS, own=1.2, shared=shared, time=3.0, steps=n) - exact).max()
+        np.abs(theory.label_scores(COUNTS, SIGNS, (1.2, shared), 3.0, steps=n) - exact).max()
         for n in (40, 80, 160)
     ]
     slope = np.polyfit(np.log([40, 80, 160]), np.log(errors), 1)[0]
@@ -39,22 +40,56 @@ def test_label_scores_follow_the_flow(shared: float) -> None:
 
 def test_label_scores_take_sparse_counts_and_classes() -> None:
     hot = np.eye(3)[[0, 1, 2, 0]]
-    dense = theory.label_scores(COUNTS, hot, own=1.0, shared=0.1, time=0.5)
-    thin = theory.label_scores(sparse.csr_array(COUNTS), hot, own=1.0, shared=0.1, time=0.5)
+    dense = theory.label_scores(COUNTS, hot, (1.0, 0.1), 0.5)
+    thin = theory.label_scores(sparse.csr_array(COUNTS), hot, (1.0, 0.1), 0.5)
     np.testing.assert_allclose(thin, dense, atol=1e-14)
     np.testing.assert_allclose(dense.sum(axis=1), 0, atol=1e-14)  # pulls of a softmax cancel over classes
 
 
 def test_long_flows_stay_stable_and_settle() -> None:
-    scores = theory.label_scores(COUNTS, np.array([1.0, -1, 1, 1]), own=1.0, shared=0.5, time=500.0)
+    scores = theory.label_scores(COUNTS, np.array([1.0, -1, 1, 1]), (1.0, 0.5), 500.0)
     assert np.all(np.isfinite(scores))
-    later = theory.label_scores(COUNTS, np.array([1.0, -1, 1, 1]), own=1.0, shared=0.5, time=505.0)
+    later = theory.label_scores(COUNTS, np.array([1.0, -1, 1, 1]), (1.0, 0.5), 505.0)
     assert np.abs(later - scores).max() < 0.1
 
 
 def test_fastest_is_the_largest_eigenvalue_over_four() -> None:
     kernel = 1.2 * COUNTS @ COUNTS.T + 0.3 * np.outer(COUNTS.sum(1), COUNTS.sum(1))
-    assert theory.fastest(COUNTS, own=1.2, shared=0.3) == pytest.approx(np.linalg.eigvalsh(kernel)[-1] / 16, rel=1e-3)
+    assert theory.fastest(COUNTS, (1.2, 0.3)) == pytest.approx(np.linalg.eigvalsh(kernel)[-1] / 16, rel=1e-3)
+
+
+def test_squared_loss_follows_its_closed_form() -> None:
+    """The flow on tokens against u(t) on texts; labels may be any numbers."""
+    own, shared, n = 1.2, 0.3, len(SIGNS)
+    kernel = (own * COUNTS @ COUNTS.T + shared * np.outer(COUNTS.sum(1), COUNTS.sum(1))) / n
+    cross = (own * COUNTS.T + shared * COUNTS.sum(1)) / n
+    labels = np.array([0.3, -2.0, 1.0, 0.0])
+    closed = theory.squared_loss_outputs(kernel, cross, labels, 0.8)
+    flow = theory.label_scores(COUNTS, labels, (own, shared), 0.8, loss="squared", steps=400)
+    np.testing.assert_allclose(flow, closed, atol=1e-4)
+    with pytest.raises(InputError, match="loss must be 'squared'"):
+        theory.residual(labels, labels, "hinge")
+
+
+@pytest.mark.parametrize("labels", [np.array([1.0, -1, 1, 1]), np.eye(3)[[0, 1, 2, 0]]])
+def test_bias_is_the_score_of_a_token_that_never_occurs(labels: np.ndarray) -> None:
+    with_unseen = np.hstack([COUNTS, np.zeros((4, 1))])
+    scores = theory.label_scores(with_unseen, labels, (1.0, 0.4), 2.0)
+    np.testing.assert_allclose(theory.predicted_bias(scores[:-1], (1.0, 0.4)), scores[-1], atol=1e-12)
+
+
+def test_bias_settles_where_class_sizes_ask_when_tokens_say_nothing() -> None:
+    """Every class has every token equally often, and all texts have the same mix: the flow meets the plateau exactly."""
+    counts = np.tile([3.0, 1.0, 1.0], (40, 1))
+    signs = np.repeat([1.0, -1.0], [30, 10])
+    kernel = (1.0, 0.4)
+    bias = theory.predicted_bias(theory.label_scores(counts, signs, kernel, 60.0), kernel)
+    first, second = theory.bias_plateau([10, 30], 5.0, (9 + 1 + 1) / 25, kernel)
+    assert bias == pytest.approx(second - first, rel=1e-6)
+    assert theory.bias_plateau([5, 5], 5.0, 0.1, kernel) == pytest.approx([0, 0])
+    hot = np.eye(3)[np.repeat([0, 1, 2], [20, 10, 10])]
+    several = theory.predicted_bias(theory.label_scores(counts, hot, kernel, 120.0), kernel)
+    np.testing.assert_allclose(several, theory.bias_plateau([20, 10, 10], 5.0, 11 / 25, kernel), rtol=1e-5)
 
 
 def test_kernel_descent_is_descent_on_scores() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -73,8 +72,4 @@ def limit_kernel(name: str, texts: TokenTexts, scales: Scales) -> Float[Array, "
 
 def finite_kernel(net: Classifier, parameters: Parameters, texts: torch.Tensor) -> Float[Array, "text text"]:
     """Θ between texts of one length at the network's present weights (first output)."""
-
-    def one(weights: Mapping[str, torch.Tensor], row: torch.Tensor) -> torch.Tensor:
-        return net.scores(dict(weights), row.unsqueeze(0)).reshape(-1)
-
-    return empirical_ntk(one, texts, parameters=parameters)[..., 0, 0].double().numpy()
+    return empirical_ntk(net.of_one, texts, parameters=parameters)[..., 0, 0].double().numpy()

@@ -88,42 +88,75 @@ def kernel_descent(kernel: ArrayLike, cross: ArrayLike, pull: ArrayLike, *, rate
     return asked
 
 
-def fastest(counts: Any, *, own: float, shared: float) -> float:
-    """Rate of the fastest direction of the flow of label scores: the largest eigenvalue of Θ/n over 4, the steepest
-    slope of a sigmoid. By power iteration."""
+def fastest(counts: Any, kernel: tuple[float, float] = (1.0, 0.0), slope: float = 0.25) -> float:
+    """Rate of the fastest direction of the flow of label scores: the largest eigenvalue of Θ/n times the steepest
+    slope of the residual, which is 1/4 for a sigmoid. By power iteration."""
     probe = np.ones(counts.shape[0])
     for _ in range(8):
-        probe = counts @ _spread(counts, probe / np.linalg.norm(probe), own, shared)
-    return float(np.linalg.norm(probe) / 4)
+        probe = counts @ _spread(counts, probe / np.linalg.norm(probe), kernel)
+    return float(np.linalg.norm(probe) * slope)
 
 
-def label_scores(counts: Any, target: ArrayLike, *, own: float, shared: float, time: float, steps: int = 20) -> Array:
-    """Label scores of every token at `time` of the flow of an additive kernel ρ·1[e = e′] + β (mean loss).
+def label_scores(
+    counts: Any, labels: ArrayLike, kernel: tuple[float, float], time: float, *, loss: str = "", steps: int = 20
+) -> Array:
+    """Label scores of every token at `time` of the flow of an additive kernel (ρ, β), ρ·1[e = e′] + β (mean loss).
 
-    `counts` [text, vocab] may be sparse; `target` is ±1 per text or a one-hot row per text. The midpoint rule in
-    `steps` steps, or in as many as keep it stable.
+    `counts` [text, vocab] may be sparse. `labels` are ±1 per text (logistic loss) or a one-hot row per text (softmax);
+    with `loss` = "squared" any numbers, pulled at by their distance. The midpoint rule in `steps` steps, or in as many
+    as keep it stable.
     """
-    target = np.asarray(target, dtype=np.float64)
+    target = np.asarray(labels, dtype=np.float64)
     scores = np.zeros((counts.shape[1], *target.shape[1:]))
-    steps = max(steps, int(np.ceil(time * fastest(counts, own=own, shared=shared))))
+    slope = 1.0 if loss == "squared" else 0.25
+    steps = max(steps, int(np.ceil(time * fastest(counts, kernel, slope))))
     step = time / steps
     for _ in range(steps):
-        middle = scores + step / 2 * _spread(counts, residual(target, counts @ scores), own, shared)
-        scores = scores + step * _spread(counts, residual(target, counts @ middle), own, shared)
+        middle = scores + step / 2 * _spread(counts, residual(target, counts @ scores, loss), kernel)
+        scores = scores + step * _spread(counts, residual(target, counts @ middle, loss), kernel)
     return scores
 
 
-def _spread(counts: Any, force: Array, own: float, shared: float) -> Array:
+def _spread(counts: Any, force: Array, kernel: tuple[float, float]) -> Array:
     """K Xᵀ force/n with K = ρI + β11ᵀ."""
+    own, shared = kernel
     moved = counts.T @ force / counts.shape[0]
     return own * moved + shared * moved.sum(axis=0)
 
 
-def residual(target: Array, outputs: Array) -> Array:
-    """Minus the derivative of the loss by the outputs: y·σ(−y·s) for labels ±1, 1[y = k] − p_k for one-hot rows."""
+def residual(target: Array, outputs: Array, loss: str = "") -> Array:
+    """Minus the derivative of the loss by the outputs: y·σ(−y·s) for labels ±1, 1[y = k] − p_k for one-hot rows, and
+    y − s for squared loss."""
+    require(loss in ("", "squared"), f"loss must be 'squared', or empty for the one of the labels; got {loss!r}.")
+    if loss == "squared":
+        return target - outputs
     if target.ndim == 1:
         return target * expit(-target * outputs)
     return target - softmax(outputs, axis=1)
+
+
+def predicted_bias(scores: ArrayLike, kernel: tuple[float, float]) -> Array:
+    """Score of a token never seen, from those of all tokens along the flow: β·Σ_e s(e)/(ρ + βV).
+
+    s(e) = ρA(e) + βΣ_e′A(e′) with A the accumulated pull, and A = 0 for the token never seen.
+    """
+    own, shared = kernel
+    scores = np.asarray(scores, dtype=np.float64)
+    return shared * scores.sum(axis=0) / (own + shared * len(scores))
+
+
+def bias_plateau(class_counts: ArrayLike, length: float, repeats: float, kernel: tuple[float, float]) -> Array:
+    """Where the bias settles if tokens say nothing of the class: ln(n_k) less its mean over classes, shared out.
+
+    Texts then all get the scores s_k that the class sizes ask for, s_k − s_l = ln(n_k/n_l). Of these, tokens of
+    frequency p(e) carry ρA·T·Σp² by themselves and the bias b = βA carries bT, so b = s/(T(1 + (ρ/β)Σp²)). `length` is
+    T, and `repeats` is Σ_e p(e)², the chance that two tokens are the same. One number per class; of two classes the
+    difference of both is the bias of a single output.
+    """
+    own, shared = kernel
+    wanted = np.log(np.asarray(class_counts, dtype=np.float64))
+    require(bool(np.all(np.isfinite(wanted))), "every class must have texts.")
+    return (wanted - wanted.mean()) / length * (shared / (shared + own * repeats))
 
 
 def bias_share(own: float, shared: float) -> float:

@@ -58,8 +58,7 @@ def _model_scores(
         return float(np.corrcoef(step.ravel(), velocity.ravel())[0, 1])
 
     def ranks(activation: str) -> np.ndarray:
-        kernel = mlp_kernel(activation)
-        scores = theory.label_scores(text.counts, target, own=kernel.own, shared=kernel.shared, time=FLOW_TIME)
+        scores = theory.label_scores(text.counts, target, mlp_kernel(activation), FLOW_TIME)
         return np.array([spearmanr(scores[e], pairs[e]).statistic for e in range(vocab)])
 
     return trajectory(
