@@ -17,6 +17,7 @@ from typing import Any, Literal
 import xarray as xr
 
 from foretrain.errors import require_known
+from foretrain.trajectory import trajectory
 
 Status = Literal["holds", "fails", "inconclusive"]
 Tier = Literal["fast", "full", "paper"]
@@ -196,6 +197,11 @@ def call_with(function: Callable[..., Any], setting: Mapping[str, Any]) -> Any:
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return function(**setting)
     return function(**{p.name: setting[p.name] for p in parameters if p.name in setting})
+
+
+def no_number() -> xr.Dataset:
+    """What a claim about an order or a sign predicts."""
+    return trajectory({})
 
 
 def erratum_pair(

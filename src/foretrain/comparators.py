@@ -134,7 +134,8 @@ def covered(inside: str, at_least: str) -> Comparator:
 def same_mean(name: str, tolerance: Tolerance = THREE_ERRORS, least_seeds: int = 3) -> Comparator:
     """Measured means over `seed` agree with the predicted mean in combined standard errors, at every point.
 
-    The prediction carries `name`, `name_std` and `name_seeds` (its own spread and number of seeds).
+    The prediction carries `name`, `name_std` and `name_seeds` (its own spread and number of seeds); points that only
+    one of the two has are not compared, and the reason says how many were.
     """
 
     def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
@@ -145,12 +146,14 @@ def same_mean(name: str, tolerance: Tolerance = THREE_ERRORS, least_seeds: int =
         own = measured.std("seed", ddof=1) / math.sqrt(seeds)
         theirs = prediction[f"{name}_std"] / np.sqrt(prediction[f"{name}_seeds"])
         distance = abs(measured.mean("seed", skipna=False) - prediction[name]) / np.hypot(own, theirs)
+        total = int(prediction[name].notnull().sum())
         distance, published = xr.align(distance, prediction[name].notnull(), join="inner")
-        error = float(distance.where(published, 0.0).max(skipna=False))
         cells = int(published.sum())
-        return _outcome(
-            error, tolerance.value, f"{name}: {cells} means, the farthest {error:.2f} combined standard errors off"
-        )
+        if cells == 0:
+            return _outcome(math.nan, tolerance.value, f"{name}: none of {total} predicted means was measured")
+        error = float(distance.where(published, 0.0).max(skipna=False))
+        words = f"{cells} of {total} predicted means, the farthest {error:.2f} combined standard errors off"
+        return _outcome(error, tolerance.value, f"{name}: {words}")
 
     return _about(compare, name, name)
 

@@ -9,7 +9,7 @@ import xarray as xr
 from numpy import ndarray as Array
 from scipy.special import softmax
 
-from foretrain.claim import Assumption, Claim, Control, erratum_pair
+from foretrain.claim import Assumption, Claim, Control, erratum_pair, no_number
 from foretrain.comparators import close, close_relative, every, positive
 from foretrain.data import SequenceClasses
 from foretrain.papers.scan_snap import theory
@@ -176,4 +176,17 @@ theorem1a = Claim(
     ),
 )
 
-CLAIMS = [*theorem1, theorem1a]
+
+assumption2_corrected = Claim(
+    id="scan_snap/assumption2_corrected",
+    source="Assumption 2, for what Theorem 1(a) needs",
+    says="What Assumption 2 is for, ξ_n > 0, asks only that every class overlaps with another and that the overlaps of "
+    "each class sum to at most 1, or are all equal. The paper's own settings meet that.",
+    predict=no_number,
+    observe=_growth_speed_closed,
+    compare=positive("xi"),
+    settings={"fast": {"cases": ("Fig 3, overlap .1", "Fig 3, overlap .001", "Syn-Small", "Syn-Medium")}},
+    control=Control("a star of overlaps that sum to 1.6", {"cases": ("star",)}),
+)
+
+CLAIMS = [*theorem1, theorem1a, assumption2_corrected]

@@ -160,7 +160,7 @@ assumption2 = Claim(
     expect="fails",
     erratum="Assumption 2 leaves room only if 6/√M < 1/K, that is M > 36K². With K = 10 and M = 1000 it asks for "
     "|λ_i| ≥ .190 and < .1, which no features meet; Syn-Small (K = 2, M = 34) asks for ≥ 1.03 and < .5, and has .722. "
-    "What the assumption is for, ξ_n > 0, holds there all the same: see theorem1a.",
+    "What the assumption is for, ξ_n > 0, holds there all the same: see assumption2_corrected and theorem1a.",
 )
 
 
