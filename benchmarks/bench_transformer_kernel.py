@@ -1,15 +1,21 @@
 """The transformer kernel of majority-5, exact by equality pattern, against sampling every pair.
 
-There is no library to race: neural-tangents 0.6.5 refuses softmax attention with 1/√d scaling ("NotImplementedError:
-No known closed form expression for square root scaling and AttentionMechanism.SOFTMAX attention mechanism."), and
-what it offers in its place, keys tied to queries and 1/d scaling, has attention that does not vary between heads.
+No library computes it: neural-tangents has no closed form for softmax attention with 1/√d scaling, and what it offers
+in its place, keys tied to queries and 1/d scaling, has attention that does not vary between heads. It is asked all the
+same if it can be found, in this Python or in the one that NEURAL_TANGENTS_PYTHON names (it brings jax and tensorflow,
+which are no part of this environment), and raced where it does have a kernel: a ReLU layer on one-hot tokens.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from functools import lru_cache
+from pathlib import Path
 from statistics import median
 
 import numpy as np
@@ -17,12 +23,17 @@ import numpy as np
 from benchmarks import Measured, cpu_seconds
 from foretrain.data.template_tasks import majority
 from foretrain.kernels import attention, quadrature
+from foretrain.kernels.architectures import mlp_kernel
 from foretrain.kernels.attention import attention_kernel, transformer_matrix
 from foretrain.kernels.sampling import monte_carlo, quasi_monte_carlo
 
 SETTING = {"beta": 1.0, "gamma": 1.0}
 ERROR = 1e-6
 SAMPLES = 1000
+SAID = (
+    "NotImplementedError: No known closed form expression for square root scaling and AttentionMechanism.SOFTMAX "
+    "attention mechanism."
+)
 LOG2_POINTS = 17  # in each of two randomisations
 
 
@@ -40,6 +51,7 @@ def measure() -> Iterator[Measured]:
     )
     yield from _over_sampling(seconds)
     yield _growth()
+    yield from _beside_neural_tangents()
 
 
 @lru_cache(maxsize=4)
@@ -92,3 +104,28 @@ def _growth() -> Measured:
     small, large = run(SAMPLES), run(4 * SAMPLES)
     detail = f"{small:.3f} s at {SAMPLES}, {large:.3f} s at {4 * SAMPLES}"
     return Measured("4 times the samples, patterns known", large / small, 16, at_most=True, detail=detail)
+
+
+def _beside_neural_tangents() -> Iterator[Measured]:
+    """What neural-tangents says of attention, and a race where both have a kernel; a sentence where it is not there."""
+    strings = _strings(SAMPLES)
+    asked = subprocess.run(
+        [os.environ.get("NEURAL_TANGENTS_PYTHON", sys.executable), Path(__file__).parent / "neural_tangents_probe.py"],
+        input=json.dumps(strings),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    answer = json.loads(asked.stdout)
+    if "missing" in answer:
+        print(
+            f"neural-tangents cannot be asked here: {answer['missing']}; set NEURAL_TANGENTS_PYTHON to a Python with it"
+        )
+        print(f"neural-tangents 0.6.5, asked elsewhere, said: {SAID}")
+        return
+    print(f"neural-tangents {answer['version']}, softmax attention with 1/√d scaling: {answer['attention']}")
+    tokens = np.array(strings)
+    ours = cpu_seconds(lambda: mlp_kernel(tokens, tokens, activation="relu"), repeats=3)
+    apart = abs(mlp_kernel(tokens[:1], tokens, activation="relu")[0] - np.array(answer["row"])).max()
+    detail = f"{ours:.3f} s against {answer['seconds']:.3f} s; values differ by at most {apart:.1g}"
+    yield Measured("kernel of an MLP, over neural-tangents", answer["seconds"] / ours, 1, detail=detail)

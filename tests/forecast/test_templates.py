@@ -67,6 +67,22 @@ def test_singular_matrix_with_equal_labels_is_learnable() -> None:
     assert found.samples_needed < 1000
 
 
+@pytest.mark.parametrize(("beta", "gamma"), [(1.0, 0.0), (0.0, 1.0)], ids=["no positions", "even attention"])
+def test_the_lemmas_promise_nothing_where_attention_is_blind(beta: float, gamma: float) -> None:
+    """Without positions, or without scores, αβα and αββ are one bag of symbols even to a transformer."""
+    setting = ForecastSetting(beta=beta, gamma=gamma)
+    found = forecast_templates(tasks.aba_abb(), setting, samples=(64,), architectures=(TRANSFORMER,))
+    found = found.isel(architecture=0)
+    assert not bool(found.learnable)
+    assert found.limit_error.item() == pytest.approx(1)
+    assert "αβα, αββ look the same to it, and their labels differ" in found.why.item()
+    assert np.isinf(found.samples_needed)
+    bag = forecast_templates(
+        tasks.same_different(), ForecastSetting(gamma=0.0), samples=(64,), architectures=(TRANSFORMER,)
+    )
+    assert bag.learnable.all()  # how often a symbol occurs is enough here
+
+
 def test_small_alphabet_leaves_an_error() -> None:
     small, large = (
         forecast_templates(tasks.same_different(), alphabet=m, samples=(64, 65536), architectures=(MLP_XX,)).isel(

@@ -58,6 +58,10 @@ class ForecastSetting:
             architecture, beta=self.beta, gamma=self.gamma, activation=self.activation, identity=self.identity
         )
 
+    def proved_nonsingular(self, architecture: str) -> bool:
+        """Whether Lemmas 3.6 and 3.7 speak of N: a transformer whose attention sees tokens and positions."""
+        return architecture in (TRANSFORMER, TRANSFORMER_AI) and self.beta > 0 and self.gamma > 0
+
 
 def forecast_templates(
     task: TemplateTask,
@@ -88,7 +92,7 @@ def forecast_templates(
         accuracy = kernel_accuracy(name, beta=setting.beta)
         matrix = template_matrix(ending, kernel, accuracy=accuracy)
         curve = _curve(matrix, kernel, setting.ridge, alphabet)
-        rows.append(_one(name, curve, trivial, error, samples))
+        rows.append(_one(curve, trivial, error, samples, setting.proved_nonsingular(name)))
         few = [n for n in samples if n <= simulate]
         if few:
             sizes = None if alphabet is None else [alphabet]
@@ -138,19 +142,20 @@ def too_many_patterns(task: TemplateTask) -> bool:
     return sum(w * v for w, v in itertools.combinations_with_replacement(widths, 2)) > MOST_PATTERNS
 
 
-def _one(name: str, curve: LearningCurve, trivial: float, error: float, samples: Sequence[int]) -> dict[str, object]:
-    """What is said of one architecture."""
-    matrix, transformer = curve.matrix, name in (TRANSFORMER, TRANSFORMER_AI)
-    limit = matrix.limit_loss() / trivial
+def _one(curve: LearningCurve, trivial: float, error: float, samples: Sequence[int], proved: bool) -> dict[str, object]:
+    """What is said of one architecture; `proved`: N is nonsingular even where its numbers cannot show it."""
+    matrix = curve.matrix
+    limit = 0.0 if proved else matrix.limit_loss() / trivial
+    learnable = limit <= LEARNT
     # Beyond this n the eigenvalues of N that matter are smaller than the errors of its entries.
     most = 0.1 / (len(matrix.N) * matrix.accuracy)
     low, middle, high = np.array([np.quantile(curve.draws(n), [0.05, 0.5, 0.95]) for n in samples]).T / trivial
     return {
-        "learnable": bool(limit <= LEARNT or transformer),
-        "why": _why(matrix, limit, transformer),
+        "learnable": learnable,
+        "why": _why(matrix, learnable, proved),
         "condition": matrix.condition,
         "inverse_norm": matrix.inverse_norm,
-        "limit_error": 0.0 if transformer or limit <= LEARNT else limit,
+        "limit_error": 0.0 if learnable else limit,
         "samples_needed": curve.samples_needed(error * trivial, most=most),
         "samples_limit": most,
         "error": middle,
@@ -159,17 +164,17 @@ def _one(name: str, curve: LearningCurve, trivial: float, error: float, samples:
     }
 
 
-def _why(matrix: TemplateMatrix, limit: float, transformer: bool) -> str:
+def _why(matrix: TemplateMatrix, learnable: bool, proved: bool) -> str:
     """The directions of N, named by templates."""
     faint = f"it sees least along {matrix.faint_direction()}"
     if matrix.blind_count == 0:
         if len(matrix.N) == 1:
             return "N is one number, and it is not 0"
         return f"N is nonsingular; {faint} (eigenvalue {matrix.eigenvalues[0]:.2g})"
-    if transformer:
+    if proved:
         return (
-            f"N is nonsingular (Lemmas 3.6 and 3.7), but {matrix.blind_count} of its {len(matrix.N)} eigenvalues "
-            f"cannot be told from 0; {faint}"
+            f"N is nonsingular for almost all β and γ (Lemmas 3.6 and 3.7), but {matrix.blind_count} of its "
+            f"{len(matrix.N)} eigenvalues cannot be told from 0; {faint}"
         )
     merged = [group for group in matrix.groups if len(group) > 1]
     if not merged:
@@ -178,7 +183,7 @@ def _why(matrix: TemplateMatrix, limit: float, transformer: bool) -> str:
     shown = differing[0] if differing else merged[0]
     names = ", ".join(matrix.names[i] for i in shown[:4]) + (", …" if len(shown) > 4 else "")
     among = f"N is singular: {names} look the same to it"
-    if limit <= LEARNT:
+    if learnable:
         return f"{among}, but their labels agree"
     rest = f" (and {len(differing) - 1} more such groups)" if len(differing) > 1 else ""
     return (

@@ -25,7 +25,7 @@ from foretrain.kernels.patterns import Component, String, count_tokens, encoded,
 from foretrain.kernels.quadrature import Array, Grid, grid
 from foretrain.kernels.sampling import quasi_monte_carlo
 
-MOST_WORK = 2e10  # multiplications per component, some ten seconds; beyond it a pattern is sampled
+MOST_WORK = 1e12  # multiplications per component, some minutes; beyond it a pattern is sampled
 FINER = 100.0  # an error estimate compares results whose tolerances differ by this factor
 
 
@@ -174,12 +174,7 @@ def _evaluate(pattern: tuple[Component, ...], length: int, setting: _Setting, ch
     """K_attn of a pattern, a bound on its error, and whether it was sampled."""
     if setting.beta == 0:
         return _without_scores(pattern, length, setting), 1e-15, False
-
-    def affordable(tolerance: float) -> bool:
-        nodes = _grid(pattern, length, setting, tolerance)
-        return max(work(component, nodes) for component in pattern) <= MOST_WORK
-
-    if not affordable(setting.tolerance):
+    if not _narrow(pattern, length, setting, setting.tolerance):
         pairs = [(t, u) for t, u, m in _joined(pattern) for _ in range(m)]
         x, y = zip(*pairs, strict=True)
         value, error = quasi_monte_carlo(x, y, beta=setting.beta, gamma=setting.gamma, identity=setting.identity)
@@ -188,9 +183,15 @@ def _evaluate(pattern: tuple[Component, ...], length: int, setting: _Setting, ch
     if not check:
         return value, setting.tolerance, False
     other = setting.tolerance / FINER
-    if not affordable(other):
+    if not _narrow(pattern, length, setting, other):
         other = setting.tolerance * FINER
     return value, abs(value - _contracted(pattern, length, setting, other)) + min(other, setting.tolerance), False
+
+
+def _narrow(pattern: tuple[Component, ...], length: int, setting: _Setting, tolerance: float) -> bool:
+    """Whether every component can be contracted within MOST_WORK."""
+    nodes = _grid(pattern, length, setting, tolerance)
+    return max(work(component, nodes) for component in pattern) <= MOST_WORK
 
 
 def _grid(pattern: tuple[Component, ...], length: int, setting: _Setting, tolerance: float) -> Grid:

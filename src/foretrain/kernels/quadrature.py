@@ -86,12 +86,10 @@ def grid(beta: float, gamma: float, length: int, identity: float, crossed: bool,
     low, high = _range(beta * math.hypot(1.0, gamma), length, share)
     low, high = low - max(0.0, identity * length), high - min(0.0, identity * length)
     step_a, step_b = _steps(beta, gamma, length, share)
-    decay = _Decay(beta, math.inf if crossed else 2 * gamma**2 / length)
     step = min(step_a, step_b)
+    decay = _Decay(beta, math.inf if crossed else 2 * gamma**2 / length)
     fewest = decay.hermite_nodes(share)
-    lattice_step = min(step, decay.lattice_step(share))
-    dilation = max(1, int(decay.lattice_step(share) / lattice_step))
-    half = math.ceil(-float(ndtri(share)) * beta / (lattice_step * dilation))
+    lattice_step, dilation, half = _lattice(decay, step, step_a, share)
     if fewest < 2 * half + 1 and fewest * (high - low) / step <= WIDEST_HERMITE:
         zeta, weights = roots_hermitenorm(fewest)
         nodes_b = np.arange(low, high + step, step)
@@ -103,6 +101,25 @@ def grid(beta: float, gamma: float, length: int, identity: float, crossed: bool,
         weights = np.exp(-((np.arange(-half, half + 1) * step * dilation / beta) ** 2) / 2)
         scores = low + step * np.arange(-half * dilation, len(nodes_b) + half * dilation)
     return Grid(nodes_b, max(1, int(step_a / step)), weights / weights.sum(), scores, stride, dilation, beta, gamma)
+
+
+def _lattice(decay: _Decay, step: float, step_a: float, share: float) -> tuple[float, int, int]:
+    """One step for a, b and βζ, how many of them make the step of βζ, and the nodes of ζ on each side of 0.
+
+    A smaller step of a and b may allow a larger one of βζ. Sums over two tokens, each with two neighbours, weigh them.
+    """
+    largest = decay.lattice_step(share)
+    reach = -float(ndtri(share)) * decay.beta
+
+    def option(dilation: int) -> tuple[float, int, int]:
+        common = min(step, largest / dilation)
+        return common, dilation, math.ceil(reach / (common * dilation))
+
+    def cost(found: tuple[float, int, int]) -> float:
+        common, _, half = found
+        return (2 * half + 1) ** 3 / (common**2 * max(1, int(step_a / common)))
+
+    return min((option(dilation) for dilation in (1, 2, 3)), key=cost)
 
 
 @dataclass(frozen=True)
