@@ -24,7 +24,7 @@ def random_texts(seed: int = 0, texts: int = 6, length: int = 4) -> np.ndarray:
 
 
 def as_tokens(table: np.ndarray) -> TokenTexts:
-    return TokenTexts(table.ravel(), np.arange(len(table) + 1) * table.shape[1], VOCAB)
+    return TokenTexts.of_rows(table, VOCAB)
 
 
 @pytest.mark.parametrize("activation", list(moments.FUNCTIONS))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +28,7 @@ class Corpus:
     hub_text: str = "text"
     text: Column | Sequence[Column] = "text"
     label: Column = "label"
-    classes: tuple[str, ...] | None = None
+    classes: tuple[str, ...] = ()
 
 
 LABELLED = {
@@ -79,7 +79,7 @@ def labelled_corpus(name: str, split: str = "train", *, data: str | Path | None 
         return _labelled_from_hub(corpus, split)
     if name == "ag_news" and split == "test":  # class (1-4), title, description, no header
         texts = read_labelled(path, text=(1, 2), label=0, classes=("1", "2", "3", "4"))
-        return LabelledTexts(texts.texts, texts.labels, ("0", "1", "2", "3"), texts.notes)
+        return replace(texts, classes=corpus.classes)
     return read_labelled(path, text=corpus.text, label=corpus.label, classes=corpus.classes)
 
 
@@ -109,7 +109,6 @@ def _file(corpus: Corpus, name: str, split: str, data: str | Path | None) -> Pat
 def _labelled_from_hub(corpus: Corpus, split: str) -> LabelledTexts:
     rows = _hub_rows(corpus, split, None)
     labels = np.array([int(str(row["label"])) for row in rows])
-    assert corpus.classes is not None
     return LabelledTexts(tuple(str(row[corpus.hub_text]) for row in rows), labels, corpus.classes)
 
 

@@ -10,7 +10,7 @@ import csv
 import gzip
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +31,8 @@ class LabelledTexts:
     labels: Int[Array, "text"]
     classes: tuple[str, ...]  # class k is called classes[k]
     notes: tuple[str, ...] = ()
+    file: str = ""
+    lines: tuple[int, ...] = ()  # of every text in the file, where there is one
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -39,9 +41,15 @@ class LabelledTexts:
     def class_counts(self) -> Int[Array, "class"]:
         return np.bincount(self.labels, minlength=len(self.classes))
 
+    def place(self, text: int) -> str:
+        """Where a text stands, for whoever must look at it."""
+        return f"{self.file}, line {self.lines[text]}" if self.lines else f"Text {text + 1}"
+
     def select(self, rows: Sequence[int] | Array) -> LabelledTexts:
         """The given rows, in the given order, with the same classes."""
-        return LabelledTexts(tuple(self.texts[i] for i in rows), self.labels[np.asarray(rows)], self.classes)
+        lines = tuple(self.lines[i] for i in rows) if self.lines else ()
+        texts = tuple(self.texts[i] for i in rows)
+        return replace(self, texts=texts, labels=self.labels[np.asarray(rows)], lines=lines, notes=())
 
 
 def read_labelled(
@@ -77,7 +85,8 @@ def read_labelled(
     for line, name in zip(lines, names, strict=True):
         require(name in known, f"{path}, line {line}: the label {name!r} is not one of {', '.join(ordered)}.")
     require(len(ordered) >= 2, f"{path} has one class only ({ordered[0]!r}); a forecast needs at least two.")
-    return LabelledTexts(tuple(texts), np.array([known[name] for name in names]), ordered, tuple(notes))
+    labels = np.array([known[name] for name in names])
+    return LabelledTexts(tuple(texts), labels, ordered, tuple(notes), str(path), tuple(lines))
 
 
 def read_text(path: str | Path) -> str:

@@ -57,4 +57,4 @@ class Negation:
         table[rows, place] = np.where(negated, 0, 1)
         table[rows, place + 1] = 2 + adjective
         labels = ((adjective < self.adjectives) != negated).astype(np.int64)
-        return TokenTexts(table.ravel(), np.arange(n + 1) * self.length, self.vocab), labels
+        return TokenTexts.of_rows(table, self.vocab), labels

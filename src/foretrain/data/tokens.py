@@ -59,10 +59,7 @@ class Vocabulary:
         """Texts as token numbers, one after another."""
         unknown = len(self.tokens) - 1
         get = self.number.get
-        encoded = [[get(token, unknown) for token in text] for text in texts]
-        lengths = np.array([len(text) for text in encoded], dtype=np.int64)
-        flat = np.fromiter((k for text in encoded for k in text), dtype=np.int64, count=int(lengths.sum()))
-        return TokenTexts(flat, np.concatenate([[0], np.cumsum(lengths)]), len(self.tokens))
+        return TokenTexts.of_lists([[get(token, unknown) for token in text] for text in texts], len(self.tokens))
 
 
 @dataclass(frozen=True)
@@ -79,6 +76,29 @@ class TokenTexts:
     def __getitem__(self, text: int | np.integer) -> Int[Array, "position"]:
         return self.flat[self.starts[text] : self.starts[text + 1]]
 
+    @classmethod
+    def of_lists(cls, texts: Sequence[Sequence[int]], vocab: int) -> TokenTexts:
+        lengths = np.array([len(text) for text in texts], dtype=np.int64)
+        flat = np.fromiter((k for text in texts for k in text), dtype=np.int64, count=int(lengths.sum()))
+        return cls(flat, np.concatenate([[0], np.cumsum(lengths)]), vocab)
+
+    @classmethod
+    def of_rows(cls, rows: Int[Array, "text position"], vocab: int) -> TokenTexts:
+        """Texts of one length."""
+        return cls(rows.ravel(), np.arange(len(rows) + 1) * rows.shape[1], vocab)
+
+    def select(self, rows: Int[Array, "chosen"]) -> TokenTexts:
+        """The given texts, in the given order."""
+        starts = np.concatenate([[0], np.cumsum(self.lengths[rows])])
+        flat = np.concatenate([self[i] for i in rows]) if len(rows) else self.flat[:0]
+        return TokenTexts(flat, starts, self.vocab)
+
+    def followed_by(self, others: TokenTexts) -> TokenTexts:
+        """These texts, and then the others, over the same vocabulary."""
+        require(self.vocab == others.vocab, f"The vocabularies differ: {self.vocab} and {others.vocab} tokens.")
+        starts = np.concatenate([self.starts, self.starts[-1] + others.starts[1:]])
+        return TokenTexts(np.concatenate([self.flat, others.flat]), starts, self.vocab)
+
     @property
     def lengths(self) -> Int[Array, "text"]:
         return np.diff(self.starts)
@@ -89,8 +109,17 @@ class TokenTexts:
         return _counted(self.flat, self.starts, self.vocab)
 
     def ngrams(self, n: int) -> tuple[Int[Array, "ngram order"], sparse.csr_array]:
-        """The distinct n-grams within texts, and how often each occurs in each text."""
+        """The distinct n-grams within texts, and how often each occurs in each text; found once and kept."""
         require(n >= 1, f"n must be at least 1; got {n}.")
+        if n not in self._kept:
+            self._kept[n] = self._find_ngrams(n)
+        return self._kept[n]
+
+    @cached_property
+    def _kept(self) -> dict[int, tuple[Int[Array, "ngram order"], sparse.csr_array]]:
+        return {}
+
+    def _find_ngrams(self, n: int) -> tuple[Int[Array, "ngram order"], sparse.csr_array]:
         within = np.maximum(self.lengths - n + 1, 0)
         first = np.repeat(self.starts[:-1] - np.concatenate([[0], np.cumsum(within)[:-1]]), within)
         first = first + np.arange(int(within.sum()))

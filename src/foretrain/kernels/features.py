@@ -69,17 +69,20 @@ def window_features(texts: TokenTexts, window: int, activation: str, scales: Sca
     blocks = []
     for j, weight in enumerate(weights[1:], start=1):
         if weight > NEGLIGIBLE * theta[-1]:
-            blocks += [
-                np.sqrt(weight) * (counts @ _onto(grams[:, list(places)])) for places in combinations(range(window), j)
-            ]
+            sets = combinations(range(window), j) if j < window else ()
+            blocks += [np.sqrt(weight) * (counts @ _onto(grams[:, list(places)], texts.vocab)) for places in sets]
+            blocks += [np.sqrt(weight) * counts] if j == window else []
     shared = float(np.sqrt(max(weights[0], 0.0)))
     return _with_shared(sparse.hstack(blocks), shared * np.asarray(counts.sum(axis=1)), shared)
 
 
-def _onto(parts: Int[Array, "gram place"]) -> sparse.csr_array:
+def _onto(parts: Int[Array, "gram place"], vocab: int) -> sparse.csr_array:
     """From n-grams to the distinct parts of them."""
-    _, group = np.unique(parts, axis=0, return_inverse=True)
-    return sparse.csr_array((np.ones(len(parts)), (np.arange(len(parts)), group.ravel())))
+    key = np.zeros(len(parts), dtype=np.int64)
+    for tokens in parts.T:  # one number per part sorts faster than rows; it fits, because that of the n-gram does
+        key = key * vocab + tokens
+    _, group = np.unique(key, return_inverse=True)
+    return sparse.csr_array((np.ones(len(parts)), (np.arange(len(parts)), group)))
 
 
 def matrix_vector_features(texts: TokenTexts, scales: Scales = UNIT) -> Features:

@@ -51,10 +51,7 @@ class LabelledCorpus:
 
     def keep(self, rows: Int[Array, "kept"]) -> LabelledCorpus:
         """Only these training texts; the vocabulary stays."""
-        lengths = self.train.lengths[rows]
-        flat = np.concatenate([self.train[i] for i in rows])
-        texts = TokenTexts(flat, np.concatenate([[0], np.cumsum(lengths)]), self.vocab)
-        return LabelledCorpus(texts, self.labels[rows], self.test, self.test_labels, self.unseen)
+        return LabelledCorpus(self.train.select(rows), self.labels[rows], self.test, self.test_labels, self.unseen)
 
 
 def read_corpus(name: str, *, texts: int | None = None, data: str | None = None, seed: int = 1) -> LabelledCorpus:

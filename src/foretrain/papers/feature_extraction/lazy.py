@@ -42,7 +42,7 @@ class SmallCorpus:
         """As many items as there are tokens."""
         if NETWORKS[name].architecture in SINGLE:
             return np.arange(self.vocab)[:, None]
-        whole = TokenTexts(self.texts.ravel(), np.arange(len(self.texts) + 1) * self.texts.shape[1], self.vocab)
+        whole = TokenTexts.of_rows(self.texts, self.vocab)
         grams, counts = whole.ngrams(2)
         return grams[np.argsort(-counts.sum(axis=0), kind="stable")[: self.vocab]]
 

@@ -92,8 +92,9 @@ def fastest(counts: Any, kernel: tuple[float, float] = (1.0, 0.0), slope: float 
     """Rate of the fastest direction of the flow of label scores: the largest eigenvalue of Θ/n times the steepest
     slope of the residual, which is 1/4 for a sigmoid. By power iteration."""
     probe = np.ones(counts.shape[0])
+    by_token = counts.T
     for _ in range(8):
-        probe = counts @ _spread(counts, probe / np.linalg.norm(probe), kernel)
+        probe = counts @ _spread(by_token, probe / np.linalg.norm(probe), kernel)
     return float(np.linalg.norm(probe) * slope)
 
 
@@ -111,16 +112,17 @@ def label_scores(
     slope = 1.0 if loss == "squared" else 0.25
     steps = max(steps, int(np.ceil(time * fastest(counts, kernel, slope))))
     step = time / steps
+    by_token = counts.T.tocsr() if hasattr(counts, "tocsr") else counts.T  # its products then read memory in order
     for _ in range(steps):
-        middle = scores + step / 2 * _spread(counts, residual(target, counts @ scores, loss), kernel)
-        scores = scores + step * _spread(counts, residual(target, counts @ middle, loss), kernel)
+        middle = scores + step / 2 * _spread(by_token, residual(target, counts @ scores, loss), kernel)
+        scores = scores + step * _spread(by_token, residual(target, counts @ middle, loss), kernel)
     return scores
 
 
-def _spread(counts: Any, force: Array, kernel: tuple[float, float]) -> Array:
+def _spread(by_token: Any, force: Array, kernel: tuple[float, float]) -> Array:
     """K Xᵀ force/n with K = ρI + β11ᵀ."""
     own, shared = kernel
-    moved = counts.T @ force / counts.shape[0]
+    moved = by_token @ force / len(force)
     return own * moved + shared * moved.sum(axis=0)
 
 

@@ -29,7 +29,7 @@ def _texts() -> np.ndarray:
 
 def _limits(swapped: tuple[str, str] = ("", "")) -> xr.Dataset:
     """Closed forms; `swapped` puts two of them in each other's place."""
-    tokens = TokenTexts(_texts().ravel(), np.arange(TEXTS + 1) * LENGTH, VOCAB)
+    tokens = TokenTexts.of_rows(_texts(), VOCAB)
     other = dict([swapped, swapped[::-1]])
     kernels = [limit_kernel(other.get(name, name), tokens, SCALES) for name in NETWORKS]
     return trajectory({"kernel": (("network", "text", "other"), np.array(kernels))}, {"network": list(NETWORKS)})

@@ -1,0 +1,117 @@
+"""Scores that every architecture will give tokens or n-grams: the flow of its limit kernel on a corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray as Array
+from scipy import sparse
+
+from foretrain.data.tokens import TokenTexts
+from foretrain.kernels import features
+from foretrain.kernels.tangent import Scales, even_attention_relu, mlp_kernel
+from foretrain.papers.feature_extraction import theory
+from foretrain.streams import stream
+
+FLOW_LENGTH = 40  # of the flow, in the time that the fastest direction of the counts needs
+PAIRED_TEXTS = 1500  # texts of which all pairs are taken, where a kernel is no sparse product
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A network of the paper, and what its kernel needs to be known for a forecast."""
+
+    network: str  # its name among the paper's networks
+    order: int  # it is asked about n-grams of this order; 1 for single tokens
+    features: Callable[[TokenTexts, Scales], features.Features] | None  # None: no sparse product
+
+
+def architectures(window: int) -> dict[str, Architecture]:
+    """Every network with a closed form, by the name users see; `window` is that of the CNNs."""
+
+    def cnn(activation: str) -> Callable[[TokenTexts, Scales], features.Features]:
+        return lambda texts, scales: features.window_features(texts, window, activation, scales)
+
+    def mlp(activation: str) -> Callable[[TokenTexts, Scales], features.Features]:
+        return lambda texts, scales: features.mlp_features(texts, activation, scales)
+
+    def recurrent(shared: bool) -> Callable[[TokenTexts, Scales], features.Features]:
+        return lambda texts, scales: features.recurrent_features(texts, shared_matrix=shared, scales=scales)
+
+    return {
+        "MLP ReLU": Architecture("MLP ReLU", 1, mlp("relu")),
+        "MLP GeLU": Architecture("MLP GeLU", 1, mlp("gelu")),
+        "MLP SiLU": Architecture("MLP SiLU", 1, mlp("silu")),
+        "MLP tanh": Architecture("MLP tanh", 1, mlp("tanh")),
+        "self-attention": Architecture("SA", 1, features.attention_features),
+        "self-attention + ReLU": Architecture("SA + ReLU", 1, None),
+        "CNN ReLU": Architecture("CNN ReLU", window, cnn("relu")),
+        "CNN linear": Architecture("CNN linear", window, cnn("linear")),
+        "matrix-vector": Architecture("MV diagonal", 2, features.matrix_vector_features),
+        "linear RNN": Architecture("L-RNN shared", 1, recurrent(True)),
+        "linear RNN, matrix per token": Architecture("L-RNN token", 2, recurrent(False)),
+    }
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Scores of n-grams of one order, and the bias: the score of one whose tokens were never seen."""
+
+    order: int
+    scores: Float[Array, "item output"]
+    bias: Float[Array, "output"]
+
+
+def scored(kind: Architecture, texts: TokenTexts, joined: TokenTexts, target: Array, scales: Scales) -> Scored:
+    """Scores of the items that follow the texts in `joined`."""
+    if kind.features is None:
+        return Scored(kind.order, *_attention_relu(texts, target, scales))
+    found = kind.features(joined, scales)
+    rows, items = found.split(len(texts))
+    weights = _flow(rows, target)
+    return Scored(kind.order, items @ weights, found.shared * weights[0])
+
+
+def _flow(rows: sparse.csr_array, target: Array) -> Float[Array, "feature output"]:
+    """Weights of features along the flow. Its time is set without column 0, so that all networks see equally much of
+    the counts, however large their bias."""
+    time = FLOW_LENGTH / theory.fastest(sparse.csr_array(rows[:, 1:]))
+    return _column(theory.label_scores(rows, target, (1.0, 0.0), time))
+
+
+def _attention_relu(
+    texts: TokenTexts, target: Array, scales: Scales
+) -> tuple[Float[Array, "token output"], Float[Array, "output"]]:
+    """Self-attention and a ReLU MLP, by all pairs of some texts; attention is even, as it is for small embeddings."""
+    chosen = np.sort(stream("forecast/texts").permutation(len(texts))[:PAIRED_TEXTS])
+    counts, target = sparse.csr_array(texts.counts[chosen]), target[chosen]
+    part, first, second = even_attention_relu(counts, counts, scales)
+    own = part.toarray()
+    n = len(chosen)
+    time = FLOW_LENGTH / (np.linalg.eigvalsh(own)[-1] / n / 4)
+    kernel = own + np.outer(first, second)
+    steps = int(np.ceil(time * np.linalg.norm(kernel, 2) / n / 4))
+    pull = _column(theory.kernel_descent(kernel, np.eye(n), target, rate=time / steps, steps=steps))
+    tokens = sparse.csr_array(sparse.eye_array(texts.vocab))
+    part, first, second = even_attention_relu(tokens, counts, scales)
+    return part @ pull + np.outer(first, second @ pull), first[0] * (second @ pull)
+
+
+def _column(scores: Array) -> Float[Array, "item output"]:
+    return scores if scores.ndim == 2 else scores[:, None]
+
+
+def plateaus(texts: TokenTexts, labels: Array, classes: int, scales: Scales) -> dict[str, Float[Array, "output"]]:
+    """Where the bias of each MLP would settle if tokens said nothing of the class."""
+    sizes = np.bincount(labels, minlength=classes)
+    share = np.bincount(texts.flat, minlength=texts.vocab) / max(1, len(texts.flat))
+    found = {}
+    for name in ("ReLU", "GeLU", "SiLU", "tanh"):
+        settled = theory.bias_plateau(
+            sizes, max(1.0, float(texts.lengths.mean())), float(share @ share), mlp_kernel(name.lower(), scales)
+        )
+        found[f"MLP {name}"] = settled[1:] - settled[:1] if classes == 2 else settled
+    return found
