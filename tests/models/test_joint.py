@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from foretrain.dynamics import SGD, integrate, train
 from foretrain.errors import InputError
-from foretrain.models.joint import ACTIVATIONS, ATTENTIONS, Joint, JointBatch
+from foretrain.models.joint import ACTIVATIONS, ATTENTIONS, Activation, Joint, JointBatch, leaky, power
 from foretrain.tolerances import GRADIENT
 
 SAMPLES, NODES, CONTEXTS = 7, 4, 6
@@ -123,6 +123,27 @@ def test_training_follows_the_flow_as_the_step_shrinks():
         distances.append(float(np.abs(run["Z"].values.squeeze() - flow["Z"].values.squeeze()).max()))
     slope = np.polyfit(np.log([50, 100, 200]), np.log(distances), 1)[0]
     assert abs(slope + 1) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("activation", "phi"),
+    [
+        (leaky(0.3), lambda u: torch.nn.functional.leaky_relu(u, 0.3)),
+        (power(4), lambda u: u**4),
+        (Activation(torch.tanh, lambda u: 1 - torch.tanh(u) ** 2), torch.tanh),
+    ],
+)
+def test_any_activation_can_be_given_with_its_slope(activation, phi):
+    model = Joint("exp", activation, nodes=NODES, contexts=CONTEXTS, start=0.5)
+    batch = random_batch(2, "signal")
+    start = {name: value[0].requires_grad_() for name, value in model.start([2], "test").items()}
+    f = torch.cat([batch.x * torch.exp(start["Z"]), torch.ones(SAMPLES, 1, dtype=torch.float64)], dim=1)
+    wanted = torch.autograd.grad((batch.signal * phi(f @ start["W"].T)).sum() / SAMPLES, list(start.values()))
+    got = model.ascent({name: value.detach() for name, value in start.items()}, batch)
+    for value, reference in zip(got.values(), wanted, strict=True):
+        assert torch.allclose(value, reference, rtol=0, atol=GRADIENT.value * max(1, reference.abs().max().item()))
+    with pytest.raises(InputError, match="exponent must be a whole number of at least 1; got 0"):
+        power(0)
 
 
 def test_hidden_nodes_and_gradient_sign():

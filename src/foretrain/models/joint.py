@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from foretrain.errors import require, require_at_least, require_known, require_positive
+from foretrain.errors import require, require_at_least, require_known, require_positive, require_whole
 from foretrain.streams import stream
 
 Parameters = dict[str, Tensor]
@@ -35,14 +35,25 @@ class Activation:
     kinked: bool = False
 
 
+def leaky(below: float) -> Activation:
+    """φ(u) = u above 0 and `below`·u under it: ReLU at 0."""
+    return Activation(
+        lambda u: torch.where(u > 0, u, below * u), lambda u: torch.where(u > 0, torch.ones_like(u), below), kinked=True
+    )
+
+
+def power(exponent: int) -> Activation:
+    """φ(u) = u^exponent."""
+    require_whole("exponent", exponent, 1)
+    return Activation(lambda u: u**exponent, lambda u: exponent * u ** (exponent - 1))
+
+
 ACTIVATIONS: Mapping[str, Activation] = {
     "linear": Activation(lambda u: u, torch.ones_like),
-    "relu": Activation(torch.relu, lambda u: (u > 0).to(u.dtype), kinked=True),
-    "leaky_relu": Activation(
-        lambda u: torch.where(u > 0, u, 0.1 * u), lambda u: 0.1 + 0.9 * (u > 0).to(u.dtype), kinked=True
-    ),
-    "square": Activation(torch.square, lambda u: 2 * u),
-    "cube": Activation(lambda u: u**3, lambda u: 3 * u**2),
+    "relu": leaky(0.0),
+    "leaky_relu": leaky(0.1),
+    "square": power(2),
+    "cube": power(3),
 }
 
 
@@ -77,7 +88,7 @@ class Joint:
     """The layer of eq. 1.
 
     attention    "linear": σ(z) = z; "exp": σ = exp with A constant; "softmax": σ = exp with A = Σσ(z)∘x
-    activation   a name in ACTIVATIONS
+    activation   a name in ACTIVATIONS, or any φ with its φ′: `leaky(.3)`, `power(4)`, Activation(torch.tanh, …)
     embeddings   [*run, dimension, contexts + queries], a column per token; None: orthonormal, one axis per token
     temperature  T: logits enter as z/T (the theorems have T = 1)
     start        standard deviation of the normal numbers W and Z start from
@@ -86,7 +97,7 @@ class Joint:
     def __init__(
         self,
         attention: str = "softmax",
-        activation: str = "linear",
+        activation: str | Activation = "linear",
         *,
         nodes: int,
         contexts: int,
@@ -96,7 +107,9 @@ class Joint:
         start: float = 0.01,
     ) -> None:
         require_known("attention", attention, ATTENTIONS)
-        require_known("activation", activation, ACTIVATIONS)
+        if isinstance(activation, str):
+            require_known("activation", activation, ACTIVATIONS)
+            activation = ACTIVATIONS[activation]
         for name, count in (("nodes", nodes), ("contexts", contexts), ("queries", queries)):
             require_at_least(name, count, 1)
         require_positive("temperature", temperature)
@@ -106,7 +119,7 @@ class Joint:
             f"embeddings must have {tokens} columns, one per context and query token; "
             f"got {None if embeddings is None else embeddings.shape[-1]}.",
         )
-        self.attention, self.activation = attention, ACTIVATIONS[activation]
+        self.attention, self.activation = attention, activation
         self.nodes, self.contexts, self.queries = nodes, contexts, queries
         self.embeddings = None if embeddings is None else embeddings.to(torch.float64)
         self.dimension = tokens if embeddings is None else embeddings.shape[-2]

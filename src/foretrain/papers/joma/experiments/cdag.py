@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from foretrain.data import LatentTree
-from foretrain.errors import require, require_positive
+from foretrain.errors import require, require_positive, require_whole
 from foretrain.models.computational_graph import ComputationalGraph
 from foretrain.streams import seed_list, stream
 from foretrain.trajectory import trajectory
@@ -36,6 +36,8 @@ def graph_correlations(
     """
     require(len(steps) >= 1 and min(steps) >= 0, f"steps must name whole numbers of at least 0; got {steps}.")
     require_positive("rate", rate)
+    for name, count in (("graphs", graphs), ("samples", samples), ("hidden", hidden)):
+        require_whole(name, count, 1)
     key = ("joma/cdag", seed)
     tree = LatentTree.regular(3, 2, rho)
     signs = 2.0 * tree.sample(graphs * samples, stream(*key, "data")).values.reshape(graphs, samples, -1) - 1

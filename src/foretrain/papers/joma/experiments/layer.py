@@ -11,7 +11,7 @@ import xarray as xr
 from torch import Tensor
 
 from foretrain.dynamics import SGD, train
-from foretrain.errors import require_known
+from foretrain.errors import require_known, require_whole
 from foretrain.experiment import Experiment
 from foretrain.measures import normalized_correlation
 from foretrain.models.joint import Joint, JointBatch
@@ -64,6 +64,7 @@ def train_layer(
     tokens = setting.contexts + 1
     embeddings = None
     if dimension is not None:
+        require_whole("dimension", dimension, 1)
         drawn = stream("joma/layer", dimension, "embeddings").standard_normal((dimension, tokens))
         embeddings = torch.from_numpy(drawn / np.linalg.norm(drawn, axis=0))
     model = Joint(

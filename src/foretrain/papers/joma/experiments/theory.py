@@ -44,7 +44,7 @@ def attention_steps(
     """Steps of eq. 6, v ← v + rate·(μ − v)∘exp(v²/T): v [step, component] and the entropy of softmax(v²/T) [step]."""
     mu = np.asarray(targets, dtype=np.float64)
     good = mu.ndim == 1 and mu.size >= 1 and bool(np.all(np.isfinite(mu) & (mu != 0)))
-    require(good, "targets must be finite numbers other than 0, at least one: a component with target 0 never moves.")
+    require(good, f"targets must be at least one finite number, none of them 0 (leave such out); got {tuple(targets)}.")
     v = np.full((steps + 1, mu.size), start)
     for step in range(steps):
         scale = softmax(v[step] ** 2 / temperature) if normalised else np.exp(v[step] ** 2 / temperature)

@@ -70,9 +70,7 @@ def fig9(data: xr.Dataset) -> go.Figure:
     for index, density in enumerate(data["density"].values):
         row = data.sel(density=density)
         count = int(row["critical_points"])
-        words = (
-            f"{density}: eq. 58 is {float(row['condition']):.3f}, {count or 'no'} critical point{'s' * (count != 1)}"
-        )
+        words = f"{density}: eq. 58 {float(row['condition']):.3f}, {count or 'no'} critical point{'s' * (count != 1)}"
         for panel, name in enumerate(("G", "G_over_y")):
             figure.add_trace(
                 prediction_line(row["y"], row[name], words, index, legendgroup=str(density), showlegend=panel == 0),

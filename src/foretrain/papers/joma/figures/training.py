@@ -34,14 +34,14 @@ def fig2(data: xr.Dataset) -> go.Figure:
     figure.update_xaxes(title="step")
     figure.update_yaxes(title="cosine", row=1, col=1)
     figure.update_yaxes(title="slope", rangemode="tozero", row=1, col=len(kinds) + 1)
-    return figure.update_layout(legend={"orientation": "h", "y": -0.2, "yanchor": "top"})
+    return figure.update_layout(height=480, legend={"orientation": "h", "y": -0.25, "yanchor": "top"})
 
 
 def fig3(data: xr.Dataset) -> go.Figure:
     """The components of v_0 of the first seed over time, and their size at the end against |Δ| for all seeds."""
     figure = new_panels(
         f"Components of v₀ with {_activation(data)} activation: some keep growing, the others saturate",
-        [f"seed {int(data['seed'][0])}", "size at the end against the pull Δ at the start, all seeds"],
+        [f"seed {int(data['seed'][0])}", "all seeds: size at the end against Δ at the start"],
         horizontal_spacing=0.12,
     )
     curves = data["v"].isel(seed=0).transpose("context", "time")
@@ -58,7 +58,7 @@ def fig3(data: xr.Dataset) -> go.Figure:
     figure.update_yaxes(title="v₀", **panel_place(0))
     figure.update_xaxes(title="|Δ|", **panel_place(1))
     figure.update_yaxes(title="|v₀| at the end", type="log", dtick=1, **panel_place(1))
-    return figure.update_layout(legend={"orientation": "h", "y": -0.2, "yanchor": "top"})
+    return figure.update_layout(height=480, legend={"orientation": "h", "y": -0.25, "yanchor": "top"})
 
 
 def rank(data: xr.Dataset) -> go.Figure:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import dawsn
 
-from foretrain.errors import require
+from foretrain.errors import InputError, require
 
 Array = NDArray[np.float64]
 
@@ -27,8 +27,11 @@ def attention_flow(v: ArrayLike, mu: ArrayLike) -> Array:
 def salient_time(mu: ArrayLike, delta: ArrayLike) -> Array:
     """Theorem 4, eq. 79: the time F(1 − δ, μ) = ∫₀^{1−δ} e^{−μ²x²/2}/(1 − x) dx at which a component has δ left."""
     delta = np.asarray(delta, dtype=np.float64)
-    inside = bool(np.all((delta > 0) & (delta <= 1)))
-    require(inside, "delta must lie above 0 and be at most 1; for less than 1e-308 use time_to_distance with ln(1/δ).")
+    bad = delta[~((delta > 0) & (delta <= 1))]
+    if bad.size:
+        raise InputError(
+            f"delta must lie above 0 and be at most 1; got {bad[0]:g}; below 1e-308 use time_to_distance with ln(1/δ)."
+        )
     return time_to_distance(mu, -np.log(delta))
 
 
@@ -104,8 +107,10 @@ def _smooth_part(mu: Array, low: Array, high: Array) -> Array:
 
 def _targets(mu: ArrayLike) -> Array:
     mu = np.asarray(mu, dtype=np.float64)
-    require(
-        bool(np.all(np.isfinite(mu) & (mu != 0))),
-        "mu must be finite and not 0: δ = 1 − v/μ has no meaning for a target of 0; leave such components out.",
-    )
+    bad = mu[~(np.isfinite(mu) & (mu != 0))]
+    if bad.size:
+        raise InputError(
+            f"mu must be finite and not 0, since δ = 1 − v/μ has no meaning there; got {bad[0]:g}; leave such "
+            "components out."
+        )
     return mu

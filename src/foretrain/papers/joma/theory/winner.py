@@ -38,7 +38,8 @@ def winner_take_all_printed(delta: ArrayLike, t: ArrayLike, *, normalizer: float
 
 def blow_up_time(delta: ArrayLike, *, normalizer: float = 1.0) -> Array:
     """Theorem 2, corrected: the winner is infinite at the finite time √(π/2)·A/max|Δ|; inf if no Δ moves it."""
-    largest = np.max(np.abs(np.asarray(delta, dtype=np.float64)), axis=-1)
+    largest = np.max(np.abs(_pulls(delta)), axis=-1)
+    require(normalizer > 0, f"normalizer must be above 0; got {normalizer}.")
     with np.errstate(divide="ignore"):
         return np.asarray(np.sqrt(np.pi / 2) * normalizer / largest)
 
@@ -64,16 +65,21 @@ def winner_invariant_printed(v: ArrayLike, delta: ArrayLike) -> Array:
 
 
 def _share_of_largest(delta: ArrayLike) -> Array:
-    delta = np.asarray(delta, dtype=np.float64)
+    delta = _pulls(delta)
     largest = np.max(np.abs(delta), axis=-1, keepdims=True)
     require(bool(np.all(largest > 0)), "delta must have an entry that is not 0; with all of them 0 no token moves.")
     return delta / largest
 
 
+def _pulls(delta: ArrayLike) -> Array:
+    delta = np.asarray(delta, dtype=np.float64)
+    good = delta.ndim >= 1 and delta.shape[-1] >= 1 and bool(np.isfinite(delta).all())
+    require(good, f"delta must be finite numbers, one per token and at least one; got {delta.tolist()}.")
+    return delta
+
+
 def _checked(delta: ArrayLike, t: ArrayLike, normalizer: float) -> tuple[Array, Array]:
-    delta, t = np.asarray(delta, dtype=np.float64), np.asarray(t, dtype=np.float64)
-    require(delta.ndim >= 1 and bool(np.isfinite(delta).all()), "delta must be finite numbers, one per token.")
-    require(normalizer > 0, f"normalizer must be above 0; got {normalizer}.")
+    delta, t = _pulls(delta), np.asarray(t, dtype=np.float64)
     require(bool(np.all(t >= 0)), f"t must not be negative; its smallest value is {np.min(t, initial=0):g}.")
     last = blow_up_time(delta, normalizer=normalizer)
     late = np.asarray(t > last * (1 + 4 * np.finfo(float).eps))
