@@ -16,7 +16,7 @@ from foretrain.trajectory import config_of
 def fig4(found: xr.Dataset) -> go.Figure:
     """K̂ of each architecture sorted by template, and the angle of its top eigenspace to the template indicators."""
     names = found.architecture.values.tolist()
-    panels = [f"K̂, {name}" for name in names] + ["Angle to the templates"]
+    panels = [f"K̂, {name}" for name in names] + ["Angle to templates (°)"]
     figure = new_panels(
         "Fig 4: the kernel matrix turns into blocks", panels, columns=len(panels), horizontal_spacing=0.06
     )
@@ -46,7 +46,7 @@ def fig4(found: xr.Dataset) -> go.Figure:
         marks.update(mode="lines+markers", line={"color": PALETTE[color]})
         figure.add_trace(marks, **place)
     figure.update_xaxes(title="samples n", type="log", tickvals=found.n.values.tolist(), **place)
-    figure.update_yaxes(title="largest angle (degrees)", range=[0, 92], **place)
+    figure.update_yaxes(range=[0, 92], **place)
     figure.update_layout(height=470, legend={"orientation": "h", "y": -0.25, "x": 1.0, "xanchor": "right"})
     return figure
 
