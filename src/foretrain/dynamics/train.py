@@ -76,7 +76,7 @@ def train(
     chunk = seeds_at_once or _seeds_at_once(first, axes.size, batch)
     chunks = [listed[i : i + chunk] for i in range(0, len(listed), chunk)]
     report = progress or (lambda done, total: None)
-    _keep_freed_memory()
+    keep_freed_memory()
     parts = []
     for number, some in enumerate(chunks):
         runs = _Runs(model, optimizer, flat, some, experiment)
@@ -180,7 +180,7 @@ def _seeds_at_once(parameters: Parameters, settings: int, batch: int) -> int:
     return max(1, FLOATS_AT_ONCE // (settings * per_run))
 
 
-def _keep_freed_memory() -> None:
+def keep_freed_memory() -> None:
     """Free one large block, after which glibc no longer returns smaller ones to the system.
 
     Otherwise every step would get its tensors as fresh pages, and spend up to a third of its time on page faults.

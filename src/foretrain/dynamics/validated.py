@@ -20,6 +20,7 @@ from torch.optim.adam import adam
 
 from foretrain.data.templates import TemplateBatch, TemplateSplit
 from foretrain.dynamics.optimizers import check_rates
+from foretrain.dynamics.train import keep_freed_memory
 from foretrain.errors import require, require_at_least, require_whole
 from foretrain.streams import seed_list, stream, torch_stream
 from foretrain.trajectory import trajectory
@@ -106,6 +107,7 @@ def train_validated(
     cells = [(rate, place) for rate in rates for place in range(len(listed))]
     first = model.start([torch_stream(experiment, listed[0], "start")])
     at_once = runs_at_once or max(1, FLOATS_AT_ONCE // sum(value.numel() for value in first.values()))
+    keep_freed_memory()
     found: dict[tuple[float, int], dict[str, Any]] = {}
     for begin in range(0, len(cells), at_once):
         some = cells[begin : begin + at_once]
@@ -115,8 +117,10 @@ def train_validated(
     rows = [found[cell] for cell in cells]
     axes = {name: ("rate", "seed", "epoch_done") if name.endswith("curve") else ("rate", "seed") for name in rows[0]}
     return trajectory(
-        {name: (axes[name], np.array([row[name] for row in rows]).reshape(*shape, *np.shape(rows[0][name])))
-         for name in axes},
+        {
+            name: (axes[name], np.array([row[name] for row in rows]).reshape(*shape, *np.shape(rows[0][name])))
+            for name in axes
+        },
         {"rate": list(rates), "seed": listed, "epoch_done": np.arange(1, schedule.epochs + 1)},
         units={"epoch": "epochs", "epochs_done": "epochs", "diverged_at": "steps"},
         experiment=experiment,
@@ -194,9 +198,11 @@ class _Samples:
     def losses(self, outputs: Tensor) -> Tensor:
         """Mean loss of each run."""
         if self.answers is None:
-            return F.cross_entropy(outputs.flatten(0, 1), self.labels.flatten(), reduction="none").view(
-                self.labels.shape
-            ).mean(1)
+            return (
+                F.cross_entropy(outputs.flatten(0, 1), self.labels.flatten(), reduction="none")
+                .view(self.labels.shape)
+                .mean(1)
+            )
         return (outputs - self.labels).square().mean(1)
 
     def accuracy(self, outputs: Tensor) -> Tensor:

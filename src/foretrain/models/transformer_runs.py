@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -144,7 +145,7 @@ class TransformerRuns:
         y = self._normed(block, "attention_norm", table) if s.norm == "pre" else table
         q = _look_up(s.logit_scale * (y @ block["attention.query"]).view(R, -1, H, e), strings.row_then_head)
         k = _look_up((y @ block["attention.key"]).view(R, -1, H, e), strings.row_then_head)
-        logits = torch.bmm(q.view(-1, T, e), k.view(-1, T, e).mT).view(R * n, H, T, T)
+        logits = _products(q.view(-1, T, e), k.view(-1, T, e)).view(R * n, H, T, T)
         values = (y @ block["attention.value"]).view(R, -1, H, e).transpose(1, 2).reshape(R * H, -1, e)
         through_out = torch.bmm(values, block["attention.out"].view(R * H, e, d))  # W_V·W_O per head and row
         rows = _look_up(through_out, strings.head_then_row).view(R * n, H * T, d)
@@ -153,8 +154,7 @@ class TransformerRuns:
             own = _look_up(y, strings.flat_row).view(R * n, T, d)
         if s.identity_kq and own is not None:
             logits = logits + self._by_head(block["attention.a"], n)[..., None] * torch.bmm(own, own.mT)[:, None]
-        weights = torch.softmax(logits.permute(3, 0, 2, 1).contiguous(), dim=0)  # [key, run·sample, query, head]
-        weights = weights.permute(1, 2, 3, 0).contiguous()  # [run·sample, query, head, key]
+        weights = _softmax_over_few(logits.transpose(1, 2))  # [run·sample, query, head, key]
         out = torch.bmm(weights.view(R * n, T, H * T), rows)
         if s.identity_vo and own is not None:
             share = (self._by_head(block["attention.b"], n)[:, None] * weights).sum(2)
@@ -177,7 +177,7 @@ class TransformerRuns:
         logits = s.logit_scale * q @ k.mT
         if s.identity_kq:
             logits = logits + self._by_head(block["attention.a"], n)[..., None] * torch.bmm(own, own.mT)[:, None]
-        weights = torch.softmax(logits, dim=-1)
+        weights = _softmax_over_few(logits)
         out = (weights @ v).transpose(1, 2).reshape(R, n * T, -1) @ block["attention.out"]
         if s.identity_vo:
             share = (self._by_head(block["attention.b"], n)[..., None] * weights).sum(1)
@@ -194,11 +194,11 @@ class TransformerRuns:
         q = (s.logit_scale * (asking @ block["attention.query"])).view(R, n, H, e).transpose(1, 2).reshape(R * H, n, e)
         key = block["attention.key"].view(R, d, H, e).permute(0, 2, 3, 1).reshape(R * H, e, d)
         looked = torch.bmm(q, key).view(R, H, n, d).transpose(1, 2).reshape(R * n, H, d)
-        logits = torch.bmm(looked, own.mT)  # [run·sample, head, place]
+        logits = _products(looked, own)  # [run·sample, head, place]
         if s.identity_kq:
             likeness = torch.bmm(own, asking.reshape(R * n, d, 1)).mT
             logits = logits + self._by_head(block["attention.a"], n) * likeness
-        mixed = torch.bmm(torch.softmax(logits, dim=-1), own).view(R, n, H, d)
+        mixed = torch.bmm(_softmax_over_few(logits), own).view(R, n, H, d)
         value = block["attention.value"].view(R, d, H, e).transpose(1, 2).reshape(R * H, d, e)
         values = torch.bmm(mixed.transpose(1, 2).reshape(R * H, n, d), value).view(R, H, n, e)
         out = values.transpose(1, 2).reshape(R, n, H * e) @ block["attention.out"]
@@ -276,3 +276,27 @@ def _look_up(table: Tensor, rows: Int[Tensor, "all"]) -> Float[Tensor, "all widt
     """Rows of a table whose leading axes are counted through."""
     return table.reshape(-1, table.shape[-1]).index_select(0, rows)
 
+
+def _softmax_over_few(logits: Float[Tensor, "*other key"]) -> Float[Tensor, "*other key"]:
+    """Softmax over the last axis, which is short: along the first axis torch does many rows in one instruction."""
+    return torch.softmax(logits.movedim(-1, 0).contiguous(), dim=0).movedim(0, -1).contiguous()
+
+
+class _Products(torch.autograd.Function):
+    """x·yᵀ of many small matrices. Torch's own gradient of y comes out transposed and is copied; this one does not."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        ctx.save_for_backward(x, y)
+        return torch.bmm(x, y.mT)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
+        x, y = ctx.saved_tensors
+        (gradient,) = gradients
+        return torch.bmm(gradient, y), torch.bmm(gradient.mT, x)
+
+
+def _products(x: Float[Tensor, "many row d"], y: Float[Tensor, "many column d"]) -> Float[Tensor, "many row column"]:
+    product: Tensor = _Products.apply(x, y)  # type: ignore[no-untyped-call]
+    return product

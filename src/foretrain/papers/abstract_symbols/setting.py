@@ -55,3 +55,12 @@ class TrainingSetting:
     epochs: int = 1000
     held_out: int = 100  # samples of validation and of test, each from an alphabet of its own of this size
     trials: int = 5
+
+
+# Presets by name. The small ones keep the shape of the base (d_head = d/2, MLP 2d) and take a larger rate.
+SETTINGS = {
+    "base": TrainingSetting(),
+    "small": TrainingSetting(heads=8, embedding=64, head=32, mlp=128, learning_rate=2e-3, epochs=400),
+    "tiny": TrainingSetting(heads=4, embedding=32, head=16, mlp=64, learning_rate=1e-2, epochs=100, held_out=50),
+    "glance": TrainingSetting(heads=2, embedding=16, head=8, mlp=32, learning_rate=1e-2, epochs=25, held_out=20),
+}

@@ -1,5 +1,19 @@
 """One function per figure or table; each returns a trajectory."""
 
-from foretrain.papers.abstract_symbols.experiments import kernel, tasks, unseen
+from foretrain.papers.abstract_symbols.experiments import (
+    architectures,
+    difficulty,
+    hyperparameters,
+    kernel,
+    tasks,
+    unseen,
+)
 
-EXPERIMENTS = [*tasks.EXPERIMENTS, *kernel.EXPERIMENTS, *unseen.EXPERIMENTS]
+EXPERIMENTS = [
+    *tasks.EXPERIMENTS,
+    *kernel.EXPERIMENTS,
+    *unseen.EXPERIMENTS,
+    *architectures.EXPERIMENTS,
+    *hyperparameters.EXPERIMENTS,
+    *difficulty.EXPERIMENTS,
+]

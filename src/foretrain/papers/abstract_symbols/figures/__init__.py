@@ -1,5 +1,5 @@
 """One Plotly figure per experiment."""
 
-from foretrain.papers.abstract_symbols.figures import kernel, tasks
+from foretrain.papers.abstract_symbols.figures import kernel, tasks, trained
 
-FIGURES = {**tasks.FIGURES, **kernel.FIGURES}
+FIGURES = {**tasks.FIGURES, **kernel.FIGURES, **trained.FIGURES}

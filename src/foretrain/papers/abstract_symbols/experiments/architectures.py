@@ -1,0 +1,219 @@
+"""Trained networks side by side: what a·I and b·I change (Fig 2, 3, 5, 22, 23), MLPs given XXᵀ (Fig 25), one's own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+
+import xarray as xr
+
+from foretrain.dynamics.validated import Progress, best_rate
+from foretrain.errors import require
+from foretrain.experiment import Experiment
+from foretrain.models.sequence_baselines import LSTM, MLP, MLP_XX, RNN
+from foretrain.papers.abstract_symbols.experiments.trained import (
+    RATES,
+    TRANSFORMERS,
+    VANILLA,
+    WITH_A,
+    WITH_AB,
+    WITH_B,
+    cell,
+    grid,
+    setting_called,
+    summary,
+)
+
+SAMPLES = (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
+
+
+def train(
+    task: str = "aba_abb",
+    n: int = 512,
+    identity_kq: bool = False,
+    identity_vo: bool = False,
+    rates: Sequence[float] = RATES,
+    seeds: int | Sequence[int] = 5,
+    setting: str = "base",
+    epochs: int | None = None,
+    told_every: int = 50,
+) -> xr.Dataset:
+    """One architecture on one task, by name or from a TOML file, with its curves over (rate, seed, epoch_done).
+
+    Every `told_every` epochs a line on standard error says loss, and accuracy on unseen symbols (0: never).
+    """
+    require(told_every >= 0, f"told_every must be at least 0; got {told_every}.")
+    architecture = {(0, 0): VANILLA, (1, 0): WITH_A, (0, 1): WITH_B, (1, 1): WITH_AB}[identity_kq, identity_vo]
+    found = cell(
+        task,
+        architecture,
+        n=n,
+        seeds=seeds if isinstance(seeds, int) else list(seeds),
+        setting=setting_called(setting, epochs=epochs),
+        rates=tuple(rates),
+        progress=_teller(told_every),
+    )
+    return found.assign_attrs(architecture=architecture, task=task, n=n)
+
+
+def _teller(every: int) -> Callable[[Progress], None] | None:
+    def tell(now: Progress) -> None:
+        if now.epoch % every == 0 or now.epoch == now.epochs:
+            print(
+                f"epoch {now.epoch} of {now.epochs}, {now.running} runs: train loss {now.train_loss:.3g}, on unseen "
+                f"symbols loss {now.validation_loss:.3g}, accuracy {now.validation_accuracy:.0%}",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    return tell if every else None
+
+
+def fig2(
+    n: Sequence[int] = SAMPLES,
+    architectures: Sequence[str] = (VANILLA, WITH_A),
+    rates: Sequence[float] = RATES,
+    seeds: int | Sequence[int] = 5,
+    setting: str = "base",
+) -> xr.Dataset:
+    """The two print programs as regression: test loss against n at the best rate of each curve."""
+    s = setting_called(setting)
+
+    def one(architecture: str, n: int) -> xr.Dataset:
+        return best_rate(summary("print_program", architecture, n=n, seeds=seeds, setting=s, rates=rates))
+
+    return grid({"architecture": architectures, "n": n}, one)
+
+
+def fig3(
+    n: Sequence[int] = SAMPLES,
+    architectures: Sequence[str] = (VANILLA, WITH_B),
+    rates: Sequence[float] = RATES,
+    seeds: int | Sequence[int] = 5,
+    setting: str = "base",
+    depth: int = 4,
+    embedding: int = 512,
+) -> xr.Dataset:
+    """The two print programs as next token: error on unseen symbols against n at the best rate."""
+    s = setting_called(setting, depth=depth, embedding=embedding)
+
+    def one(architecture: str, n: int) -> xr.Dataset:
+        return best_rate(summary("print_symbol", architecture, n=n, seeds=seeds, setting=s, rates=rates))
+
+    return grid({"architecture": architectures, "n": n}, one)
+
+
+def fig5(
+    n: Sequence[int] = (16, 32, 64, 128, 256, 512, 1024),
+    embeddings: Sequence[int] = (64, 512, 2048),
+    architectures: Sequence[str] = (VANILLA, WITH_B),
+    rates: Sequence[float] = RATES,
+    seeds: int | Sequence[int] = 5,
+    setting: str = "base",
+) -> xr.Dataset:
+    """Copying an unseen symbol against n and the embedding dimension.
+
+    Read out at a CLS token: at the symbol itself the residual stream holds the answer before any training.
+    """
+
+    def one(architecture: str, embedding: int, n: int) -> xr.Dataset:
+        s = setting_called(setting, embedding=embedding)
+        return best_rate(summary("copying", architecture, n=n, seeds=seeds, setting=s, rates=rates, readout="cls"))
+
+    return grid({"architecture": architectures, "embedding": embeddings, "n": n}, one)
+
+
+def fig22(
+    n: Sequence[int] = SAMPLES,
+    architectures: Sequence[str] = (*TRANSFORMERS, RNN, LSTM, MLP),
+    seeds: int | Sequence[int] = 5,
+    setting: str = "base",
+    task: str = "aba_abb",
+) -> xr.Dataset:
+    """Test loss of eight architectures against n."""
+    s = setting_called(setting)
+    return grid(
+        {"architecture": architectures, "n": n},
+        lambda architecture, n: summary(task, architecture, n=n, seeds=seeds, setting=s).isel(rate=0, drop=True),
+    )
+
+
+def fig23(
+    lengths: Sequence[int] = (2, 3, 4, 5, 6),
+    n: Sequence[int] = SAMPLES,
+    architectures: Sequence[str] = (VANILLA, WITH_AB),
+    seeds: int | Sequence[int] = 5,
+    setting: str = "base",
+) -> xr.Dataset:
+    """Majority of k symbols: test loss against n with and without both scalings."""
+    s = setting_called(setting)
+    return grid(
+        {"architecture": architectures, "length": lengths, "n": n},
+        lambda architecture, length, n: summary(f"majority_{length}", architecture, n=n, seeds=seeds, setting=s).isel(
+            rate=0, drop=True
+        ),
+    )
+
+
+def fig25(
+    n: Sequence[int] = (4, 32, 64, 256, 2048, 8192),
+    architectures: Sequence[str] = (MLP_XX, MLP, VANILLA),
+    seeds: int | Sequence[int] = 5,
+    setting: str = "base",
+) -> xr.Dataset:
+    """An MLP that is given vec(XXᵀ), one that is not, and a transformer."""
+    return fig22(n, architectures, seeds, setting)
+
+
+QUICK = {"n": (16, 32), "seeds": 2, "setting": "glance"}
+EXPERIMENTS = [
+    Experiment(
+        "abstract_symbols/train",
+        "A transformer on a template task of one's choice, with or without a·I and b·I",
+        train,
+        cut=("rates",),
+        quick={"n": 32, "seeds": 2, "rates": (1e-3, 1e-2), "setting": "glance", "told_every": 0},
+    ),
+    Experiment(
+        "abstract_symbols/fig2",
+        "Print programs as regression: test loss against n, with and without a·I",
+        fig2,
+        cut=("n",),
+        quick={**QUICK, "n": (8, 16), "rates": (1e-2,)},
+    ),
+    Experiment(
+        "abstract_symbols/fig3",
+        "Print programs as next token: error on unseen symbols against n, with and without b·I",
+        fig3,
+        cut=("n",),
+        quick={**QUICK, "n": (8, 16), "rates": (1e-2,), "depth": 2, "embedding": 32, "architectures": (WITH_B,)},
+    ),
+    Experiment(
+        "abstract_symbols/fig5",
+        "Copying unseen symbols against n and embedding dimension, with and without b·I",
+        fig5,
+        cut=("n",),
+        quick={**QUICK, "embeddings": (16, 32), "rates": (1e-2,)},
+    ),
+    Experiment(
+        "abstract_symbols/fig22",
+        "Test loss of different architectures against n",
+        fig22,
+        cut=("n",),
+        quick={**QUICK, "architectures": (VANILLA, WITH_A, LSTM, MLP)},
+    ),
+    Experiment(
+        "abstract_symbols/fig23",
+        "Majority of k symbols against n, with and without both scalings",
+        fig23,
+        cut=("lengths", "n"),
+        quick={**QUICK, "lengths": (2, 3)},
+    ),
+    Experiment(
+        "abstract_symbols/fig25",
+        "MLP with vec(XXᵀ), MLP and transformer against n",
+        fig25,
+        cut=("n",),
+        quick=QUICK,
+    ),
+]

@@ -1,0 +1,202 @@
+"""Appendix B.1 on αβα against αββ: learning rate, depth, heads, width, batch size, the last layer (Fig 8 to 16)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import xarray as xr
+
+from foretrain.experiment import Experiment
+from foretrain.papers.abstract_symbols.experiments.trained import grid, setting_called, summary
+from foretrain.papers.abstract_symbols.setting import TrainingSetting
+
+RATES = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
+Seeds = int | Sequence[int]
+
+
+def _cell(n: int, seeds: Seeds, s: TrainingSetting, rates: Sequence[float]) -> xr.Dataset:
+    return summary("aba_abb", n=n, seeds=seeds, setting=s, rates=tuple(rates))
+
+
+def fig8(
+    n: Sequence[int] = (64, 128, 256, 512, 1024, 2048),
+    rates: Sequence[float] = RATES,
+    seeds: Seeds = 5,
+    setting: str = "base",
+) -> xr.Dataset:
+    """Learning rate against n."""
+    return grid({"n": n}, lambda n: _cell(n, seeds, setting_called(setting), rates))
+
+
+def fig9(
+    depths: Sequence[int] = (1, 2, 4, 8),
+    rates: Sequence[float] = RATES,
+    n: int = 512,
+    seeds: Seeds = 5,
+    setting: str = "base",
+) -> xr.Dataset:
+    """Learning rate against depth at n = 512."""
+    return grid({"depth": depths}, lambda depth: _cell(n, seeds, setting_called(setting, depth=depth), rates))
+
+
+def fig10(
+    depths: Sequence[int] = (1, 2, 4, 8),
+    rates: Sequence[float] = RATES,
+    n: int = 1024,
+    seeds: Seeds = 5,
+    setting: str = "base",
+) -> xr.Dataset:
+    """Learning rate against depth at n = 1024."""
+    return fig9(depths, rates, n, seeds, setting)
+
+
+def fig11(
+    heads: Sequence[int] = (1, 2, 4, 8, 16, 32),
+    rates: Sequence[float] = RATES,
+    n: int = 512,
+    seeds: Seeds = 5,
+    setting: str = "base",
+) -> xr.Dataset:
+    """Learning rate against heads per layer at n = 512."""
+    return grid({"heads": heads}, lambda heads: _cell(n, seeds, setting_called(setting, heads=heads), rates))
+
+
+def fig12(
+    heads: Sequence[int] = (1, 2, 4, 8, 16, 32),
+    rates: Sequence[float] = RATES,
+    n: int = 1024,
+    seeds: Seeds = 5,
+    setting: str = "base",
+) -> xr.Dataset:
+    """Learning rate against heads per layer at n = 1024."""
+    return fig11(heads, rates, n, seeds, setting)
+
+
+def fig13(
+    embeddings: Sequence[int] = (32, 64, 128, 256, 512),
+    rates: Sequence[float] = RATES,
+    n: int = 1024,
+    seeds: Seeds = 5,
+    setting: str = "base",
+) -> xr.Dataset:
+    """Learning rate against embedding dimension at n = 1024."""
+    return grid(
+        {"embedding": embeddings},
+        lambda embedding: _cell(n, seeds, setting_called(setting, embedding=embedding), rates),
+    )
+
+
+def fig14(
+    batch_sizes: Sequence[int] = (32, 64, 128, 256, 512),
+    rates: Sequence[float] = RATES,
+    n: int = 512,
+    seeds: Seeds = 5,
+    setting: str = "base",
+) -> xr.Dataset:
+    """Learning rate against batch size at n = 512."""
+    return grid(
+        {"batch_size": batch_sizes},
+        lambda batch_size: _cell(n, seeds, setting_called(setting, batch=batch_size), rates),
+    )
+
+
+def fig15(
+    n: Sequence[int] = (64, 128, 256, 512, 1024, 2048, 4096, 8192),
+    multipliers: Sequence[float] = (1.0, 8.0, 64.0),
+    seeds: Seeds = 5,
+    setting: str = "base",
+    epochs: int = 10000,
+    heads: int = 64,
+) -> xr.Dataset:
+    """Only the last layer is trained, with attention logits begun 1, 8 and 64 times as large."""
+    s = setting_called(setting, epochs=epochs, heads=heads)
+    return grid(
+        {"multiplier": multipliers, "n": n},
+        lambda multiplier, n: summary(
+            "aba_abb", n=n, seeds=seeds, setting=s, attention_multiplier=multiplier, last_layer=True
+        ).isel(rate=0, drop=True),
+    )
+
+
+def fig16(
+    n: Sequence[int] = (64, 128, 256, 512, 1024, 2048),
+    batch_sizes: Sequence[int] = (32, 64, 128, 256, 512, 1024),
+    seeds: Seeds = 5,
+    setting: str = "base",
+) -> xr.Dataset:
+    """Batch size against n at the setting's rate."""
+    return grid(
+        {"batch_size": batch_sizes, "n": n},
+        lambda batch_size, n: summary(
+            "aba_abb", n=n, seeds=seeds, setting=setting_called(setting, batch=batch_size)
+        ).isel(rate=0, drop=True),
+    )
+
+
+QUICK = {"seeds": 2, "setting": "glance"}
+RATE_QUICK = {**QUICK, "n": 32, "rates": (1e-3, 1e-2)}
+EXPERIMENTS = [
+    Experiment(
+        "abstract_symbols/fig8",
+        "Learning rate against n",
+        fig8,
+        cut=("n",),
+        quick={**QUICK, "n": (16, 32), "rates": (1e-3, 1e-2)},
+    ),
+    Experiment(
+        "abstract_symbols/fig9",
+        "Learning rate against depth at n = 512",
+        fig9,
+        cut=("depths",),
+        quick={**RATE_QUICK, "depths": (1, 2)},
+    ),
+    Experiment(
+        "abstract_symbols/fig10",
+        "Learning rate against depth at n = 1024",
+        fig10,
+        cut=("depths",),
+        quick={**RATE_QUICK, "depths": (1, 2)},
+    ),
+    Experiment(
+        "abstract_symbols/fig11",
+        "Learning rate against heads at n = 512",
+        fig11,
+        cut=("heads",),
+        quick={**RATE_QUICK, "heads": (1, 2)},
+    ),
+    Experiment(
+        "abstract_symbols/fig12",
+        "Learning rate against heads at n = 1024",
+        fig12,
+        cut=("heads",),
+        quick={**RATE_QUICK, "heads": (1, 2)},
+    ),
+    Experiment(
+        "abstract_symbols/fig13",
+        "Learning rate against embedding dimension at n = 1024",
+        fig13,
+        cut=("embeddings",),
+        quick={**RATE_QUICK, "embeddings": (8, 16)},
+    ),
+    Experiment(
+        "abstract_symbols/fig14",
+        "Learning rate against batch size at n = 512",
+        fig14,
+        cut=("batch_sizes",),
+        quick={**RATE_QUICK, "batch_sizes": (16, 32)},
+    ),
+    Experiment(
+        "abstract_symbols/fig15",
+        "The last layer trained alone, against n and the size of the attention logits",
+        fig15,
+        cut=("multipliers", "n"),
+        quick={**QUICK, "n": (16, 32), "multipliers": (1.0, 8.0), "epochs": 50, "heads": 4},
+    ),
+    Experiment(
+        "abstract_symbols/fig16",
+        "Batch size against n",
+        fig16,
+        cut=("batch_sizes", "n"),
+        quick={**QUICK, "n": (16, 32), "batch_sizes": (16, 32)},
+    ),
+]

@@ -1,0 +1,165 @@
+"""The one way in which every trained network of this paper is made: a cell (task, architecture, n), a grid of cells."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from foretrain.data import template_tasks
+from foretrain.data.template_files import read_task
+from foretrain.data.templates import TemplateTask
+from foretrain.dynamics.validated import Progress, RunsModel, Schedule, train_validated
+from foretrain.errors import require, require_known, require_whole
+from foretrain.models.sequence_baselines import KINDS, BaselineRuns
+from foretrain.models.transformer import TransformerShape
+from foretrain.models.transformer_runs import LastLayerRuns, TransformerRuns
+from foretrain.papers.abstract_symbols.setting import SETTINGS, TrainingSetting
+from foretrain.streams import seed_list, stream
+
+VANILLA, WITH_A, WITH_B, WITH_AB = "transformer", "transformer + aI", "transformer + bI", "transformer + aI + bI"
+TRANSFORMERS = (VANILLA, WITH_A, WITH_B, WITH_AB)
+ARCHITECTURES = (*TRANSFORMERS, *KINDS)
+RATES = (1e-5, 1e-4, 1e-3, 1e-2)
+TASKS: dict[str, Callable[[], TemplateTask]] = {
+    **{name: make for name, make in template_tasks.NAMED.items() if name not in ("majority", "majority_token")},
+    **{f"majority_{length}": lambda length=length: template_tasks.majority(length) for length in range(2, 11)},
+    "majority_token_3": lambda: template_tasks.majority_token(3),
+}
+SCALARS = ("test_loss", "test_accuracy", "train_loss", "validation_loss", "epoch", "epochs_done", "diverged_at")
+
+
+def task_called(name: str) -> tuple[TemplateTask, int | None]:
+    """A task by name, or from the TOML file at that path, with the alphabet the file asks for."""
+    if name.endswith(".toml"):
+        file = read_task(name)
+        return file.task, file.alphabet
+    require_known("task", name, TASKS)
+    return TASKS[name](), None
+
+
+def setting_called(name: str, **changes: Any) -> TrainingSetting:
+    require_known("setting", name, SETTINGS)
+    return replace(SETTINGS[name], **{key: value for key, value in changes.items() if value is not None})
+
+
+def network(task: TemplateTask, architecture: str, n: int, s: TrainingSetting, **options: Any) -> RunsModel:
+    """A network for a task with n training tokens; `options` are those of `TransformerShape`, and `last_layer`."""
+    require_known("architecture", architecture, ARCHITECTURES)
+    tokens = len(task.vocabulary) + n + 2 * max(s.held_out, task.wildcard_count)
+    if architecture in KINDS:
+        require(task.kind == "regression", f"{architecture} answers with a number; {task.name} asks for a token.")
+        return BaselineRuns(architecture, tokens=tokens, length=task.length, embedding=s.embedding, hidden=s.mlp)
+    if task.kind == "next-token":
+        options = {"output": "token", "tied": True, "readout": "last", **options}
+    last_layer = options.pop("last_layer", False)
+    shape = TransformerShape(
+        tokens=tokens,
+        length=task.length,
+        depth=s.depth,
+        heads=s.heads,
+        embedding=s.embedding,
+        head=s.head,
+        **{
+            "mlp": s.mlp,
+            "identity_kq": architecture in (WITH_A, WITH_AB),
+            "identity_vo": architecture in (WITH_B, WITH_AB),
+            **options,
+        },
+    )
+    return LastLayerRuns(shape) if last_layer else TransformerRuns(shape)
+
+
+def cell(
+    task: str | TemplateTask,
+    architecture: str = VANILLA,
+    *,
+    n: int,
+    seeds: int | Sequence[int] = 5,
+    setting: TrainingSetting | None = None,
+    rates: Sequence[float] = (),
+    progress: Callable[[Progress], None] | None = None,
+    **options: Any,
+) -> xr.Dataset:
+    """Networks trained on n samples at every rate, over (rate, seed), with their curves.
+
+    The data of a seed is the same for every architecture and rate.
+    """
+    s = setting or TrainingSetting()
+    made, alphabet = (task, None) if isinstance(task, TemplateTask) else task_called(task)
+    require_whole("n", n, 1)
+    listed = seed_list(seeds)
+    size = n if alphabet is None else alphabet
+    splits = [
+        made.split(
+            n,
+            stream("abstract_symbols/train", seed, made.name, n),
+            alphabet=size,
+            held_out=s.held_out,
+            held_out_alphabet=s.held_out,
+        )
+        for seed in listed
+    ]
+    return train_validated(
+        network(made, architecture, size, s, **options),
+        splits,
+        rates=rates or (s.learning_rate,),
+        schedule=Schedule(s.epochs, s.batch),
+        seeds=listed,
+        experiment=f"abstract_symbols/{made.name}/{n}",
+        progress=progress,
+    )
+
+
+@lru_cache(maxsize=512)
+def _kept(task: str | TemplateTask, architecture: str, frozen: tuple[tuple[str, Any], ...]) -> xr.Dataset:
+    return cell(task, architecture, **dict(frozen))[list(SCALARS)]
+
+
+def summary(task: str | TemplateTask, architecture: str = VANILLA, **arguments: Any) -> xr.Dataset:
+    """`cell` without its curves, computed once per process: figures and claims share their runs."""
+    frozen = {k: tuple(v) if isinstance(v, Sequence) and not isinstance(v, str) else v for k, v in arguments.items()}
+    return _kept(task, architecture, tuple(sorted(frozen.items())))
+
+
+def grid(axes: Mapping[str, Sequence[Any]], make: Callable[..., xr.Dataset]) -> xr.Dataset:
+    """`make(axis=value, …)` at every point of the axes, as one trajectory."""
+    for axis, values in axes.items():
+        require(len(values) >= 1, f"{axis} must have at least one value; got none.")
+    parts = []
+    for values in itertools.product(*axes.values()):
+        point = dict(zip(axes, values, strict=True))
+        parts.append(make(**point).expand_dims({axis: [value] for axis, value in point.items()}))
+    whole = xr.combine_by_coords(parts, combine_attrs="drop_conflicts")
+    assert isinstance(whole, xr.Dataset)
+    return whole.sel({axis: list(values) for axis, values in axes.items()})
+
+
+def n_needed(found: xr.Dataset, loss: float = 0.1) -> xr.DataArray:
+    """The samples from which on the mean test loss over seeds stays below `loss`, for every other axis.
+
+    Between two sizes of the grid it is interpolated in log n and log loss; infinite where the last size does not
+    reach `loss`, and the first size where all do.
+    """
+    require(loss > 0, f"loss must be above 0; got {loss}.")
+    require("n" in found.test_loss.dims, "n_needed takes a trajectory over n; this one has no such axis.")
+    mean = found.test_loss.mean("seed") if "seed" in found.test_loss.dims else found.test_loss
+    sizes = np.asarray(found.n.values, dtype=np.float64)
+
+    def one(curve: np.ndarray) -> float:
+        above = np.flatnonzero(~(curve < loss))
+        if len(above) == 0:
+            return float(sizes[0])
+        last = int(above[-1])
+        if last == len(sizes) - 1:
+            return float("inf")
+        high, low = np.log(curve[last : last + 2])
+        share = (high - np.log(loss)) / (high - low) if np.isfinite(high) else 1.0
+        return float(np.exp(np.log(sizes[last]) + share * np.log(sizes[last + 1] / sizes[last])))
+
+    return xr.apply_ufunc(one, mean, input_core_dims=[["n"]], vectorize=True).rename("n_needed")
