@@ -184,11 +184,16 @@ def test_error_of_the_transformer_kernel_is_honest() -> None:
 
 
 def test_patterns_are_computed_once_each() -> None:
-    strings = majority(5).with_cls().sample(300, 1, alphabet=300).tokens.tolist()
+    strings = majority(5).with_cls().sample(1000, 1).tokens.tolist()
+    attention._evaluate.cache_clear()
     found = transformer_matrix(strings, strings, beta=1.0, gamma=1.0, tolerance=1e-6)
-    assert found.values.shape == (300, 300)
-    assert found.evaluations < 50 < found.patterns < 90_000
+    assert found.values.shape == (1000, 1000)
+    assert found.evaluations == attention._evaluate.cache_info().misses == 42
+    assert found.evaluations < found.patterns < 1667  # all the ways in which two of 16 templates can share tokens
     assert found.sampled == 0
+    apart = transformer_matrix(["AB*"], ["CC*"], beta=1.0, gamma=1.0)
+    assert apart.evaluations == 3  # the pair and its two variances
+    assert attention_matrix(["AB*"], ["CC*"], beta=1.0, gamma=1.0).evaluations == 1
 
 
 @pytest.mark.parametrize(("gamma", "beta", "expected"), [(0, 1, 2080), (1, 1, 1070), (1, 4, 111), (4, 4, 27)])

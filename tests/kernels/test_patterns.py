@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from foretrain.data.template_tasks import majority
 from foretrain.kernels.patterns import canonical, encoded, pair_patterns, pattern_of
 
 
@@ -74,6 +75,16 @@ def test_labels_of_pairs_tell_patterns_apart(length: int, alphabet: int, seed: i
         assert (labels[a] == labels[b]) == (kinds[a] == kinds[b])
     for label, (i, j) in enumerate(zip(rows, columns, strict=True)):
         assert labels[i, j] == label
+
+
+def test_majority_has_some_hundred_patterns_and_few_up_to_order() -> None:
+    """500 500 pairs: about 637 patterns up to exchange (those that a sample happens to have), 42 of them different."""
+    strings = majority(5).with_cls().sample(1000, 2).tokens
+    labels, rows, columns = pair_patterns(strings, strings)
+    exchanged = np.unique(np.minimum(labels, labels.T))
+    assert 620 <= len(exchanged) <= 650
+    forms = {pattern_of(strings[i].tolist(), strings[j].tolist()) for i, j in zip(rows, columns, strict=True)}
+    assert len(forms) == 42
 
 
 def test_tokens_of_any_kind_can_be_mixed() -> None:

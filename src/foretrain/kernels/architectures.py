@@ -11,7 +11,7 @@ from numpy import ndarray as Array
 
 from foretrain.errors import require_at_least, require_known
 from foretrain.kernels.activations import Activation, activation_named
-from foretrain.kernels.attention import transformer_kernel
+from foretrain.kernels.attention import default_tolerance, transformer_kernel
 from foretrain.kernels.regression import Kernel
 
 TRANSFORMER, TRANSFORMER_AI, MLP, MLP_XX = "transformer", "transformer + aI", "MLP", "MLP + XXᵀ"
@@ -53,7 +53,7 @@ def kernel_accuracy(name: str, *, beta: float) -> float:
     """A bound on the error of `architecture_kernel`: what K_attn is computed to, thrice (each variance counts)."""
     if name in (MLP, MLP_XX):
         return 1e-13
-    return 3e-9 if beta <= 2 else 1.5e-6
+    return 3 * default_tolerance(beta)
 
 
 def _transformer(X: Int[Array, "x position"], Y: Int[Array, "y position"], **constants: Any) -> Float[Array, "x y"]:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -36,7 +36,7 @@ class KernelMatrix:
     values: Array
     errors: Array
     patterns: int  # equality patterns among the pairs
-    evaluations: int  # of them different up to the order of positions and exchange of x and y: each computed once
+    evaluations: int  # different ones up to order of positions and exchange, own variances included: each computed once
     sampled: int  # of them too entangled to contract: their values are quasi-Monte Carlo
 
 
@@ -60,12 +60,13 @@ def attention_matrix(
 ) -> KernelMatrix:
     """K_attn of every x in X with every y in Y, each equality pattern computed once.
 
-    tolerance  absolute error aimed at; by default 1e-9 up to beta 2 and 1e-7 beyond
+    tolerance  absolute error aimed at; by default `default_tolerance(beta)`: 1e-9 up to 2 and 1e-7 beyond
     check      compute every pattern a second time, 100 times finer (or coarser, if that is too much work), and
                give the difference as its error; without it the errors are the tolerance itself
     """
-    found = _by_pattern(X, Y, _setting(beta, gamma, identity, tolerance), check)
-    return found.matrix(*found.between)
+    groups = _group(X, Y)
+    found = _Evaluated(groups.length, _setting(beta, gamma, identity, tolerance), check)
+    return found.matrix(groups, *found.entries(groups.between))
 
 
 def transformer_kernel(
@@ -97,14 +98,20 @@ def transformer_matrix(
 ) -> KernelMatrix:
     """K_trans with a bound on its errors; arguments as for `transformer_kernel` and `attention_matrix`."""
     phi = activation_named(activation)
-    found = _by_pattern(X, Y, _setting(beta, gamma, identity, tolerance), check)
-    entries = found.own_x, found.own_y, found.between  # each with values and errors, one per pattern
+    groups = _group(X, Y)
+    found = _Evaluated(groups.length, _setting(beta, gamma, identity, tolerance), check)
+    entries = [found.entries(forms) for forms in (groups.own_x, groups.own_y, groups.between)]
     values = phi.expectation(*(value for value, _ in entries))
     errors = np.zeros_like(values)
     for moved in entries:
         arguments = (value + error if entry is moved else value for entry in entries for value, error in [entry])
         errors += abs(phi.expectation(*arguments) - values)
-    return found.matrix(values, errors)
+    return found.matrix(groups, values, errors)
+
+
+def default_tolerance(beta: float) -> float:
+    """The absolute error of K_attn that is aimed at unless another is asked for."""
+    return 1e-9 if beta <= 2 else 1e-7
 
 
 @dataclass(frozen=True)
@@ -120,57 +127,66 @@ def _setting(beta: float, gamma: float, identity: float, tolerance: float | None
     require_at_least("gamma", gamma, 0)
     require(math.isfinite(identity), f"identity must be a finite number; got {identity!r}.")
     if tolerance is None:
-        tolerance = 1e-9 if beta <= 2 else 1e-7
+        tolerance = default_tolerance(beta)
     require(1e-12 <= tolerance <= 1e-2, f"tolerance must lie between 1e-12 and 1e-2; got {tolerance!r}.")
     return _Setting(float(beta), float(gamma), float(identity), float(tolerance))
 
 
-Entry = tuple[Array, Array]  # values and errors, one per pattern
+Form = tuple[Component, ...]  # a pair of strings up to names of tokens, order of positions and exchange
 
 
 @dataclass(frozen=True)
-class _Found:
-    """K_attn(x, y), K_attn(x, x) and K_attn(y, y) for one pair of every pattern, and which pair has which."""
+class _Groups:
+    """Which pair of strings has which equality pattern; for each pattern the forms of (x, y), (x, x) and (y, y)."""
 
+    length: int
     labels: NDArray[np.int64]
-    between: Entry
-    own_x: Entry
-    own_y: Entry
-    evaluations: int
-    sampled: int
-
-    def matrix(self, values: Array, errors: Array) -> KernelMatrix:
-        return KernelMatrix(values[self.labels], errors[self.labels], len(values), self.evaluations, self.sampled)
+    between: list[Form]
+    own_x: list[Form]
+    own_y: list[Form]
 
 
-def _by_pattern(X: Sequence[String], Y: Sequence[String], setting: _Setting, check: bool) -> _Found:
+def _group(X: Sequence[String], Y: Sequence[String]) -> _Groups:
     x, y = encoded(X, Y)
     labels, rows, columns = pair_patterns(x, y)
-    length = x.shape[1]
     pairs = [(x[i].tolist(), y[j].tolist()) for i, j in zip(rows, columns, strict=True)]
-    forms = [pattern_of(first, second) for first, second in pairs]
-    results = {form: _evaluate(form, length, setting, check) for form in dict.fromkeys(forms)}
-
-    def own(string: list[int]) -> tuple[float, float, bool]:
-        alone = tuple(sorted(((0, 0, count),) for count in Counter(string).values()))
-        return _evaluate(alone, length, setting, check)
-
-    def entry(found: Iterable[tuple[float, float, bool]]) -> Entry:
-        values, errors, _ = np.array(list(found)).T
-        return values, errors
-
-    return _Found(
-        labels=labels,
-        between=entry(results[form] for form in forms),
-        own_x=entry(own(first) for first, _ in pairs),
-        own_y=entry(own(second) for _, second in pairs),
-        evaluations=len(results),
-        sampled=sum(sampled for _, _, sampled in results.values()),
+    return _Groups(
+        x.shape[1],
+        labels,
+        [pattern_of(first, second) for first, second in pairs],
+        [_with_itself(first) for first, _ in pairs],
+        [_with_itself(second) for _, second in pairs],
     )
 
 
+def _with_itself(string: list[int]) -> Form:
+    return tuple(sorted(((0, 0, count),) for count in Counter(string).values()))
+
+
+@dataclass(frozen=True)
+class _Evaluated:
+    """Kernel values of forms, each evaluated once."""
+
+    length: int
+    setting: _Setting
+    check: bool
+    results: dict[Form, tuple[float, float, bool]] = field(default_factory=dict)
+
+    def entries(self, forms: list[Form]) -> tuple[Array, Array]:
+        """Values and errors, one per pattern."""
+        for form in dict.fromkeys(forms):
+            if form not in self.results:
+                self.results[form] = _evaluate(form, self.length, self.setting, self.check)
+        values, errors, _ = np.array([self.results[form] for form in forms]).T
+        return values, errors
+
+    def matrix(self, groups: _Groups, values: Array, errors: Array) -> KernelMatrix:
+        sampled = sum(was_sampled for _, _, was_sampled in self.results.values())
+        return KernelMatrix(values[groups.labels], errors[groups.labels], len(values), len(self.results), sampled)
+
+
 @lru_cache(maxsize=1 << 16)
-def _evaluate(pattern: tuple[Component, ...], length: int, setting: _Setting, check: bool) -> tuple[float, float, bool]:
+def _evaluate(pattern: Form, length: int, setting: _Setting, check: bool) -> tuple[float, float, bool]:
     """K_attn of a pattern, a bound on its error, and whether it was sampled."""
     if setting.beta == 0:
         return _without_scores(pattern, length, setting), 1e-15, False
@@ -188,18 +204,18 @@ def _evaluate(pattern: tuple[Component, ...], length: int, setting: _Setting, ch
     return value, abs(value - _contracted(pattern, length, setting, other)) + min(other, setting.tolerance), False
 
 
-def _narrow(pattern: tuple[Component, ...], length: int, setting: _Setting, tolerance: float) -> bool:
+def _narrow(pattern: Form, length: int, setting: _Setting, tolerance: float) -> bool:
     """Whether every component can be contracted within MOST_WORK."""
     nodes = _grid(pattern, length, setting, tolerance)
     return max(work(component, nodes) for component in pattern) <= MOST_WORK
 
 
-def _grid(pattern: tuple[Component, ...], length: int, setting: _Setting, tolerance: float) -> Grid:
+def _grid(pattern: Form, length: int, setting: _Setting, tolerance: float) -> Grid:
     crossed = any(t != u and count_tokens(c, 0)[u] for c in pattern for t, u, _ in c)
     return grid(setting.beta, setting.gamma, length, setting.identity, crossed, tolerance)
 
 
-def _contracted(pattern: tuple[Component, ...], length: int, setting: _Setting, tolerance: float) -> float:
+def _contracted(pattern: Form, length: int, setting: _Setting, tolerance: float) -> float:
     nodes = _grid(pattern, length, setting, tolerance)
     total, product = np.zeros(nodes.shape), np.ones(nodes.shape)
     for component in pattern:  # the two marks stand in one and the same component
@@ -213,7 +229,7 @@ def _parts(component: Component, nodes: Grid, identity: float) -> tuple[Array, A
     return contract(component, nodes, identity)
 
 
-def _without_scores(pattern: tuple[Component, ...], length: int, setting: _Setting) -> float:
+def _without_scores(pattern: Form, length: int, setting: _Setting) -> float:
     """At β = 0 attention is even but for the logits of `identity`; then K = Σ s_i(XYᵀ + γ²I)_ij s̃_j."""
     edges = _joined(pattern)
     counts = [count_tokens(edges, side) for side in (0, 1)]
@@ -224,7 +240,7 @@ def _without_scores(pattern: tuple[Component, ...], length: int, setting: _Setti
     return (tokens + setting.gamma**2 * positions) / (totals[0] * totals[1])
 
 
-def _joined(pattern: tuple[Component, ...]) -> Component:
+def _joined(pattern: Form) -> Component:
     """All components as one graph, tokens renamed so that they stay apart."""
     edges, used = [], 0
     for component in pattern:

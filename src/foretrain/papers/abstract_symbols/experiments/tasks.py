@@ -22,7 +22,7 @@ from foretrain.streams import seed_list, stream
 from foretrain.trajectory import trajectory
 
 Array = NDArray[np.float64]
-KERNEL_ACCURACY = 1e-6  # of N at β = 4, where the kernel is computed to 5e-7
+KERNEL_ACCURACY = 1e-6  # of N at β = 4, where K_attn is computed to 1e-7 and three errors add up
 
 
 def block_sample(task: str, n: int, per_sample: float, seed: int) -> TemplateBatch:
