@@ -13,6 +13,7 @@ class Tolerance:
     reason: str
 
 
+NONE = Tolerance(0.0, "the statement leaves no room")
 EXACT = Tolerance(1e-14, "a few roundings of float64 (eps 2.2e-16)")
 ALGEBRA = Tolerance(1e-12, "float64 algebra over some hundred operations")
 GRADIENT = Tolerance(1e-10, "float64 gradient against autograd: two orders of summation of ~1e4 terms")
@@ -21,6 +22,14 @@ CLOSED_FORM = Tolerance(1e-10, "closed form against an ODE solved at rtol 1e-13"
 FLOW = Tolerance(1e-8, "closed form against an ODE or quadrature whose own error is near 1e-10")
 SLOPE = Tolerance(0.1, "least-squares slope in log-log over two to three decades with sampling noise")
 THREE_ERRORS = Tolerance(3.0, "difference of means in combined standard errors: p = .0027 if there is none")
+CHANCE = Tolerance(1e-3, "p of a one-sided test: one sound bound in a thousand is called broken by chance")
+ORDER_ONE = Tolerance(2.0, "what Θ(1) leaves open: a factor between 1/2 and 2")
+HALF = Tolerance(0.5, "our reading of 'another subset': of two, less than half is shared")
+ONE_STEP = Tolerance(1.0, "a constant the lemma does not give: read as one step")
+GAP_LEFT = Tolerance(0.02, "h* − h in η_Y/M at the end: it falls as ln s/(2Ms), .0001 at 10⁵ steps for η_Y up to 5")
+SEARCHED = Tolerance(1e-6, "a number near 10³ to 10⁵ from eigenvalues known to 1e-12")
+SNAP = Tolerance(0.003, "t0 rounds (M−1)/M, share 2/M; a root read by linear interpolation on steps of 10")
+LAG = Tolerance(0.03, "a rate per ln s over the two last decades: what the next order, ln s/s, still adds")
 LATE_FORM = Tolerance(
     0.005, "a limit form from 1000 times the transition on: it leaves out (1 − 1/M)² and ln(t)/t, some 0.2 %"
 )
@@ -35,6 +44,9 @@ WIDE_NETWORK = Tolerance(
 PRINTED_DIGITS = Tolerance(5e-5, "a reference number published with four decimals")
 FIRST_STEP = Tolerance(0.10, "regression over tokens of one step at width 512 to 1024, mean of three seeds")
 KERNEL_RATIO = Tolerance(0.03, "ratio of two parts of an empirical kernel, whose entries fluctuate by width^-1/2")
+SMALL_BIAS = Tolerance(
+    0.3, "the square of a mean activation of 4e-5 whose standard error over 2 million units is 3.5e-6"
+)
 LAZY = Tolerance(0.05, "share of variance a kernel leaves unexplained at width 256 to 1024, mean of a few seeds")
 MOVEMENT_POWER = Tolerance(0.2, "power of width over a factor 8 to 16 from movements that vary by 40 % between seeds")
 NETWORK_KERNEL = Tolerance(

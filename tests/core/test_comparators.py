@@ -33,6 +33,25 @@ def test_close_wants_the_same_points() -> None:
         c.close("h", TOLERANCE)(series(h=[1, 2, 3]), series(h=[1, 2, 3]).isel(time=[0, 1]))
 
 
+def test_close_wants_axes_that_meet() -> None:
+    one, other = xr.Dataset({"h": (("x", "y"), np.ones((2, 2)))}), xr.Dataset({"h": ("z", np.ones(3))})
+    with pytest.raises(ValueError, match="no axes"):
+        c.close("h", TOLERANCE)(one, other)
+
+
+def test_bounded_wants_the_same_points() -> None:
+    with pytest.raises(ValueError, match="exact"):
+        c.bounded("h", high="high")(series(high=[3, 3, 3]), series(h=[1, 9, 9]).assign_coords(time=[4.0, 5.0, 6.0]))
+
+
+def test_slope_does_not_average_unlike_rows() -> None:
+    t = np.array([1.0, 2.0, 4.0])
+    rows = xr.Dataset({"h": (("row", "time"), np.stack([t**2, 1000 * t]))}, {"time": t})
+    outcome = c.slope("h", "time", 1.0)(NOTHING, rows)
+    assert outcome.status == "fails"
+    assert outcome.error == pytest.approx(1.0)
+
+
 def test_close_relative_sees_small_values() -> None:
     outcome = c.close_relative("h", TOLERANCE)(series(h=[1, 1, 1e-6]), series(h=[1, 1, 1.1e-6]))
     assert outcome.status == "fails"
@@ -74,6 +93,15 @@ def test_covered_forgives_chance_but_not_a_wrong_bound() -> None:
     assert c.covered("inside", "share")(promised, xr.Dataset({"inside": ("draw", inside)})).status == "holds"
     inside = np.arange(1000) >= 90  # 91 %
     assert c.covered("inside", "share")(promised, xr.Dataset({"inside": ("draw", inside)})).status == "fails"
+
+
+def test_same_mean_wants_every_predicted_point() -> None:
+    published = xr.Dataset({"e": ("q", [1.0, np.nan, 1.0]), "e_std": 0.3, "e_seeds": 10}, {"q": [1, 2, 3]})
+    measured = xr.Dataset({"e": (("q", "seed"), [[0.9, 1.0, 1.1]] * 3)}, {"q": [1, 2, 3]})
+    assert c.same_mean("e")(published, measured).status == "holds"
+    part = c.same_mean("e")(published, measured.sel(q=[1, 2]))
+    assert part.status == "fails"
+    assert "1 of 2" in part.reason
 
 
 def test_same_mean_counts_both_errors_and_needs_seeds() -> None:
@@ -123,3 +151,28 @@ def test_every_reports_the_worst_part() -> None:
     out = c.every(says("holds", 0.2), says("fails", 2.0), says("inconclusive", 0.0))(NOTHING, NOTHING)
     assert (out.status, out.reason) == ("fails", "fails 2.0")
     assert c.every(says("holds", 0.2), says("inconclusive", 0.0))(NOTHING, NOTHING).status == "inconclusive"
+
+
+def by_network(**values: object) -> xr.Dataset:
+    return xr.Dataset(
+        {k: (("network", "asked"), np.asarray(v, float)) for k, v in values.items()}, {"network": ["a", "b"]}
+    )
+
+
+@given(st.floats(-0.5, 0.5), st.floats(0.5, 1.5))
+def test_explains_is_the_worst_share_of_variance_around_the_line_of_slope_one(shift: float, factor: float) -> None:
+    """A shift s and a factor f of scores −1, 0, 1 leave (3s² + 2(f − 1)²)/2f² of the measured variance."""
+    predicted = by_network(score=[[-1, 0, 1], [-1, 0, 1]])
+    observed = by_network(score=[[-1, 0, 1], [shift - factor, shift, shift + factor]])
+    outcome = c.explains("score", Tolerance(0.05, "made up"))(predicted, observed)
+    expected = (3 * shift**2 + 2 * (factor - 1) ** 2) / (2 * factor**2)
+    assert outcome.error == pytest.approx(expected, abs=1e-12)
+    assert outcome.status == ("holds" if expected <= 0.05 else "fails")
+    if expected > 1e-6:
+        assert "at network b" in outcome.reason
+
+
+def test_explains_never_passes_a_nan() -> None:
+    predicted = by_network(score=[[-1, 0, 1], [-1, 0, 1]])
+    observed = by_network(score=[[-1, 0, np.nan], [-1, 0, 1]])
+    assert c.explains("score", TOLERANCE)(predicted, observed).status == "fails"

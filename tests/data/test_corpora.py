@@ -18,6 +18,7 @@ from foretrain.data.labelled_texts import read_labelled
 from foretrain.data.tokens import TokenTexts, Vocabulary, words
 from foretrain.errors import InputError
 
+# a file with a zero byte is refused
 cells = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\x00"), min_size=1, max_size=20)
 
 
@@ -50,10 +51,10 @@ def test_the_same_rows_from_every_kind_of_file(tmp_path: Path) -> None:
         ("text,label\na,1\nb,\n", r"line 3: the label is missing"),
         ('text,label\n"a\nb",1\nc\n', r"line 4: 1 columns where 2"),
         ('text,label\na,1\n"b,0\n', r"line 3"),
-        ("text,label\na,1\nb,1\n", r"one class only \('1'\)"),
-        ("text,label\n", r"no rows"),
-        ("", r"is empty"),
-        ("words,label\na,1\n", r"no column 'text'; its columns are words, label"),
+        ("text,label\na,1\nb,1\n", r"line 2 and after: there is one class only \('1'\)"),
+        ("text,label\n", r"line 1: no rows"),
+        ("", r"line 1: the file is empty"),
+        ("words,label\na,1\n", r"line 1: there is no column 'text'; the columns are words, label"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(text: str, sentence: str, tmp_path: Path) -> None:
@@ -71,8 +72,14 @@ def test_wrong_bytes_labels_and_endings(tmp_path: Path) -> None:
     path.write_text("text,label\na,1\nb,2\n")
     with pytest.raises(InputError, match=r"line 3: the label '2' is not one of 0, 1"):
         read_labelled(path, classes=("0", "1"))
+    path.write_bytes(b"text,label\na,1\nb\x00,0\n")
+    with pytest.raises(InputError, match="line 3: a zero byte"):
+        read_labelled(path)
+    path.write_bytes("text,label\na,1\nb,0\n".encode("utf-16"))
+    with pytest.raises(InputError, match="line 1: byte 0xff is not UTF-8"):
+        read_labelled(path)
     (tmp_path / "x.docx").write_text("")
-    with pytest.raises(InputError, match=r"no file ending '\.docx'"):
+    with pytest.raises(InputError, match=r"x\.docx ends in '\.docx'"):
         read_labelled(tmp_path / "x.docx")
     with pytest.raises(InputError, match="There is no file"):
         read_labelled(tmp_path / "absent.csv")
@@ -90,6 +97,24 @@ def test_an_empty_text_is_kept_and_told(tmp_path: Path) -> None:
     read = read_labelled(path)
     assert len(read) == 2
     assert "line 3: the text is empty" in read.notes[0]
+
+
+def test_texts_know_their_line_also_behind_quoted_newlines(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text('text,label\n"a\n\nb",1\nc,0\n')
+    read = read_labelled(path)
+    assert [read.place(i) for i in range(2)] == [f"{path}, line 2", f"{path}, line 5"]
+    assert read.select([1]).place(0) == f"{path}, line 5"
+    assert read.select([1]).texts == ("c",)
+
+
+@given(st.lists(st.lists(st.integers(0, 3), max_size=4), min_size=1, max_size=5), st.data())
+def test_chosen_and_joined_texts_are_those_of_lists(texts: list[list[int]], data: st.DataObject) -> None:
+    whole = TokenTexts.of_lists(texts, 4)
+    rows = data.draw(st.lists(st.integers(0, len(texts) - 1), max_size=4))
+    chosen = whole.select(np.array(rows, dtype=np.int64))
+    both = whole.followed_by(chosen)
+    assert [both[i].tolist() for i in range(len(both))] == [*texts, *(texts[i] for i in rows)]
 
 
 def test_words_keep_markup_and_apostrophes_whole() -> None:
@@ -127,6 +152,13 @@ def test_known_corpora_are_whole(data_dir: Path) -> None:
         assert labelled_corpus(name, split, data=data_dir).class_counts.tolist() == counts
     assert len(text_corpus("wikitext-2", "dev", data=data_dir).split()) == 213_886
     assert LABELLED["imdb"].files.keys() == {"train", "test"}
+
+
+def test_plain_text_is_read_from_its_file(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("\ufeffone two\n", encoding="utf-8")
+    assert text_corpus(str(tmp_path / "a.txt")) == "one two\n"
+    with pytest.raises(InputError, match="no text corpus 'wikitext-3'"):
+        text_corpus("wikitext-3")
 
 
 def test_a_corpus_that_is_not_there_names_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,13 +143,15 @@ def test_page_and_figure_hold_what_was_found(reviews: LabelledTexts) -> None:
 @pytest.mark.parametrize(
     ("contents", "said"),
     [
-        ("text,label\n", "no rows"),
-        ("", "empty"),
-        ("body,label\nx,1\n", "no column 'text'"),
-        ("text,label\nx,1\ny,1\n", "one class only"),
+        ("text,label\n", "line 1: no rows"),
+        ("", "line 1: the file is empty"),
+        ("body,label\nx,1\n", "line 1: there is no column 'text'"),
+        ("text,label\nx,1\ny,1\n", "line 2 and after: there is one class only"),
         ("text,label\nx,1\ny,\n", "line 3: the label is missing"),
         ("text,label\nx,1\ny,z,0\n", "line 3: 3 columns"),
-        ("text,label\n , 1\n ,0\n", "No text holds a token"),
+        ("text,label\n , 1\n ,0\n", "line 2 and after: no text holds a token"),
+        (b"text,label\nx\x00y,1\nz,0\n", "line 2: a zero byte"),
+        ('text,label\n"x\ny",1\nz\n', "line 4: 1 columns where 2"),
         (b"text,label\nx\xff,1\n", "line 2: byte 0xff is not UTF-8"),
     ],
 )
@@ -165,6 +167,50 @@ def test_bad_files_are_refused_in_one_sentence(
     assert said in told
     assert "Traceback" not in told
     assert not (tmp_path / "out.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--window", "3"], "line 2: the text has 2 tokens, fewer than the window (3)"),
+        (["--window", "0"], "window must be a whole number of at least 1"),
+        (["--classes", "0,2"], "line 3: the label '1' is not one of 0, 2"),
+        (["--data", "x"], "--data is for corpora known by name"),
+        (["--top", "0"], "--top must be at least 1"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused_in_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
+) -> None:
+    file = tmp_path / "x.csv"
+    file.write_text("text,label\na b,0\nc d,1\n")
+    with pytest.raises(SystemExit) as stop:
+        main(["forecast", "corpus", str(file), *options])
+    assert stop.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_markup_quoted_newlines_and_a_byte_order_mark_are_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "x.csv"
+    file.write_text('\ufefftext,label\n"good<br />\nfilm",1\nbad,0\n', encoding="utf-8")
+    with pytest.raises(SystemExit) as stop:
+        main(["forecast", "corpus", str(file), "--json", str(tmp_path / "f.json")])
+    assert stop.value.code == 0
+    found = json.loads((tmp_path / "f.json").read_text())
+    assert {token for token, _ in found["tokens"]["MLP tanh"]["1"]} == {"good", "<br />", "film"}
+    assert "line 4: the text has 1 token" in found["notes"][0]
+    assert found["notes"][0] in capsys.readouterr().err
+
+
+def test_known_corpora_by_name(data_dir: Path, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["forecast", "corpus", "sst2", "--data", str(data_dir), "--json", str(tmp_path / "f.json")])
+    assert stop.value.code == 0
+    found = json.loads((tmp_path / "f.json").read_text())
+    assert found["classes"] == {"0": 3310, "1": 3610}
+    assert "bad" in dict(found["tokens"]["MLP ReLU"]["0"])
 
 
 def test_the_command_writes_json_and_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -84,7 +84,9 @@ def labelled_corpus(name: str, split: str = "train", *, data: str | Path | None 
 
 
 def text_corpus(name: str, split: str = "train", *, data: str | Path | None = None) -> str:
-    """WikiText-2 ("wikitext-2"): one split as one text."""
+    """WikiText-2 ("wikitext-2"): one split as one text; or any plain text file, given by its path."""
+    if name not in TEXTS and Path(name).is_file():
+        return read_text(name)
     require_known("text corpus", name, TEXTS)
     corpus = TEXTS[name]
     path = _file(corpus, name, split, data)

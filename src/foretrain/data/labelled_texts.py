@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray as Array
 
-from foretrain.errors import InputError, require, require_known
+from foretrain.errors import InputError, require
 
 Column = str | int
 csv.field_size_limit(1 << 28)  # a text may be a book
@@ -79,12 +79,15 @@ def read_labelled(
         texts.append(joined)
         names.append(name)
         lines.append(line)
-    require(bool(texts), f"{path} has no rows; give a file with at least one labelled text per class.")
+    require(bool(texts), f"{path}, line 1: no rows follow the header; give at least one labelled text per class.")
     ordered = tuple(classes) if classes is not None else tuple(sorted(set(names), key=_numbers_first))
     known = {name: k for k, name in enumerate(ordered)}
     for line, name in zip(lines, names, strict=True):
         require(name in known, f"{path}, line {line}: the label {name!r} is not one of {', '.join(ordered)}.")
-    require(len(ordered) >= 2, f"{path} has one class only ({ordered[0]!r}); a forecast needs at least two.")
+    require(
+        len(ordered) >= 2,
+        f"{path}, line {lines[0]} and after: there is one class only ({ordered[0]!r}); a forecast needs at least two.",
+    )
     labels = np.array([known[name] for name in names])
     return LabelledTexts(tuple(texts), labels, ordered, tuple(notes), str(path), tuple(lines))
 
@@ -99,7 +102,10 @@ def read_text(path: str | Path) -> str:
 def _rows(path: Path, columns: Sequence[Column], label: Column) -> Iterator[tuple[int, list[str], str]]:
     """(line, text fields, label) of every row."""
     kind = next((s for s in reversed(path.suffixes) if s != ".gz"), "")
-    require_known("file ending", kind, (".csv", ".tsv", ".parquet"))
+    require(
+        kind in (".csv", ".tsv", ".parquet"),
+        f"{path} ends in {kind or 'nothing'!r}; labelled texts are read from .csv, .tsv and .parquet, also .gz.",
+    )
     if kind == ".parquet":
         yield from _parquet_rows(path, columns, label)
         return
@@ -152,9 +158,9 @@ def _place(path: Path, header: Sequence[str] | None, column: Column) -> int:
     if isinstance(column, int):
         require(column >= 0, f"A column number must be at least 0; got {column}.")
         return column
-    require(header is not None, f"{path} is empty; give a file with a header and rows.")
+    require(header is not None, f"{path}, line 1: the file is empty; give a file with a header and rows.")
     assert header is not None
-    require(column in header, f"{path} has no column {column!r}; its columns are {', '.join(header)}.")
+    require(column in header, f"{path}, line 1: there is no column {column!r}; the columns are {', '.join(header)}.")
     return list(header).index(column)
 
 
@@ -165,6 +171,9 @@ def _decoded(path: Path) -> str:
             blob = gzip.decompress(blob)
         except (OSError, EOFError) as error:
             raise InputError(f"{path} is not a whole gzip file: {error}.") from error
+    if b"\x00" in blob and not blob.startswith((b"\xff\xfe", b"\xfe\xff")):
+        line = blob.count(b"\n", 0, blob.index(b"\x00")) + 1
+        raise InputError(f"{path}, line {line}: a zero byte is no text; is it a text file?")
     try:
         return blob.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -95,6 +95,7 @@ def forecast_corpus(
     cut, capital = _cut(corpus.texts)
     notes = _short_texts(corpus, [len(text) for text in cut], window)
     window = window or WINDOW
+    require(any(t != UNKNOWN for text in cut for t in text), f"{corpus.place(0)} and after: no text holds a token.")
     vocabulary = Vocabulary.of(cut, least=min(least, _most_common(cut)), most=most)
     texts = vocabulary.encode(cut)
     del cut
@@ -151,8 +152,7 @@ def _short_texts(corpus: LabelledTexts, lengths: Sequence[int], window: int | No
 def _most_common(cut: Sequence[Sequence[str]]) -> int:
     """How often the most frequent token occurs: a file too small for `least` is read with a lower one."""
     counted = Counter(token for text in cut[:1000] for token in text if token != UNKNOWN)
-    require(bool(counted), "No text holds a token; check the text column.")
-    return max(counted.values())
+    return max(counted.values(), default=1)
 
 
 def _scores(
@@ -188,7 +188,7 @@ def _ngrams(
     windows = np.maximum(texts.lengths - order + 1, 0)
     everything = np.bincount(corpus.labels, weights=windows, minlength=len(corpus.classes))
     names = tuple(" ".join(vocabulary.tokens[k] for k in gram) for gram in grams[kept])
-    return Items(names, grams[kept], Lean.of(_by_class(counts, corpus)[kept], np.maximum(everything, 1.0)))
+    return Items(names, grams[kept], Lean.of(_by_class(counts, corpus)[kept], everything))
 
 
 def _by_class(counts: sparse.csr_array, corpus: LabelledTexts) -> Float[Array, "item class"]:

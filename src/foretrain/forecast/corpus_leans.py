@@ -34,6 +34,7 @@ class Lean:
 
     @classmethod
     def of(cls, by_class: Float[Array, "item class"], totals: Float[Array, "class"]) -> Lean:
+        totals = np.maximum(totals, 1.0)  # a class without any such item would have infinite odds
         share = totals / totals.sum()
         count = by_class.sum(axis=1, keepdims=True)
         base = np.log(share / (1 - share))

@@ -56,12 +56,10 @@ def ntk_product(
     """Θ(x, y)·vector without Θ and without a Jacobian: one step of the weights along the vector, and its effect."""
     call, weights = _as_function(network, parameters)
     rows = vmap(call, in_dims=(None, 0))
-    _, pull = vjp(lambda w: rows(w, x if y is None else y), weights)
-    (step,) = pull(vector)
-    outputs, pull_x = vjp(lambda w: rows(w, x), weights)
+    (step,) = vjp(lambda w: rows(w, x if y is None else y), weights)[1](vector)
+    outputs, pull = vjp(lambda w: rows(w, x), weights)[:2]
     # Jᵀu is linear in u, and its transpose is J: applied to the step without forward-mode rules.
-    _, push = vjp(lambda u: pull_x(u)[0], torch.zeros_like(outputs))
-    return push(step)[0]
+    return vjp(lambda u: pull(u)[0], torch.zeros_like(outputs))[1](step)[0]
 
 
 def relative_movement(before: Tensor, after: Tensor) -> float:

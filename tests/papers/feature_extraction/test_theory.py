@@ -30,8 +30,7 @@ def test_label_scores_follow_the_flow(shared: float) -> None:
 
     exact = solve_ivp(velocity, (0, 3), np.zeros(3), rtol=1e-11, atol=1e-12).y[:, -1]
     errors = [
-        np.abs(theory.label_scores(COUNTS, SIGNS, (1.2, shared), 3.0, steps=n) - exact).max()
-        for n in (40, 80, 160)
+        np.abs(theory.label_scores(COUNTS, SIGNS, (1.2, shared), 3.0, steps=n) - exact).max() for n in (40, 80, 160)
     ]
     slope = np.polyfit(np.log([40, 80, 160]), np.log(errors), 1)[0]
     assert slope == pytest.approx(-2, abs=0.15)  # the midpoint rule
@@ -79,7 +78,7 @@ def test_bias_is_the_score_of_a_token_that_never_occurs(labels: np.ndarray) -> N
 
 
 def test_bias_settles_where_class_sizes_ask_when_tokens_say_nothing() -> None:
-    """Every class has every token equally often, and all texts have the same mix: the flow meets the plateau exactly."""
+    """All texts have the same mix of tokens, whatever their class: the flow meets the plateau exactly."""
     counts = np.tile([3.0, 1.0, 1.0], (40, 1))
     signs = np.repeat([1.0, -1.0], [30, 10])
     kernel = (1.0, 0.4)

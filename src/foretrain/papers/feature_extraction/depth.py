@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
+import xarray as xr
 from jaxtyping import Float
 from numpy import ndarray as Array
 from torch import Tensor
@@ -13,6 +15,8 @@ from torch.nn import functional
 
 from foretrain.kernels.empirical import Parameters, empirical_ntk
 from foretrain.models.classifiers import ACTIVATIONS
+from foretrain.streams import torch_stream
+from foretrain.trajectory import trajectory
 
 
 @dataclass(frozen=True)
@@ -67,3 +71,44 @@ def bigram_share(kernel: Float[Array, "first second first second"]) -> float:
     own = kernel[a, b, a, b]
     mixed = own - kernel[a, b, a, d] - kernel[a, b, c, b] + kernel[a, b, c, d]
     return float(mixed.mean() / own.mean())
+
+
+@cache
+def depth_shares(
+    layers: tuple[int, ...],
+    width: int,
+    seeds: int,
+    tokens: int = 4,
+    activation: str = "relu",
+    normed: tuple[bool, ...] = (False, True),
+) -> xr.Dataset:
+    """β/ρ and the share of bigrams in empirical kernels, over (normed, layers), means over seeds."""
+    single = torch.arange(tokens)[:, None]
+    pairs = torch.cartesian_prod(torch.arange(tokens), torch.arange(tokens))
+
+    def kernel(depth: int, with_norm: bool, seed: int, rows: Tensor) -> Array:
+        window = rows.shape[1]
+        net = DeepWindow(tokens, width, depth, window, with_norm, activation)
+        return net.kernel(net.start(torch_stream("feature_extraction/depth", depth, window, seed)), rows)
+
+    shares = np.array(
+        [
+            [
+                [
+                    (
+                        bias_share(kernel(depth, with_norm, seed, single)),
+                        bigram_share(kernel(depth, with_norm, seed, pairs).reshape([tokens] * 4)),
+                    )
+                    for seed in range(seeds)
+                ]
+                for depth in layers
+            ]
+            for with_norm in normed
+        ]
+    ).mean(axis=2)
+    axes = ("normed", "layers")
+    return trajectory(
+        {"bias": (axes, shares[..., 0]), "bigram": (axes, shares[..., 1])},
+        {"normed": [int(n) for n in normed], "layers": layers},
+        width=width, seeds=seeds, activation=activation,
+    )  # fmt: skip

@@ -9,7 +9,7 @@ import xarray as xr
 
 from foretrain.experiment import Experiment
 from foretrain.kernels.tangent import Scales, mlp_kernel
-from foretrain.papers.feature_extraction.claims.depth import depth_shares
+from foretrain.papers.feature_extraction.depth import depth_shares
 from foretrain.papers.feature_extraction.label_scores import read_corpus, trained_scores
 from foretrain.papers.feature_extraction.lazy import SmallCorpus, learned_scores, predicted_scores
 from foretrain.papers.feature_extraction.networks import network
@@ -42,12 +42,8 @@ def lazy_scores(
     learned, predicted = [], []
     for name in networks:
         net = network(name, vocab, width, scales=Scales())
-        runs = [
-            learned_scores(
-                net, net.start(torch_stream("lazy_scores", name, s)), corpus, corpus.asked(name), rate=rate, steps=steps
-            )
-            for s in seed_list(seeds)
-        ]
+        starts = net.start_runs(torch_stream("lazy_scores", name, s) for s in seed_list(seeds))
+        runs = learned_scores(net, starts, corpus, corpus.asked(name), rate=rate, steps=steps)
         learned.append(np.mean(runs, axis=0))
         predicted.append(predicted_scores(name, corpus, rate=rate, steps=steps, scales=Scales()))
     axes = ("network", "asked")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -15,12 +16,14 @@ from foretrain.data.made_up_corpus import MadeUpCorpus
 from foretrain.data.tokens import TokenTexts, Vocabulary
 from foretrain.dynamics import Adagrad
 from foretrain.dynamics.epochs import padded_batch, train_epochs
+from foretrain.kernels.empirical import empirical_ntk, relative_movement
 from foretrain.kernels.tangent import Scales
 from foretrain.models.classifiers import Classifier, Parameters
 from foretrain.papers.feature_extraction.networks import network
 from foretrain.streams import stream
 from foretrain.trajectory import trajectory
 
+KERNEL_TOKENS = 12  # tokens between which the kernel's movement is measured
 MADE_UP = {"made_up": 2, "made_up_4": 4}  # corpora made up, by their number of classes
 
 
@@ -84,6 +87,17 @@ def token_scores(net: Classifier, parameters: Parameters) -> Float[Array, "vocab
         return net.scores(parameters, torch.arange(net.vocab)[:, None]).double().numpy()
 
 
+def _keep(states: list[Parameters], _: int, parameters: Parameters) -> None:
+    states.append({name: value.clone() for name, value in parameters.items()})
+
+
+def _kernel(net: Classifier, parameters: Parameters, tokens: torch.Tensor) -> torch.Tensor:
+    """Between single tokens; only their own rows of the parameters are differentiated."""
+    rows = tokens[:, 0]
+    held = {name: (p[rows] if name in net.per_token else p) for name, p in parameters.items()}
+    return empirical_ntk(net.of_one, torch.arange(len(rows))[:, None], parameters=held)
+
+
 def accuracy(net: Classifier, parameters: Parameters, texts: TokenTexts, labels: Int[Array, "text"]) -> float:
     right = 0
     for rows in np.array_split(np.arange(len(texts)), max(1, len(texts) // 200)):
@@ -107,25 +121,31 @@ def trained_scores(
     rate: float = 0.01,
     batch: int = 32,
 ) -> xr.Dataset:
-    """Label scores after every epoch, and test accuracy at the end: over (network, seed, epoch, token)."""
+    """Label scores and the kernel's movement after every epoch, and test accuracy at the end.
+
+    Over (network, seed, epoch, token). The kernel is that between the most frequent tokens, each alone; its relative
+    movement tells how far training has left the lazy regime.
+    """
     scales = Scales(sigma, sigma, sigma, sigma)
     scores = np.zeros((len(networks), len(seeds), epochs + 1, corpus.vocab))
-    right = np.zeros((len(networks), len(seeds)))
+    right, moved = np.zeros((len(networks), len(seeds))), np.zeros((len(networks), len(seeds), epochs + 1))
+    frequent = torch.from_numpy(np.argsort(-corpus.occurrences, kind="stable")[:KERNEL_TOKENS, None])
     for i, name in enumerate(networks):
         net = network(name, corpus.vocab, width, scales=scales, padded=True)
         for j, seed in enumerate(seeds):
-
-            def note(epoch: int, parameters: Parameters, i: int = i, j: int = j, net: Classifier = net) -> None:
-                scores[i, j, epoch] = token_scores(net, parameters)[:, 0]
-
+            states: list[Parameters] = []
             parameters = train_epochs(
                 net, corpus.train, corpus.labels, optimizer=Adagrad(rate), epochs=epochs, batch=batch, seed=seed,
-                experiment=f"feature_extraction/{name}", each_epoch=note,
+                experiment=f"feature_extraction/{name}", each_epoch=partial(_keep, states),
             )  # fmt: skip
+            scores[i, j] = [token_scores(net, state)[:, 0] for state in states]
+            kernels = [_kernel(net, state, frequent) for state in states]
+            moved[i, j] = [relative_movement(kernels[0], kernel) for kernel in kernels]
             right[i, j] = accuracy(net, parameters, corpus.test, corpus.test_labels)
     return trajectory(
         {
             "score": (("network", "seed", "epoch", "token"), scores),
+            "movement": (("network", "seed", "epoch"), moved),
             "accuracy": (("network", "seed"), right),
             "cooccurrence": ("token", corpus.cooccurrence()),
             "occurrences": ("token", corpus.occurrences),

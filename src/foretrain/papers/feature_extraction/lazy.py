@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from numpy import ndarray as Array
 from torch import Tensor
-from torch.func import grad
+from torch.func import grad, vmap
 
 from foretrain.data.made_up_corpus import MadeUpCorpus
 from foretrain.data.tokens import TokenTexts
@@ -65,27 +65,27 @@ def predicted_scores(name: str, corpus: SmallCorpus, *, rate: float, steps: int,
 def descend(
     net: Classifier, parameters: Parameters, texts: Tensor, labels: Tensor, *, rate: float, steps: int
 ) -> Parameters:
-    """Gradient descent on the mean loss of all texts, with the initial outputs taken off."""
-    begun = net.scores(parameters, texts)
-    slope = grad(lambda weights: batch_loss(net.scores(weights, texts) - begun, labels))
+    """Gradient descent of all runs on the mean loss of all texts, with the initial outputs taken off."""
+    begun = net.run_scores(parameters, texts)
+    slope = vmap(grad(lambda weights, start: batch_loss(net.scores(weights, texts) - start, labels)))
     for _ in range(steps):
-        step = slope(parameters)
+        step = slope(parameters, begun)
         parameters = {name: value - rate * step[name] for name, value in parameters.items()}
     return parameters
 
 
 def learned_scores(
     net: Classifier,
-    start: Parameters,
+    starts: Parameters,
     corpus: SmallCorpus,
     asked: Int[Array, "asked position"],
     *,
     rate: float,
     steps: int,
-) -> Float[Array, "asked"]:
-    """What descent adds to the network's scores."""
+) -> Float[Array, "run asked"]:
+    """What descent adds to the scores of every run; `starts` has a first axis of runs."""
     table = torch.from_numpy(asked)
     trained = descend(
-        net, start, torch.from_numpy(corpus.texts), torch.from_numpy(corpus.labels), rate=rate, steps=steps
+        net, starts, torch.from_numpy(corpus.texts), torch.from_numpy(corpus.labels), rate=rate, steps=steps
     )
-    return (net.scores(trained, table) - net.scores(start, table))[:, 0].double().numpy()
+    return (net.run_scores(trained, table) - net.run_scores(starts, table))[..., 0].double().numpy()

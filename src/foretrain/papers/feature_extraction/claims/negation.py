@@ -156,21 +156,31 @@ negation_cnn = Claim(
 def _held_out(
     texts: int, epochs: int, seeds: int, batch: int, networks: tuple[str, ...], held_out: int = 3
 ) -> xr.Dataset:
-    return _accuracies(texts, epochs, seeds, batch, networks, held_out)
+    """Accuracy per network; `best` is that of the best one, mean over seeds."""
+    found = _accuracies(texts, epochs, seeds, batch, networks, held_out)
+    return found.assign(best=found["accuracy"].mean("seed").max())
+
+
+def _solved() -> xr.Dataset:
+    return trajectory({"solved": 0.99})
 
 
 negation_heldout = Claim(
     id="feature_extraction/negation_heldout",
     source="derived; a question the paper leaves open",
-    says="Accuracy on NOT with adjectives that never met NOT in training, per network: a measurement.",
-    predict=_chance,
+    says=(
+        "Accuracy on NOT with adjectives that never met NOT in training, per network: a measurement. Holds means that "
+        "a network solves it (accuracy .99); additive networks get these wrong, because they learn the adjective's own "
+        "sign from VERY, and in the control, without networks that multiply, none solves it."
+    ),
+    predict=_solved,
     observe=_held_out,
-    compare=bounded("accuracy", high="chance"),
+    compare=bounded("best", low="solved"),
     settings={
         "fast": {**FAST, "networks": ("MLP ReLU", "SA", "MV diagonal", "CNN ReLU, K=2")},
         "full": {**FULL, "networks": ALL},
     },
-    control=Control("nothing is held out", {"held_out": 0}),
+    control=Control("no network multiplies neighbours", {"networks": (*ADDITIVE, *OTHERS)}),
     expect=None,
 )
 
