@@ -12,14 +12,14 @@ import xarray as xr
 from scipy import stats
 
 from foretrain.claim import Comparator, Outcome, Status
-from foretrain.tolerances import SLOPE, THREE_ERRORS, Tolerance
+from foretrain.tolerances import CHANCE, NONE, SLOPE, THREE_ERRORS, Tolerance
 
 
 def close(name: str, tolerance: Tolerance, *, relative: bool = True) -> Comparator:
     """Largest difference; `relative` divides by the largest size of the prediction (by 1 if that is smaller)."""
 
     def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
-        predicted, observed = xr.align(prediction[name], observation[name], join="exact")
+        predicted, observed = _same_points(prediction[name], observation[name])
         scale = max(1.0, float(abs(predicted).max())) if relative else 1.0
         error = float(abs(predicted - observed).max(skipna=False)) / scale
         how = "relative to the largest value" if relative else "absolute"
@@ -32,26 +32,26 @@ def close_relative(name: str, tolerance: Tolerance) -> Comparator:
     """Largest pointwise relative difference: every value counts for itself, however small."""
 
     def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
-        predicted, observed = xr.align(prediction[name], observation[name], join="exact")
+        predicted, observed = _same_points(prediction[name], observation[name])
         error = float((abs(predicted - observed) / abs(predicted)).max(skipna=False))
         return _outcome(error, tolerance.value, f"{name} differs by at most {error:.3g} of its value")
 
     return _about(compare, name, name)
 
 
-def bounded(name: str, *, low: str | None = None, high: str | None = None, slack: float = 0.0) -> Comparator:
+def bounded(name: str, *, low: str | None = None, high: str | None = None, slack: Tolerance = NONE) -> Comparator:
     """`name` (measured) stays between the predicted `low` and `high`; the error is the largest excess."""
 
     def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
-        value = observation[name]
         excess = [-math.inf]
-        if low is not None:
-            excess.append(float((prediction[low] - value).max(skipna=False)))
-        if high is not None:
-            excess.append(float((value - prediction[high]).max(skipna=False)))
+        for bound, sign in ((low, 1), (high, -1)):
+            if bound is not None:
+                edge, value = _same_points(prediction[bound], observation[name])
+                excess.append(float((sign * (edge - value)).max(skipna=False)))
         error = max(excess) if all(map(math.isfinite, excess[1:])) else math.nan
-        words = f"{name} leaves its bounds by {error:.3g}" if error > slack else f"{name} keeps {abs(error):.3g} away"
-        return _outcome(error, slack, words if error > slack else f"{words} from its nearest bound")
+        inside = error <= slack.value
+        words = f"keeps {abs(error):.3g} away from its nearest bound" if inside else f"leaves its bounds by {error:.3g}"
+        return _outcome(error, slack.value, f"{name} {words}")
 
     return _about(compare, name, low, high)
 
@@ -68,17 +68,17 @@ def conserved(name: str, tolerance: Tolerance, axis: str = "time") -> Comparator
 
 
 def slope(name: str, against: str, expected: float, tolerance: Tolerance = SLOPE) -> Comparator:
-    """Slope of ln(name) over ln(against) in the measurement, averaged over any other axis first."""
+    """Slope of ln(name) over ln(against) in the measurement, averaged over seeds and draws; the worst of other axes."""
 
     def compare(_: xr.Dataset, observation: xr.Dataset) -> Outcome:
         value = observation[name]
-        other = [d for d in value.dims if d != against]
-        curve = value.mean(other, skipna=False) if other else value
-        fitted = float(np.polyfit(np.log(observation[against].values), np.log(curve.values), 1)[0])
-        error = abs(fitted - expected)
-        return _outcome(
-            error, tolerance.value, f"ln {name} over ln {against} has slope {fitted:.3f}, {expected:g} expected"
-        )
+        repeats = [d for d in ("seed", "draw") if d in value.dims and d != against]
+        curves = np.log(value.mean(repeats, skipna=False).transpose(against, ...).values)
+        logs = np.log(observation[against].values)
+        fitted = np.polyfit(logs, curves.reshape(len(logs), -1), 1)[0]
+        worst = float(fitted[np.argmax(np.nan_to_num(abs(fitted - expected), nan=np.inf))])
+        words = f"ln {name} over ln {against} has slope {worst:.3f}, {expected:g} expected"
+        return _outcome(abs(worst - expected), tolerance.value, words)
 
     return _about(compare, name)
 
@@ -90,13 +90,15 @@ def ranked(name: str, along: str, *, rising: bool) -> Comparator:
     """
 
     def compare(_: xr.Dataset, observation: xr.Dataset) -> Outcome:
-        value = observation[name]
-        if "seed" in value.dims:
-            value = value.mean("seed", skipna=False)
-        steps = value.diff(along) * (1 if rising else -1)
+        steps = observation[name].diff(along) * (1 if rising else -1)
+        words = f"{name} {'rises' if rising else 'falls'} along {along}"
+        weakest = ""
+        if "seed" in steps.dims:
+            spread = steps.std("seed", ddof=1) / math.sqrt(steps.sizes["seed"]) if steps.sizes["seed"] > 1 else math.nan
+            steps = steps.mean("seed", skipna=False)
+            weakest = f"; the weakest step is {float((steps / spread).min()):.1f} standard errors of paired seeds"
         error = float((~(steps > 0)).mean())  # not a number is not in order
-        word = "rises" if rising else "falls"
-        return _outcome(error, 0.0, f"{name} {word} along {along} in {1 - error:.0%} of neighbouring pairs")
+        return _outcome(error, 0.0, f"{words} in {1 - error:.0%} of neighbouring pairs{weakest}")
 
     return _about(compare, name)
 
@@ -115,8 +117,8 @@ def positive(name: str) -> Comparator:
 def covered(inside: str, at_least: str) -> Comparator:
     """Share of draws with `inside` true is at least the predicted `at_least`.
 
-    Fails only if the share is significantly below (one-sided binomial test, p < .001), so that a sound
-    bound does not fail by chance; the error is the shortfall.
+    Fails only if the share is significantly below (one-sided binomial test), so that a sound bound does not fail by
+    chance; the error is the shortfall.
     """
 
     def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
@@ -124,7 +126,7 @@ def covered(inside: str, at_least: str) -> Comparator:
         wanted = float(prediction[at_least].max())
         draws, count = int(hits.size), int(hits.sum())
         share = count / draws
-        low = stats.binomtest(count, draws, wanted, alternative="less").pvalue < 1e-3
+        low = stats.binomtest(count, draws, wanted, alternative="less").pvalue < CHANCE.value
         words = f"{inside} in {share:.2%} of {draws} draws, {wanted:.2%} promised"
         return Outcome("fails" if low else "holds", max(0.0, wanted - share), 0.0, words)
 
@@ -134,8 +136,8 @@ def covered(inside: str, at_least: str) -> Comparator:
 def same_mean(name: str, tolerance: Tolerance = THREE_ERRORS, least_seeds: int = 3) -> Comparator:
     """Measured means over `seed` agree with the predicted mean in combined standard errors, at every point.
 
-    The prediction carries `name`, `name_std` and `name_seeds` (its own spread and number of seeds); points that only
-    one of the two has are not compared, and the reason says how many were.
+    The prediction carries `name`, `name_std` and `name_seeds` (its own spread and number of seeds) and may be nan
+    where nothing is predicted; everything it does predict must have been measured.
     """
 
     def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
@@ -149,10 +151,10 @@ def same_mean(name: str, tolerance: Tolerance = THREE_ERRORS, least_seeds: int =
         total = int(prediction[name].notnull().sum())
         distance, published = xr.align(distance, prediction[name].notnull(), join="inner")
         cells = int(published.sum())
-        if cells == 0:
-            return _outcome(math.nan, tolerance.value, f"{name}: none of {total} predicted means was measured")
+        if cells < total:
+            return _outcome(math.nan, tolerance.value, f"{name}: {cells} of {total} predicted means were measured")
         error = float(distance.where(published, 0.0).max(skipna=False))
-        words = f"{cells} of {total} predicted means, the farthest {error:.2f} combined standard errors off"
+        words = f"{cells} predicted means, the farthest {error:.2f} combined standard errors off"
         return _outcome(error, tolerance.value, f"{name}: {words}")
 
     return _about(compare, name, name)
@@ -167,7 +169,7 @@ def converges(name: str, along: str, power: Tolerance, scale: Tolerance, *, expe
     """
 
     def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
-        predicted, observed = prediction[name], observation[name]
+        predicted, observed = _same_points(prediction[name], observation[name])
         first = predicted.dims[0]
         inner = [d for d in predicted.dims if d != first]
         distance = (((observed - predicted) ** 2).sum(inner, skipna=False) / (predicted**2).sum(inner)).mean(
@@ -196,7 +198,7 @@ def explains(name: str, unexplained: Tolerance) -> Comparator:
     """
 
     def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
-        predicted, observed = xr.align(prediction[name], observation[name], join="exact")
+        predicted, observed = _same_points(prediction[name], observation[name])
         first = predicted.dims[0]
         inner = [d for d in predicted.dims if d != first]
         left = ((observed - predicted) ** 2).sum(inner, skipna=False)
@@ -230,6 +232,14 @@ def about(compare: Comparator) -> list[tuple[str, tuple[str, ...]]]:
 def _about(compare: Comparator, measured: str, *predicted: str | None) -> Comparator:
     compare.about = [(measured, tuple(name for name in predicted if name))]  # type: ignore[attr-defined]
     return compare
+
+
+def _same_points(predicted: xr.DataArray, observed: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
+    """Both at the same coordinates; one may lack axes of the other, but not each some of the other's."""
+    own, other = set(predicted.dims), set(observed.dims)
+    if not (own <= other or other <= own):
+        raise ValueError(f"{predicted.dims} and {observed.dims} have no axes to be compared along")
+    return xr.align(predicted, observed, join="exact")
 
 
 def _strain(outcome: Outcome) -> float:

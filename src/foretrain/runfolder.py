@@ -11,7 +11,8 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,11 @@ import xarray as xr
 from foretrain.errors import DamagedFile, InputError, require
 from foretrain.provenance import machine, source_digest, versions
 from foretrain.trajectory import NOTES, load, notes_of, plain, save, write_text
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such lock: there, two runs of one configuration at once are the user's to avoid
+    fcntl = None  # type: ignore[assignment]
 
 SHARD_NAME = re.compile(r"[A-Za-z0-9_.=+-]{1,120}")
 
@@ -68,7 +74,9 @@ class RunFolder:
             known = (record["experiment"], record["config"], record["status"], dict(record["checksums"]))
             return cls(path, *known, record["source"], {"versions": record["versions"], "machine": record["machine"]})
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path} is not a run folder: its run.json is missing or unreadable.") from error
+            raise InputError(
+                f"{path} is not a run folder: its run.json is missing or unreadable; give a folder that a run made."
+            ) from error
 
     def write(self) -> None:
         record = {
@@ -95,10 +103,24 @@ class RunFolder:
         self.checksums[name] = _sha256(path)
         self.write()
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """While this run is computed, no other process computes it; the lock ends with the process, however it ends."""
+        with (self.path / "lock").open("w") as lock:
+            if fcntl is not None:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError as error:
+                    raise InputError(
+                        f"{self.path} is being computed by another process; wait for it, or choose another folder."
+                    ) from error
+            yield
+
     @property
     def stale(self) -> bool:
-        """Whether the source code has changed since this run was begun."""
-        return bool(self.source) and self.source != source_digest(_paper(self.experiment))
+        """Whether the source code or a library has changed since this run was begun."""
+        now = source_digest(_paper(self.experiment))
+        return bool(self.source) and (self.source != now or self.origin["versions"] != versions())
 
     def begin_anew(self) -> None:
         """Forget every shard and compute them again."""
@@ -122,6 +144,8 @@ class RunFolder:
             )
         shards = [load(self.shard_path(name)) for name in sorted(self.checksums)]
         notes = list(dict.fromkeys(note for shard in shards for note in notes_of(shard)))
+        if self.status != "done":
+            notes.append(f"This run is not finished: {len(shards)} shards so far; the same command goes on with it.")
         whole = combine(shards)
         whole.attrs.setdefault("config", json.dumps(self.config))  # dropped where shards differ in theirs
         return whole.assign_attrs({NOTES: json.dumps(notes)}) if notes else whole

@@ -56,25 +56,42 @@ def sweep(
     path = run_path(root, experiment, config)
     absent = [place for place in (path, *path.parents) if not place.exists()]
     folder = RunFolder.at(root, experiment, config)
-    if folder.status != "done" and folder.stale:
-        folder.begin_anew()  # shards of two versions of the code must not be mixed
     cells = dict(_cells(cut))
-    missing = {name: cell for name, cell in cells.items() if not folder.has(name)}
-    done = len(cells) - len(missing)
+    missing = [name for name in cells if not folder.has(name)]
     report = progress or (lambda done, total: None)
-    report(done, len(cells))
+    if not missing and folder.status == "done":
+        report(len(cells), len(cells))
+        return folder
     try:
-        for name, dataset in _computed(_Noting(function), fixed, missing, jobs, executor):
-            folder.put(name, dataset)
-            done += 1
-            report(done, len(cells))
+        with folder.held():
+            _compute(folder, _Noting(function), fixed, cells, jobs, executor, report)
     except Exception as error:  # a full disk or a lost worker keeps what is done; a refused value leaves nothing
         if path in absent and (isinstance(error, Refused) or not folder.checksums):
             _remove(absent)
         raise
-    if folder.status != "done" or missing:
-        folder.finish()
     return folder
+
+
+def _compute(
+    folder: RunFolder,
+    function: Callable[..., xr.Dataset],
+    fixed: Mapping[str, Any],
+    cells: Mapping[str, Mapping[str, Any]],
+    jobs: int,
+    executor: Executor | None,
+    report: Progress,
+) -> None:
+    """Every cell that is not on disk."""
+    if folder.stale:
+        folder.begin_anew()  # shards of two versions of the code must not be mixed
+    missing = {name: cell for name, cell in cells.items() if not folder.has(name)}
+    done = len(cells) - len(missing)
+    report(done, len(cells))
+    for name, dataset in _computed(function, fixed, missing, jobs, executor):
+        folder.put(name, dataset)
+        done += 1
+        report(done, len(cells))
+    folder.finish()
 
 
 def _cells(cut: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, dict[str, Any]]]:

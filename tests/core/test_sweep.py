@@ -13,7 +13,7 @@ from foretrain.errors import DamagedFile, InputError
 from foretrain.runfolder import RunFolder
 from foretrain.streams import stream
 from foretrain.sweep import sweep
-from foretrain.trajectory import load, trajectory
+from foretrain.trajectory import load, notes_of, trajectory
 
 CALLS: list[tuple[float, int]] = []
 
@@ -72,6 +72,38 @@ def test_a_run_that_stops_halfway_goes_on_with_the_same_bits(tmp_path: Path) -> 
     folder = run(tmp_path)
     assert len(CALLS) == 3
     xr.testing.assert_identical(load(folder.path), load(run(tmp_path / "fresh").path))
+
+
+def test_a_finished_run_of_other_code_is_not_mended_by_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = run(tmp_path)
+    sorted((folder.path / "shards").iterdir())[0].unlink()
+    monkeypatch.setattr("foretrain.runfolder.source_digest", lambda paper: "another")
+    CALLS.clear()
+    run(tmp_path)
+    assert len(CALLS) == 6
+
+
+def test_an_unfinished_run_of_other_libraries_begins_anew(tmp_path: Path) -> None:
+    folder = run(tmp_path)
+    record = json.loads((folder.path / "run.json").read_text())
+    record["status"], record["versions"]["torch"] = "running", "1.0"
+    (folder.path / "run.json").write_text(json.dumps(record))
+    assert any("not finished" in note for note in notes_of(load(folder.path)))
+    CALLS.clear()
+    again = run(tmp_path)
+    assert len(CALLS) == 6
+    assert again.origin["versions"]["torch"] != "1.0"
+    assert notes_of(load(again.path)) == []
+
+
+def test_two_processes_do_not_compute_one_run(tmp_path: Path) -> None:
+    def meanwhile(done: int, total: int) -> None:
+        if done == 1:
+            with pytest.raises(InputError, match="by another process; wait"):
+                run(tmp_path)
+
+    folder = run(tmp_path, progress=meanwhile)
+    assert len(folder.checksums) == 6
 
 
 def dying(rate: Sequence[float], seeds: Sequence[int], size: int = 3) -> xr.Dataset:

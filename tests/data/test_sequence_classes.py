@@ -127,7 +127,7 @@ GOOD = [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]]
         (GOOD, np.array([0.5, 1]), {}, "whole numbers"),
         (GOOD, (0,), {}, "one token per class"),
         (GOOD, (0, 1), {"label": (2, 2)}, "label token of its own"),
-        (GOOD, (0, 1), {"length": 1}, "length must be at least 2"),
+        (GOOD, (0, 1), {"length": 1}, "length .* must be a whole number of at least 2"),
         (GOOD, (0, 1), {"class_weights": (0.5, 0.4)}, "class_weights .* must sum to 1"),
         (GOOD, (0, 1), {"class_weights": (1.0,)}, "2 entries"),
     ],
@@ -138,7 +138,7 @@ def test_bad_input_is_refused_in_one_sentence(table, query, more, words):
 
 
 def test_a_batch_needs_a_sample():
-    with pytest.raises(InputError, match="n must be at least 1; got 0"):
+    with pytest.raises(InputError, match="n must be a whole number of at least 1; got 0"):
         random_task(1).sample(0, 1)
-    with pytest.raises(InputError, match="queries must be at least 1; got 0"):
+    with pytest.raises(InputError, match="queries must be a whole number of at least 1; got 0"):
         SequenceClasses.syn_medium(0)

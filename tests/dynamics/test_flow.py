@@ -44,3 +44,18 @@ def test_bad_times(until: float) -> None:
 def test_bad_save_times(save_at: list[float]) -> None:
     with pytest.raises(InputError, match="save_at must rise"):
         integrate(lambda t, s: {"x": 0.0}, {"x": 1.0}, until=1.0, save_at=save_at)
+
+
+@pytest.mark.parametrize(
+    ("field", "start", "more", "words"),
+    [
+        (lambda t, s: {"x": np.nan}, {"x": 1.0}, {}, "must be finite"),
+        (lambda t, s: {"x": 1.0}, {"x": np.inf}, {}, "must be finite"),
+        (lambda t, s: {}, {"x": 1.0}, {}, "it lacks x"),
+        (lambda t, s: {}, {}, {}, "start must name at least one array"),
+        (lambda t, s: {"x": 1.0}, {"x": 1.0}, {"method": "foo"}, "There is no method 'foo'"),
+    ],
+)
+def test_a_field_that_cannot_be_followed_is_refused_at_once(field, start, more, words) -> None:
+    with pytest.raises(InputError, match=words):
+        integrate(field, start, until=1.0, **more)

@@ -10,6 +10,7 @@ from torch.nn.functional import cross_entropy, one_hot
 
 from foretrain import SGD, Adagrad, Adam, InputError, train
 from foretrain.data import SequenceClasses
+from foretrain.dynamics.optimizers import check_rates
 from foretrain.dynamics.train import STEPS_AT_ONCE
 from foretrain.models import Bilinear
 from foretrain.streams import stream
@@ -125,10 +126,23 @@ def test_axes_and_units():
         ({"seeds": 0}, "seeds must be at least 1; got 0"),
         ({"seeds": []}, "at least one seed"),
         ({"seeds": [3, 3]}, "must differ"),
-        ({"save_at": [2]}, "save_at must name steps between 0 and 1"),
+        ({"save_at": [2]}, "save_at must name whole steps between 0 and 1"),
+        ({"seeds_at_once": -1}, "seeds_at_once must be a whole number of at least 1"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(bad, words):
     arguments = {"steps": 1, "batch": 4, "seeds": 1, **bad}
     with pytest.raises(InputError, match=words):
         train(Bilinear(TASK), TASK, optimizer=SGD(1.0), record={}, **arguments)
+
+
+def test_a_rate_cannot_take_the_axis_of_the_runs():
+    rate = xr.DataArray([1.0, 2.0], dims="seed")
+    with pytest.raises(InputError, match=r"axis named .'seed'"):
+        train(Bilinear(TASK), TASK, optimizer=SGD(rate), steps=1, batch=4, record={})
+
+
+@pytest.mark.parametrize("bad", ["x", [0.1, 0.2], {"Z": "a"}, {"Z": [0.1]}])
+def test_a_rate_is_a_number_or_has_named_axes(bad):
+    with pytest.raises(InputError, match=r"must be a number or an xarray\.DataArray"):
+        check_rates(bad)

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, UInt
 from numpy import ndarray as Array
 
-from foretrain.errors import require, require_at_least
+from foretrain.errors import InputError, require, require_whole
 
 CELLS = 2**12
 TOKENS_PER_SLOT = 12  # measured: a longer sequence is counted faster by a multinomial draw than token by token
@@ -61,13 +61,16 @@ class SequenceClasses:
         length: int = 128,
         class_weights: Sequence[float] | Array | None = None,
     ) -> None:
-        table = np.asarray(probabilities, dtype=np.float64)
+        try:
+            table = np.asarray(probabilities, dtype=np.float64)
+        except (ValueError, TypeError) as error:
+            raise InputError("probabilities must be rows of numbers, all of one length.") from error
         require(table.ndim == 2, f"probabilities must have two axes, class and token; got {table.ndim}.")
         classes, vocab = table.shape
         require(classes >= 1, "There must be at least one sequence class; got none.")
         require(vocab >= 2, f"vocab must be at least 2; got {vocab}.")
         _require_distributions("P(l|n) of class", table)
-        require(length >= 2, f"length must be at least 2 (a query and one context token); got {length}.")
+        require_whole("length (a query and its context tokens)", length, 2)
         self.probabilities: Float[Array, "class vocab"] = table
         self.query = _tokens("ψ", query, classes, vocab)
         self.label = _tokens("label", np.arange(classes) if label is None else label, classes, vocab)
@@ -86,7 +89,7 @@ class SequenceClasses:
     @classmethod
     def syn_medium(cls, queries: int = 3, *, length: int = 128) -> SequenceClasses:
         """Syn-Medium (Fig 6): 2 classes per query; 10 common and 10 distinct tokens per class."""
-        require_at_least("queries", queries, 1)
+        require_whole("queries", queries, 1)
         return cls._with_common_and_distinct(query=np.repeat(np.arange(queries), 2), length=length)
 
     @classmethod
@@ -164,7 +167,7 @@ class SequenceClasses:
 
         `generator` may be a seed. Long sequences without their order are drawn as counts at once (a multinomial).
         """
-        require_at_least("n", n, 1)
+        require_whole("n", n, 1)
         draw = np.random.default_rng(generator)
         classes = np.cumsum(self.class_weights)[:-1].searchsorted(draw.random(n), side="right")
         width, context = self.support.shape[1], self.length - 1

@@ -9,9 +9,10 @@ import numpy as np
 import xarray as xr
 from scipy.integrate import solve_ivp
 
-from foretrain.errors import InputError, require
+from foretrain.errors import InputError, require, require_known
 from foretrain.trajectory import trajectory
 
+METHODS = ("DOP853", "LSODA", "RK45", "RK23", "Radau", "BDF")
 State = dict[str, np.ndarray]
 Field = Callable[[float, State], Mapping[str, Any]]
 
@@ -32,6 +33,8 @@ def integrate(
     times returned, by default 201 even ones. A stiff field wants method="LSODA".
     """
     require(np.isfinite(until) and until >= 0, f"until must be a finite time of at least 0; got {until}.")
+    require_known("method", method, METHODS)
+    require(len(start) > 0, "start must name at least one array; it is empty.")
     arrays = {str(name): _array(str(name), value) for name, value in start.items()}
     times = np.linspace(0, until, 201) if save_at is None else np.asarray(save_at, dtype=np.float64)
     inside = times.size and times.min() >= 0 and times.max() <= until and np.all(np.diff(times) > 0)
@@ -48,6 +51,10 @@ def integrate(
         return np.concatenate([np.broadcast_to(moved[name], shape).ravel() for name, shape in shapes.items()])
 
     first = np.concatenate([a.values.ravel() for a in arrays.values()]).astype(np.float64)
+    absent = sorted(set(shapes) - set(map(str, field(0.0, unpack(first)))))
+    require(not absent, f"The field must give every name of the start; it lacks {', '.join(absent)}.")
+    finite = np.isfinite(first).all() and np.isfinite(flat_field(0.0, first)).all()
+    require(bool(finite), "The start and the field there must be finite numbers; one of them has nan or infinity.")
     solved = solve_ivp(flat_field, (0.0, float(until)), first, method, times, rtol=rtol, atol=atol)
     if not solved.success or solved.y.shape[1] != times.size:
         reached = solved.t[-1] if len(solved.t) else 0.0

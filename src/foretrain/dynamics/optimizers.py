@@ -56,6 +56,7 @@ class Adam:
 
     def __post_init__(self) -> None:
         check_rates(self.rate)
+        require(all(0 <= b < 1 for b in self.betas), f"betas must be at least 0 and below 1; got {self.betas}.")
 
     def begin(self, parameter: Tensor) -> State:
         return {"first": torch.zeros_like(parameter), "second": torch.zeros_like(parameter)}
@@ -100,8 +101,13 @@ def rates_by_block(rate: Rate | Mapping[str, Rate], blocks: list[str]) -> dict[s
     return found
 
 
-def check_rates(rate: Rate | Mapping[str, Rate]) -> None:
+def check_rates(rate: Any) -> None:
+    """Refuse what is not a `Rate`, nor a mapping from blocks to rates."""
     for name, value in rate.items() if isinstance(rate, Mapping) else [("rate", rate)]:
+        number = isinstance(value, xr.DataArray) or np.ndim(value) == 0
+        require(
+            number and not isinstance(value, str), f"{name} must be a number or an xarray.DataArray; got {value!r}."
+        )
         values = np.asarray(value, dtype=float)
         bad = values[~(np.isfinite(values) & (values > 0))]
         require(

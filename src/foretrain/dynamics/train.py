@@ -66,12 +66,17 @@ def train(
     require_whole("steps", steps, 0)
     require_whole("batch", batch, 1)
     listed = seed_list(seeds)
-    times = sorted({0, steps} if save_at is None else {int(t) for t in save_at})
-    inside = bool(times) and times[0] >= 0 and times[-1] <= steps
-    require(inside, f"save_at must name steps between 0 and {steps}; got {times}.")
+    times = sorted({0, steps} if save_at is None else set(save_at))
+    inside = bool(times) and all(t == int(t) and 0 <= t <= steps for t in times)
+    require(inside, f"save_at must name whole steps between 0 and {steps}; got {times}.")
+    times = [int(t) for t in times]
+    if seeds_at_once is not None:
+        require_whole("seeds_at_once", seeds_at_once, 1)
     first = model.start(listed[:1], experiment)
     rates = dict(zip(first, xr.broadcast(*rates_by_block(optimizer.rate, list(first)).values()), strict=True))
     axes = next(iter(rates.values()))
+    taken = [name for name in ("seed", "time") if name in axes.dims]
+    require(not taken, f"A rate cannot have an axis named {taken[:1]}: runs have one of their own; rename it.")
     flat = {name: torch.tensor(rate.values.ravel()) for name, rate in rates.items()}
     chunk = seeds_at_once or _seeds_at_once(first, axes.size, batch)
     chunks = [listed[i : i + chunk] for i in range(0, len(listed), chunk)]

@@ -143,17 +143,19 @@ class Bilinear:
         slot, place = np.divmod(within, np.take_along_axis(sizes, of_member, axis=1))
         members = first + place
         per_token = np.repeat(sizes, distinct, axis=1)
-        arrays = (
-            counts.reshape(steps, -1, slots).astype(_NUMPY[self.dtype]),
-            self.task.label[row % classes],
-            row,
-            (np.sort(n, axis=-1)[:, :, None] == np.arange(classes)[:, None]).astype(_NUMPY[self.dtype]),
-            row[..., None] * distinct + np.arange(distinct),
-            members,
-            members * slots + slots - distinct + slot,
-            np.cumsum(per_token, axis=1) - per_token,
-        )
-        return [Samples(*step) for step in zip(*(torch.from_numpy(array).unbind() for array in arrays), strict=True)]
+        dtype = _NUMPY[self.dtype]
+        arrays = {
+            "counts": counts.reshape(steps, -1, slots).astype(dtype),
+            "label": self.task.label[row % classes],
+            "row": row,
+            "in_class": (np.sort(n, axis=-1)[:, :, None] == np.arange(classes)[:, None]).astype(dtype),
+            "tokens": row[..., None] * distinct + np.arange(distinct),
+            "members": members,
+            "member_slots": members * slots + slots - distinct + slot,
+            "member_starts": np.cumsum(per_token, axis=1) - per_token,
+        }
+        tensors = {name: torch.from_numpy(array).unbind() for name, array in arrays.items()}
+        return [Samples(**{name: parts[step] for name, parts in tensors.items()}) for step in range(steps)]
 
     def features(self, parameters: Parameters, batch: Samples) -> Float[Tensor, "setting sample slot"]:
         """f = c/‖c‖₂ on the slots of every sample."""

@@ -188,7 +188,7 @@ def test_figures_name_every_experiment():
     ("run", "arguments", "words"),
     [
         (fig6, {"queries": ()}, "queries must name at least one"),
-        (fig6, {"queries": (0,)}, "queries must be at least 1; got 0"),
+        (fig6, {"queries": (0,)}, "queries must be a whole number of at least 1; got 0"),
         (fig6, {"eta_z": (1, 1)}, "eta_z must not name a value twice"),
         (fig6, {"eta_z": ()}, "eta_z must be a list of numbers"),
         (fig6, {"ratio": (-1.0,)}, "finite number above 0"),

@@ -38,7 +38,7 @@ def fig3(
     χ is the upper bound e^{2B} of eq. 12, which a token reaches that holds all of its class's attention.
     """
     require_positive("until", until)
-    rates, time = _axis("eta_y", eta_y), _axis("time", np.linspace(0, until, 401))
+    rates, time = _rates("eta_y", eta_y), _axis("time", np.linspace(0, until, 401))
     grown = theory.attention_growth(
         time.values, eta_y=rates.values[:, None], eta_z=eta_z, vocab=vocab, classes=classes, c0=c0
     )
@@ -64,7 +64,8 @@ def fig9(
 ) -> xr.Dataset:
     """Fig 9: B_n by η_Z at fixed ratio η_Y/η_Z, and its value at the snap, which is the same for all."""
     require_positive("until", until)
-    rates, time = _axis("eta_z", eta_z), _axis("time", np.linspace(0, until, 401))
+    require_positive("ratio", ratio)
+    rates, time = _rates("eta_z", eta_z), _axis("time", np.linspace(0, until, 401))
     snap = theory.snap_time(eta_y=ratio * rates.values, vocab=vocab, classes=classes)
 
     def growth(t: np.ndarray) -> np.ndarray:
@@ -86,7 +87,7 @@ def fig9(
 def fig8(eta_y: Sequence[float] = (0.1, 0.5, 1.0, 5.0), vocab: int = TRANSITION.vocab, steps: int = 400) -> xr.Dataset:
     """Fig 8: the decoder growth per step, h*, and in continuous time, h, with the gap between them."""
     require_at_least("steps", steps, 1)
-    rates, time = _axis("eta_y", eta_y), np.arange(steps + 1)
+    rates, time = _rates("eta_y", eta_y), np.arange(steps + 1)
     discrete = np.stack([theory.decoder_growth_discrete(steps, eta_y=rate, vocab=vocab) for rate in rates.values])
     continuous = theory.decoder_growth(time, eta_y=rates.values[:, None], vocab=vocab)
     axes = ("eta_y", "time")
@@ -106,7 +107,7 @@ def fig4(
     mass, top and entropy tell what c_n does on the distinct tokens of class n: their sum, the largest of them, and
     the entropy of their shares.
     """
-    optimizer = SGD({"Y": _axis("eta_y", eta_y), "Z": eta_z}, momentum=TRAINING.momentum)
+    optimizer = SGD({"Y": _rates("eta_y", eta_y), "Z": eta_z}, momentum=TRAINING.momentum)
     run, own = _syn_small("fig4", optimizer, seeds, steps)
     entropies = (own.dims[:-1], entropy(own.values), {"units": "nats"})
     return run.assign(mass=own.sum("slot", skipna=False), top=own.max("slot", skipna=False), entropy=entropies)
@@ -126,7 +127,7 @@ def fig5(
     """
     require_known("optimizer", optimizer, ("adam", "sgd"))
     require(1 <= chosen <= 10, f"chosen must be between 1 and 10, the distinct tokens of a class; got {chosen}.")
-    rates = _axis("rate", rate)
+    rates = _rates("rate", rate)
     require(len(rates) >= 2, f"rate must name at least two rates to compare; got {rates.values.tolist()}.")
     method = Adam(rates) if optimizer == "adam" else SGD(rates, momentum=TRAINING.momentum)
     run, own = _syn_small("fig5", method, seeds, steps)
@@ -191,7 +192,7 @@ def syn_medium(
     recall   share of distinct tokens whose softmax value (of their query's row of Z) exceeds `threshold`/M
     """
     require(len(queries) >= 1, "queries must name at least one number of query tokens; got none.")
-    rates_z, ratios = _axis("eta_z", eta_z), _axis("ratio", ratio)
+    rates_z, ratios = _rates("eta_z", eta_z), _rates("ratio", ratio)
     parts = []
     for number in queries:
         task = SequenceClasses.syn_medium(number, length=TRAINING.length)
@@ -263,6 +264,14 @@ def _syn_small(figure: str, optimizer: Optimizer, seeds: Seeds, steps: int) -> t
     slots = xr.DataArray(np.searchsorted(tokens, np.stack(task.distinct_tokens)), dims=("class", "slot"))
     numbers = xr.DataArray(np.arange(task.classes), dims="class")
     return run, run["attention"].isel({"class": numbers, "token": slots}).drop_vars("token")
+
+
+def _rates(name: str, values: Sequence[float] | np.ndarray) -> xr.DataArray:
+    """A sweep axis of learning rates, or of their ratios."""
+    axis = _axis(name, values)
+    for value in axis.values:
+        require_positive(name, float(value))
+    return axis
 
 
 def _axis(name: str, values: Sequence[float] | np.ndarray) -> xr.DataArray:

@@ -60,7 +60,7 @@ cdag = erratum_pair(
     "correlates with z_β: with A, B, C the angles of the three correlations, C4 ≥ cos(A + C)·cos(A + B + C) > 0 as "
     "long as A + B + C < 90°.",
     observe=_measured,
-    compare=bounded("C4", low="C4_low", slack=ALGEBRA.value),
+    compare=bounded("C4", low="C4_low", slack=ALGEBRA),
     settings={
         "fast": {"graphs": 40, "samples": 256, "rho": 0.8, "threshold": 0.1},
         "full": {"graphs": 200, "samples": 1024, "rho": 0.8, "threshold": 0.1},

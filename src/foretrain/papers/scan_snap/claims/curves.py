@@ -11,7 +11,7 @@ from foretrain.comparators import close, close_relative, conserved, every, ranke
 from foretrain.papers.scan_snap import experiments, theory
 from foretrain.papers.scan_snap.claims.transition import integrated_growth
 from foretrain.papers.scan_snap.setting import TRANSITION
-from foretrain.tolerances import FLOW, LATE_FORM
+from foretrain.tolerances import FLOW, SNAP
 from foretrain.trajectory import trajectory
 
 Rates = tuple[float, ...]
@@ -50,7 +50,7 @@ fig3 = Claim(
     observe=_fig3_simulated,
     compare=every(
         close("growth", FLOW),
-        close_relative("snap_time", LATE_FORM),
+        close_relative("snap_time", SNAP),
         ranked("snap_time", "eta_y", rising=False),
         ranked("late_growth", "eta_y", rising=False),
     ),

@@ -17,7 +17,7 @@ from foretrain.papers.scan_snap.decoder_training import (
     with_overlaps,
 )
 from foretrain.streams import stream
-from foretrain.tolerances import ALGEBRA, CLOSED_FORM
+from foretrain.tolerances import ALGEBRA, CLOSED_FORM, GAP_LEFT, ONE_STEP
 from foretrain.trajectory import trajectory
 
 ROWS = ("time", "class", "label")
@@ -163,7 +163,14 @@ RATES = (0.1, 0.5, 1.0, 5.0)
 
 def _gap_allowed() -> xr.Dataset:
     """In units of η_Y/M: the gap lies between 0 and 2, and little of that is left at the end."""
-    return trajectory({"smallest_gap_low": 0.0, "largest_gap_high": 2.0, "last_gap_high": 0.02, "delay_high": 1.0})
+    return trajectory(
+        {
+            "smallest_gap_low": 0.0,
+            "largest_gap_high": 2.0,
+            "last_gap_high": GAP_LEFT.value,
+            "delay_high": ONE_STEP.value,
+        }
+    )
 
 
 def _gap_of_steps(rates: tuple[float, ...], vocabs: tuple[int, ...], steps: int) -> xr.Dataset:

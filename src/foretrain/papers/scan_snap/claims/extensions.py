@@ -188,12 +188,11 @@ positional_bias = Claim(
 # Heads
 
 
-def _head_starts(heads: int, classes: int, distinct: int, spread: float, same: bool = False) -> tuple[Array, Array]:
+def _head_starts(heads: int, classes: int, distinct: int, spread: float) -> tuple[Array, Array]:
     """P [1, class, token] with equally frequent distinct tokens, and z(0) [1, head, class, token], one row per head."""
     tokens = 1 + classes * distinct
     P = np.hstack([np.full((classes, 1), 0.3), np.kron(np.eye(classes), np.full(distinct, 0.7 / distinct))])
     z = stream("scan_snap/heads", heads, classes, distinct).normal(0, spread, (1, heads, 1, tokens))
-    z = z[:, :1] if same else z
     return P[None], np.broadcast_to(z, (1, heads, classes, tokens))
 
 
@@ -205,16 +204,17 @@ def _winners(scores: Array, classes: int, distinct: int) -> xr.Dataset:
     return trajectory({"winner": (("head", "class"), winner), "spread": ("class", np.array(different) - 1.0)})
 
 
-def _winners_by_prior(heads: int, classes: int, distinct: int, spread: float, same: bool = False) -> xr.Dataset:
-    P, z = _head_starts(heads, classes, distinct, spread, same)
-    return _winners(P * np.exp(z[0]), classes, distinct)
+def _winners_by_prior(heads: int, classes: int, distinct: int, spread: float, shift: int = 0) -> xr.Dataset:
+    """With a `shift`, every head is held to the prior of another one."""
+    P, z = _head_starts(heads, classes, distinct, spread)
+    return _winners(P * np.exp(np.roll(z[0], shift, axis=0)), classes, distinct)
 
 
 def _winners_by_training(
-    heads: int, classes: int, distinct: int, spread: float, eta_y: float, eta_z: float, until: float, same: bool = False
+    heads: int, classes: int, distinct: int, spread: float, eta_y: float, eta_z: float, until: float
 ) -> xr.Dataset:
     """The distinct token that gained most in each head, when all heads train together and add their outputs."""
-    P, z = _head_starts(heads, classes, distinct, spread, same)
+    P, z = _head_starts(heads, classes, distinct, spread)
     flow = flows.joint_flow(
         P,
         np.zeros(classes, int),
@@ -256,7 +256,7 @@ heads = Claim(
             "until": 1000.0,
         },
     },
-    control=Control("all heads start at the same z(0)", {"same": True}),
+    control=Control("every head is held to the prior of the next one", {"shift": 1}),
 )
 
 CLAIMS = [residual, positional_bias, heads]

@@ -15,7 +15,7 @@ from foretrain.claim import Control, erratum_pair
 from foretrain.comparators import bounded, close
 from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.claims.transition import FIG3, integrated_growth
-from foretrain.tolerances import FLOW, SLOPE
+from foretrain.tolerances import FLOW, LAG
 from foretrain.trajectory import trajectory
 
 
@@ -95,7 +95,7 @@ remark2_lag = erratum_pair(
     printed=_lag_rate(0.0),
     corrected=_lag_rate(0.5),
     observe=_lag_rate_measured,
-    compare=close("rate", SLOPE, relative=False),
+    compare=close("rate", LAG, relative=False),
     settings={
         "fast": {"eta_y": (0.1, 0.5, 1.0), "vocabs": (100, 1000, 10**4), "steps": 10**5},
         "full": {"eta_y": (0.1, 0.5, 1.0), "vocabs": (100, 1000, 10**4), "steps": 10**6},
@@ -138,7 +138,7 @@ eq132 = erratum_pair(
     printed=_late_bounds(form_c0=True, condition=False),
     corrected=_late_bounds(form_c0=True, condition=True),
     observe=_late_growth,
-    compare=bounded("growth", low="low", high="high", slack=FLOW.value),
+    compare=bounded("growth", low="low", high="high", slack=FLOW),
     settings={
         "fast": {
             "eta_y": 0.5,
@@ -169,7 +169,7 @@ eq132_constant = erratum_pair(
     printed=_late_bounds(form_c0=False, condition=True),
     corrected=_late_bounds(form_c0=True, condition=True),
     observe=_late_growth,
-    compare=bounded("growth", low="low", high="high", slack=FLOW.value),
+    compare=bounded("growth", low="low", high="high", slack=FLOW),
     settings={"fast": {**FIG3, "logs": (30.0, 60.0)}, "full": {**FIG3, "logs": (30.0, 60.0, 120.0, 240.0)}},
     control=Control("times before attention snaps", {"logs": (4.0, 6.0, 8.0)}),
 )

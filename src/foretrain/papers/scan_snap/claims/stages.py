@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 from foretrain.claim import Control, erratum_pair
 from foretrain.comparators import bounded, close_relative, every, slope
 from foretrain.papers.scan_snap import theory
-from foretrain.tolerances import ALGEBRA, LATE_FORM
+from foretrain.tolerances import ALGEBRA, LATE_FORM, ORDER_ONE
 from foretrain.trajectory import trajectory
 
 
@@ -26,8 +26,8 @@ def _two_stages(
             "late_speed": (("vocab", "late"), np.log(inside) / clock),
             "early_ratio_high": 1.0,
             "late_ratio_low": 1.0,
-            "omega_low": 0.5,
-            "omega_high": 2.0,
+            "omega_low": 1 / ORDER_ONE.value,
+            "omega_high": ORDER_ONE.value,
         },
         {"vocab": list(vocabs), "late": list(late)},
         units={"late": "t0"},

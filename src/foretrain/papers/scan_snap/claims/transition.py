@@ -221,8 +221,8 @@ theorem4_stages = Claim(
     predict=_stage_forms,
     observe=_stages_integrated,
     compare=every(
-        bounded("scanning", low="scanning_low", high="scanning_high", slack=FLOW.value),
-        bounded("snapped", low="snapped_low", high="snapped_high", slack=FLOW.value),
+        bounded("scanning", low="scanning_low", high="scanning_high", slack=FLOW),
+        bounded("snapped", low="snapped_low", high="snapped_high", slack=FLOW),
     ),
     settings={"fast": {"eta_y": 0.1, "eta_z": 0.5, "classes": 10, "c0": 0.1, "vocabs": (10**2, 10**3, 10**6)}},
     control=Control("the form for scanning, used until ten times the end of its stage", {"late": 10.0}),

@@ -14,7 +14,7 @@ from foretrain.data import SequenceClasses
 from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.decoder_training import equal_overlaps, paired_overlaps
 from foretrain.streams import stream
-from foretrain.tolerances import ALGEBRA
+from foretrain.tolerances import ALGEBRA, SEARCHED
 from foretrain.trajectory import trajectory
 
 MATRIX = ("draw", "row", "column")
@@ -89,7 +89,7 @@ lemma13_17 = erratum_pair(
     compare=every(
         close("inverse", ALGEBRA),
         bounded("entry", high="entry_high"),
-        bounded("spectrum", high="spectrum_high", slack=ALGEBRA.value),
+        bounded("spectrum", high="spectrum_high", slack=ALGEBRA),
         bounded("diagonal", high="diagonal_high"),
         bounded("distance", high="distance_high"),
     ),
@@ -204,7 +204,7 @@ assumption2_reach = Claim(
     "overlap in pairs, and at least 36K²((K+1)/(K−1))² for odd K; with all overlaps equal it is 36K²(K−1)².",
     predict=_vocab_predicted,
     observe=_vocab_measured,
-    compare=every(close_relative("reached", ALGEBRA), bounded("needed", low="needed_low", slack=1e-6)),
+    compare=every(close_relative("reached", ALGEBRA), bounded("needed", low="needed_low", slack=SEARCHED)),
     settings={
         "fast": {"even": (2, 4, 6, 10), "sizes": (2, 3, 4, 5), "draws": 5000},
         "full": {"even": (2, 4, 6, 10, 20), "sizes": (2, 3, 4, 5, 6, 7), "draws": 200_000},

@@ -5,27 +5,33 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from foretrain.papers.scan_snap.theory.decoder import Values, decoder_growth
+from foretrain.errors import require
+from foretrain.papers.scan_snap.theory.decoder import Values, checked, checked_classes, decoder_growth, within
+
+
+def _counted(samples: ArrayLike, failure: float) -> Values:
+    require(0 < failure < 1, f"failure must be a probability above 0 and below 1; got {failure}.")
+    return within("samples must be a finite number of at least 1", samples, 1.0)
 
 
 def count_radius(*, samples: ArrayLike, failure: float) -> Values:
     """Lemma 10, eq. 58: |N_n − ⌈N·P(n)⌉| ≤ √(N/2·ln(2/δ)) + 1 with probability 1 − δ."""
-    return np.sqrt(np.asarray(samples) / 2 * np.log(2 / failure)) + 1
+    return np.sqrt(_counted(samples, failure) / 2 * np.log(2 / failure)) + 1
 
 
 def count_radius_simple(*, samples: ArrayLike, failure: float) -> Values:
     """Lemma 10, eq. 58, the simpler bound: √(N·ln(2/δ)); above `count_radius` once N·ln(2/δ) > 12."""
-    return np.sqrt(np.asarray(samples) * np.log(2 / failure))
+    return np.sqrt(_counted(samples, failure) * np.log(2 / failure))
 
 
 def mean_count(*, samples: ArrayLike, classes: int) -> Values:
     """Appendix D.1: N̄ = ⌈N/K⌉."""
-    return np.ceil(np.asarray(samples, dtype=np.float64) / classes)
+    return np.ceil(within("samples must be a finite number of at least 1", samples, 1.0) / checked_classes(classes))
 
 
 def count_spread(*, samples: ArrayLike, failure: float) -> Values:
     """Appendix D.1: Δ = ⌈√(N·ln(1/δ))⌉."""
-    return np.ceil(np.sqrt(np.asarray(samples) * np.log(1 / failure)))
+    return np.ceil(np.sqrt(_counted(samples, failure) * np.log(1 / failure)))
 
 
 def growth_spread(*, samples: ArrayLike, classes: int, failure: float) -> Values:
@@ -50,7 +56,8 @@ def error_spread_late(*, samples: ArrayLike, classes: int, failure: float) -> Va
 
 def theta_bound(*, samples: ArrayLike, classes: int, failure: float) -> Values:
     """Lemma 12 and Theorem 5: |θ_n| ≤ K/√N·√ln(K/δ) for all classes at once, with probability 1 − δ."""
-    return classes / np.sqrt(np.asarray(samples)) * np.sqrt(np.log(classes / failure))
+    K = checked_classes(classes)
+    return K / np.sqrt(_counted(samples, failure)) * np.sqrt(np.log(K / failure))
 
 
 def prediction_error(count: ArrayLike, *, eta_y: float, vocab: int) -> Values:
@@ -61,5 +68,6 @@ def prediction_error(count: ArrayLike, *, eta_y: float, vocab: int) -> Values:
 
 def steps_to_error(error: ArrayLike, *, eta_y: float, vocab: int, classes: int) -> Values:
     """Corollary 1 with constant 1: K/(εη_Y)·ln(M/ε) steps suffice for ‖x_{T+1} − α_n‖₂ ≤ ε."""
-    error = np.asarray(error, dtype=np.float64)
-    return classes / (error * eta_y) * np.log(vocab / error)
+    _, rate, M = checked(eta_y=eta_y, vocab=vocab)
+    error = within("error must be a finite number above 0", error, np.nextafter(0, 1))
+    return checked_classes(classes) / (error * rate) * np.log(M / error)

@@ -164,23 +164,23 @@ def _zero(M: Array, branch: int) -> Values:
 
 
 def _with_zeros(vocab: ArrayLike) -> Array:
-    return _within("vocab must be at least 4, else e^u > (M−1)u everywhere and Lemma 8 has no zeros", vocab, 4.0)
+    return within("vocab must be at least 4, else e^u > (M−1)u everywhere and Lemma 8 has no zeros", vocab, 4.0)
 
 
 def checked(*, t: ArrayLike = 0.0, eta_y: ArrayLike = 1.0, vocab: ArrayLike = 2.0) -> tuple[Array, Array, Array]:
     """Times, learning rates and vocabulary sizes as arrays, or a refusal."""
     return (
-        _within("t must be a finite time of at least 0", t, 0.0),
-        _within("eta_y must be a finite number above 0", eta_y, np.nextafter(0, 1)),
-        _within("vocab must be a finite number of at least 2", vocab, 2.0),
+        within("t must be a finite time of at least 0", t, 0.0),
+        within("eta_y must be a finite number above 0", eta_y, np.nextafter(0, 1)),
+        within("vocab must be a finite number of at least 2", vocab, 2.0),
     )
 
 
 def checked_classes(classes: ArrayLike) -> Array:
-    return _within("classes must be a finite number of at least 1", classes, 1.0)
+    return within("classes must be a finite number of at least 1", classes, 1.0)
 
 
-def _within(rule: str, values: ArrayLike, least: float) -> Array:
+def within(rule: str, values: ArrayLike, least: float) -> Array:
     array = np.asarray(values, dtype=np.float64)
     low, high = array.min(initial=np.inf), array.max(initial=-np.inf)
     require(bool(not low < least and high < np.inf), f"{rule}; got {high if low >= least else low:g}.")
