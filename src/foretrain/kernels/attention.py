@@ -25,7 +25,9 @@ from foretrain.kernels.patterns import Component, String, count_tokens, encoded,
 from foretrain.kernels.quadrature import Array, Grid, grid
 from foretrain.kernels.sampling import quasi_monte_carlo
 
-MOST_WORK = 1e12  # multiplications per component, some minutes; beyond it a pattern is sampled
+# Multiplications per component beyond which a pattern is sampled: minutes of them where accuracy is promised, up to
+# β = 4, which takes all named tasks in; ten seconds of them beyond.
+MOST_WORK, MOST_WORK_AT_LARGE_BETA = 1e12, 2e10
 FINER = 100.0  # an error estimate compares results whose tolerances differ by this factor
 
 
@@ -205,9 +207,10 @@ def _evaluate(pattern: Form, length: int, setting: _Setting, check: bool) -> tup
 
 
 def _narrow(pattern: Form, length: int, setting: _Setting, tolerance: float) -> bool:
-    """Whether every component can be contracted within MOST_WORK."""
+    """Whether every component can be contracted within the work allowed."""
     nodes = _grid(pattern, length, setting, tolerance)
-    return max(work(component, nodes) for component in pattern) <= MOST_WORK
+    most = MOST_WORK if setting.beta <= 4 else MOST_WORK_AT_LARGE_BETA
+    return max(work(component, nodes) for component in pattern) <= most
 
 
 def _grid(pattern: Form, length: int, setting: _Setting, tolerance: float) -> Grid:

@@ -14,6 +14,7 @@ from foretrain.kernels.architectures import MLP, TRANSFORMER
 from foretrain.kernels.template_matrix import template_matrix
 from foretrain.papers.abstract_symbols import experiments
 from foretrain.papers.abstract_symbols.setting import KernelSetting
+from foretrain.papers.abstract_symbols.theory import generalisation as theory
 from foretrain.streams import seed_list
 from foretrain.trajectory import trajectory
 
@@ -29,7 +30,7 @@ def _sine_bounds(samples: Sequence[int], per_sample: float, seeds: int) -> xr.Da
         blocks = matrix.N[np.ix_(train.template, train.template)] + np.diag(extra[train.template])
         root = np.sqrt(np.bincount(train.template, minlength=len(matrix.N)))
         gap = np.linalg.eigvalsh(root[:, None] * matrix.N * root + np.diag(extra))[0] - extra.max()
-        moved = np.linalg.norm(kernel(train.tokens, train.tokens) - blocks, 2)
+        moved = theory.spectral_norm(kernel(train.tokens, train.tokens) - blocks)
         bounds.append(min(1.0, 2 * moved / gap) if gap > 0 else 1.0)
     return trajectory(
         {"bound": (("n", "seed"), np.reshape(bounds, (len(samples), len(listed))))},

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import numpy as np
 import xarray as xr
@@ -43,6 +44,11 @@ class Draw:
         """Eq. 16: N_jj' on every block, the diagonal included."""
         return self.matrix.N[np.ix_(self.train.template, self.train.template)]
 
+    @cached_property
+    def distance(self) -> float:
+        """‖K̂ − K̂_ideal‖."""
+        return theory.spectral_norm(self.gram - self.ideal)
+
 
 def draw_sample(task: TemplateTask, kernel: Kernel, n: int, alphabet: int, seed: int) -> Draw:
     train = task.sample(n, stream("idealised estimator", seed, n, alphabet), alphabet=alphabet)
@@ -68,7 +74,7 @@ def differences(draw: Draw, kernel: Kernel, strings: NDArray[np.int64], ridge: f
             float(np.linalg.norm(y)),
             ridge,
             np.linalg.norm(ideal_cross - cross, axis=1),
-            float(np.linalg.norm(draw.gram - draw.ideal, 2)),
+            draw.distance,
             norm,
         ),
     }
@@ -81,6 +87,18 @@ def _measured(
     seeds: int,
     count_draws: int,
     architecture: str = MLP_XX,
+) -> xr.Dataset:
+    return _measured_once(tuple(samples), tuple(per_sample), tuple(shares), seeds, count_draws, architecture)
+
+
+@lru_cache(maxsize=2)
+def _measured_once(
+    samples: tuple[int, ...],
+    per_sample: tuple[float, ...],
+    shares: tuple[float, ...],
+    seeds: int,
+    count_draws: int,
+    architecture: str,
 ) -> xr.Dataset:
     """Draws over n, alphabets of `per_sample`·n tokens and λ = share·τ; and the least |ℐ_j|/(nμ_j) of many draws."""
     task, kernel = same_different().with_cls(), KernelSetting(architecture).kernel
