@@ -164,18 +164,18 @@ def order_training(
     time = run["time"].values.astype(float)
     curves = run["logits"].transpose("seed", "ancestor", "time").values.astype(float)
     halves = half_time(run["ncorr"].transpose("seed", "layer", "time").values.astype(float), time)
-    times = {"half": half_time(curves, time), "attended": level_time(curves, time, setting.level)}
+    mean = curves.mean(axis=0)  # over seeds: one run's curve may cross a level by chance
+    times = {"half": half_time(mean, time), "attended": level_time(mean, time, setting.level)}
     return run.assign(
-        {f"{name}_time": (("seed", "ancestor"), value) for name, value in times.items()}
-        | {f"{name}_order": ("seed", _orders(value)) for name, value in times.items()}
+        {f"{name}_time": ("ancestor", value) for name, value in times.items()}
+        | {f"{name}_order": _order(value) for name, value in times.items()}
         | {"layer_time": (("seed", "layer"), halves)}
     )
 
 
-def _orders(times: np.ndarray) -> list[float]:
-    """Rank correlation of each seed's times with the layer of the ancestor; what never happens comes last."""
-    layers = np.arange(times.shape[-1], dtype=float)
-    return [rank_correlation(np.where(np.isnan(row), np.inf, row), layers) for row in times]
+def _order(times: np.ndarray) -> float:
+    """Rank correlation of the times with the layer of the ancestor; what never happens comes last."""
+    return rank_correlation(np.where(np.isnan(times), np.inf, times), np.arange(len(times), dtype=float))
 
 
 def _ancestors(tree: LatentTree) -> np.ndarray:

@@ -25,6 +25,7 @@ from foretrain.trajectory import trajectory
 GENERATORS = ("set union", "HBLT")
 VOCAB, LENGTH = 100, 30  # M with one pad token, T
 EVALUATED = 256  # samples of HBLT on which NCorr is measured
+BATCH = 128
 MODEL = Table1Model()
 
 
@@ -122,7 +123,7 @@ def with_short_padding(sequences: np.ndarray, labels: np.ndarray, positions: int
     )
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=64)
 def align(
     configuration: str,
     generator: str = "set union",
@@ -130,17 +131,16 @@ def align(
     steps: int = MODEL.steps,
     width: int = MODEL.width,
     shuffled: bool = False,
-    batch: int = 128,
+    batch: int = BATCH,
+    hidden: int = MODEL.hidden,
 ) -> xr.Dataset:
     """NCorr of the two lower layers along the training of one configuration: [seed, time, s]; and the loss."""
     require_known("generator", generator, GENERATORS)
-    setting = Table1Model(width=width, steps=steps)
+    setting = Table1Model(width=width, steps=steps, hidden=hidden)
     kind = SetUnionTask if generator == "set union" else LatentTreeTask
     data = Table1Data.named(configuration)
     task, experiment = kind(data, shuffled=shuffled), f"joma/table1/{generator}"
-    model = CausalTransformer(
-        vocab=VOCAB, classes=data.classes, layers=setting.layers, width=width, hidden=setting.hidden
-    )
+    model = CausalTransformer(vocab=VOCAB, classes=data.classes, layers=setting.layers, width=width, hidden=hidden)
     drawn = [task.evaluation(stream(experiment, seed, "data")) for seed in seeds]
     shown = LabelledSequences.stack([batch for batch, _ in drawn])
     latents = [torch.stack([parts[layer] for _, parts in drawn]) for layer in range(2)]
@@ -171,6 +171,7 @@ def table1(
     seeds: int | Sequence[int] = 5,
     steps: int = MODEL.steps,
     width: int = MODEL.width,
+    hidden: int = MODEL.hidden,
 ) -> xr.Dataset:
     """Table 1: NCorr of both layers trained, untrained, and trained on labels shuffled at every step."""
     listed = tuple(seed_list(seeds))
@@ -178,14 +179,17 @@ def table1(
     for configuration in configurations:
         parts = []
         for generator in generators:
-            runs = [align(configuration, generator, listed, steps, width, shuffled) for shuffled in (False, True)]
+            runs = [
+                align(configuration, generator, listed, steps, width, shuffled, hidden=hidden)
+                for shuffled in (False, True)
+            ]
             columns = [runs[0].isel(time=0), runs[0].isel(time=-1), runs[1].isel(time=-1)]
             columns = [column.drop_vars("time") for column in columns]
             parts.append(xr.concat(columns, xr.IndexVariable("training", ["none", "labels", "shuffled labels"])))
         rows.append(xr.concat(parts, xr.IndexVariable("generator", list(generators))))
     whole = xr.concat(rows, xr.IndexVariable("configuration", list(configurations)))
     variables = {str(name): value for name, value in whole.data_vars.items()}
-    return trajectory(variables, setting=Table1Model(width=width, steps=steps))
+    return trajectory(variables, setting=Table1Model(width=width, steps=steps, hidden=hidden))
 
 
 def printed_table(configurations: Sequence[str] = tuple(TABLE1)) -> xr.Dataset:
@@ -209,6 +213,7 @@ EXPERIMENTS = [
             "seeds": 2,
             "steps": 10,
             "width": 32,
+            "hidden": 64,
         },
     ),
 ]
