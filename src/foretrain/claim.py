@@ -205,11 +205,12 @@ def no_number() -> xr.Dataset:
 
 
 def erratum_pair(
-    *, printed: Callable[..., xr.Dataset], corrected: Callable[..., xr.Dataset], **claim: Any
+    *, printed: Callable[..., xr.Dataset], corrected: Callable[..., xr.Dataset], prints: str | None = None, **claim: Any
 ) -> list[Claim]:
     """Two claims from one: `ID` as printed, expected to fail, and `ID_corrected`, expected to hold.
 
-    The control of the printed one puts the corrected formula in its place: the comparator can say holds.
+    `says` is the corrected statement and `prints` the printed one, where they differ in words too. The control of the
+    printed claim puts the corrected formula in its place: the comparator can say holds.
     """
 
     def predict_printed(formula: str = "printed", **setting: Any) -> xr.Dataset:
@@ -218,6 +219,7 @@ def erratum_pair(
     as_printed = Claim(
         **{
             **claim,
+            "says": prints or claim["says"],
             "predict": predict_printed,
             "expect": "fails",
             "control": Control("the corrected formula in place of the printed one", {"formula": "corrected"}),

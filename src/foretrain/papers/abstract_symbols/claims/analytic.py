@@ -48,7 +48,8 @@ lemmaG = erratum_pair(
     corrected=_smooth,
     id="abstract_symbols/lemmaG",
     source="Lemma G.1",
-    says="How fast the Taylor coefficients of κ(β, 0) grow; if κ is real-analytic on ℝ², |a_n|^{1/n} stays bounded.",
+    prints="κ is real-analytic on ℝ², so the Taylor coefficients of κ(β, 0) at 0 have |a_n|^{1/n} bounded.",
+    says="κ is not analytic at β = 0: its Taylor coefficients there have |a_n|^{1/n} growing as n^{1/2}.",
     observe=_coefficient_roots,
     compare=_grows_as_predicted,
     settings={"fast": {"orders": 60}, "full": {"orders": 100}},
@@ -162,9 +163,13 @@ lemmaG9 = erratum_pair(
     corrected=_bound_right,
     id="abstract_symbols/lemmaG9",
     source="Lemmas G.7 to G.9",
-    says=(
+    prints=(
         "For given ζ and p every derivative of f(β, γ) is at most C(1 + γ²)·k1!·k2!·max(1, (2e²·size)^{k1+k2}), "
         "size = ‖Xζ‖ + ‖X̃ζ̃‖ + (|β| + |γ|)‖p‖, with C = 12·length² from the rules of Lemma G.4."
+    ),
+    says=(
+        "For given ζ and p every derivative of f(β, γ) is at most C(1 + γ²)·k1!·k2!·max(1, (2e²·size)^{k1+k2}), "
+        "size = ‖Xζ‖ + ‖X̃ζ̃‖ + (1 + |β| + |γ|)‖p‖, with C = 12·length² from the rules of Lemma G.4."
     ),
     observe=_derivatives,
     compare=bounded("log_derivative", high="log_bound"),

@@ -56,10 +56,12 @@ theorem4_1 = erratum_pair(
     printed=_vanishes,
     corrected=_rises,
     id="abstract_symbols/theorem4_1",
+    prints="Attention alone does not learn to copy an unseen token at early time: with learning rates that keep "
+    "dL_train/dt of order 1, dL_test/dt tends to 0.",
     source="Theorems 4.1 and J.2",
     says=(
         "Attention alone does not learn to copy an unseen token at early time: with learning rates that keep "
-        "dL_train/dt of order 1, dL_test/dt tends to 0 (as printed) or to C/m ≥ 0 (as the proof's last line)."
+        "dL_train/dt of order 1, dL_test/dt tends to C/m ≥ 0."
     ),
     observe=_measured,
     compare=every(same_mean("test", THREE_ERRORS), same_mean("train", THREE_ERRORS)),
@@ -143,8 +145,10 @@ theorem4_1_rates = erratum_pair(
     printed=_rates_printed,
     corrected=_rates_right,
     id="abstract_symbols/theorem4_1_rates",
+    prints="With η_V = O(d_emb/d_head), η_P = O(1) and η_E = O(1), what W_V, P and W_E add to dL_train/dt stays "
+    "bounded as H grows.",
     source="Theorem J.2, learning rates",
-    says="The learning rates named in the proof keep what W_V, P and W_E add to dL_train/dt bounded as H grows.",
+    says="With another 1/H in η_V, η_P and η_E, what W_V, P and W_E add to dL_train/dt stays bounded as H grows.",
     observe=_measured_parts,
     compare=_under_its_rule,
     settings={
@@ -215,8 +219,9 @@ theorem4_2 = erratum_pair(
     printed=_rate_h,
     corrected=_rate_per_head,
     id="abstract_symbols/theorem4_2",
+    prints="With one b·I per head and η_b = Ω(H), dL_train/dt = O(1) and −dL_test/dt = Ω(1).",
     source="Theorems 4.2 and J.3",
-    says="With one b·I per head there are learning rates for which dL_train/dt = O(1) and −dL_test/dt = Ω(1).",
+    says="With one b·I per head and η_b = Θ(1/H), dL_train/dt = O(1) and −dL_test/dt = Ω(1).",
     observe=_identity_measured,
     compare=_identity_under_its_rule,
     settings={

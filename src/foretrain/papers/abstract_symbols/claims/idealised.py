@@ -160,10 +160,15 @@ def _represented(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
 claimsD = erratum_pair(
     id="abstract_symbols/claimsD",
     source="Claims D.2, D.3 and D.5, with their proofs",
-    says=(
+    prints=(
         "f̂_ideal is within C/λ + Cn/(λ√ρ) of f̂; its weights are near the indicator of the template; the perturbation "
         "bound of D.5 holds in every draw; and all templates have their share nμ of the samples, but for probability "
         "e^{−cn}."
+    ),
+    says=(
+        "f̂_ideal is within C/λ + Cn/(λ√ρ) of f̂; its weights are near the indicator of the template; the perturbation "
+        "bound of D.5 holds in every draw; and all templates have half their share, nμ/2 samples, but for probability "
+        "Σe^{−nμ/8}."
     ),
     printed=_printed,
     corrected=_corrected,
@@ -246,7 +251,8 @@ def _few_overlaps(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
 claimD2_overlaps = erratum_pair(
     id="abstract_symbols/claimD2_overlaps",
     source="Proof of Claim D.2, event E2",
-    says="But for probability e^{−cn}, at most Cn/ρ of the samples share a substituted token with a given string.",
+    prints="But for probability e^{−cn}, at most Cn/ρ of the samples share a substituted token with a given string.",
+    says="But for probability δ, at most 2E + 3·log(1/δ) of the samples share a substituted token with a given string.",
     printed=_overlaps_printed,
     corrected=_overlaps_corrected,
     observe=_overlaps,

@@ -52,6 +52,8 @@ kernel = erratum_pair(
     printed=_independent_scores,
     corrected=_exact_kernel,
     id="abstract_symbols/kernel",
+    prints="K_attn and K_trans, with ζ̃ independent of ζ as in appendix G, are limits of a transformer's random "
+    "features as all widths grow, at rate width^(−1/2).",
     source="eq. 4, appendices G and H.1–H.3",
     says="K_attn and K_trans are limits of a transformer's random features as all widths grow, at rate width^(−1/2).",
     observe=_networks,
@@ -206,10 +208,11 @@ appendixF_traces = erratum_pair(
     printed=_traces_printed,
     corrected=_traces_right,
     id="abstract_symbols/appendixF_traces",
+    prints="If x and y have every token equally often, tr(XXᵀXYᵀ) = ‖1ᵀX‖²; if x = y, tr(XYᵀXYᵀ) = tr(XXᵀ).",
     source="appendix F.2.1 and F.2.2, trace identities",
     says=(
-        "If x and y have every token equally often, tr(XXᵀXYᵀ) and tr(XYᵀYYᵀ) depend on x only; if x = y, so does "
-        "tr(XYᵀXYᵀ)."
+        "If x and y have every token equally often, tr(XXᵀXYᵀ) counts the token of each position with x_i = y_i; if "
+        "x = y, tr(XYᵀXYᵀ) = ‖1ᵀX‖²."
     ),
     observe=_traces_counted,
     compare=every(close("tr_xxxy", EXACT), close("tr_xyyy", EXACT), close("tr_xyxy", EXACT)),

@@ -176,7 +176,8 @@ def _mlp_entries(random_tasks: int, b1: float, b2: float, architecture: str = ML
 remarkI6 = erratum_pair(
     id="abstract_symbols/remarkI6",
     source="Remark I.6",
-    says="The kernel of an MLP is κ(number of equal positions), so N has all entries equal to κ(0) and is singular.",
+    prints="The kernel of an MLP is κ(number of equal positions), so N has all entries equal to κ(0) and is singular.",
+    says="The kernel of an MLP is κ(number of equal positions), so N_ij = κ(positions of a common regular token).",
     printed=_all_equal,
     corrected=_by_common_tokens,
     observe=_mlp_entries,

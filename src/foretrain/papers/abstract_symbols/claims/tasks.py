@@ -186,8 +186,10 @@ def _labels_by_rule(first_place: int = 1) -> xr.Dataset:
 
 distribution_of_3_labels = erratum_pair(
     id="abstract_symbols/distribution_of_3_labels",
+    prints="The label is the place of the answer that completes the second row; the three templates of the "
+    "example have 2, 1 and 3.",
     source="Appendix A, distribution of 3",
-    says="The label is the place of the answer that completes the second row; three templates have 2, 1 and 3.",
+    says="The label is the place of the answer that completes the second row; three templates have 3, 1 and 3.",
     printed=_labels_printed,
     corrected=_labels_corrected,
     observe=_labels_by_rule,
