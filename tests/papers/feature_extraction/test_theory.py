@@ -33,8 +33,21 @@ def test_label_scores_follow_the_flow(shared: float) -> None:
         np.abs(theory.label_scores(COUNTS, SIGNS, (1.2, shared), 3.0, steps=n) - exact).max() for n in (40, 80, 160)
     ]
     slope = np.polyfit(np.log([40, 80, 160]), np.log(errors), 1)[0]
-    assert slope == pytest.approx(-2, abs=0.15)  # the midpoint rule
+    assert slope == pytest.approx(-2, abs=0.15)  # a method of second order
     assert errors[-1] < 1e-4
+
+
+def test_a_stiff_flow_is_stable_in_a_few_long_steps() -> None:
+    """A bias 300 times as fast as the rest: 20 steps, where a plain step would have to be 100 times shorter."""
+    kernel, labels = (0.05, 15.0), np.array([1.0, -1, 1, 1])
+    exact = solve_ivp(
+        lambda _, s: theory.score_velocity(s, COUNTS, labels, own=kernel[0], shared=kernel[1]) / 4,
+        (0, 40), np.zeros(3), method="LSODA", rtol=1e-10, atol=1e-12,
+    ).y[:, -1]  # fmt: skip
+    assert theory.fastest(COUNTS, kernel) * 40 > 900
+    np.testing.assert_allclose(
+        theory.label_scores(COUNTS, labels, kernel, 40.0), exact, atol=0.01 * np.abs(exact).max()
+    )
 
 
 def test_label_scores_take_sparse_counts_and_classes() -> None:

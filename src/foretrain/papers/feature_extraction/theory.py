@@ -6,9 +6,12 @@ move as in a logistic regression on counts. Derived anew; the paper states the k
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.polynomial import Chebyshev
 from numpy.typing import ArrayLike
 from scipy.special import expit, softmax, wrightomega
 
@@ -99,24 +102,63 @@ def fastest(counts: Any, kernel: tuple[float, float] = (1.0, 0.0), slope: float 
 
 
 def label_scores(
-    counts: Any, labels: ArrayLike, kernel: tuple[float, float], time: float, *, loss: str = "", steps: int = 20
+    counts: Any, labels: ArrayLike, kernel: tuple[float, float], time: float, *, loss: str = "", steps: int = 40
 ) -> Array:
     """Label scores of every token at `time` of the flow of an additive kernel (ρ, β), ρ·1[e = e′] + β (mean loss).
 
     `counts` [text, vocab] may be sparse. `labels` are ±1 per text (logistic loss) or a one-hot row per text (softmax);
-    with `loss` = "squared" any numbers, pulled at by their distance. The midpoint rule in `steps` steps, or in as many
-    as keep it stable.
+    with `loss` = "squared" any numbers, pulled at by their distance. By the second-order Runge-Kutta-Chebyshev method
+    in `steps` steps, each in as many stages as keep it stable; where a large bias makes the flow stiff, the first
+    steps are shorter.
     """
     target = np.asarray(labels, dtype=np.float64)
     scores = np.zeros((counts.shape[1], *target.shape[1:]))
-    slope = 1.0 if loss == "squared" else 0.25
-    steps = max(steps, int(np.ceil(time * fastest(counts, kernel, slope))))
-    step = time / steps
+    slope = 1.0 if loss == "squared" else 0.25 * target.ndim  # a softmax is up to 1/2 steep
+    rate = 1.1 * fastest(counts, kernel, slope)
     by_token = counts.T.tocsr() if hasattr(counts, "tocsr") else counts.T  # its products then read memory in order
-    for _ in range(steps):
-        middle = scores + step / 2 * _spread(by_token, residual(target, counts @ scores, loss), kernel)
-        scores = scores + step * _spread(by_token, residual(target, counts @ middle, loss), kernel)
+
+    def velocity(at: Array) -> Array:
+        return _spread(by_token, residual(target, counts @ at, loss), kernel)
+
+    for step in np.diff(_moments(time, steps, rate)):
+        stages = max(2, int(np.ceil(np.sqrt(1 + step * rate / 0.65))))
+        scores = _chebyshev_step(velocity, scores, step, stages)
     return scores
+
+
+def _moments(time: float, steps: int, rate: float) -> Array:
+    """Times from 0 on, evenly spaced, or ever farther apart so that the first step resolves the fastest direction."""
+    crowded = time * rate / steps
+    if crowded <= 1:
+        return np.linspace(0, time, steps + 1)
+    growth = crowded + 1
+    for _ in range(100):  # (e^g − 1)/g = crowded
+        growth = np.log1p(growth * crowded)
+    return time * np.expm1(growth * np.linspace(0, 1, steps + 1)) / np.expm1(growth)
+
+
+def _chebyshev_step(velocity: Callable[[Array], Array], start: Array, step: float, stages: int) -> Array:
+    """One step of the method of Sommeijer, Shampine and Verwer (RKC, 1998): stable at rates up to .65(stages² − 1)/step."""
+    damped, stretch, value, b = _chebyshev_weights(stages)
+    begun = velocity(start)
+    before, now = start, start + b[1] * stretch * step * begun
+    for j in range(2, stages + 1):
+        mu, nu, gain = 2 * b[j] * damped / b[j - 1], -b[j] / b[j - 2], 2 * b[j] * stretch / b[j - 1]
+        drag = -(1 - b[j - 1] * value[j - 1]) * gain
+        after = (1 - mu - nu) * start + mu * now + nu * before + step * (gain * velocity(now) + drag * begun)
+        before, now = now, after
+    return now
+
+
+@cache
+def _chebyshev_weights(stages: int) -> tuple[float, float, list[float], list[float]]:
+    """w₀, w₁, T_j(w₀) and b_j of the method."""
+    damped = 1 + 2 / 13 / stages**2
+    value, slope, bend = ([float(Chebyshev.basis(j).deriv(k)(damped)) for j in range(stages + 1)] for k in (0, 1, 2))
+    stretch = slope[stages] / bend[stages]
+    b = [bend[j] / slope[j] ** 2 for j in range(2, stages + 1)]
+    b = [b[0], b[0], *b]
+    return damped, stretch, value, b
 
 
 def _spread(by_token: Any, force: Array, kernel: tuple[float, float]) -> Array:
