@@ -138,7 +138,7 @@ def _moments(time: float, steps: int, rate: float) -> Array:
 
 
 def _chebyshev_step(velocity: Callable[[Array], Array], start: Array, step: float, stages: int) -> Array:
-    """One step of the method of Sommeijer, Shampine and Verwer (RKC, 1998): stable at rates up to .65(stages² − 1)/step."""
+    """One step of the method RKC of Sommeijer, Shampine and Verwer: stable for rates up to .65(stages² − 1)/step."""
     damped, stretch, value, b = _chebyshev_weights(stages)
     begun = velocity(start)
     before, now = start, start + b[1] * stretch * step * begun
