@@ -83,11 +83,12 @@ def figure(
       foretrain figure scan_snap/fig6 --quick
       foretrain figure scan_snap/fig6 --seeds 5 --out fig6.png
     """
+    from foretrain.papers import figure_of
     from foretrain.report.files import as_html, as_image
 
     require_jobs(jobs)
     experiment, arguments = _arguments(name, settings, seeds, quick)
-    draw = _drawing(name)
+    draw = figure_of(name)
     place = out or Path(f"{name.replace('/', '_')}.html")
     kind = place.suffix.lower()
     require(kind in FIGURE_KINDS, f"--out must end in {', '.join(FIGURE_KINDS)}; got {str(place)!r}.")
@@ -211,15 +212,6 @@ def _executor(cluster: str | None) -> Iterator[Executor | None]:
                 f"The cluster at {cluster} cannot load this experiment ({error}); install the same version of "
                 "foretrain on its scheduler and workers."
             ) from error
-
-
-def _drawing(name: str) -> Any:
-    from foretrain.papers import figure_of
-
-    try:
-        return figure_of(name)
-    except KeyError as error:
-        raise InputError(f"{name} has no figure; foretrain run and foretrain export give its numbers.") from error
 
 
 def _summarise(folder: RunFolder) -> None:

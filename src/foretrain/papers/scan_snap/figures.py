@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 import xarray as xr
 
-from foretrain.papers.scan_snap.setting import published_fig6
+from foretrain.papers.scan_snap.setting import TRAINING, published_fig6
 from foretrain.plotting import measurement_marks, new_figure, new_panels, panel_place, prediction_line
 from foretrain.trajectory import config_of
 
@@ -98,13 +98,16 @@ def _heat_maps(title: str, titles: list[str], maps: list[xr.DataArray], columns:
 def fig6(run: xr.Dataset) -> go.Figure:
     columns = min(2, run.sizes["queries"])
     figure = new_panels(
-        "Fig 6: entropy of attention on distinct tokens, Syn-Medium (bars: one standard deviation over seeds)",
+        f"Fig 6: entropy of attention on distinct tokens, Syn-Medium after {config_of(run)['steps']} steps "
+        "(bars: one standard deviation over seeds)",
         [_queries(number) for number in run["queries"].values.tolist()],
         columns=columns,
         horizontal_spacing=0.12,
         vertical_spacing=0.14,
     )
-    published = published_fig6()
+    config = config_of(run)
+    comparable = config["steps"] == TRAINING.steps and config["start"] == "uniform"
+    published = published_fig6() if comparable else published_fig6().isel(queries=[])
     published = published.sel({axis: np.intersect1d(published[axis], run[axis]) for axis in published["entropy"].dims})
     for i, number in enumerate(run["queries"].values):
         place = panel_place(i, columns)
@@ -119,8 +122,9 @@ def fig6(run: xr.Dataset) -> go.Figure:
             if theirs.size:
                 marks = measurement_marks(theirs["ratio"], theirs, "published", j, legendgroup="p", showlegend=False)
                 figure.add_trace(marks.update(marker={"symbol": "diamond-open", "size": 11}), **place)
-    key = measurement_marks([None], [None], "published mean", "#1b1f24", legendgroup="p")
-    figure.add_trace(key.update(marker={"symbol": "diamond-open", "size": 11}), row=1, col=1)
+    if comparable:
+        key = measurement_marks([None], [None], "published mean", "#1b1f24", legendgroup="p")
+        figure.add_trace(key.update(marker={"symbol": "diamond-open", "size": 11}), row=1, col=1)
     ticks = run["ratio"].values.tolist()
     figure.update_xaxes(type="log", tickvals=ticks, ticktext=[f"{t:g}" for t in ticks])
     figure.update_xaxes(title="η_Y/η_Z", row=_rows(run, columns))

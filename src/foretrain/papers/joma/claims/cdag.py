@@ -55,6 +55,8 @@ cdag = erratum_pair(
     printed=_as_printed,
     corrected=_by_angles,
     id="joma/cdag",
+    prints="If σ′_jg_j correlates with z_α, f_k with z_β and z_α with z_β (C1, C2, C3 > 0), the gradient that "
+    "node k receives from j correlates with z_β: C4 > 0.",
     source="Multi-layer analysis, Theorem 1",
     says="If σ′_jg_j correlates with z_α, f_k with z_β and z_α with z_β, the gradient that node k receives from j "
     "correlates with z_β: with A, B, C the angles of the three correlations, C4 ≥ cos(A + C)·cos(A + B + C) > 0 as "

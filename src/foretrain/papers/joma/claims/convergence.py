@@ -92,6 +92,8 @@ theorem4 = erratum_pair(
     printed=_speeds_on_paper(theory.speed_ratio_error_bound_printed),
     corrected=_speeds_on_paper(theory.speed_ratio_error_bound),
     id="joma/theorem4",
+    prints="Under eq. 6 from zero ln(1/δ_j)/ln(1/δ_k) = e^{μ_j²/2 − μ_k²/2}(1 + Λ), and Λ is small once δ_k ≪ "
+    "exp[−(√(2π) + 2)e^{−μ_k²}].",
     source="Theorem 4, eq. 7",
     says="Under eq. 6 from zero ln(1/δ_j)/ln(1/δ_k) = e^{μ_j²/2 − μ_k²/2}(1 + Λ) with Λ = λe^{μ_k²/2}/ln(1/δ_k) and "
     "|λ| ≤ √(2π) + 2: salient components come first, and Λ is small once ln(1/δ_k) ≫ (√(2π) + 2)e^{μ_k²/2}.",

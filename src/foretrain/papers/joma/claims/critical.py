@@ -189,6 +189,8 @@ theorem3 = erratum_pair(
     printed=_printed,
     corrected=_corrected,
     id="joma/theorem3",
+    prints="Near a critical point μ ≠ 0, at fixed ξ, v̇ = C(μ)(1 + λ)(μ − v) with C = β1·I + β2·μμᵀ and β1, β2 "
+    "of eq. 74 as printed.",
     source="Theorem 3, eq. 5, 73 and 74",
     says="Near a critical point μ ≠ 0, at fixed ξ, v̇ = C(μ)(1 + λ)(μ − v) with C = β1·I + β2·μμᵀ and λ → 0; where C is "
     "positive definite, μ is stable.",

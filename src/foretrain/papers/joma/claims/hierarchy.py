@@ -154,6 +154,8 @@ theorem5 = erratum_pair(
     printed=_cooccurrence_on_paper(theory.cooccurrence_printed),
     corrected=_cooccurrence_on_paper(theory.cooccurrence),
     id="joma/theorem5",
+    prints="Tokens whose common latent ancestor is at layer H of L have P[y_l = 1 | y_m = 1] = ½(1 + ρ^{2H} − "
+    "2ρ^{L−1}ρ0)/(1 − ρ^{L−1}ρ0) with ρ0 = P[y = 0] of the root's children.",
     source="Theorem 5",
     says="Tokens whose common latent ancestor is at layer H of L have P[y_l = 1 | y_m = 1] = "
     "½(1 + ρ^{2H} − 2ρ^{L−1}ρ0)/(1 − ρ^{L−1}ρ0) with ρ0 = 2P[y = 0] − 1 of the root's children.",
@@ -201,6 +203,7 @@ eq8 = erratum_pair(
     printed=_order_printed,
     corrected=_order_corrected,
     id="joma/eq8",
+    prints="For ρ = ρ0 = 1 − ε the co-occurrence is 1 − H/L up to O(ε²).",
     source="Section 5, eq. 8",
     says="For ρ = ρ0 = 1 − ε the co-occurrence is 1 − H/L up to O(ε), unless L = 2H.",
     observe=_order_measured,

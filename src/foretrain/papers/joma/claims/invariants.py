@@ -139,6 +139,8 @@ def _uncorrelated(problems: int, attention: str) -> tuple[bool, str]:
 
 softmax = erratum_pair(
     id="joma/theorem1_softmax",
+    prints="Where b̄ is constant and E[g_h h′ bbᵀ] = b̄·E[g_h h′ b]ᵀ, softmax attention follows the MLP: z = "
+    "½Σ_k v_k²‖v_k‖²·b̄ + c.",
     source="Theorem 1, softmax attention, and eq. 18",
     says="Where b̄ is constant and E[g_h h′ bbᵀ] = b̄·E[g_h h′ b]ᵀ, softmax attention follows the MLP: "
     "z = ½Σ_k(v_k² − ‖v_k‖²·b̄) + c.",

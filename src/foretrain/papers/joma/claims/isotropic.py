@@ -74,6 +74,8 @@ lemma1 = erratum_pair(
     printed=_moments_on_paper(theory.hyperplane_moments_printed),
     corrected=_moments_on_paper(theory.hyperplane_moments),
     id="joma/lemma1",
+    prints="For x isotropic about x̄ and a step-like ψ, E[xψ(vᵀx + ξ)] and E[ψ] are θ1 and θ2 at vᵀx̄ + ξ, "
+    "divided by powers of ‖v‖ (eq. 23).",
     source="Lemma 1, eq. 23",
     says="For x isotropic about x̄ and a step-like ψ, E[xψ(vᵀx + ξ)] = θ1(ρ)x̄ + θ2(ρ)v/‖v‖ and E[ψ] = θ1(ρ), where "
     "ρ = (vᵀx̄ + ξ)/‖v‖ is the distance of the mean to the hyperplane.",
@@ -140,6 +142,8 @@ lemma2 = erratum_pair(
     printed=_flow_on_paper(True),
     corrected=_flow_on_paper(False),
     id="joma/lemma2",
+    prints="Under uniform attention and a mixture of isotropic inputs with a constant gradient per component, v̇ "
+    "and ξ̇ are as in eq. 42 and 43, with Lemma 1's argument and powers of ‖v‖.",
     source="Lemma 2, eq. 42 and 43",
     says="Under uniform attention and a mixture of isotropic inputs with a constant gradient per component, "
     "v̇ = Σ_j a_j(θ1(ρ_j)x̄_j + θ2(ρ_j)v/‖v‖) and ξ̇ = Σ_j a_jθ1(ρ_j).",
@@ -231,6 +235,7 @@ lemma5 = erratum_pair(
     printed=_slopes_on_paper(theory.theta_slopes_printed),
     corrected=_slopes_on_paper(theory.theta_slopes),
     id="joma/lemma5",
+    prints="A homogeneous φ is a step, and so dθ1/dr = (c₋ + c₊)p_n(r) and dθ2/dr = −(c₋ + c₊)r·p_n(r).",
     source="Lemma 5, eq. 61",
     says="A homogeneous φ has φ′ = c₋ below 0 and c₊ above it, and so dθ1/dr = (c₊ − c₋)p_n(r) and "
     "dθ2/dr = −(c₊ − c₋)r·p_n(r).",

@@ -95,6 +95,7 @@ theorem2 = erratum_pair(
     printed=_on_paper(theory.winner_take_all_printed, theory.loser_limits_printed),
     corrected=_on_paper(theory.winner_take_all, theory.loser_limits),
     id="joma/theorem2",
+    prints="With a linear activation and exp attention from zero, erf(v_l/2)/Δ_l is the same for all tokens.",
     source="Theorem 2, eq. 4",
     says="With a linear activation and exp attention from zero, erf(v_l/√2)/Δ_l is the same for all tokens: the token "
     "with the largest |Δ| grows without bound (at the finite time √(π/2)·A/max|Δ|), the others end at "

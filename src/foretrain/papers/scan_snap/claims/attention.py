@@ -96,6 +96,7 @@ def _mean_step(classes: int, vocab: int, eta_y: float, time: float, tilt: float 
 
 lemma4_per_step = erratum_pair(
     id="scan_snap/lemma4_per_step",
+    prints="A step of batch size 1 moves the logits by all of eq. 10 on average.",
     source="Lemma 4, eq. 10, against the clock of Theorem 1",
     says="A step of batch size 1 moves the logits by 1/K of eq. 10 on average, because it sees one of K classes.",
     erratum="Eq. 10 and 94 sum over the classes, but t in γ(t), eq. 85, counts steps of batch size 1: h(t/K) has the "

@@ -106,9 +106,10 @@ def _rows_trained(
 
 remark1 = erratum_pair(
     id="scan_snap/remark1",
+    prints="Where all f_n·f_n' = ρ, training Y by its own gradient (eq. 7) gives w_n = (1−ρ)(M−1)h*(N/K)ζ_n: "
+    "overlaps only reduce the learning rate.",
     source="Remark 1, eq. 40 to 43",
-    says="Where all f_n·f_n' = ρ, training Y by its own gradient (eq. 7) gives w_n = (1−ρ)(M−1)h*(N/K)ζ_n: overlaps "
-    "only reduce the learning rate. Corrected: w_n has one value at its own label, one at the labels of other classes "
+    says="Where all f_n·f_n' = ρ, training Y by its own gradient (eq. 7) gives a w_n that has one value at its own label, one at the labels of other classes "
     "and one at all other tokens, and these three follow an exact recursion.",
     printed=_rows_at_lower_rate,
     corrected=_rows_symmetric,

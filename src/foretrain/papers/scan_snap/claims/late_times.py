@@ -46,6 +46,7 @@ def _stage_start(eta_y: tuple[float, ...], vocabs: tuple[int, ...], balance: flo
 
 remark2 = erratum_pair(
     id="scan_snap/remark2",
+    prints="h grows logarithmically, e^{Mh} ≥ (M−1)Mh, from s1 = 2·ln(1+ω1)/η_Y on.",
     source="Remark 2",
     says="h grows logarithmically, e^{Mh} ≥ (M−1)Mh, from s1 = 2(1+ω1)·ln M/η_Y on.",
     erratum="Printed: s1 = 2·ln(1+ω1)/η_Y. With M = 1000 and η_Y = .1 that is 5.55; e^{Mh} overtakes (M−1)Mh at 182.1 "
@@ -86,6 +87,7 @@ def _lag_rate_measured(
 
 remark2_lag = erratum_pair(
     id="scan_snap/remark2_lag",
+    prints="h(s) ≤ h*(s) ≤ h(s + c) with one constant c = O(ln M) for all s > s1.",
     source="Remark 2",
     says="h(s) ≤ h*(s) ≤ h(s + c(s)), where the lag c(s) grows as ½·ln s without end: every step overshoots the flow "
     "by half of its second derivative, 1/(2s) of a step.",
@@ -129,6 +131,7 @@ def _late_growth(
 
 eq132 = erratum_pair(
     id="scan_snap/eq132",
+    prints="C0 can be dropped in eq. 131, giving eq. 132, when t ≫ (Mη_Y)⁻¹·exp(1/√(2ν)).",
     source="Appendix F, the condition before eq. 132",
     says="C0 can be dropped in eq. 131, giving eq. 132, when t ≫ (K/(Mη_Y))·exp(√(C0·ν/2K)) with ν = η_Y/η_Z: "
     "then B_n exceeds eq. 132 by at most ¼·(√(C0·ν/2K)/ln(Mη_Y·t/K))².",
@@ -162,6 +165,7 @@ eq132 = erratum_pair(
 
 eq132_constant = erratum_pair(
     id="scan_snap/eq132_constant",
+    prints="At late times B_n = ½·ln ln(Mη_Y·t/K) + ¼·ln(2K(M−1)²/(M²ν)), without C0.",
     source="Appendix F, eq. 132",
     says="At late times B_n = ½·ln ln(Mη_Y·t/K) + ¼·ln(2K(M−1)²/(M²ν·C0)).",
     erratum="Printed without C0, because eq. 124 lost its constant of integration: with C0 = .1 it is "

@@ -84,6 +84,8 @@ def _late_times(M: np.ndarray, eta_y: float, classes: int, late: tuple[float, ..
 
 lemma8_9 = erratum_pair(
     id="scan_snap/lemma8_9",
+    prints="The two zeros and two stages of Lemma 8 and 9, with γ at late times as Theorem 1(b) and Theorem 4 "
+    "print it: K·ln(η_Y·t/K)/(η_Y·t), without M.",
     source="Lemma 8, eq. 50 and 51; Lemma 9, eq. 53 to 57; Theorem 1(b); Theorem 4",
     says="e^{Mh} = (M−1)Mh at h = M^{−(2−ω0)} and h = (1+ω1)ln M/M with ω1 = Θ(ln ln M/ln M). Up to t = K·ln M/η_Y the "
     "linear term of eq. 45 is the larger one and γ grows like t; from t0 = 2(1+ω1)K·ln M/η_Y on the exponential is, "

@@ -88,6 +88,8 @@ ASSUMPTION2 = Assumption("Assumption 2: 6/√M ≤ |λ_i(E)| < 1/K", weak_correl
 
 theorem1 = erratum_pair(
     id="scan_snap/theorem1",
+    prints="After t steps over uniform classes the gradient sent back is g = γ(t)(ι_n f_n − Σ_{n'≠n} β_nn' f_n') "
+    "with β of eq. 88 as printed, +q0(1+θ_n') in it.",
     source="Theorem 1, eq. 9, 85 to 89",
     says="After t steps over uniform classes the gradient sent back is g = γ(t)(ι_n f_n − Σ_{n'≠n} β_nn' f_n') with γ, "
     "ι and β of eq. 85, 86 and 88, and ξ_n = γΣβ_nn' f_n·f_n' > 0. Measured: coefficients to 2 %, what remains being "

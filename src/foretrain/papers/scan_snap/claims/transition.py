@@ -74,6 +74,8 @@ FIG3 = {"eta_y": 0.1, "eta_z": 0.5, "vocab": 1000, "classes": 10, "c0": 0.1}
 
 theorem4 = erratum_pair(
     id="scan_snap/theorem4",
+    prints="If ż = −η_Z·γ·e^{4z}/C0 and ξ_n = γ·e^{4z}/C0, then B_n = ¼·ln(C0 + 4Γ) with Γ = "
+    "(η_Z/η_Y)·(K(M−1)²/2)·h²(t/K).",
     source="Theorem 4, eq. 124 and 129",
     says="If ż = −η_Z·γ·e^{4z}/C0 and ξ_n = γ·e^{4z}/C0, then B_n = ¼·ln(1 + 4Γ/C0) "
     "with Γ = (η_Z/η_Y)·(K(M−1)²/2)·h²(t/K).",
@@ -124,6 +126,7 @@ def _under_drive(P: Array, drive: float) -> xr.Dataset:
 
 theorem4_shared_c0 = erratum_pair(
     id="scan_snap/theorem4_shared_c0",
+    prints="ż of the common token and ξ_n have one constant C0 = ρ0⁴/K, so that −z = B_n.",
     source="Section 6, eq. 13; Theorem 4, eq. 118 and 119",
     says="The common token's logit falls K times as fast as B_n grows, because all K classes push it down and one "
     "class pushes its distinct tokens up: K(1 − f_l(0)²) ≤ −z/B_n ≤ K.",

@@ -80,6 +80,7 @@ def _inverse_measured(draws: int, classes: int, shared: float) -> xr.Dataset:
 
 lemma13_17 = erratum_pair(
     id="scan_snap/lemma13_17",
+    prints="Lemmas 13 to 17 for E' := (I+E)⁻¹ − I, as appendix D.1 defines it.",
     source="Appendix D.1; Lemmas 13 to 17, eq. 74 to 80",
     says="|E_ij| ≤ |λ1|; if |λ1| < 1 then (I+E)⁻¹ = I − E' with eigenvalues λ/(1+λ) of E', the limit of Σ(−E)^k; "
     "|λ_i(E')| ≤ |λ1|/(1−|λ1|); E'_nn < 0 where class n overlaps with another; |E' − E| ≤ |λ1|²/(1−|λ1|).",
