@@ -15,8 +15,14 @@ from foretrain.data import template_tasks as tasks
 from foretrain.data.templates import Template, TemplateTask
 from foretrain.errors import InputError
 from foretrain.forecast.template_figure import forecast_figure
-from foretrain.forecast.templates import ForecastSetting, forecast_templates, summary, trivial_loss
-from foretrain.kernels.architectures import MLP_XX, TRANSFORMER
+from foretrain.forecast.templates import (
+    ForecastSetting,
+    condition_words,
+    forecast_templates,
+    summary,
+    trivial_loss,
+)
+from foretrain.kernels.architectures import MLP, MLP_XX, TRANSFORMER
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SAMPLES = (16, 64, 256, 4096)
@@ -111,6 +117,17 @@ def test_many_templates_are_forecast_without_shared_tokens() -> None:
     found = forecast_templates(tasks.majority(5), setting, samples=(64,), architectures=(TRANSFORMER,))
     assert any("left out" in note for note in json.loads(found.attrs["config"])["notes"])
     assert (found.condition.sel(architecture="transformer") > 1e4).item()
+
+
+def test_a_condition_too_large_to_see_is_not_called_infinite() -> None:
+    """N of a transformer is nonsingular (Lemma 3.7), however small its eigenvalues; that of an MLP is not."""
+    setting = ForecastSetting(beta=0.05, gamma=0.05)
+    found = forecast_templates(tasks.aba_abb(), setting, samples=(64,), architectures=(TRANSFORMER, MLP))
+    assert np.isinf(found.condition).all()
+    assert condition_words(found.sel(architecture=TRANSFORMER)).startswith("> ")
+    assert found.condition_at_least.sel(architecture=TRANSFORMER) > 1e6
+    assert condition_words(found.sel(architecture=MLP)) == "∞"
+    assert "cannot be told from 0" in found.why.sel(architecture=TRANSFORMER).item()
 
 
 def test_trivial_loss() -> None:

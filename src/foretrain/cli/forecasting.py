@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -80,7 +80,7 @@ def templates(
 def _print(found: xr.Dataset) -> None:
     from rich.table import Table
 
-    from foretrain.forecast.templates import samples_words
+    from foretrain.forecast.templates import condition_words, samples_words
     from foretrain.trajectory import config_of
 
     config, out = config_of(found), console(results=True)
@@ -90,12 +90,12 @@ def _print(found: xr.Dataset) -> None:
             out.print(f"  {number}  {template}  →  {label}", markup=False)
     if len(config["templates"]) > MOST_TEMPLATES:
         out.print(f"  … and {len(config['templates']) - MOST_TEMPLATES} more")
-    table = Table("architecture", "unseen symbols", "cond N", "‖N⁻¹‖", f"samples for error {config['error']:g}")
+    table = Table("architecture", "unseen symbols", "cond N", f"samples for error {config['error']:g}")
     for name in found.architecture.values.tolist():
         of = found.sel(architecture=name)
         learns = "learns" if of.learnable else f"fails (error {of.limit_error.item():.2g} stays)"
         needed = samples_words(of, config["alphabet"])
-        table.add_row(name, learns, _number(of.condition), _number(of.inverse_norm), needed)
+        table.add_row(name, learns, condition_words(of), needed)
     out.print(table)
     for name in found.architecture.values.tolist():
         out.print(f"{name}: {found.why.sel(architecture=name).item()}.", markup=False)
@@ -114,8 +114,3 @@ def _cell(of: xr.Dataset) -> str:
     if "simulated" in of and bool(of.simulated.notnull().any()):
         cell += f", simulated {of.simulated.mean().item():.2g}"
     return cell
-
-
-def _number(value: Any) -> str:
-    number = value.item()
-    return "∞" if number == float("inf") else f"{number:.3g}"

@@ -148,13 +148,15 @@ def _one(curve: LearningCurve, trivial: float, error: float, samples: Sequence[i
     limit = 0.0 if proved else matrix.limit_loss() / trivial
     learnable = limit <= LEARNT
     # Beyond this n the eigenvalues of N that matter are smaller than the errors of its entries.
-    most = 0.1 / (len(matrix.N) * matrix.accuracy)
+    most = 0.1 / matrix.resolution
     low, middle, high = np.array([np.quantile(curve.draws(n), [0.05, 0.5, 0.95]) for n in samples]).T / trivial
     return {
         "learnable": learnable,
         "why": _why(matrix, learnable, proved),
         "condition": matrix.condition,
         "inverse_norm": matrix.inverse_norm,
+        "nonsingular": proved or matrix.blind_count == 0,
+        "condition_at_least": float(matrix.eigenvalues[-1] / max(matrix.eigenvalues[0], matrix.resolution)),
         "limit_error": 0.0 if learnable else limit,
         "samples_needed": curve.samples_needed(error * trivial, most=most),
         "samples_limit": most,
@@ -226,6 +228,8 @@ def summary(found: xr.Dataset) -> dict[str, object]:
                 "why": str(of.why.item()),
                 "condition": _finite(of.condition.item()),
                 "inverse_norm": _finite(of.inverse_norm.item()),
+                "nonsingular": bool(of.nonsingular),
+                "condition_at_least": of.condition_at_least.item(),
                 "limit_error": of.limit_error.item(),
                 "samples_needed": _finite(of.samples_needed.item()),
                 "samples_limit": of.samples_limit.item(),
@@ -250,6 +254,13 @@ def samples_words(of: xr.Dataset, alphabet: int | None) -> str:
     if not bool(of.learnable):
         return "never"
     return f"more than {of.samples_limit.item():,.0f}" if alphabet is None else "not with so few tokens"
+
+
+def condition_words(of: xr.Dataset) -> str:
+    """The condition number of one architecture's N, or what it exceeds if its least eigenvalue is too small to see."""
+    if np.isfinite(of.condition):
+        return f"{of.condition.item():.3g}"
+    return f"> {of.condition_at_least.item():.1g}" if bool(of.nonsingular) else "∞"
 
 
 def _finite(value: float) -> float | None:

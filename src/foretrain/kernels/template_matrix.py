@@ -52,10 +52,15 @@ class TemplateMatrix:
         """‖N⁻¹‖; infinite if N is singular at this accuracy."""
         return float(1 / self.eigenvalues[0]) if self.blind_count == 0 else float("inf")
 
+    @property
+    def resolution(self) -> float:
+        """The least eigenvalue that can be told from 0: what the errors of the entries allow (Weyl)."""
+        return self.accuracy * len(self.N)
+
     @cached_property
     def blind_count(self) -> int:
-        """How many directions N does not see: eigenvalues within the error that its entries allow (Weyl)."""
-        return int((self.eigenvalues <= self.accuracy * len(self.N)).sum())
+        """How many directions N does not see."""
+        return int((self.eigenvalues <= self.resolution).sum())
 
     @cached_property
     def groups(self) -> list[list[int]]:
@@ -87,7 +92,7 @@ class TemplateMatrix:
         """
         root = np.sqrt(np.asarray(self.task.weights))
         values, vectors = np.linalg.eigh(root[:, None] * self.N * root)
-        unseen = vectors[:, values <= self.accuracy * len(self.N)]
+        unseen = vectors[:, values <= self.resolution]
         return float(((unseen.T @ (root[:, None] * targets(self.task))) ** 2).sum())
 
 
