@@ -172,17 +172,16 @@ class _Samples:
 
     prepared: Any
     labels: Tensor
-    answers: Tensor | None  # None: labels are tokens
+    answers: Tensor | None  # [run, label]; None: labels are tokens
 
     @classmethod
     def of(cls, model: RunsModel, batches: Sequence[TemplateBatch], start: Parameters) -> _Samples:
-        task = batches[0].task
         strings = torch.from_numpy(np.stack([batch.tokens for batch in batches]))
         labels = torch.from_numpy(np.stack([batch.labels for batch in batches]))
         prepared = model.prepare(strings, start)
-        if task.kind == "next-token":
+        if batches[0].task.kind == "next-token":
             return cls(prepared, labels, None)
-        answers = torch.tensor(sorted(set(task.labels)), dtype=torch.float32)
+        answers = torch.tensor([sorted(map(float, batch.task.labels)) for batch in batches], dtype=torch.float32)
         return cls(prepared, labels.to(torch.float32), answers)
 
     @property
@@ -193,7 +192,8 @@ class _Samples:
         return _Samples(self.prepared.some(samples), self.labels.gather(1, samples), self.answers)
 
     def of_runs(self, runs: Tensor) -> _Samples:
-        return _Samples(self.prepared.of_runs(runs), self.labels[runs], self.answers)
+        answers = None if self.answers is None else self.answers[runs]
+        return _Samples(self.prepared.of_runs(runs), self.labels[runs], answers)
 
     def losses(self, outputs: Tensor) -> Tensor:
         """Mean loss of each run."""
@@ -208,8 +208,10 @@ class _Samples:
     def accuracy(self, outputs: Tensor) -> Tensor:
         if self.answers is None:
             return (outputs.argmax(-1) == self.labels).float().mean(1)
-        nearest = self.answers[(outputs[..., None] - self.answers).abs().argmin(-1)]
-        own = self.answers[(self.labels[..., None] - self.answers).abs().argmin(-1)]
+        nearest, own = (
+            self.answers.gather(1, (values[..., None] - self.answers[:, None]).abs().argmin(-1))
+            for values in (outputs, self.labels)
+        )
         return (nearest == own).float().mean(1)
 
 

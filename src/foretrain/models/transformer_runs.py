@@ -4,6 +4,8 @@ What is saved is exact. (1) The last layer is computed at the read-out position 
 q·(X·W_K) is (W_K·q)·X and values are mixed before W_V, so keys and values cost one row per string. (2) In the first
 layer a token at a position is the same row in every string: normalisation, queries, keys and values through W_O are
 computed once per distinct row, then looked up. (3) Runs (seeds, learning rates) share every operation.
+
+Tables are [run, row, d], states [run, sample, place, d]; inside, runs and samples are often counted through.
 """
 
 from __future__ import annotations
@@ -123,7 +125,7 @@ class TransformerRuns:
             x = self._block(_of_block(p, block), x)
         return F.layer_norm(self._last_block(_of_block(p, last), x), (self.shape.embedding,))
 
-    def _embedded(self, p: Parameters, strings: StringRows) -> Float[Tensor, "run row d"]:
+    def _embedded(self, p: Parameters, strings: StringRows) -> Tensor:
         runs, pairs = strings.token.shape
         flat = (strings.token + p["tokens"].shape[1] * torch.arange(runs)[:, None]).flatten()
         table = _look_up(p["tokens"], flat).view(runs, pairs, -1)
@@ -136,9 +138,7 @@ class TransformerRuns:
         cls = p["cls"] + p["positions"][:, -1] if self.shape.positions else p["cls"]
         return torch.cat([table, cls[:, None]], dim=1)
 
-    def _first_block(
-        self, p: Parameters, table: Float[Tensor, "run row d"], strings: StringRows
-    ) -> Float[Tensor, "run sample place d"]:
+    def _first_block(self, p: Parameters, table: Tensor, strings: StringRows) -> Tensor:
         s, block = self.shape, _of_block(p, 0)
         R, n, T = strings.row.shape
         H, e, d = s.heads, s.head, s.embedding
@@ -163,7 +163,7 @@ class TransformerRuns:
         x = self._after(block, "attention_norm", x, out.view(R, n * T, d))
         return self._mlp(block, x).view(R, n, T, d)
 
-    def _block(self, block: Parameters, x: Float[Tensor, "run sample place d"]) -> Float[Tensor, "run sample place d"]:
+    def _block(self, block: Parameters, x: Tensor) -> Tensor:
         s = self.shape
         R, n, T, d = x.shape
         x = x.reshape(R, n * T, d)
@@ -184,7 +184,7 @@ class TransformerRuns:
             out = out + torch.bmm(share, own).view(R, n * T, d)
         return self._mlp(block, self._after(block, "attention_norm", x, out)).view(R, n, T, d)
 
-    def _last_block(self, block: Parameters, x: Float[Tensor, "run sample place d"]) -> Float[Tensor, "run sample d"]:
+    def _last_block(self, block: Parameters, x: Tensor) -> Tensor:
         """The block at the read-out position."""
         s = self.shape
         R, n, T, d = x.shape
@@ -206,7 +206,7 @@ class TransformerRuns:
             out = out + (block["attention.b"][:, None, None] @ mixed)[:, :, 0]
         return self._mlp(block, self._after(block, "attention_norm", x[:, :, -1], out))
 
-    def _mlp(self, block: Parameters, x: Float[Tensor, "run row d"]) -> Float[Tensor, "run row d"]:
+    def _mlp(self, block: Parameters, x: Tensor) -> Tensor:
         if not self.shape.mlp:
             return x
         y = self._normed(block, "mlp_norm", x) if self.shape.norm == "pre" else x
@@ -217,11 +217,11 @@ class TransformerRuns:
         out = x + out if self.shape.residual else out
         return self._normed(block, norm, out) if self.shape.norm == "post" else out
 
-    def _normed(self, block: Parameters, norm: str, x: Float[Tensor, "run row d"]) -> Float[Tensor, "run row d"]:
+    def _normed(self, block: Parameters, norm: str, x: Tensor) -> Tensor:
         plain = F.layer_norm(x, (self.shape.embedding,))
         return torch.addcmul(block[f"{norm}.bias"][:, None], plain, block[f"{norm}.weight"][:, None])
 
-    def _by_head(self, numbers: Float[Tensor, "run head"], samples: int) -> Float[Tensor, "string head 1"]:
+    def _by_head(self, numbers: Tensor, samples: int) -> Tensor:
         """A number per run and head, for every string."""
         return numbers.repeat_interleave(samples, dim=0)[..., None]
 
@@ -272,12 +272,12 @@ def _of_block(p: Parameters, number: int) -> Parameters:
     return {name.removeprefix(start): value for name, value in p.items() if name.startswith(start)}
 
 
-def _look_up(table: Tensor, rows: Int[Tensor, "all"]) -> Float[Tensor, "all width"]:
+def _look_up(table: Tensor, rows: Tensor) -> Tensor:
     """Rows of a table whose leading axes are counted through."""
     return table.reshape(-1, table.shape[-1]).index_select(0, rows)
 
 
-def _softmax_over_few(logits: Float[Tensor, "*other key"]) -> Float[Tensor, "*other key"]:
+def _softmax_over_few(logits: Tensor) -> Tensor:
     """Softmax over the last axis, which is short: along the first axis torch does many rows in one instruction."""
     return torch.softmax(logits.movedim(-1, 0).contiguous(), dim=0).movedim(0, -1).contiguous()
 
@@ -297,6 +297,6 @@ class _Products(torch.autograd.Function):
         return torch.bmm(gradient, y), torch.bmm(gradient.mT, x)
 
 
-def _products(x: Float[Tensor, "many row d"], y: Float[Tensor, "many column d"]) -> Float[Tensor, "many row column"]:
+def _products(x: Tensor, y: Tensor) -> Tensor:
     product: Tensor = _Products.apply(x, y)  # type: ignore[no-untyped-call]
     return product

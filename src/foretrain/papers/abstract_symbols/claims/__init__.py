@@ -2,10 +2,13 @@
 
 from foretrain.papers.abstract_symbols.claims import (
     analytic,
+    architectures,
     blocks,
     copying,
+    difficulty,
     generalisation,
     growing_ridge,
+    hyperparameters,
     idealised,
     kernel,
     mlp,
@@ -26,4 +29,7 @@ CLAIMS = (
     *analytic.CLAIMS,
     *mlp.CLAIMS,
     *copying.CLAIMS,
+    *architectures.CLAIMS,
+    *hyperparameters.CLAIMS,
+    *difficulty.CLAIMS,
 )

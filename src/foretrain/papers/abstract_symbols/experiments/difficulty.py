@@ -40,12 +40,11 @@ def fig17(
 
 
 def random_tasks(n: int, seeds: Seeds, setting: str, architecture: str = VANILLA, **templates: Any) -> xr.Dataset:
-    """Each seed has random templates of its own; they are trained one after the other."""
-    parts = []
-    for seed in seed_list(seeds):
-        task = random_templates(seed=seed, **templates)
-        parts.append(summary(task, architecture, n=n, seeds=(seed,), setting=setting_called(setting)))
-    return xr.concat(parts, "seed", combine_attrs="drop_conflicts").isel(rate=0, drop=True)
+    """Each seed has random templates of its own."""
+    listed = seed_list(seeds)
+    tasks = tuple(random_templates(seed=seed, **templates) for seed in listed)
+    found = summary(tasks, architecture, n=n, seeds=listed, setting=setting_called(setting))
+    return found.isel(rate=0, drop=True)
 
 
 def fig18(

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import xarray as xr
 
 from foretrain.experiment import Experiment
-from foretrain.papers.abstract_symbols.experiments.trained import grid, setting_called, summary
+from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, grid, setting_called, summary
 from foretrain.papers.abstract_symbols.setting import TrainingSetting
 
 RATES = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
 Seeds = int | Sequence[int]
 
 
-def _cell(n: int, seeds: Seeds, s: TrainingSetting, rates: Sequence[float]) -> xr.Dataset:
-    return summary("aba_abb", n=n, seeds=seeds, setting=s, rates=tuple(rates))
+def _cell(architecture: str, n: int, seeds: Seeds, s: TrainingSetting, rates: Sequence[float]) -> xr.Dataset:
+    return summary("aba_abb", architecture, n=n, seeds=seeds, setting=s, rates=tuple(rates))
 
 
 def fig8(
@@ -23,9 +23,10 @@ def fig8(
     rates: Sequence[float] = RATES,
     seeds: Seeds = 5,
     setting: str = "base",
+    architecture: str = VANILLA,
 ) -> xr.Dataset:
     """Learning rate against n."""
-    return grid({"n": n}, lambda n: _cell(n, seeds, setting_called(setting), rates))
+    return grid({"n": n}, lambda n: _cell(architecture, n, seeds, setting_called(setting), rates))
 
 
 def fig9(
@@ -34,9 +35,12 @@ def fig9(
     n: int = 512,
     seeds: Seeds = 5,
     setting: str = "base",
+    architecture: str = VANILLA,
 ) -> xr.Dataset:
     """Learning rate against depth at n = 512."""
-    return grid({"depth": depths}, lambda depth: _cell(n, seeds, setting_called(setting, depth=depth), rates))
+    return grid(
+        {"depth": depths}, lambda depth: _cell(architecture, n, seeds, setting_called(setting, depth=depth), rates)
+    )
 
 
 def fig10(
@@ -45,9 +49,10 @@ def fig10(
     n: int = 1024,
     seeds: Seeds = 5,
     setting: str = "base",
+    architecture: str = VANILLA,
 ) -> xr.Dataset:
     """Learning rate against depth at n = 1024."""
-    return fig9(depths, rates, n, seeds, setting)
+    return fig9(depths, rates, n, seeds, setting, architecture)
 
 
 def fig11(
@@ -56,9 +61,12 @@ def fig11(
     n: int = 512,
     seeds: Seeds = 5,
     setting: str = "base",
+    architecture: str = VANILLA,
 ) -> xr.Dataset:
     """Learning rate against heads per layer at n = 512."""
-    return grid({"heads": heads}, lambda heads: _cell(n, seeds, setting_called(setting, heads=heads), rates))
+    return grid(
+        {"heads": heads}, lambda heads: _cell(architecture, n, seeds, setting_called(setting, heads=heads), rates)
+    )
 
 
 def fig12(
@@ -67,9 +75,10 @@ def fig12(
     n: int = 1024,
     seeds: Seeds = 5,
     setting: str = "base",
+    architecture: str = VANILLA,
 ) -> xr.Dataset:
     """Learning rate against heads per layer at n = 1024."""
-    return fig11(heads, rates, n, seeds, setting)
+    return fig11(heads, rates, n, seeds, setting, architecture)
 
 
 def fig13(
@@ -78,11 +87,12 @@ def fig13(
     n: int = 1024,
     seeds: Seeds = 5,
     setting: str = "base",
+    architecture: str = VANILLA,
 ) -> xr.Dataset:
     """Learning rate against embedding dimension at n = 1024."""
     return grid(
         {"embedding": embeddings},
-        lambda embedding: _cell(n, seeds, setting_called(setting, embedding=embedding), rates),
+        lambda embedding: _cell(architecture, n, seeds, setting_called(setting, embedding=embedding), rates),
     )
 
 
@@ -92,11 +102,12 @@ def fig14(
     n: int = 512,
     seeds: Seeds = 5,
     setting: str = "base",
+    architecture: str = VANILLA,
 ) -> xr.Dataset:
     """Learning rate against batch size at n = 512."""
     return grid(
         {"batch_size": batch_sizes},
-        lambda batch_size: _cell(n, seeds, setting_called(setting, batch=batch_size), rates),
+        lambda batch_size: _cell(architecture, n, seeds, setting_called(setting, batch=batch_size), rates),
     )
 
 
@@ -123,12 +134,13 @@ def fig16(
     batch_sizes: Sequence[int] = (32, 64, 128, 256, 512, 1024),
     seeds: Seeds = 5,
     setting: str = "base",
+    architecture: str = VANILLA,
 ) -> xr.Dataset:
     """Batch size against n at the setting's rate."""
     return grid(
         {"batch_size": batch_sizes, "n": n},
         lambda batch_size, n: summary(
-            "aba_abb", n=n, seeds=seeds, setting=setting_called(setting, batch=batch_size)
+            "aba_abb", architecture, n=n, seeds=seeds, setting=setting_called(setting, batch=batch_size)
         ).isel(rate=0, drop=True),
     )
 

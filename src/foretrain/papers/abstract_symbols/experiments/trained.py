@@ -48,10 +48,11 @@ def setting_called(name: str, **changes: Any) -> TrainingSetting:
     return replace(SETTINGS[name], **{key: value for key, value in changes.items() if value is not None})
 
 
-def network(task: TemplateTask, architecture: str, n: int, s: TrainingSetting, **options: Any) -> RunsModel:
-    """A network for a task with n training tokens; `options` are those of `TransformerShape`, and `last_layer`."""
+def network(tasks: Sequence[TemplateTask], architecture: str, n: int, s: TrainingSetting, **options: Any) -> RunsModel:
+    """A network for tasks with n training tokens; `options` are those of `TransformerShape`, and `last_layer`."""
     require_known("architecture", architecture, ARCHITECTURES)
-    tokens = len(task.vocabulary) + n + 2 * max(s.held_out, task.wildcard_count)
+    task = tasks[0]
+    tokens = max(len(one.vocabulary) + 2 * max(s.held_out, one.wildcard_count) for one in tasks) + n
     if architecture in KINDS:
         require(task.kind == "regression", f"{architecture} answers with a number; {task.name} asks for a token.")
         return BaselineRuns(architecture, tokens=tokens, length=task.length, embedding=s.embedding, hidden=s.mlp)
@@ -75,8 +76,11 @@ def network(task: TemplateTask, architecture: str, n: int, s: TrainingSetting, *
     return LastLayerRuns(shape) if last_layer else TransformerRuns(shape)
 
 
+Task = str | tuple[TemplateTask, ...]  # a name, the path of a TOML file, or one task per seed
+
+
 def cell(
-    task: str | TemplateTask,
+    task: Task,
     architecture: str = VANILLA,
     *,
     n: int,
@@ -91,19 +95,24 @@ def cell(
     The data of a seed is the same for every architecture and rate.
     """
     s = setting or TrainingSetting()
-    made, alphabet = (task, None) if isinstance(task, TemplateTask) else task_called(task)
     require_whole("n", n, 1)
     listed = seed_list(seeds)
+    alphabet: int | None = None
+    if isinstance(task, str):
+        one, alphabet = task_called(task)
+        made = (one,) * len(listed)
+    else:
+        made = task
     size = n if alphabet is None else alphabet
     splits = [
-        made.split(
+        own.split(
             n,
-            stream("abstract_symbols/train", seed, made.name, n),
+            stream("abstract_symbols/train", seed, own.name, n),
             alphabet=size,
             held_out=s.held_out,
             held_out_alphabet=s.held_out,
         )
-        for seed in listed
+        for seed, own in zip(listed, made, strict=True)
     ]
     return train_validated(
         network(made, architecture, size, s, **options),
@@ -111,17 +120,17 @@ def cell(
         rates=rates or (s.learning_rate,),
         schedule=Schedule(s.epochs, s.batch),
         seeds=listed,
-        experiment=f"abstract_symbols/{made.name}/{n}",
+        experiment=f"abstract_symbols/{made[0].name}/{n}",
         progress=progress,
     )
 
 
 @lru_cache(maxsize=512)
-def _kept(task: str | TemplateTask, architecture: str, frozen: tuple[tuple[str, Any], ...]) -> xr.Dataset:
+def _kept(task: Task, architecture: str, frozen: tuple[tuple[str, Any], ...]) -> xr.Dataset:
     return cell(task, architecture, **dict(frozen))[list(SCALARS)]
 
 
-def summary(task: str | TemplateTask, architecture: str = VANILLA, **arguments: Any) -> xr.Dataset:
+def summary(task: Task, architecture: str = VANILLA, **arguments: Any) -> xr.Dataset:
     """`cell` without its curves, computed once per process: figures and claims share their runs."""
     frozen = {k: tuple(v) if isinstance(v, Sequence) and not isinstance(v, str) else v for k, v in arguments.items()}
     return _kept(task, architecture, tuple(sorted(frozen.items())))

@@ -1,0 +1,100 @@
+"""Two statistics on trained networks: is one side better than others, and do two measurements rank alike.
+
+Losses are test losses at the rate that validation chose. The control of a comparison puts the better side on both
+sides, with seeds of its own: what is left is chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from scipy import stats
+
+from foretrain.claim import Claim, Control
+from foretrain.comparators import bounded, positive
+from foretrain.dynamics.validated import best_rate
+from foretrain.trajectory import trajectory
+
+Make = Callable[..., xr.Dataset]
+SAME = Control("the same network and task on both sides, with other seeds", {"still": True})
+
+
+def difference(make: Make, argument: str) -> Make:
+    """How much lower the loss is at `better` than at each of `worse`, values of one argument of an experiment.
+
+    `gain_low` is the mean of the paired differences (over n and seeds) less twice its standard error.
+    """
+
+    def observe(better: Any, worse: Sequence[Any], seeds: int, still: bool = False, **sizes: Any) -> xr.Dataset:
+        ours = _losses(make, argument, better, range(1, seeds + 1), sizes)
+        if still:
+            sides = [_losses(make, argument, better, range(seeds + 1, 2 * seeds + 1), sizes)] * len(worse)
+        else:
+            sides = [_losses(make, argument, value, range(1, seeds + 1), sizes) for value in worse]
+        losses = np.stack([ours, *sides])  # [side, measured]
+        gains = losses[1:] - losses[0]
+        error = gains.std(axis=1, ddof=1) / np.sqrt(gains.shape[1])
+        names = [str(value) for value in worse]
+        return trajectory(
+            {
+                "gain_low": ("worse", gains.mean(axis=1) - 2 * error),
+                "gain": ("worse", gains.mean(axis=1)),
+                "test_loss": (("side", "measured"), losses),
+            },
+            {"worse": names, "side": [str(better), *(f"{name} " if name == str(better) else name for name in names)]},
+        )
+
+    return observe
+
+
+def no_difference(make: Make, argument: str) -> Make:
+    """The chance of so large a difference between two values of an argument if there were none (paired t-test)."""
+
+    def observe(values: Sequence[Any], seeds: int, **sizes: Any) -> xr.Dataset:
+        first, second = (_losses(make, argument, value, range(1, seeds + 1), sizes) for value in values)
+        return trajectory(
+            {
+                "chance": float(stats.ttest_rel(first, second).pvalue),
+                "test_loss": (("side", "measured"), np.stack([first, second])),
+            },
+            {"side": [str(value) for value in values]},
+        )
+
+    return observe
+
+
+def _losses(make: Make, argument: str, value: Any, seeds: Sequence[int], sizes: dict[str, Any]) -> np.ndarray:
+    found = make(**{**sizes, argument: (value,), "seeds": tuple(seeds)})
+    found = best_rate(found) if "rate" in found.dims else found
+    return found.test_loss.values.ravel()
+
+
+def some_gain() -> xr.Dataset:
+    return trajectory({"least_gain": 0.0})
+
+
+def no_gain() -> xr.Dataset:
+    return trajectory({"least_chance": 0.05})
+
+
+def better_than(make: Make, argument: str, **claim: Any) -> Claim:
+    """A claim that one value of an argument gives a lower loss than others."""
+    return Claim(
+        predict=some_gain,
+        observe=difference(make, argument),
+        compare=positive("gain_low"),
+        **{"control": SAME, **claim},
+    )
+
+
+def as_good_as(make: Make, argument: str, **claim: Any) -> Claim:
+    """A claim that two values of an argument cannot be told apart."""
+    return Claim(
+        predict=no_gain,
+        observe=no_difference(make, argument),
+        compare=bounded("chance", low="least_chance"),
+        **claim,
+    )
