@@ -14,7 +14,7 @@ from foretrain.experiment import Experiment
 from foretrain.measures import stable_rank
 from foretrain.models.causal_transformer import CausalTransformer
 from foretrain.papers.joma.experiments.layer import even_times, train_layer
-from foretrain.papers.joma.experiments.table1 import VOCAB, SetUnionTask
+from foretrain.papers.joma.experiments.table1 import BATCH, VOCAB, SetUnionTask
 from foretrain.papers.joma.setting import LayerTraining, RankTransformer, Table1Data
 from foretrain.streams import seed_list
 from foretrain.trajectory import trajectory
@@ -47,10 +47,10 @@ def transformer_rank(
     activations: tuple[str, ...] = ACTIVATIONS,
     seeds: tuple[int, ...] = tuple(range(1, 9)),
     steps: int = TRANSFORMER.steps,
-    lower_start: float = TRANSFORMER.lower_start,
+    configuration: str = TRANSFORMER.configuration,
 ) -> xr.Dataset:
-    """Stable rank of the lower MLP matrix of every layer of a transformer on the data of Table 1."""
-    setting = RankTransformer(steps=steps, lower_start=lower_start)
+    """Stable rank of the lower MLP matrix of every layer of a transformer on data made like that of Table 1."""
+    setting = RankTransformer(steps=steps, configuration=configuration)
     data = Table1Data.named(setting.configuration)
 
     def ranks(parameters: Mapping[str, Tensor]) -> tuple[tuple[str, ...], Tensor]:
@@ -66,14 +66,14 @@ def transformer_rank(
             width=setting.width,
             hidden=setting.hidden,
             activation=activation,
-            lower_start=lower_start,
+            lower_start=setting.lower_start,
         )
         run = train(
             model,
             SetUnionTask(data),
             optimizer=Adam(setting.rate),
             steps=steps,
-            batch=128,  # as for Table 1
+            batch=BATCH,
             seeds=seeds,
             seeds_at_once=len(seeds),
             record={"stable_rank": ranks},

@@ -122,7 +122,7 @@ def table1(data: xr.Dataset) -> go.Figure:
         "Alignment of hidden nodes with latents (NCorr), mean and standard deviation over seeds",
         [f"{generator}, s = {s}" for generator in generators for s in (0, 1)],
         horizontal_spacing=0.07,
-        vertical_spacing=0.3 / len(generators),
+        vertical_spacing=0.16 / len(generators),
     )
     for row, generator in enumerate(generators):
         for s in (0, 1):
@@ -145,7 +145,9 @@ def table1(data: xr.Dataset) -> go.Figure:
                 marks = measurement_marks(np.array(at) + 0.1, said, "as printed", 1, spread, showlegend=s == 0)
                 marks.marker.symbol = "diamond-open"
                 figure.add_trace(marks, **place)
-            figure.update_xaxes(tickvals=list(range(len(names))), ticktext=names, tickangle=-50, **place)
+            shown = row == len(generators) - 1  # the rows share their columns; between them there is no room
+            ticks = {"tickvals": list(range(len(names))), "ticktext": names, "tickangle": -50}
+            figure.update_xaxes(**ticks, showticklabels=shown, **place)
             figure.update_yaxes(range=[0.2, 1.05], **place)
         figure.update_yaxes(title="NCorr", row=row + 1, col=1)
     return figure.update_layout(
