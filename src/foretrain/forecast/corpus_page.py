@@ -17,7 +17,7 @@ from foretrain.forecast.corpus_training import Learned
 from foretrain.plotting import PALETTE, new_figure
 from foretrain.report.files import CONFIG
 
-SHOWN, NAMED = 1000, 8  # points of one view: those of largest score; and how many of them are named in it
+SHOWN, NAMED = 1000, 6  # points of one view: those of largest score; and how many of them are named in it
 KINDS = ("content", "likely spurious", "from class imbalance")
 
 
@@ -154,7 +154,7 @@ def page(found: CorpusForecast, name: str, learned: Mapping[str, Learned] | None
         notes = "".join(f"<li>{html.escape(note)}</li>" for note in found.notes[:50])
         parts.append(_section("Odd rows", f"{len(found.notes):,} rows, all kept.", f"<ul>{notes}</ul>"))
     template = files("foretrain.forecast").joinpath("corpus_page.html").read_text(encoding="utf-8")
-    sizes = ", ".join(f"{c} {n:,}" for c, n in zip(found.classes, found.class_counts, strict=True))
+    sizes = ", ".join(f"{c}: {n:,}" for c, n in zip(found.classes, found.class_counts, strict=True))
     counted = ", ".join(f"{len(of):,} {'tokens' if n == 1 else f'{n}-grams'}" for n, of in found.items.items())
     filled = {"title": html.escape(f"Forecast of {name}"), "facts": html.escape(f"Texts by class: {sizes}. "
               f"Counted: {counted}."), "views": json.dumps(len(views)), "body": "\n".join(parts)}  # fmt: skip

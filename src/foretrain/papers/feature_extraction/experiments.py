@@ -12,6 +12,7 @@ from foretrain.kernels.tangent import Scales, mlp_kernel
 from foretrain.papers.feature_extraction.depth import depth_shares
 from foretrain.papers.feature_extraction.label_scores import read_corpus, trained_scores
 from foretrain.papers.feature_extraction.lazy import SmallCorpus, learned_scores, predicted_scores
+from foretrain.papers.feature_extraction.movement import kernel_movement
 from foretrain.papers.feature_extraction.networks import network
 from foretrain.streams import seed_list, torch_stream
 from foretrain.trajectory import trajectory
@@ -77,6 +78,16 @@ def depth(layers: Sequence[int] = (1, 2, 3, 4), width: int = 256, seeds: int = 4
     return depth_shares(tuple(layers), width, seeds)
 
 
+def movement(
+    networks: Sequence[str] = ("MLP ReLU", "MLP GeLU", "MLP tanh"),
+    widths: Sequence[int] = (32, 64, 128, 256, 512),
+    seeds: int = 8,
+    loss_left: float = 0.6,
+) -> xr.Dataset:
+    """How far the tangent kernel moves against width, for readout weights of both signs and of one."""
+    return kernel_movement(tuple(networks), tuple(widths), seeds, loss_left, "sgd", 1.0)
+
+
 EXPERIMENTS: list[Experiment] = [
     Experiment(
         "feature_extraction/label_scores",
@@ -98,6 +109,13 @@ EXPERIMENTS: list[Experiment] = [
         bias_share,
         cut=("sigmas",),
         quick={"sigmas": (0.1, 1.0)},
+    ),
+    Experiment(
+        "feature_extraction/movement",
+        "movement of the tangent kernel against width",
+        movement,
+        cut=("widths",),
+        quick={"networks": ("MLP ReLU", "MLP GeLU"), "widths": (32, 64), "seeds": 2},
     ),
     Experiment(
         "feature_extraction/depth",

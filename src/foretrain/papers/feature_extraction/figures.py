@@ -68,9 +68,35 @@ def depth(run: xr.Dataset) -> go.Figure:
     return figure
 
 
+def movement(run: xr.Dataset) -> go.Figure:
+    """Movement over width, a panel for the signs of the readout; lines are powers of width through the first point."""
+    panels = [f"readout weights of {readout}" for readout in run.readout.values]
+    figure = new_panels("The kernel stands still as width grows", panels, shared_yaxes=True)
+    mean = run.movement.mean("seed")
+    error = run.movement.std("seed") / run.sizes["seed"] ** 0.5
+    for column, readout in enumerate(run.readout.values):
+        for k, name in enumerate(run.network.values):
+            of = {"readout": readout, "network": name}
+            marks = measurement_marks(
+                run.width, mean.sel(of), str(name), k, error.sel(of), showlegend=column == 0, legendgroup=str(name)
+            )
+            figure.add_trace(marks, **panel_place(column))
+        for color, power in (("#999999", -0.5), ("#000000", -1.0)):
+            line = float(mean.sel(readout=readout).max()) * (run.width / run.width[0]) ** power
+            figure.add_trace(
+                prediction_line(run.width, line, f"width^{power:g}", color, showlegend=column == 0),
+                **panel_place(column),
+            )
+    figure.update_xaxes(type="log", title="width", tickvals=run.width.values.tolist())
+    figure.update_yaxes(type="log")
+    figure.update_yaxes(title="relative movement of the kernel", col=1)
+    return figure
+
+
 FIGURES: dict[str, Callable[[xr.Dataset], go.Figure]] = {
     "label_scores": label_scores,
     "lazy_scores": lazy_scores,
     "bias_share": bias_share,
+    "movement": movement,
     "depth": depth,
 }

@@ -6,17 +6,13 @@ from collections.abc import Mapping
 from functools import cache
 
 import numpy as np
-import torch
 import xarray as xr
 
 from foretrain.claim import Claim, Control, erratum_pair
 from foretrain.comparators import bounded, close, every, explains, ranked
-from foretrain.dynamics import SGD, Adagrad
-from foretrain.dynamics.epochs import batch_loss
-from foretrain.kernels.empirical import kernel_movement
 from foretrain.kernels.tangent import Scales
-from foretrain.models.classifiers import Classifier, Parameters
 from foretrain.papers.feature_extraction.lazy import SmallCorpus, learned_scores, predicted_scores
+from foretrain.papers.feature_extraction.movement import READOUTS, kernel_movement
 from foretrain.papers.feature_extraction.networks import network
 from foretrain.streams import torch_stream
 from foretrain.tolerances import LAZY, MOVEMENT_POWER
@@ -122,7 +118,7 @@ finite_width = Claim(
 # ReLU adds √d units that change sign of their input, up or down by the sign of v_j: d^(1/4)/d is left of them.
 # Where all v_j have one sign nothing cancels, and both are 1/√d: the usual bound is reached.
 MOVED = ("MLP ReLU", "MLP GeLU")
-POWERS = {"both signs": (-0.75, -1.0), "one sign": (-0.5, -0.5)}
+POWERS = dict(zip(READOUTS, ((-0.75, -1.0), (-0.5, -0.5)), strict=True))
 
 
 def _powers(table: Mapping[str, tuple[float, ...]]) -> xr.Dataset:
@@ -141,53 +137,14 @@ def _powers_on_paper() -> xr.Dataset:
     return _powers(POWERS)
 
 
-@cache
 def _movement(
     widths: tuple[int, ...], seeds: int, loss_left: float, optimizer: str = "sgd", sigma: float = 1.0
 ) -> xr.Dataset:
     """Relative movement of the kernel until the loss has fallen to `loss_left` of what it was; its power of width."""
-    corpus = _corpus(16, 6)
-    table, labels = torch.from_numpy(corpus.texts), torch.from_numpy(corpus.labels)
-
-    def one(readout: str, name: str, width: int, seed: int) -> float:
-        net = network(name, corpus.vocab, width, scales=Scales(sigma, sigma, sigma, sigma))
-        start = net.start(torch_stream("feature_extraction/ntk_stability", width, seed))
-        if readout == "one sign":
-            start["readout"] = start["readout"].abs()
-        trained = _until(net, start, table, labels, loss_left, optimizer)
-        return kernel_movement(net.of_one, (start, trained), table)[1]
-
-    moved = np.array(
-        [[[[one(r, name, w, s) for s in range(1, seeds + 1)] for w in widths] for name in MOVED] for r in POWERS]
-    )
-    power = np.polyfit(np.log(widths), np.log(moved.mean(axis=3)).reshape(-1, len(widths)).T, 1)[0]
-    return trajectory(
-        {
-            "movement": (("readout", "network", "width", "seed"), moved),
-            "power": (("readout", "network"), power.reshape(moved.shape[:2])),
-        },
-        {"readout": list(POWERS), "network": list(MOVED), "width": widths, "seed": range(1, seeds + 1)},
-    )
-
-
-def _until(
-    net: Classifier, start: Parameters, texts: torch.Tensor, labels: torch.Tensor, loss_left: float, optimizer: str
-) -> Parameters:
-    """Full-batch steps, outputs starting at 0, until the loss is down to `loss_left` of ln 2."""
-    method = SGD(0.03) if optimizer == "sgd" else Adagrad(0.01)
-    rate = torch.tensor(float(method.rate))  # type: ignore[arg-type]
-    parameters = {name: value.clone().requires_grad_() for name, value in start.items()}
-    states = {name: method.begin(value) for name, value in start.items()}
-    begun = net.scores(start, texts)
-    for step in range(1, 2001):
-        loss = batch_loss(net.scores(parameters, texts) - begun, labels)
-        if float(loss.detach()) <= loss_left * np.log(2):
-            break
-        gradients = torch.autograd.grad(loss, list(parameters.values()))
-        with torch.no_grad():
-            for (name, value), gradient in zip(parameters.items(), gradients, strict=True):
-                method.update(value, gradient, rate, states[name], step)
-    return {name: value.detach() for name, value in parameters.items()}
+    moved = kernel_movement(MOVED, widths, seeds, loss_left, optimizer, sigma)
+    means = moved["movement"].mean("seed").transpose("width", "readout", "network").values
+    power = np.polyfit(np.log(widths), np.log(means).reshape(len(widths), -1), 1)[0]
+    return moved.assign(power=(("readout", "network"), power.reshape(means.shape[1:])))
 
 
 ntk_stability = erratum_pair(
