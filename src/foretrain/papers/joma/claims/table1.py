@@ -54,7 +54,7 @@ table1 = Claim(
     "(10, 20); .63, .58 and .68, .55 for C = 50, N_ch = 2; .53, .64 for C = 50, N_ch = 3, (10, 20). Measured s = 1 "
     "falls with C and with N_ch, as the text says; printed it does not. It would if the printed pairs of C = 30, N_ch "
     "= 3, of C = 50, N_ch = 2 and of C = 50, N_ch = 3 were one another's (.64 and .61, .72 and .66, .58 and .55), and "
-    "the distance at s = 1 would shrink from .064 to .038 (root mean square): perhaps columns were mixed up. No other "
+    "the distance at s = 1 would shrink from .064 to .039 (root mean square): perhaps columns were mixed up. No other "
     "reading comes as near: with 400 nodes 11 means are off and s = 0 is .04 too low, with 4096 s = 1 is .1 too high, "
     "a tenth of the rate changes some .02, and thousands of steps more, in which weight decay takes over, bring s = 0 "
     "down to .75 (400 nodes).",
