@@ -122,13 +122,14 @@ def covered(inside: str, at_least: str) -> Comparator:
     """
 
     def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
-        hits = observation[inside]
-        wanted = float(prediction[at_least].max())
-        draws, count = int(hits.size), int(hits.sum())
+        hits, wanted = observation[inside], float(prediction[at_least].max())
+        repeats = [d for d in hits.dims if d != "time"]  # the times of one run do not count as draws
+        draws = int(np.prod([hits.sizes[d] for d in repeats]))
+        count = int(hits.sum(repeats).min())
         share = count / draws
         low = stats.binomtest(count, draws, wanted, alternative="less").pvalue < CHANCE.value
-        words = f"{inside} in {share:.2%} of {draws} draws, {wanted:.2%} promised"
-        return Outcome("fails" if low else "holds", max(0.0, wanted - share), 0.0, words)
+        words = f"{inside} in {share:.2%} of {draws} draws{', at the worst time' * ('time' in hits.dims)}"
+        return Outcome("fails" if low else "holds", max(0.0, wanted - share), 0.0, f"{words}, {wanted:.2%} promised")
 
     return _about(compare, inside, at_least)
 

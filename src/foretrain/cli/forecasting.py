@@ -14,16 +14,20 @@ from foretrain.errors import require
 if TYPE_CHECKING:
     import xarray as xr
 
-forecast_app = typer.Typer(
-    help="Say what training will do, before training.", no_args_is_help=True, pretty_exceptions_enable=False
-)
+forecast_app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 MOST_TEMPLATES = 12  # shown; the JSON has all
 FIGURE_KINDS = (".html", ".png", ".svg")
 
 
 @forecast_app.callback()
 def forecast() -> None:
-    """Say what training will do, before training."""
+    """Say what training will do, before training.
+
+    \b
+    Examples:
+      foretrain forecast templates examples/same_different.toml
+      foretrain forecast corpus reviews.csv --text review --label sentiment
+    """
 
 
 @forecast_app.command()

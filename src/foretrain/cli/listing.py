@@ -81,7 +81,7 @@ def _experiment_rows(experiments: dict[str, Experiment]) -> list[dict[str, Any]]
 def _claim_table(rows: list[dict[str, Any]], width: int) -> Table:
     cells = [(row["id"], row["source"], row["expected"] or "(measured)", row["says"]) for row in rows]
     table = _one_line_each(("claim", "source", "expected", "says"), cells, width)
-    table.caption = f"{len(rows)} claims; foretrain show CLAIM says all of one"
+    table.caption = f"{len(rows)} claim{'s' * (len(rows) != 1)}; foretrain show CLAIM says all of one"
     return table
 
 

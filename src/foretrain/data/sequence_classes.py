@@ -81,6 +81,10 @@ class SequenceClasses:
         self.class_weights: Float[Array, "class"] = weights
         self.length = int(length)
 
+    def __repr__(self) -> str:
+        queries = len(np.unique(self.query))
+        return f"SequenceClasses({self.classes} classes, {self.vocab} tokens, {queries} queries, length {self.length})"
+
     @classmethod
     def syn_small(cls, *, length: int = 128) -> SequenceClasses:
         """Syn-Small (Fig 4): 2 classes with a query each; 10 common and 10 + 10 distinct tokens of 34."""

@@ -168,7 +168,9 @@ class _Runs:
 
     def _record(self, record: Mapping[str, Measure]) -> None:
         for name, measure in record.items():
-            self.axes[name], value = measure(self.parameters)
+            measured = measure(self.parameters)
+            require(isinstance(measured, tuple) and len(measured) == 2, f"{name} must give (names of axes, values).")
+            self.axes[name], value = measured
             array = value.detach().to(torch.float64).numpy().copy()
             array[np.isfinite(self.diverged)] = np.nan
             self.saved[name].append(array)

@@ -150,7 +150,8 @@ def fig6(
     steps: int = TRAINING.steps,
 ) -> xr.Dataset:
     """Fig 6: Syn-Medium: entropy of attention on the distinct tokens, by η_Z and η_Y/η_Z."""
-    return syn_medium(queries, eta_z, ratio, seeds, steps).drop_vars(["recall", "threshold"])
+    run = syn_medium(queries, eta_z, ratio, seeds, steps, experiment="scan_snap/fig6")
+    return run.drop_vars(["recall", "threshold"])
 
 
 def fig11(
@@ -161,7 +162,11 @@ def fig11(
     steps: int = TRAINING.steps,
 ) -> xr.Dataset:
     """Fig 11: recall of the distinct tokens over the threshold on attention, by η_Y/η_Z."""
-    run = syn_medium(queries, [eta_z], ratio, seeds, steps).isel(eta_z=0).drop_vars("entropy")
+    run = (
+        syn_medium(queries, [eta_z], ratio, seeds, steps, experiment="scan_snap/fig11")
+        .isel(eta_z=0)
+        .drop_vars("entropy")
+    )
     return run.assign(area=recall_area(run["recall"]))
 
 
@@ -173,7 +178,11 @@ def fig12(
     steps: int = TRAINING.steps,
 ) -> xr.Dataset:
     """Fig 12: recall of the distinct tokens over the threshold on attention, by η_Z."""
-    run = syn_medium(queries, eta_z, [ratio], seeds, steps).isel(ratio=0).drop_vars("entropy")
+    run = (
+        syn_medium(queries, eta_z, [ratio], seeds, steps, experiment="scan_snap/fig12")
+        .isel(ratio=0)
+        .drop_vars("entropy")
+    )
     return run.assign(area=recall_area(run["recall"]))
 
 
@@ -185,6 +194,7 @@ def syn_medium(
     steps: int = TRAINING.steps,
     *,
     start: str = "uniform",
+    experiment: str = "scan_snap/syn_medium",
 ) -> xr.Dataset:
     """Syn-Medium trained for every cell: what Fig 6, 11 and 12 are drawn from.
 
@@ -212,9 +222,7 @@ def syn_medium(
     together = xr.concat(parts, xr.DataArray(list(queries), dims="queries", name="queries"), combine_attrs="drop")
     together = together.assign_coords(threshold=("threshold", list(THRESHOLDS), {"units": "1/M"}))
     together["entropy"].attrs["units"] = "nats"
-    return trajectory(
-        {str(name): together[name] for name in together}, experiment="scan_snap/syn_medium", steps=steps, start=start
-    )
+    return trajectory({str(name): together[name] for name in together}, experiment=experiment, steps=steps, start=start)
 
 
 def _distinct_entropy(model: Bilinear) -> Callable[[dict[str, Tensor]], tuple[tuple[str, ...], Tensor]]:

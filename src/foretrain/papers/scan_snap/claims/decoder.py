@@ -109,8 +109,8 @@ remark1 = erratum_pair(
     prints="Where all f_n·f_n' = ρ, training Y by its own gradient (eq. 7) gives w_n = (1−ρ)(M−1)h*(N/K)ζ_n: "
     "overlaps only reduce the learning rate.",
     source="Remark 1, eq. 40 to 43",
-    says="Where all f_n·f_n' = ρ, training Y by its own gradient (eq. 7) gives a w_n that has one value at its own label, one at the labels of other classes "
-    "and one at all other tokens, and these three follow an exact recursion.",
+    says="Where all f_n·f_n' = ρ, training Y by its own gradient (eq. 7) gives a w_n that has one value at its own "
+    "label, one at the labels of other classes and one at all other tokens, and these three follow an exact recursion.",
     printed=_rows_at_lower_rate,
     corrected=_rows_symmetric,
     observe=_rows_trained,
