@@ -3,8 +3,8 @@
 No library computes it: neural-tangents has no closed form for softmax attention with 1/√d scaling, and what it offers
 in its place, keys tied to queries and 1/d scaling, has attention that does not vary between heads. It is asked all the
 same if it can be found, in this Python or in the one that NEURAL_TANGENTS_PYTHON names (it brings jax and tensorflow,
-which are no part of this environment; version 0.6.5 runs with jax 0.4.34 and tf2jax 0.3.6, not with jax 0.10), and raced
-where it does have a kernel: a ReLU layer on one-hot tokens.
+which are no part of this environment; version 0.6.5 runs with jax 0.4.34 and tf2jax 0.3.6, not with jax 0.10), and
+raced where it does have a kernel: a ReLU layer on one-hot tokens.
 """
 
 from __future__ import annotations

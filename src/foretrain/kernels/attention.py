@@ -62,7 +62,8 @@ def attention_matrix(
 ) -> KernelMatrix:
     """K_attn of every x in X with every y in Y, each equality pattern computed once.
 
-    tolerance  absolute error aimed at; by default `default_tolerance(beta)`: 1e-9 up to 2 and 1e-7 beyond
+    tolerance  absolute error aimed at; by default `default_tolerance(beta)`: 1e-9 up to 2 and 1e-7 beyond. Strings that
+               share many tokens in many places take minutes at that; 1e-4 takes a small part of it
     check      compute every pattern a second time, 100 times finer (or coarser, if that is too much work), and
                give the difference as its error; without it the errors are the tolerance itself
     """
