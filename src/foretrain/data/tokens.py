@@ -121,22 +121,24 @@ class TokenTexts:
 
     def _find_ngrams(self, n: int) -> tuple[Int[Array, "ngram order"], sparse.csr_array]:
         within = np.maximum(self.lengths - n + 1, 0)
-        first = np.repeat(self.starts[:-1] - np.concatenate([[0], np.cumsum(within)[:-1]]), within)
-        first = first + np.arange(int(within.sum()))
-        windows = self.flat[first[:, None] + np.arange(n)]
+        starts = np.concatenate([[0], np.cumsum(within)])
+        first = np.repeat(self.starts[:-1] - starts[:-1], within) + np.arange(starts[-1])
         # One number per n-gram sorts faster than rows; it fits while vocab**n < 2**63.
         require(self.vocab**n < 2**63, f"n = {n} is too large for a vocabulary of {self.vocab} tokens.")
-        key = np.zeros(len(windows), dtype=np.int64)
+        key = np.zeros(len(first), dtype=np.int64)
         for place in range(n):
-            key = key * self.vocab + windows[:, place]
-        distinct, index, inverse = np.unique(key, return_index=True, return_inverse=True)
-        starts = np.concatenate([[0], np.cumsum(within)])
-        return windows[index], _counted(inverse, starts, len(distinct))
+            key *= self.vocab
+            key += self.flat[first + place]
+        distinct, inverse = np.unique(key, return_inverse=True)
+        grams = distinct[:, None] // self.vocab ** np.arange(n - 1, -1, -1) % self.vocab
+        return grams, _counted(inverse, starts, len(distinct))
 
 
 def _counted(items: Int[Array, "item"], starts: Int[Array, "text_and_end"], width: int) -> sparse.csr_array:
-    ones = np.ones(len(items), dtype=np.int64)
+    small = len(items) < 2**31 and width < 2**31  # half the memory
+    kind = np.int32 if small else np.int64
+    ones = np.ones(len(items), dtype=kind)
     # Copies: sum_duplicates works in place on the arrays it is given.
-    table = sparse.csr_array((ones, items.astype(np.int64), starts.copy()), shape=(len(starts) - 1, width))
+    table = sparse.csr_array((ones, items.astype(kind), starts.astype(kind)), shape=(len(starts) - 1, width))
     table.sum_duplicates()
     return table

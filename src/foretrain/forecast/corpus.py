@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from sys import intern
 from typing import Any
 
 import numpy as np
@@ -127,7 +128,7 @@ def _cut(texts: Sequence[str]) -> tuple[list[list[str]], Counter[str]]:
     cut, capital = [], Counter[str]()
     inside = re.compile(r"(?<=[a-z,;] )[A-Z]\w+(?:['’]\w+)*")
     for text in texts:
-        cut.append(WORD.findall(text.lower()))
+        cut.append(list(map(intern, WORD.findall(text.lower()))))  # one string per distinct token, not per occurrence
         capital.update(inside.findall(text))
     return cut, leans.capitals(capital)
 
@@ -161,13 +162,16 @@ def _scores(
     """By architecture, for those that have something to score."""
     two = len(corpus.classes) == 2
     target = 2.0 * corpus.labels - 1 if two else np.eye(len(corpus.classes))[corpus.labels]
-    joined = {n: texts.followed_by(TokenTexts.of_rows(of.tokens, texts.vocab)) for n, of in items.items() if len(of)}
+    kinds = architectures(window)
     found = {}
-    for name, kind in architectures(window).items():
-        if kind.order in joined:
-            one = scored(kind, texts, joined[kind.order], target, scales)
-            found[name] = Scored(one.order, one.scores[: len(items[kind.order])], one.bias)
-    return found
+    for order, of in items.items():
+        if len(of):  # one order after another: their n-grams take much memory
+            joined = texts.followed_by(TokenTexts.of_rows(of.tokens, texts.vocab))
+            for name, kind in kinds.items():
+                if kind.order == order:
+                    one = scored(kind, texts, joined, target, scales)
+                    found[name] = Scored(order, one.scores[: len(of)], one.bias)
+    return {name: found[name] for name in kinds if name in found}
 
 
 def _tokens(vocabulary: Vocabulary, texts: TokenTexts, corpus: LabelledTexts) -> Items:
@@ -181,7 +185,7 @@ def _ngrams(
     vocabulary: Vocabulary, texts: TokenTexts, corpus: LabelledTexts, order: int, least: int, most: int
 ) -> Items:
     """Frequent n-grams of known tokens."""
-    grams, counts = texts.ngrams(order)
+    grams, counts = replace(texts).ngrams(order)  # of a copy, which forgets them
     total = np.asarray(counts.sum(axis=0))
     frequent = np.flatnonzero((total >= least) & (grams < len(vocabulary) - 1).all(axis=1))
     kept = frequent[np.argsort(-total[frequent], kind="stable")[:most]]

@@ -119,6 +119,16 @@ def require_windows(texts: TokenTexts, window: int, place: str = "The shortest t
 
 
 def _with_shared(rows: sparse.sparray, shared: Array, of_one: float) -> Features:
+    column = sparse.csr_array(shared[:, None])
     return Features(
-        sparse.csr_array(sparse.hstack([sparse.csr_array(shared[:, None]), rows]), dtype=np.float64), of_one
+        sparse.csr_array(sparse.hstack([column, _merged(sparse.csr_array(rows))]), dtype=np.float64), of_one
     )
+
+
+def _merged(rows: sparse.csr_array) -> sparse.csr_array:
+    """All features that a text has for itself as one: half of all n-grams occur in one text, and Θ sees their norm."""
+    seen = np.bincount(rows.indices, minlength=rows.shape[1])
+    own = seen[rows.indices] == 1
+    text = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    norm = np.sqrt(np.bincount(text[own], weights=rows.data[own] ** 2, minlength=rows.shape[0]))
+    return sparse.csr_array(sparse.hstack([rows[:, seen > 1], sparse.diags_array(norm)]))
