@@ -1,6 +1,6 @@
 """What the template transformer is held against: fully connected (with and without vec(XXᵀ)), RNN and LSTM.
 
-All have a leading axis of runs, learned token embeddings N(0, 1), two hidden layers and one number as output. Initial
+XXᵀ are the products of the embeddings of all pairs of positions. All have a leading axis of runs, learned token embeddings N(0, 1), two hidden layers and one number as output. Initial
 values are those of torch's Linear, RNN and LSTM: uniform within ±1/√(inputs), ±1/√(hidden) in a recurrent layer.
 """
 
@@ -73,14 +73,13 @@ class BaselineRuns:
         runs, samples, length = strings.values.shape
         flat = (strings.values + self.tokens * torch.arange(runs)[:, None, None]).flatten()
         x = p["tokens"].flatten(0, 1).index_select(0, flat).view(runs, samples, length, -1)
-        state = self._connected(p, x, strings) if self.kind in (MLP, MLP_XX) else self._recurrent(p, x)
+        state = self._connected(p, x) if self.kind in (MLP, MLP_XX) else self._recurrent(p, x)
         return torch.baddbmm(p["read_bias"][:, None], state, p["read"])[..., 0]
 
-    def _connected(self, p: Parameters, x: Float[Tensor, "run sample position d"], strings: Strings) -> Tensor:
+    def _connected(self, p: Parameters, x: Float[Tensor, "run sample position d"]) -> Tensor:
         state = x.flatten(2)
         if self.kind == MLP_XX:
-            equal = strings.values[..., :, None] == strings.values[..., None, :]
-            state = torch.cat([state, equal.flatten(2).to(x.dtype)], dim=2)
+            state = torch.cat([state, (x @ x.mT).flatten(2)], dim=2)
         for layer in range(LAYERS):
             state = torch.relu(torch.baddbmm(p[f"bias_{layer}"][:, None], state, p[f"in_{layer}"]))
         return state

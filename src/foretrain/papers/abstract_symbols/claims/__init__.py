@@ -6,6 +6,7 @@ from foretrain.papers.abstract_symbols.claims import (
     blocks,
     copying,
     difficulty,
+    forecast,
     generalisation,
     growing_ridge,
     hyperparameters,
@@ -32,4 +33,5 @@ CLAIMS = (
     *architectures.CLAIMS,
     *hyperparameters.CLAIMS,
     *difficulty.CLAIMS,
+    *forecast.CLAIMS,
 )

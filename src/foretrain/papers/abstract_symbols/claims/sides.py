@@ -25,7 +25,7 @@ SAME = Control("the same network and task on both sides, with other seeds", {"st
 def difference(make: Make, argument: str) -> Make:
     """How much lower the loss is at `better` than at each of `worse`, values of one argument of an experiment.
 
-    `gain_low` is the mean of the paired differences (over n and seeds) less twice its standard error.
+    `gain_low` is the lower end of the one-sided 95 % interval (t) of the mean paired difference over n and seeds.
     """
 
     def observe(better: Any, worse: Sequence[Any], seeds: int, still: bool = False, **sizes: Any) -> xr.Dataset:
@@ -36,11 +36,12 @@ def difference(make: Make, argument: str) -> Make:
             sides = [_losses(make, argument, value, range(1, seeds + 1), sizes) for value in worse]
         losses = np.stack([ours, *sides])  # [side, measured]
         gains = losses[1:] - losses[0]
-        error = gains.std(axis=1, ddof=1) / np.sqrt(gains.shape[1])
+        count = gains.shape[1]
+        error = stats.t.ppf(0.95, count - 1) * gains.std(axis=1, ddof=1) / np.sqrt(count)
         names = [str(value) for value in worse]
         return trajectory(
             {
-                "gain_low": ("worse", gains.mean(axis=1) - 2 * error),
+                "gain_low": ("worse", gains.mean(axis=1) - error),
                 "gain": ("worse", gains.mean(axis=1)),
                 "test_loss": (("side", "measured"), losses),
             },

@@ -2,6 +2,7 @@
 
 from foretrain.papers.abstract_symbols.experiments import (
     architectures,
+    data_need,
     difficulty,
     hyperparameters,
     kernel,
@@ -16,4 +17,5 @@ EXPERIMENTS = [
     *architectures.EXPERIMENTS,
     *hyperparameters.EXPERIMENTS,
     *difficulty.EXPERIMENTS,
+    *data_need.EXPERIMENTS,
 ]

@@ -117,8 +117,25 @@ def train(found: xr.Dataset) -> go.Figure:
     return figure
 
 
+def data_need(found: xr.Dataset) -> go.Figure:
+    """Samples needed per task, one bar per architecture; none where the grid did not reach it."""
+    figure = new_figure("Samples needed on unseen symbols", x="task", y="samples n", log_y=True)
+    for color, name in enumerate(found.architecture.values.tolist()):
+        needed = found.n_needed.sel(architecture=name)
+        figure.add_trace(
+            go.Bar(
+                x=found.task.values.tolist(),
+                y=needed.where(np.isfinite(needed)).values.tolist(),
+                name=name,
+                marker={"color": PALETTE[color % len(PALETTE)]},
+            )
+        )
+    return figure
+
+
 FIGURES: dict[str, Callable[[xr.Dataset], go.Figure]] = {
     "train": train,
+    "data_need": data_need,
     "fig2": partial(against_n, title="Fig 2: print programs, a number as label", lines="architecture"),
     "fig3": partial(against_n, title="Fig 3: print programs, a symbol as label", lines="architecture", quantity=ERROR),
     "fig5": partial(

@@ -1,0 +1,144 @@
+"""Training with a validated epoch, against a loop over the ordinary module; who leaves, who stays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from foretrain.data.template_tasks import aba_abb, copying
+from foretrain.dynamics.validated import Schedule, best_rate, train_validated
+from foretrain.errors import InputError
+from foretrain.models.transformer import Transformer, TransformerShape
+from foretrain.models.transformer_runs import LastLayerRuns, TransformerRuns
+from foretrain.streams import stream, torch_stream
+from foretrain.trajectory import trajectory
+
+SHAPE = TransformerShape(tokens=12 + 40, length=3, heads=2, embedding=8, head=4, mlp=8)
+NAME = "test"
+
+
+def splits(count: int, n: int = 12):
+    return [aba_abb().split(n, seed, held_out=20, held_out_alphabet=20) for seed in range(1, count + 1)]
+
+
+def looped(split, seed: int, rate: float, epochs: int, batch: int):
+    """Validation losses by epoch, and the test loss at the best: one run, torch.optim.Adam."""
+    model = Transformer(SHAPE, torch_stream(NAME, seed, "start"))
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
+    order = stream(NAME, seed, "order")
+    parts = [(torch.from_numpy(b.tokens), torch.from_numpy(b.labels).float()) for b in vars(split).values()]
+    (strings, labels), validation, test = parts
+
+    def loss(some):
+        return (model(some[0]) - some[1]).square().mean()
+
+    curve, tested = [], []
+    for _ in range(epochs):
+        rows = torch.arange(len(labels)) if len(labels) <= batch else torch.from_numpy(order.permutation(len(labels)))
+        for some in rows.split(batch):
+            optimizer.zero_grad()
+            loss((strings[some], labels[some])).backward()
+            optimizer.step()
+        with torch.no_grad():
+            curve.append(loss(validation).item())
+            tested.append(loss(test).item())
+    return np.array(curve), tested[int(np.argmin(curve))]
+
+
+@pytest.mark.parametrize("batch", [64, 5])
+def test_every_run_equals_a_plain_loop(batch):
+    rates, data = (1e-3, 1e-2), splits(2)
+    found = train_validated(TransformerRuns(SHAPE), data, rates=rates, schedule=Schedule(6, batch), experiment=NAME)
+    for rate in rates:
+        for seed in (1, 2):
+            curve, test = looped(data[seed - 1], seed, rate, 6, batch)
+            run = found.sel(rate=rate, seed=seed)
+            np.testing.assert_allclose(run.validation_curve, curve, rtol=2e-5)
+            assert int(run.epoch) == 1 + int(np.argmin(curve))
+            np.testing.assert_allclose(float(run.test_loss), test, rtol=2e-5)
+
+
+def test_runs_do_not_depend_on_how_many_go_together():
+    arguments = {"rates": (1e-3, 1e-2), "schedule": Schedule(4), "experiment": NAME}
+    together = train_validated(TransformerRuns(SHAPE), splits(2), **arguments)
+    alone = train_validated(TransformerRuns(SHAPE), splits(2), runs_at_once=1, **arguments)
+    np.testing.assert_allclose(together.validation_curve, alone.validation_curve, rtol=1e-5)
+
+
+def test_a_run_that_is_not_finite_ends_and_the_others_go_on():
+    found = train_validated(
+        TransformerRuns(SHAPE), splits(2), rates=(1e-3, 1e30), schedule=Schedule(5), experiment=NAME
+    )
+    lost = found.sel(rate=1e30)
+    assert (lost.diverged_at == 1).all()
+    assert lost.test_loss.isnull().all()
+    alone = train_validated(TransformerRuns(SHAPE), splits(2), rates=(1e-3,), schedule=Schedule(5), experiment=NAME)
+    kept = found.sel(rate=[1e-3])
+    np.testing.assert_allclose(kept.validation_curve, alone.validation_curve, rtol=1e-5)
+    assert kept.diverged_at.isnull().all()
+    assert (found.epochs_done.sel(rate=1e-3) == 5).all()
+
+
+def test_runs_that_are_done_leave_with_their_best_epoch():
+    whole = train_validated(
+        TransformerRuns(SHAPE), splits(3), rates=(3e-2,), schedule=Schedule(40), experiment=NAME
+    ).isel(rate=0)
+    told = []
+    short = train_validated(
+        TransformerRuns(SHAPE),
+        splits(3),
+        rates=(3e-2,),
+        schedule=Schedule(40, patience=4),
+        experiment=NAME,
+        progress=told.append,
+    ).isel(rate=0)
+    for seed in (1, 2, 3):
+        curve = whole.validation_curve.sel(seed=seed).values
+        best = np.minimum.accumulate(curve)
+        since = [e - np.argmin(curve[: e + 1]) for e in range(40)]
+        end = next((e for e in range(40) if since[e] >= 4), 39)
+        assert int(short.epochs_done.sel(seed=seed)) == end + 1
+        np.testing.assert_allclose(float(short.validation_loss.sel(seed=seed)), best[end], rtol=1e-4)
+        assert short.validation_curve.sel(seed=seed).isnull().sum() == 39 - end
+    assert [p.running for p in told] == sorted((p.running for p in told), reverse=True)
+    assert 0 <= told[0].validation_accuracy <= 1
+
+
+def test_only_the_last_layer_moves():
+    model = LastLayerRuns(SHAPE)
+    assert set(model.trained) == {"read", "read_bias"}
+    found = train_validated(model, splits(1), rates=(1e-2,), schedule=Schedule(30), experiment=NAME)
+    curve = found.train_curve.values.ravel()
+    assert curve[-1] < curve[0]
+
+
+def test_next_token_accuracy_counts_the_right_symbols():
+    split = copying().split(8, 1, held_out=10, held_out_alphabet=10)
+    shape = TransformerShape(
+        tokens=28, length=1, heads=2, embedding=64, head=8, mlp=16, output="token", tied=True, readout="last"
+    )
+    found = train_validated(TransformerRuns(shape), [split], rates=(1e-3,), schedule=Schedule(2), experiment=NAME)
+    assert found.test_accuracy.item() == 1.0  # the residual stream holds the symbol itself
+
+
+def test_the_best_rate_is_chosen_by_validation_and_never_a_diverged_one():
+    validation, test = [[0.5, 0.6], [0.3, np.nan], [0.4, 0.4]], [[0.1, 0.1], [0.0, 0.0], [0.9, 0.7]]
+    found = trajectory(
+        {"validation_loss": (("rate", "seed"), validation), "test_loss": (("rate", "seed"), test)},
+        {"rate": [1.0, 2.0, 3.0], "seed": [1, 2]},
+    )
+    chosen = best_rate(found)
+    assert float(chosen["rate"]) == 3.0
+    np.testing.assert_allclose(chosen.test_loss, [0.9, 0.7])
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, float("inf"), float("nan")])
+def test_refuses_rates_that_are_not_finite(rate):
+    with pytest.raises(InputError, match="finite number above 0"):
+        train_validated(TransformerRuns(SHAPE), splits(1), rates=(rate,))
+
+
+def test_refuses_schedules_without_epochs():
+    with pytest.raises(InputError, match="epochs must be a whole number of at least 1; got 0"):
+        Schedule(0)

@@ -1,0 +1,142 @@
+"""The batched transformer against the ordinary module, gradients included, for every option; and the baselines."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from foretrain.errors import InputError
+from foretrain.models.sequence_baselines import LSTM, MLP, MLP_XX, RNN, BaselineRuns
+from foretrain.models.transformer import Transformer, TransformerShape
+from foretrain.models.transformer_runs import LastLayerRuns, TransformerRuns, stacked
+
+SMALL = {"tokens": 20, "length": 3, "heads": 3, "embedding": 8, "head": 5, "mlp": 7}
+OPTIONS = [
+    {},
+    {"depth": 1},
+    {"depth": 3},
+    {"norm": "post"},
+    {"readout": "last", "output": "token", "tied": True},
+    {"readout": "last", "output": "token"},
+    {"residual": False, "mlp": 0},
+    {"positions": False},
+    {"attention_multiplier": 3.0},
+]
+
+
+def moved(shape: TransformerShape, runs: int) -> list[Transformer]:
+    """Networks in float64 whose scalings and norms are not at their start, where mistakes would not show."""
+    modules = [Transformer(shape, torch.Generator().manual_seed(seed)).double() for seed in range(runs)]
+    for seed, module in enumerate(modules):
+        draw = torch.Generator().manual_seed(100 + seed)
+        for name, parameter in module.named_parameters():
+            if name.endswith((".a", ".b", "norm.bias")):
+                parameter.data = torch.randn(parameter.shape, generator=draw, dtype=torch.float64)
+    return modules
+
+
+@pytest.mark.parametrize("identities", [False, True])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_runs_equal_the_module_with_gradients(options, identities):
+    shape = TransformerShape(**{**SMALL, "identity_kq": identities, "identity_vo": identities, **options})
+    modules = moved(shape, 2)
+    p = {name: value.requires_grad_() for name, value in stacked(modules).items()}
+    strings = torch.randint(20, (2, 6, 3), generator=torch.Generator().manual_seed(0))
+    model = TransformerRuns(shape)
+    outputs = model.outputs(p, model.prepare(strings))
+    weights = torch.randn(outputs.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    gradients = torch.autograd.grad((outputs * weights).sum(), list(p.values()), materialize_grads=True)
+    for run, module in enumerate(modules):
+        wanted = module(strings[run])
+        torch.testing.assert_close(outputs[run], wanted, rtol=1e-10, atol=1e-10)
+        own = torch.autograd.grad((wanted * weights[run]).sum(), list(module.parameters()), materialize_grads=True)
+        for name, ours, theirs in zip(p, gradients, own, strict=True):
+            torch.testing.assert_close(ours[run], theirs, rtol=1e-9, atol=1e-9, msg=name)
+
+
+def test_scalings_at_0_change_nothing_and_a_adds_the_products_of_normed_rows():
+    plain = Transformer(TransformerShape(**SMALL), torch.Generator().manual_seed(1))
+    scaled = Transformer(
+        TransformerShape(**SMALL, identity_kq=True, identity_vo=True), torch.Generator().manual_seed(1)
+    )
+    strings = torch.randint(20, (5, 3), generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(scaled(strings), plain(strings))
+    x = torch.randn(2, 4, 8, generator=torch.Generator().manual_seed(2))
+    attention = scaled.blocks[0].attention
+    with torch.no_grad():
+        attention.a[:] = 50.0  # every row then looks at itself, or at the row of largest product with it
+        attention.b[:] = 1.0
+        attention.out[:] = 0.0
+        looked = (x @ x.mT).argmax(-1)
+        copied = torch.stack([one[rows] for one, rows in zip(x, looked, strict=True)])
+        torch.testing.assert_close(attention(x), 3 * copied, rtol=1e-3, atol=1e-3)
+
+
+def test_some_samples_and_some_runs_are_those():
+    shape = TransformerShape(**SMALL)
+    model = TransformerRuns(shape)
+    p = model.start([torch.Generator().manual_seed(seed) for seed in range(3)])
+    strings = torch.randint(20, (3, 8, 3), generator=torch.Generator().manual_seed(0))
+    rows = model.prepare(strings)
+    whole = model.outputs(p, rows)
+    chosen = torch.tensor([[3, 1], [0, 7], [2, 2]])
+    torch.testing.assert_close(model.outputs(p, rows.some(chosen)), whole.gather(1, chosen))
+    kept = torch.tensor([2, 0])
+    torch.testing.assert_close(
+        model.outputs({name: value[kept] for name, value in p.items()}, rows.of_runs(kept)), whole[kept]
+    )
+
+
+def test_the_last_layer_alone_reads_the_same_features():
+    shape = TransformerShape(**SMALL)
+    whole, last = TransformerRuns(shape), LastLayerRuns(shape)
+    p = whole.start([torch.Generator().manual_seed(3)])
+    strings = torch.randint(20, (1, 9, 3), generator=torch.Generator().manual_seed(0))
+    last.strings_at_once = 4
+    torch.testing.assert_close(last.outputs(p, last.prepare(strings, p)), whole.outputs(p, whole.prepare(strings)))
+    with pytest.raises(InputError, match="tied"):
+        LastLayerRuns(TransformerShape(**SMALL, output="token", tied=True, readout="last"))
+
+
+@pytest.mark.parametrize(("kind", "module"), [(RNN, nn.RNN), (LSTM, nn.LSTM)])
+def test_recurrent_baselines_equal_torch(kind, module):
+    model = BaselineRuns(kind, tokens=9, length=4, embedding=5, hidden=6)
+    p = model.start([torch.Generator().manual_seed(seed) for seed in range(2)])
+    strings = torch.randint(9, (2, 7, 4), generator=torch.Generator().manual_seed(0))
+    outputs = model.outputs(p, model.prepare(strings))
+    for run in range(2):
+        net = module(5, 6, num_layers=2, batch_first=True)
+        with torch.no_grad():
+            for layer in range(2):
+                getattr(net, f"weight_ih_l{layer}").copy_(p[f"in_{layer}"][run].T)
+                getattr(net, f"weight_hh_l{layer}").copy_(p[f"again_{layer}"][run].T)
+                getattr(net, f"bias_ih_l{layer}").copy_(p[f"bias_{layer}"][run])
+                getattr(net, f"bias_hh_l{layer}").zero_()
+            states = net(p["tokens"][run][strings[run]])[0][:, -1]
+            wanted = (states @ p["read"][run] + p["read_bias"][run])[:, 0]
+        torch.testing.assert_close(outputs[run], wanted)
+
+
+@pytest.mark.parametrize("kind", [MLP, MLP_XX])
+def test_only_relations_tell_strings_apart_when_embeddings_are_not_read(kind):
+    model = BaselineRuns(kind, tokens=6, length=2, embedding=4, hidden=8)
+    p = model.start([torch.Generator().manual_seed(1)])
+    p["in_0"][:, : 2 * 4] = 0.0  # what is read of the embeddings themselves
+    same, different = model.outputs(p, model.prepare(torch.tensor([[[2, 2], [2, 3]]])))[0]
+    assert bool(same != different) == (kind == MLP_XX)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"heads": 0}, "heads must be a whole number of at least 1; got 0"),
+        ({"mlp": -1}, "mlp must be"),
+        ({"attention_multiplier": float("nan")}, "attention_multiplier must be a finite number above 0"),
+        ({"readout": "first"}, "no readout 'first'"),
+        ({"tied": True}, "output"),
+    ],
+)
+def test_refuses_shapes_that_cannot_be(change, sentence):
+    with pytest.raises(InputError, match=sentence):
+        TransformerShape(**{**SMALL, **change})
