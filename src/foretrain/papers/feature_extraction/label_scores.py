@@ -57,8 +57,13 @@ class LabelledCorpus:
         return LabelledCorpus(self.train.select(rows), self.labels[rows], self.test, self.test_labels, self.unseen)
 
 
-def read_corpus(name: str, *, texts: int | None = None, data: str | None = None, seed: int = 1) -> LabelledCorpus:
-    """A known corpus, or one made up (400 tokens, and 600 that never occur); `texts` limits its size."""
+def read_corpus(
+    name: str, *, texts: int | None = None, longest: int | None = None, data: str | None = None, seed: int = 1
+) -> LabelledCorpus:
+    """A known corpus, or one made up (400 tokens, and 600 that never occur).
+
+    `texts` limits how many texts are read, for training and for testing; `longest` how many tokens of each.
+    """
     if name in MADE_UP:
         draw = stream("feature_extraction/corpus", seed, name)
         made = MadeUpCorpus(draw, vocab=1000, unseen=600, classes=MADE_UP[name])
@@ -67,9 +72,12 @@ def read_corpus(name: str, *, texts: int | None = None, data: str | None = None,
         return LabelledCorpus(train, labels, test, test_labels, np.arange(400, 1000))
     tokenize = LABELLED[name].tokenize
     raw = labelled_corpus(name, "train", data=data)
-    raw = raw.select(stream("feature_extraction/corpus", seed, name).permutation(len(raw))[:texts])
+    draw = stream("feature_extraction/corpus", seed, name)
+    raw = raw.select(draw.permutation(len(raw))[:texts])
     raw_test = labelled_corpus(name, "test", data=data)
-    cut, cut_test = [tokenize(t) for t in raw.texts], [tokenize(t) for t in raw_test.texts]
+    if texts is not None:
+        raw_test = raw_test.select(draw.permutation(len(raw_test))[:texts])
+    cut, cut_test = ([tokenize(t)[:longest] for t in part.texts] for part in (raw, raw_test))
     vocabulary = Vocabulary.of(cut)
     # Tokens of the test texts that training never saw get embeddings of their own, to read the bias on.
     known = set(vocabulary.tokens)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import xarray as xr
 from scipy.stats import spearmanr
@@ -18,6 +20,12 @@ from foretrain.trajectory import trajectory
 
 NETWORKS = ("MLP ReLU", "MLP GeLU", "SA")
 LEAST, WIDTH, SIGMA, RATE = 10, 64, 0.1, 0.01
+LONGEST = 150  # tokens of a text that are read: attention over whole film reviews takes minutes an epoch
+
+
+@cache
+def _corpus(name: str, texts: int) -> LabelledCorpus:
+    return read_corpus(name, texts=texts, longest=LONGEST)
 
 
 def class_cooccurrence(corpus: LabelledCorpus, classes: int) -> np.ndarray:
@@ -35,7 +43,7 @@ def _chance(corpora: tuple[str, ...], texts: int, shuffles: int) -> xr.Dataset:
     """
     highest, names = [], []
     for name in corpora:
-        corpus = read_corpus(name, texts=texts)
+        corpus = _corpus(name, texts)
         classes = int(corpus.labels.max()) + 1
         often = corpus.occurrences >= LEAST
         omega = class_cooccurrence(corpus, classes)[often]
@@ -55,7 +63,7 @@ def _by_class(
     """Rank correlation of score and ω for every class of every corpus; `shuffled`: trained on shuffled labels."""
     ranks, right, names = [], [], []
     for name in corpora:
-        corpus = read_corpus(name, texts=texts)
+        corpus = _corpus(name, texts)
         classes = int(corpus.labels.max()) + 1
         omega = class_cooccurrence(corpus, classes)
         if shuffled:
