@@ -144,8 +144,14 @@ class Adam:
             while end < len(self.rates) and self.rates[end] == rate:
                 end += 1
             here = slice(begin, end)
+            moved, by, first, second = (
+                [tensor[here] for tensor in part] for part in (parameters, gradients, self.first, self.second)
+            )
             adam(
-                *([tensor[here] for tensor in part] for part in (parameters, gradients, self.first, self.second)),
+                moved,
+                by,
+                first,
+                second,
                 max_exp_avg_sqs=[],
                 state_steps=[torch.tensor(float(self.steps)) for _ in parameters],
                 fused=True,

@@ -1,7 +1,8 @@
 """What the template transformer is held against: fully connected (with and without vec(XXᵀ)), RNN and LSTM.
 
-XXᵀ are the products of the embeddings of all pairs of positions. All have a leading axis of runs, learned token embeddings N(0, 1), two hidden layers and one number as output. Initial
-values are those of torch's Linear, RNN and LSTM: uniform within ±1/√(inputs), ±1/√(hidden) in a recurrent layer.
+XXᵀ are the products of the embeddings of all pairs of positions. All have a leading axis of runs, learned token
+embeddings N(0, 1), two hidden layers and one number as output. They begin as torch's Linear, RNN and LSTM do:
+uniform within ±1/√(inputs), ±1/√(hidden) in a recurrent layer.
 """
 
 from __future__ import annotations

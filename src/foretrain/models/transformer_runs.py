@@ -298,5 +298,5 @@ class _Products(torch.autograd.Function):
 
 
 def _products(x: Tensor, y: Tensor) -> Tensor:
-    product: Tensor = _Products.apply(x, y)  # type: ignore[no-untyped-call]
+    product: Tensor = _Products.apply(x, y)
     return product

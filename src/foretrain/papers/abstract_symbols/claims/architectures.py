@@ -12,6 +12,7 @@ from foretrain.models.sequence_baselines import LSTM, MLP, MLP_XX, RNN
 from foretrain.papers.abstract_symbols.claims.sides import better_than
 from foretrain.papers.abstract_symbols.experiments import architectures as figures
 from foretrain.papers.abstract_symbols.experiments.trained import (
+    RATES,
     TRANSFORMERS,
     VANILLA,
     WITH_A,
@@ -44,7 +45,7 @@ fig2 = better_than(
         },
         "paper": {
             "setting": "base",
-            "rates": figures.RATES,
+            "rates": RATES,
             "seeds": 5,
             "n": (64, 128, 256, 512, 1024),
             "better": WITH_A,
@@ -63,7 +64,7 @@ fig3 = better_than(
         "fast": {
             "setting": "tiny",
             "rates": (1e-2,),
-            "seeds": 3,
+            "seeds": 4,
             "n": (32,),
             "depth": 2,
             "embedding": 32,
@@ -82,7 +83,7 @@ fig3 = better_than(
         },
         "paper": {
             "setting": "base",
-            "rates": figures.RATES,
+            "rates": RATES,
             "seeds": 5,
             "n": (256, 1024, 4096),
             "depth": 4,
@@ -283,7 +284,7 @@ fig22_published = Claim(
     observe=_measured,
     compare=close("test_loss", PUBLISHED_SPREAD, relative=False),
     settings={
-        "fast": {"n": (16,), "architectures": (MLP,), "seeds": 3},
+        "fast": {"n": (16,), "architectures": (MLP,), "seeds": 2},
         "full": {"n": (16, 64), "architectures": (*TRANSFORMERS, MLP), "seeds": 5},
         "paper": {"n": (4, 16, 64, 256, 512, 1024), "architectures": (*TRANSFORMERS, MLP), "seeds": 5},
     },
@@ -298,7 +299,7 @@ fig25_published = Claim(
     observe=_measured,
     compare=close("test_loss", PUBLISHED_SPREAD, relative=False),
     settings={
-        "fast": {"n": (32,), "architectures": (MLP_XX,), "seeds": 3},
+        "fast": {"n": (32,), "architectures": (MLP_XX,), "seeds": 2},
         "full": {"n": (32, 64, 256), "architectures": (MLP_XX,), "seeds": 5},
     },
     control=Control("an MLP without it", {"stand_in": MLP}),

@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 import xarray as xr
 
+from foretrain.data.templates import TemplateTask
 from foretrain.experiment import Experiment
 from foretrain.kernels import architectures as kernels
 from foretrain.kernels.learning_curve import LearningCurve
@@ -57,9 +58,7 @@ def data_need(
         {"task": tasks, "architecture": architectures, "n": n},
         lambda task, architecture, n: summary(task, architecture, n=n, seeds=seeds, setting=s).isel(rate=0, drop=True),
     )[["test_loss"]]
-    trivial = xr.DataArray(
-        [float(np.var(task_called(task)[0].labels)) for task in tasks], {"task": list(tasks)}, "task"
-    )
+    trivial = xr.DataArray([constant_loss(task_called(task)[0]) for task in tasks], {"task": list(tasks)}, "task")
     losses["test_loss"] = losses.test_loss / trivial
     found = losses.assign(n_needed=n_needed(losses, loss))
     if VANILLA in architectures:
@@ -81,6 +80,12 @@ def _factors(losses: xr.Dataset, loss: float) -> tuple[xr.DataArray, xr.DataArra
     return factor(losses), low, high
 
 
+def constant_loss(task: TemplateTask) -> float:
+    """Squared error of the best constant guess."""
+    labels, weights = np.asarray(task.labels, dtype=np.float64), np.asarray(task.weights)
+    return float(weights @ (labels - weights @ labels) ** 2)
+
+
 @lru_cache(maxsize=64)
 def predicted_need(task: str, architecture: str, loss: float) -> float:
     """Samples that kernel regression with the random features of an architecture needs; infinite if it never does."""
@@ -88,7 +93,7 @@ def predicted_need(task: str, architecture: str, loss: float) -> float:
     kernel = kernels.architecture_kernel(KERNELS[architecture])
     matrix = template_matrix(made, kernel, accuracy=kernels.kernel_accuracy(KERNELS[architecture], beta=1.0))
     curve = LearningCurve(matrix, RIDGE)
-    return curve.samples_needed(loss * float(np.var(made.labels)), most=0.1 / (len(matrix.N) * matrix.accuracy))
+    return curve.samples_needed(loss * constant_loss(made), most=0.1 / (len(matrix.N) * matrix.accuracy))
 
 
 EXPERIMENTS = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -28,8 +28,8 @@ ARCHITECTURES = (*TRANSFORMERS, *KINDS)
 RATES = (1e-5, 1e-4, 1e-3, 1e-2)
 TASKS: dict[str, Callable[[], TemplateTask]] = {
     **{name: make for name, make in template_tasks.NAMED.items() if name not in ("majority", "majority_token")},
-    **{f"majority_{length}": lambda length=length: template_tasks.majority(length) for length in range(2, 11)},
-    "majority_token_3": lambda: template_tasks.majority_token(3),
+    **{f"majority_{length}": partial(template_tasks.majority, length) for length in range(2, 11)},
+    "majority_token_3": partial(template_tasks.majority_token, 3),
 }
 SCALARS = ("test_loss", "test_accuracy", "train_loss", "validation_loss", "epoch", "epochs_done", "diverged_at")
 
