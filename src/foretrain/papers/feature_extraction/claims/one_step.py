@@ -191,7 +191,7 @@ bias_variance = Claim(
     ),
     settings={
         "fast": {"width": 256, "tokens": 12, "seeds": 4, "units": 8000},
-        "full": {"width": 1024, "tokens": 30, "seeds": 8, "units": 8000},
+        "full": {"width": 1024, "tokens": 12, "seeds": 4, "units": 8000},
     },
     control=Control("the readout starts as wide as the other weights", {"readout_as_inner": True}),
 )
