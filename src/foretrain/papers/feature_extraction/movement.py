@@ -20,7 +20,7 @@ from foretrain.streams import seed_list, torch_stream
 from foretrain.trajectory import trajectory
 
 READOUTS = ("both signs", "one sign")  # of the initial readout weights
-OPTIMIZERS = {"sgd": SGD(0.03), "adagrad": Adagrad(0.01)}
+OPTIMIZERS: dict[str, SGD | Adagrad] = {"sgd": SGD(0.03), "adagrad": Adagrad(0.01)}
 MOST_STEPS = 2000
 
 
