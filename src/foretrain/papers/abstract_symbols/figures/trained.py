@@ -67,7 +67,7 @@ def against_rate(found: xr.Dataset, *, title: str, lines: str, label: str) -> go
         for color, value in enumerate(found[lines].values.tolist()):
             curve = found[name].sel({lines: value}).clip(min=1e-6)
             figure.add_trace(_curve(found["rate"], curve, label.format(value), color, showlegend=index == 0), **place)
-        figure.update_xaxes(title="learning rate", type="log", exponentformat="power", **place)
+        figure.update_xaxes(title="learning rate", type="log", dtick=1, exponentformat="power", **place)
         figure.update_yaxes(type="log", exponentformat="power", **place)
     figure.update_yaxes(title="squared error", row=1, col=1)
     figure.update_layout(height=480)
@@ -118,18 +118,24 @@ def train(found: xr.Dataset) -> go.Figure:
 
 
 def data_need(found: xr.Dataset) -> go.Figure:
-    """Samples needed per task, one bar per architecture; none where the grid did not reach it."""
+    """Samples needed per task, one bar per architecture; a hatched bar where the largest n did not suffice."""
+    most = int(found.n.max())
     figure = new_figure("Samples needed on unseen symbols", x="task", y="samples n", log_y=True)
     for color, name in enumerate(found.architecture.values.tolist()):
-        needed = found.n_needed.sel(architecture=name)
-        figure.add_trace(
-            go.Bar(
-                x=found.task.values.tolist(),
-                y=needed.where(np.isfinite(needed)).values.tolist(),
-                name=name,
-                marker={"color": PALETTE[color % len(PALETTE)]},
-            )
+        needed = found.n_needed.sel(architecture=name).values
+        enough = np.isfinite(needed)
+        bars = go.Bar(
+            x=found.task.values.tolist(),
+            y=np.where(enough, needed, most).tolist(),
+            text=[f"{value:.0f}" if ok else f"> {most}" for value, ok in zip(needed, enough, strict=True)],
+            name=name,
+            marker={
+                "color": PALETTE[color % len(PALETTE)],
+                "pattern": {"shape": ["" if ok else "/" for ok in enough]},
+            },
         )
+        figure.add_trace(bars)
+    figure.update_xaxes(type="category")
     return figure
 
 
