@@ -12,7 +12,7 @@ from foretrain.data.latent_tree import LatentTree
 from foretrain.errors import InputError
 from foretrain.measures import mean_alignment
 from foretrain.models.causal_transformer import CausalTransformer, LabelledSequences
-from foretrain.papers.joma import theory
+from foretrain.papers.joma import claims, theory
 from foretrain.papers.joma.experiments import order, table1
 from foretrain.papers.joma.setting import TABLE1, OrderModel, Table1Data
 from foretrain.streams import stream
@@ -89,6 +89,26 @@ def test_alignment_column_equals_a_network_evaluated_by_hand():
     for s in range(2):
         best = mean_alignment(latents[s][None], hidden[s].amax(-2))
         assert float(run["ncorr"].isel(time=0, seed=0, s=s)) == pytest.approx(best.item(), abs=1e-6)
+
+
+def test_gain_of_training_is_paired_by_seed_and_averaged_over_configurations():
+    names, small = ("C20-ch2-10-20", "C20-ch3-10-20"), {"steps": 3, "width": 8, "hidden": 16}
+    gain = claims.table1._gain(s=1, seeds=3, configurations=names, **small)
+    runs = [table1.align(name, seeds=(1, 2, 3), **small)["ncorr"].sel(s=1).transpose("seed", "time") for name in names]
+    pairs = np.array([run.values[:, -1] - run.values[:, 0] for run in runs])  # [configuration, seed]
+    overall = pairs.mean(axis=0)
+    assert float(gain["sure_gain"]) == pytest.approx(overall.mean() - 3 * overall.std(ddof=1) / 3**0.5, abs=1e-12)
+    np.testing.assert_allclose(gain["gain"], pairs.mean(axis=1), atol=1e-12)
+    ends = [run.values[:, [0, -1]].mean(axis=0) for run in runs]
+    np.testing.assert_allclose(gain["share_untrained"], [first / last for first, last in ends], atol=1e-12)
+
+
+def test_every_cell_is_compared_with_the_one_printed_for_it():
+    said = claims.table1._printed(("C50-ch3-20-30",))
+    assert said["ncorr"].values.tolist() == [[0.95, 0.61]]
+    # ± .04 over five seeds, and .61 may have been anything from .605 to .615
+    error = float(said["ncorr_std"].sel(s=1)[0] / np.sqrt(said["ncorr_seeds"]))
+    assert error == pytest.approx(np.sqrt(0.04**2 / 5 + 0.01**2 / 12), rel=1e-12)
 
 
 @settings(max_examples=5)

@@ -20,7 +20,9 @@ SIZE = Tolerance(0.1, "a slope within a tenth of 1: the size of z is predicted, 
 
 
 def _fig2(seeds: int, steps: int, dimension: int | None = None) -> xr.Dataset:
-    return layer.fig2(seeds=seeds, steps=steps, points=11, dimension=dimension).isel(time=-1, drop=True)
+    """At the end of training: the cosine of ẑ and the slope by seed, the cosines of its parts as means over seeds."""
+    end = layer.fig2(seeds=seeds, steps=steps, points=11, dimension=dimension).isel(time=-1, drop=True)
+    return end.assign({name: end[name].mean("seed") for name in ("cosine_first", "cosine_second")})
 
 
 def _fig2_said(first: tuple[float, float]) -> xr.Dataset:
@@ -58,9 +60,9 @@ fig2 = erratum_pair(
     ),
     settings={"fast": {"seeds": 3, "steps": 2000}, "full": {"seeds": 20, "steps": 2000}},
     control=Control("21 tokens in 8 dimensions: embeddings far from orthogonal", {"dimension": 8}),
-    erratum="The caption says that neither part of ẑ correlates with z. The first does by itself: at the end its "
-    "centred cosine is .98 to .99 on smooth and .93 to .98 on random classes (that of ẑ is .994 and .93 to .99); "
-    "only the second part does not (below .75).",
+    erratum="The caption says that neither part of ẑ correlates with z. The first does by itself: over 20 seeds its "
+    "centred cosine at the end is .97 to .99 on smooth and .88 to .98 on random classes (that of ẑ is .98 to .995 and "
+    ".89 to .99); only the second part does not (at most .71).",
 )
 
 

@@ -164,11 +164,10 @@ def order_training(
     time = run["time"].values.astype(float)
     curves = run["logits"].transpose("seed", "ancestor", "time").values.astype(float)
     halves = half_time(run["ncorr"].transpose("seed", "layer", "time").values.astype(float), time)
-    mean = curves.mean(axis=0)  # over seeds: one run's curve may cross a level by chance
-    times = {"half": half_time(mean, time), "attended": level_time(mean, time, setting.level)}
+    times = {"half": half_time(curves, time), "attended": level_time(curves, time, setting.level)}
     return run.assign(
-        {f"{name}_time": ("ancestor", value) for name, value in times.items()}
-        | {f"{name}_order": _order(value) for name, value in times.items()}
+        {f"{name}_time": (("seed", "ancestor"), value) for name, value in times.items()}
+        | {f"{name}_order": ("seed", [_order(row) for row in value]) for name, value in times.items()}
         | {"layer_time": (("seed", "layer"), halves)}
     )
 
