@@ -118,9 +118,9 @@ layers = Claim(
     settings={"fast": FAST, "full": FULL},
     control=Control("an upper layer that repeats the lower one's rise a twentieth of the run later", {"delayed": True}),
     expect="fails",
-    erratum="No order of the layers can be told in a transformer trained from end to end: NCorr changes by less than "
-    ".1, and the lower layer is half way from 384 steps after the upper one to 73 before it (five runs of 1000 steps "
-    "at depth 4). On the class label the upper layer is first, by 17 to 42 steps.",
+    erratum="No order of the layers can be told in a transformer trained from end to end: the lower layer is half way "
+    "from 384 steps after the upper one to 73 before it (five runs of 1000 steps at depth 4). On the class label the "
+    "upper layer is first, by 17 to 42 steps.",
 )
 
 CLAIMS = [flow, attended, half, by_class, layers]
