@@ -127,6 +127,7 @@ def data_need(found: xr.Dataset) -> go.Figure:
         bars = go.Bar(
             x=found.task.values.tolist(),
             y=np.where(enough, needed, most).tolist(),
+            textposition="outside",
             text=[f"{value:.0f}" if ok else f"> {most}" for value, ok in zip(needed, enough, strict=True)],
             name=name,
             marker={
