@@ -72,11 +72,11 @@ def _factors(losses: xr.Dataset, loss: float) -> tuple[xr.DataArray, xr.DataArra
         plain = needed.sel(architecture=VANILLA, drop=True)
         return (plain / needed).where(np.isfinite(plain) | np.isfinite(needed))
 
-    draw, count = stream("abstract_symbols/data_need", losses.sizes["seed"]), losses.sizes["seed"]
-    again = [factor(losses.isel(seed=draw.integers(0, count, count))) for _ in range(RESAMPLED if count > 1 else 1)]
-    ordered = xr.concat(again, "draw").transpose("draw", ...)
-    ordered = ordered.copy(data=np.sort(ordered.values, axis=0))  # infinite ones have a place too, nan comes last
-    low, high = (ordered.isel(draw=round(q * (len(again) - 1)), drop=True) for q in (0.05, 0.95))
+    count = losses.sizes["seed"]
+    rows = stream("abstract_symbols/data_need", count).integers(0, count, (RESAMPLED, count))
+    again = factor(losses.isel(seed=xr.DataArray(rows, dims=("draw", "again"))).mean("again")).transpose("draw", ...)
+    ordered = again.copy(data=np.sort(again.values, axis=0))  # infinite ones have a place too, nan comes last
+    low, high = (ordered.isel(draw=round(q * (RESAMPLED - 1)), drop=True) for q in (0.05, 0.95))
     return factor(losses), low, high
 
 
