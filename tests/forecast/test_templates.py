@@ -104,7 +104,9 @@ def test_next_token_tasks_are_warned_of_copying() -> None:
     found = forecast_templates(tasks.copying(), samples=(64,))
     notes = json.loads(found.attrs["config"])["notes"]
     assert any("Theorem 4.1" in note for note in notes)
-    assert found.learnable.all()  # one template: nothing to tell apart
+    assert found.tells_apart.all()  # one template: nothing to tell apart
+    assert not found.learnable.any()  # but the answer is a symbol never seen
+    assert np.isinf(found.samples_needed).all()
     assert not any("Theorem 4.1" in n for n in json.loads(_same().attrs["config"])["notes"])
 
 

@@ -84,11 +84,11 @@ def templates(
 def _print(found: xr.Dataset) -> None:
     from rich.table import Table
 
-    from foretrain.forecast.templates import condition_words, samples_words
+    from foretrain.forecast.templates import condition_words, samples_words, verdict_words
     from foretrain.trajectory import config_of
 
     config, out = config_of(found), console(results=True)
-    out.print(f"{config['task']}: {config['kind']}, {len(config['templates'])} templates", markup=False)
+    out.print(f"{config['task']}: {config['kind']}, {_templates(len(config['templates']))}", markup=False)
     for number, (template, label) in enumerate(zip(config["templates"], config["labels"], strict=True), 1):
         if number <= MOST_TEMPLATES:
             out.print(f"  {number}  {template}  →  {label}", markup=False)
@@ -97,9 +97,8 @@ def _print(found: xr.Dataset) -> None:
     table = Table("architecture", "unseen symbols", "cond N", f"samples for error {config['error']:g}")
     for name in found.architecture.values.tolist():
         of = found.sel(architecture=name)
-        learns = "learns" if of.learnable else f"fails (error {of.limit_error.item():.2g} stays)"
         needed = samples_words(of, config["alphabet"])
-        table.add_row(name, learns, condition_words(of), needed)
+        table.add_row(name, verdict_words(of), condition_words(of), needed)
     out.print(table)
     for name in found.architecture.values.tolist():
         out.print(f"{name}: {found.why.sel(architecture=name).item()}.", markup=False)
@@ -111,6 +110,10 @@ def _print(found: xr.Dataset) -> None:
     out.print(curve)
     for note in config["notes"]:
         out.print(note, markup=False)
+
+
+def _templates(number: int) -> str:
+    return f"{number} template{'s' * (number != 1)}"
 
 
 def _cell(of: xr.Dataset) -> str:

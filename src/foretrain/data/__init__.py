@@ -3,6 +3,7 @@
 from foretrain.data.latent_tree import LatentSample, LatentTree
 from foretrain.data.sequence_classes import SequenceBatch, SequenceClasses
 from foretrain.data.set_union import SetUnionHierarchy
+from foretrain.data.template_files import TaskFile, read_task
 from foretrain.data.templates import Template, TemplateTask
 
 __all__ = [
@@ -11,6 +12,8 @@ __all__ = [
     "SequenceBatch",
     "SequenceClasses",
     "SetUnionHierarchy",
+    "TaskFile",
     "Template",
     "TemplateTask",
+    "read_task",
 ]

@@ -14,10 +14,11 @@ from foretrain.trajectory import config_of
 def forecast_figure(found: xr.Dataset) -> go.Figure:
     """Error on unseen symbols against samples: a line and a band per architecture; marks where it was simulated."""
     config = config_of(found)
+    copying = (found.tells_apart & ~found.learnable).any()
     figure = new_figure(
         f"Forecast on unseen symbols: {config['task']}",
         x="training samples",
-        y="squared error, share of a constant guess",
+        y=f"squared error{' of telling answers apart' * bool(copying)}, share of a constant guess",
         log_x=True,
         log_y=True,
     )

@@ -38,8 +38,9 @@ LAST_LAYER = (
     "(Theorem I.2)."
 )
 COPYING = (
-    "Labels are wildcards: an attention layer that knows the answer still has to output a symbol it never saw. It does "
-    "not learn that at large embedding dimension (Theorem 4.1) unless b·I is added to W_V·W_Oᵀ (Theorem 4.2)."
+    "Labels are wildcards: whoever tells the templates apart still has to output a symbol it never saw. Attention does "
+    "not learn that at large embedding dimension (Theorem 4.1) unless b·I is added to W_V·W_Oᵀ (Theorem 4.2), and an "
+    "MLP has the same output on all unseen symbols (Lemma I.7). The errors are those of telling the answers apart."
 )
 
 
@@ -92,7 +93,8 @@ def forecast_templates(
         accuracy = kernel_accuracy(name, beta=setting.beta)
         matrix = template_matrix(ending, kernel, accuracy=accuracy)
         curve = _curve(matrix, kernel, setting.ridge, alphabet)
-        rows.append(_one(curve, trivial, error, samples, setting.proved_nonsingular(name)))
+        row = _one(curve, trivial, error, samples, setting.proved_nonsingular(name))
+        rows.append(_must_copy(row) if copies(task) else row)
         few = [n for n in samples if n <= simulate]
         if few:
             sizes = None if alphabet is None else [alphabet]
@@ -152,6 +154,7 @@ def _one(curve: LearningCurve, trivial: float, error: float, samples: Sequence[i
     low, middle, high = np.array([np.quantile(curve.draws(n), [0.05, 0.5, 0.95]) for n in samples]).T / trivial
     return {
         "learnable": learnable,
+        "tells_apart": learnable,
         "why": _why(matrix, learnable, proved),
         "condition": matrix.condition,
         "inverse_norm": matrix.inverse_norm,
@@ -164,6 +167,18 @@ def _one(curve: LearningCurve, trivial: float, error: float, samples: Sequence[i
         "error_low": low,
         "error_high": high,
     }
+
+
+def copies(task: TemplateTask) -> bool:
+    """Whether an answer is a wildcard, so that on unseen symbols it is a symbol never seen."""
+    wild = {name for template in task.templates for name in template.wildcard_names}
+    return task.kind == "next-token" and any(label in wild for label in task.labels)
+
+
+def _must_copy(row: dict[str, object]) -> dict[str, object]:
+    """To tell the answers apart is not enough where the answer is an unseen symbol."""
+    why = f"it cannot output a symbol it never saw; otherwise {row['why']}"
+    return {**row, "learnable": False, "why": why, "samples_needed": np.inf}
 
 
 def _why(matrix: TemplateMatrix, learnable: bool, proved: bool) -> str:
@@ -198,8 +213,7 @@ def _why(matrix: TemplateMatrix, learnable: bool, proved: bool) -> str:
 def notes(task: TemplateTask, alphabet: int | None) -> list[str]:
     """What a reader of the table has to know."""
     said = [LAST_LAYER]
-    wild = task.templates[0].wildcard_names
-    if task.kind == "next-token" and any(label in wild for label in task.labels):
+    if copies(task):
         said.append(COPYING)
     if too_many_patterns(task):
         said.append("Tokens that samples share are left out: these templates can share them in too many ways.")
@@ -225,6 +239,7 @@ def summary(found: xr.Dataset) -> dict[str, object]:
             {
                 "architecture": name,
                 "learnable": bool(of.learnable),
+                "tells_apart": bool(of.tells_apart),
                 "why": str(of.why.item()),
                 "condition": _finite(of.condition.item()),
                 "inverse_norm": _finite(of.inverse_norm.item()),
@@ -244,6 +259,15 @@ def summary(found: xr.Dataset) -> dict[str, object]:
             }
         )
     return {**config, "architectures": listed}
+
+
+def verdict_words(of: xr.Dataset) -> str:
+    """Whether one architecture learns the task on unseen symbols, in words."""
+    if bool(of.learnable):
+        return "learns"
+    if bool(of.tells_apart):
+        return "tells answers apart, cannot copy"
+    return f"fails (error {of.limit_error.item():.2g} stays)"
 
 
 def samples_words(of: xr.Dataset, alphabet: int | None) -> str:

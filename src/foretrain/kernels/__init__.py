@@ -1,6 +1,7 @@
 """Kernels: of infinitely wide attention and MLP layers, of any network, and regression with them."""
 
 from foretrain.kernels.activations import ACTIVATIONS, GELU, Activation, Cosine, ReLU
+from foretrain.kernels.architectures import ARCHITECTURES, architecture_kernel
 from foretrain.kernels.attention import (
     KernelMatrix,
     attention_kernel,
@@ -8,16 +9,24 @@ from foretrain.kernels.attention import (
     transformer_kernel,
     transformer_matrix,
 )
+from foretrain.kernels.regression import measured_errors, ridge_predictions
+from foretrain.kernels.template_matrix import TemplateMatrix, template_matrix
 
 __all__ = [
     "ACTIVATIONS",
+    "ARCHITECTURES",
     "GELU",
     "Activation",
     "Cosine",
     "KernelMatrix",
     "ReLU",
+    "TemplateMatrix",
+    "architecture_kernel",
     "attention_kernel",
     "attention_matrix",
+    "measured_errors",
+    "ridge_predictions",
+    "template_matrix",
     "transformer_kernel",
     "transformer_matrix",
 ]
