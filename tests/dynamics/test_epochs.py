@@ -10,7 +10,7 @@ from foretrain.data.tokens import TokenTexts
 from foretrain.dynamics import SGD, Adagrad
 from foretrain.dynamics.epochs import batch_loss, padded_batch, train_epochs
 from foretrain.errors import InputError
-from foretrain.models.classifiers import Classifier
+from foretrain.models.classifiers import ARCHITECTURES, Classifier
 from foretrain.streams import stream, torch_stream
 
 VOCAB, WIDTH = 30, 5
@@ -73,3 +73,22 @@ def test_momentum_is_refused() -> None:
     texts, labels = corpus()
     with pytest.raises(InputError, match="Adagrad or plain SGD"):
         train_epochs(Classifier("mlp", VOCAB, 4), texts, labels, optimizer=SGD(0.1, momentum=0.9), epochs=1)
+
+
+@pytest.mark.parametrize("architecture", [a for a in ARCHITECTURES if a != "cnn"])
+def test_batches_of_single_tokens_and_of_nothing_can_be_trained_on(architecture: str) -> None:
+    """Where a parameter has no part in a batch, it stays where it is."""
+    texts = TokenTexts.of_lists([[0], [1], [], [2]], VOCAB)
+    network = Classifier(architecture, VOCAB, WIDTH)
+    trained = train_epochs(network, texts, np.array([0, 1, 1, 0]), optimizer=Adagrad(0.1), epochs=1, batch=2)
+    assert all(torch.isfinite(p).all() for p in trained.values())
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [([0, 1], "one label per text; got 2 for 3"), ([0, 1, 2], "from 0 to 1"), ([0, 1, -1], "from 0 to 1")],
+)
+def test_labels_that_do_not_fit_are_refused(labels: list[int], said: str) -> None:
+    texts = TokenTexts.of_lists([[0], [1], [2]], VOCAB)
+    with pytest.raises(InputError, match=said):
+        train_epochs(Classifier("mlp", VOCAB, 4), texts, np.array(labels), optimizer=Adagrad(0.1), epochs=1)

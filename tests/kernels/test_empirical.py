@@ -63,6 +63,30 @@ class Coupled(nn.Module):
         return self.read(self.norm(self.attend(e, e, e)[0])).tanh().sum(1)
 
 
+class SecondOutputByHand(nn.Module):
+    """The weight is used by hand in the second output alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 3, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.layer(x)
+        return torch.stack([hidden.sum(1), (hidden @ self.layer.weight.mT).tanh().sum(1)], dim=1)
+
+
+class SoftmaxOfTheBatch(nn.Module):
+    """Rows see each other, and the outputs of a row add up to 1 whatever they are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.layer(x)
+        return torch.softmax(hidden - 2 * hidden.mean(0), dim=1)
+
+
 def gradients(module: nn.Module, rows: Tensor) -> Tensor:
     """[row, output, parameter], one backward pass each."""
     flat = []
@@ -87,6 +111,7 @@ MODULES = {
     "tied": (Tied, lambda: torch.randint(0, 5, (3, 2))),
     "twice": (lambda: Twice(False), lambda: dense(3, 3)),
     "by hand": (lambda: Twice(True), lambda: dense(3, 3)),
+    "second output": (SecondOutputByHand, lambda: dense(3, 3)),
     "transposed": (Transposed, lambda: dense(3, 3, 3)),
     "attention": (Coupled, lambda: torch.randint(0, 6, (3, 4))),
     "convolution": (lambda: nn.Sequential(nn.Conv1d(2, 3, 2), nn.ReLU(), nn.Flatten(), nn.Linear(9, 2)),
@@ -113,7 +138,16 @@ def test_kernel_is_the_product_of_gradients(name: str, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(
     ("name", "known"),
-    [("layers", 4), ("long texts", 4), ("tokens", 3), ("tied", 0), ("twice", 2), ("by hand", 1), ("transposed", 0)],
+    [
+        ("layers", 4),
+        ("long texts", 4),
+        ("tokens", 3),
+        ("tied", 0),
+        ("twice", 2),
+        ("by hand", 1),
+        ("second output", 0),
+        ("transposed", 0),
+    ],
 )
 def test_layers_go_the_short_way_only_where_it_is_right(name: str, known: int) -> None:
     torch.manual_seed(0)
@@ -126,6 +160,7 @@ def test_rows_that_see_each_other_are_noticed() -> None:
     assert set(layer_signals.layer_signals(module, dense(5, 3))) == {"2.weight", "2.bias"}
     module.eval()
     assert len(layer_signals.layer_signals(module, dense(5, 3))) == 4
+    assert not layer_signals.layer_signals(SoftmaxOfTheBatch().to(F64), dense(5, 3))
 
 
 def test_frozen_parameters_do_not_count() -> None:
@@ -142,6 +177,24 @@ def test_movement_along_training() -> None:
     assert kernel_movement(lambda w, row: w["a"] * row, states, x) == [0, 0]
     assert kernel_movement(lambda w, row: w["a"] ** 2 * row, states, x) == pytest.approx([0, 3])
     assert relative_movement(dense(2, 2).fill_(1), dense(2, 2).fill_(3)) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [nn.Dropout(0.1), nn.BatchNorm1d(3), nn.TransformerEncoderLayer(3, 1, 4, dropout=0.1, batch_first=True)],
+    ids=["dropout", "batch norm", "attention"],
+)
+def test_networks_in_training_mode_are_refused_and_left_as_they_are(layer: nn.Module) -> None:
+    module = nn.Sequential(nn.Linear(3, 3), layer, nn.Linear(3, 1))
+    with pytest.raises(InputError, match=r"'1.*is in training mode.*call module\.eval\(\) first"):
+        empirical_ntk(module, torch.randn(4, 3))
+    with pytest.raises(InputError, match=r"call module\.eval\(\) first"):
+        ntk_product(module, torch.randn(4, 3), torch.randn(4, 1))
+    assert all(one.training for one in module.modules())
+    if not isinstance(layer, nn.TransformerEncoderLayer):  # torch warns of its own attention under vmap
+        assert empirical_ntk(module.eval(), torch.randn(4, 3)).shape == (4, 4, 1, 1)
+    no_dropout = nn.Sequential(nn.Linear(3, 1), nn.Dropout(0.0))
+    assert empirical_ntk(no_dropout, torch.randn(2, 3)).shape == (2, 2, 1, 1)
 
 
 def test_refusals() -> None:

@@ -7,6 +7,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import integrate
+from scipy.special import expit, ndtr
 
 from foretrain.data.tokens import TokenTexts
 from foretrain.errors import InputError
@@ -27,26 +29,52 @@ def as_tokens(table: np.ndarray) -> TokenTexts:
     return TokenTexts.of_rows(table, VOCAB)
 
 
-@pytest.mark.parametrize("activation", list(moments.FUNCTIONS))
+def normal(z: np.ndarray) -> np.ndarray:
+    return np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
+
+
+FUNCTIONS = {
+    "linear": (lambda z: z, lambda z: np.ones_like(z)),
+    "relu": (lambda z: np.maximum(z, 0), lambda z: (z > 0) * 1.0),
+    "gelu": (lambda z: z * ndtr(z), lambda z: ndtr(z) + z * normal(z)),
+    "silu": (lambda z: z * expit(z), lambda z: expit(z) * (1 + z * (1 - expit(z)))),
+    "tanh": (np.tanh, lambda z: 1 - np.tanh(z) ** 2),
+}
+
+
+@pytest.mark.parametrize("activation", list(FUNCTIONS))
 @pytest.mark.parametrize("which", ["product", "slope_product"])
 def test_gaussian_moments_agree_with_sampling(activation: str, which: str) -> None:
     k11, k22, k12 = 1.3, 0.7, 0.4
     draws = np.random.default_rng(1).multivariate_normal([0, 0], [[k11, k12], [k12, k22]], size=400_000)
-    function = moments.FUNCTIONS[activation][which == "slope_product"]
+    function = FUNCTIONS[activation][which == "slope_product"]
     sample = function(draws[:, 0]) * function(draws[:, 1])
     exact = float(getattr(moments, which)(activation, k11, k22, k12))
     error = sample.std() / np.sqrt(len(sample))
     assert abs(sample.mean() - exact) <= 4 * error + 1e-12
 
 
-@pytest.mark.parametrize("activation", list(moments.FUNCTIONS))
-def test_moments_of_one_and_of_two_variables_agree(activation: str) -> None:
-    """Uncorrelated: the product of means; fully correlated: the second moment."""
-    mean = moments.mean(activation, 0.8)
-    assert float(moments.product(activation, 0.8, 0.8, 0.0)) == pytest.approx(float(mean) ** 2, abs=1e-10)
-    z, w = np.polynomial.hermite_e.hermegauss(150)
-    square = (moments.FUNCTIONS[activation][0](np.sqrt(0.8) * z) ** 2) @ w / w.sum()
-    assert float(moments.product(activation, 0.8, 0.8, 0.8)) == pytest.approx(square, abs=1e-6)
+@pytest.mark.parametrize("q", [0.01, 1.0, 4.0, 16.0, 81.0])
+@pytest.mark.parametrize("activation", list(FUNCTIONS))
+def test_gaussian_moments_are_integrals_at_every_variance(activation: str, q: float) -> None:
+    """z = z′ and z′ independent against adaptive quadrature; between them, dE[φφ′]/dk12 = E[φ′φ′] (Price)."""
+
+    def integral(function) -> float:
+        reach, bend = 12 * np.sqrt(q), min(1.0, np.sqrt(q))
+        return integrate.quad(lambda z: function(z) * normal(z / np.sqrt(q)) / np.sqrt(q), -reach, reach,
+                              points=[-4 * bend, 0, 4 * bend], limit=400, epsabs=1e-13, epsrel=1e-12)[0]  # fmt: skip
+
+    phi, slope = FUNCTIONS[activation]
+    size = float(moments.product(activation, q, q, q))
+    assert size == pytest.approx(integral(lambda z: phi(z) ** 2), rel=1e-9)
+    assert float(moments.slope_product(activation, q, q, q)) == pytest.approx(integral(lambda z: slope(z) ** 2))
+    assert float(moments.mean(activation, q)) == pytest.approx(integral(phi), abs=1e-9 * size)
+    assert float(moments.product(activation, q, q, 0.0)) == pytest.approx(integral(phi) ** 2, abs=1e-9 * size)
+    places, weights = np.polynomial.legendre.leggauss(12)
+    path = 0.3 * q * (places + 1)  # from k12 = 0 to .6q
+    grown = 0.3 * q * (weights @ moments.slope_product(activation, q, q, path))
+    ends = moments.product(activation, q, q, np.array([0.0, 0.6 * q]))
+    assert ends[1] - ends[0] == pytest.approx(grown, rel=1e-6)
 
 
 def test_published_forms_of_the_bias() -> None:

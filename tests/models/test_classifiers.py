@@ -27,6 +27,20 @@ def test_padding_adds_nothing(architecture: str, data: st.DataObject) -> None:
     torch.testing.assert_close(padded, alone, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_text_without_tokens_scores_nothing_and_moves_nothing(architecture: str) -> None:
+    network, parameters = made(architecture)
+    leaves = {name: p.requires_grad_() for name, p in parameters.items()}
+    text = [1, 2, 3]
+    scores = network.scores(leaves, torch.tensor([text, [-1] * 3]))
+    torch.testing.assert_close(scores[0], network.scores(leaves, torch.tensor([text]))[0])
+    assert scores[1].item() == 0
+    found = torch.autograd.grad(scores[1].sum(), list(leaves.values()), retain_graph=True, materialize_grads=True)
+    assert not any(g.any() for g in found)
+    both = torch.autograd.grad(scores.sum(), list(leaves.values()), materialize_grads=True)
+    assert all(torch.isfinite(g).all() for g in both)
+
+
 @pytest.mark.parametrize("architecture", ["mlp", "sa"])
 def test_order_does_not_matter_to_additive_networks(architecture: str) -> None:
     network, parameters = made(architecture)

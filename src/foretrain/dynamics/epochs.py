@@ -40,6 +40,10 @@ def train_epochs(
     """
     require_at_least("epochs", epochs, 0)
     require_at_least("batch", batch, 1)
+    require(len(labels) == len(texts), f"There must be one label per text; got {len(labels)} for {len(texts)} texts.")
+    classes = max(2, network.outputs)
+    wrong = ~np.isin(labels, np.arange(classes))
+    require(not wrong.any(), f"Labels must be whole numbers from 0 to {classes - 1}; got {labels[wrong][:1]}.")
     sparse_steps = isinstance(optimizer, Adagrad) or not optimizer.momentum
     require(sparse_steps, "train_epochs needs an optimizer without memory of untouched tokens: Adagrad or plain SGD.")
     parameters = network.start(torch_stream(experiment, seed, "start"))
@@ -94,7 +98,7 @@ class _GatheredSteps:
         held = {name: (p[tokens] if name in self.network.per_token else p) for name, p in self.parameters.items()}
         leaves = {name: p.detach().requires_grad_() for name, p in held.items()}
         loss = batch_loss(self.network.scores(leaves, local), labels)
-        gradients = torch.autograd.grad(loss, list(leaves.values()))
+        gradients = torch.autograd.grad(loss, list(leaves.values()), materialize_grads=True)
         with torch.no_grad():
             for (name, value), gradient in zip(held.items(), gradients, strict=True):
                 rate, kept = self.rates[name], self.states[name]

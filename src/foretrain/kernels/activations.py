@@ -54,6 +54,17 @@ class ReLU:
         height = np.sqrt(np.maximum(a * b - c * c, 0.0))
         return np.asarray((height + c * (math.pi - np.arctan2(height, c))) / (2 * math.pi))
 
+    def slope_expectation(self, a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Array:
+        """E[φ′(u)φ′(v)], the arc-cosine kernel of order 0: (π − θ)/2π."""
+        a, b, c = _arrays(a, b, c)
+        height = np.sqrt(np.maximum(a * b - c * c, 0.0))
+        return np.asarray((math.pi - np.arctan2(height, c)) / (2 * math.pi))
+
+    def mean(self, variance: ArrayLike) -> Array:
+        """E[φ(u)]."""
+        (a,) = _arrays(variance)
+        return np.asarray(np.sqrt(a / (2 * math.pi)))
+
 
 @dataclass(frozen=True)
 class GELU:
@@ -67,13 +78,30 @@ class GELU:
     def expectation(self, a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Array:
         """By Stein's identity twice; with d = (1+a)(1+b):
 
-        c/4 + c·arcsin(c/√d)/2π + (ab − ac²/(1+a) + c²/(1+b)) / (2π√(d − c²)).
+        c/4 + c·arcsin(c/√d)/2π + (ab + c²(1 − ab)/d) / (2π√(d − c²)).
         """
         a, b, c = _arrays(a, b, c)
+        both, density, turn = self._parts(a, b, c)
+        return np.asarray(c * both + (a * b + turn * c * c) * density)
+
+    def slope_expectation(self, a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Array:
+        """E[φ′(u)φ′(v)]: by Price's theorem the derivative of E[φ(u)φ(v)] by c."""
+        a, b, c = _arrays(a, b, c)
+        both, density, turn = self._parts(a, b, c)
+        rest = (1 + a) * (1 + b) - c * c
+        return np.asarray(both + c * density * (1 + 2 * turn + (a * b + turn * c * c) / rest))
+
+    def mean(self, variance: ArrayLike) -> Array:
+        """E[φ(u)]."""
+        (a,) = _arrays(variance)
+        return np.asarray(a / np.sqrt(2 * math.pi * (1 + a)))
+
+    @staticmethod
+    def _parts(a: Array, b: Array, c: Array) -> tuple[Array, ...]:
+        """E[Φ(u)Φ(v)], 1/(2π√(d − c²)) and (1 − ab)/d."""
         d = (1 + a) * (1 + b)
-        density = 1 / (2 * math.pi * np.sqrt(d - c * c))
-        both = 0.25 + np.arcsin(c / np.sqrt(d)) / (2 * math.pi)  # E[Φ(u)Φ(v)]
-        return np.asarray(c * both + (a * b - a * c * c / (1 + a) + c * c / (1 + b)) * density)
+        both = 0.25 + np.arcsin(c / np.sqrt(d)) / (2 * math.pi)
+        return _arrays(both, 1 / (2 * math.pi * np.sqrt(d - c * c)), (1 - a * b) / d)
 
 
 ACTIVATIONS: dict[str, Activation] = {"cosine": Cosine(), "relu": ReLU(), "gelu": GELU()}

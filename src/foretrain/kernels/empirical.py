@@ -14,6 +14,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.func import functional_call, jacrev, vjp, vmap
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
 
 from foretrain.errors import require
 from foretrain.kernels.layer_signals import layer_signals
@@ -33,6 +35,7 @@ def empirical_ntk(
     """Θ between all rows of x and of y (by default x itself), for every pair of outputs.
 
     `network` is a torch module that takes a batch, or a function of (parameters, one row) with its `parameters`.
+    A module with Dropout or BatchNorm must be in evaluation mode.
     `chunk` rows of x meet `chunk` rows of y at a time, which bounds the memory.
     """
     require(chunk is None or chunk >= 1, f"chunk must be at least 1; got {chunk}.")
@@ -82,12 +85,24 @@ def _as_function(
         return network, {name: p.detach() for name, p in parameters.items()}
     require(parameters is None, "A module has its own weights; load them into it instead of passing parameters.")
     module = network
+    for name, layer in module.named_modules():
+        require(
+            not (layer.training and _random_or_coupled(layer)),
+            f"The layer {name or 'itself'!r} ({type(layer).__name__}) is in training mode, where outputs are random or "
+            "depend on the batch, so there is no kernel; call module.eval() first.",
+        )
     buffers = dict(module.named_buffers())
 
     def call(weights: Parameters, row: Tensor) -> Tensor:
         return functional_call(module, {**weights, **buffers}, (row.unsqueeze(0),)).reshape(-1)
 
     return call, {name: p.detach() for name, p in module.named_parameters() if p.requires_grad}
+
+
+def _random_or_coupled(layer: torch.nn.Module) -> bool:
+    """Whether a layer, in training mode, drops values or sees the whole batch."""
+    dropped = getattr(layer, "p", 0) if isinstance(layer, _DropoutNd) else getattr(layer, "dropout", 0)
+    return isinstance(layer, _BatchNorm) or (isinstance(dropped, float | int) and dropped > 0)
 
 
 def _block(

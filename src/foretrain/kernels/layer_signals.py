@@ -22,9 +22,9 @@ class Signal:
     inputs: Tensor | None  # [row, position, feature], or token numbers [row, position]
     signals: Tensor  # [output, row, position, unit]
 
-    def gradient(self, output: int, vocab: int) -> Tensor:
-        """The gradient of the parameter, summed over rows."""
-        signal = self.signals[output].flatten(0, 1)
+    def gradient(self, mix: Tensor, vocab: int) -> Tensor:
+        """The gradient of a mix of the outputs by the parameter, summed over rows."""
+        signal = torch.tensordot(mix, self.signals, dims=1).flatten(0, 1)
         if self.inputs is None:
             return signal.sum(0)
         inputs = self.inputs.flatten(0, 1)
@@ -114,8 +114,16 @@ def _joined(layer: nn.Module, rows: int, inputs: list[Tensor], signals: list[lis
 
 def _rows_apart(outputs: Tensor, ends: list[Tensor]) -> list[bool]:
     """Whether the first row's outputs come from the first row of a layer alone."""
-    first = torch.autograd.grad(outputs[0].sum(), ends, retain_graph=True, materialize_grads=True)
+    mixed = outputs[0] @ _mix(outputs)
+    first = torch.autograd.grad(mixed, ends, retain_graph=True, materialize_grads=True)
     return [g.shape[0] == len(outputs) and not bool(g[1:].any()) for g in first]
+
+
+def _mix(outputs: Tensor) -> Tensor:
+    """One number per output, drawn once and for all: their plain sum may stand still, as under a softmax, and one
+    output alone may not meet a weight that the others use."""
+    drawn = torch.randn(outputs.shape[1], generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    return drawn.to(outputs)
 
 
 def _whole(found: dict[str, tuple[Signal, Tensor]], outputs: Tensor) -> dict[str, Signal]:
@@ -123,10 +131,11 @@ def _whole(found: dict[str, tuple[Signal, Tensor]], outputs: Tensor) -> dict[str
     if not found:
         return {}
     parameters = [parameter for _, parameter in found.values()]
-    gradients = torch.autograd.grad(outputs[:, 0].sum(), parameters, materialize_grads=True)
+    mix = _mix(outputs)
+    gradients = torch.autograd.grad((outputs @ mix).sum(), parameters, materialize_grads=True)
     kept = {}
     for (name, (signal, parameter)), whole in zip(found.items(), gradients, strict=True):
         near = 1e-3 * float(whole.abs().max()) + 1e-12
-        if torch.allclose(signal.gradient(0, len(parameter)), whole, rtol=1e-3, atol=near):
+        if torch.allclose(signal.gradient(mix, len(parameter)), whole, rtol=1e-3, atol=near):
             kept[name] = signal
     return kept

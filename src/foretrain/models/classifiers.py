@@ -155,7 +155,8 @@ def _attended(net: Classifier, p: Parameters, tokens: Tokens, there: There) -> F
         embedded = embedded + p["position"][: tokens.shape[1]]
     divisor = net.width if net.scaling == "limit" else net.width**0.5
     logits = embedded @ embedded.mT / divisor
-    weights = torch.softmax(logits.masked_fill(~there.unsqueeze(1), -torch.inf), dim=-1)
+    # Finite, so that a text without tokens has weights too; what they gather is padding, which the caller leaves out.
+    weights = torch.softmax(logits.masked_fill(~there.unsqueeze(1), torch.finfo(logits.dtype).min), dim=-1)
     return weights @ embedded
 
 
