@@ -19,7 +19,7 @@ from foretrain.kernels.activations import GELU, ReLU
 
 Array: TypeAlias = Any  # float64: an array, or a number where numbers went in
 
-CLOSED = {"relu": ReLU(), "gelu": GELU()}
+CLOSED: dict[str, ReLU | GELU] = {"relu": ReLU(), "gelu": GELU()}
 SMOOTH: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
     "silu": (lambda z: z * expit(z), lambda z: expit(z) * (1 + z * expit(-z))),
     "tanh": (np.tanh, lambda z: 4 * expit(2 * z) * expit(-2 * z)),  # 1/cosh², which does not overflow
