@@ -19,12 +19,13 @@ from foretrain.kernels.regression import (
     targets,
 )
 from foretrain.kernels.template_matrix import TemplateMatrix, template_matrix
+from foretrain.papers.abstract_symbols.experiments.tasks import KERNEL_ACCURACY
 from foretrain.papers.abstract_symbols.setting import KernelSetting
 from foretrain.papers.abstract_symbols.theory import generalisation as theory
 from foretrain.trajectory import trajectory
 
 Array = NDArray[np.float64]
-DELTA = 0.05
+DELTA = 0.05  # δ of the theorem: the share of draws in which its bound may fail, 1 in 20
 
 
 def noisy_task(noise: float) -> TemplateTask:
@@ -34,7 +35,7 @@ def noisy_task(noise: float) -> TemplateTask:
 
 def matrix_of(architecture: str, noise: float) -> TemplateMatrix:
     """N of that task for one architecture."""
-    return template_matrix(noisy_task(noise), KernelSetting(architecture).kernel, accuracy=1e-6)
+    return template_matrix(noisy_task(noise), KernelSetting(architecture).kernel, accuracy=KERNEL_ACCURACY)
 
 
 def _constant(matrix: TemplateMatrix, n: int, ridge: float) -> float:

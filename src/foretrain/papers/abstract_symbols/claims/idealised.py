@@ -19,6 +19,7 @@ from foretrain.data.templates import TemplateBatch, TemplateTask
 from foretrain.kernels.architectures import MLP_XX
 from foretrain.kernels.regression import Kernel, ideal_weights, ridge_coefficients, targets, unseen_strings
 from foretrain.kernels.template_matrix import TemplateMatrix, template_matrix
+from foretrain.papers.abstract_symbols.experiments.tasks import KERNEL_ACCURACY
 from foretrain.papers.abstract_symbols.setting import KernelSetting
 from foretrain.papers.abstract_symbols.theory import generalisation as theory
 from foretrain.streams import seed_list, stream
@@ -52,7 +53,7 @@ class Draw:
 
 def draw_sample(task: TemplateTask, kernel: Kernel, n: int, alphabet: int, seed: int) -> Draw:
     train = task.sample(n, stream("idealised estimator", seed, n, alphabet), alphabet=alphabet)
-    return Draw(template_matrix(task, kernel, accuracy=1e-6), train, kernel(train.tokens, train.tokens))
+    return Draw(template_matrix(task, kernel, accuracy=KERNEL_ACCURACY), train, kernel(train.tokens, train.tokens))
 
 
 def differences(draw: Draw, kernel: Kernel, strings: NDArray[np.int64], ridge: float) -> dict[str, Array]:

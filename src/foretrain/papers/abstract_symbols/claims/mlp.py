@@ -23,7 +23,7 @@ from foretrain.papers.abstract_symbols.experiments.unseen import (
     transformer_outputs,
 )
 from foretrain.streams import torch_stream
-from foretrain.tolerances import CHANCE, COUPLED, THREE_ERRORS
+from foretrain.tolerances import ALGEBRA, CHANCE, COUPLED, THREE_ERRORS
 from foretrain.trajectory import trajectory
 
 
@@ -43,7 +43,7 @@ def _equal_outputs(model: str = "MLP") -> xr.Dataset:
     return trajectory(
         {
             "difference": (("way", "string"), np.zeros(shape)),
-            "difference_std": 1e-12,  # of rounding: a kernel gives exactly equal values to some strings
+            "difference_std": ALGEBRA.value,  # of rounding: a kernel gives exactly equal values to some strings
             "difference_seeds": 1.0,
             "floor": theory.error_floor(1.0, -1.0),
         },

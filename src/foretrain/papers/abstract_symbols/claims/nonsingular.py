@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from foretrain.claim import Assumption, Claim, Control, erratum_pair
+from foretrain.claim import Assumption, Claim, Control, erratum_pair, no_number
 from foretrain.comparators import close, every, positive
 from foretrain.data.template_tasks import random_templates
 from foretrain.data.templates import TemplateTask
@@ -21,7 +21,7 @@ from foretrain.papers.abstract_symbols.setting import REGRESSION_TASKS
 from foretrain.tolerances import ALGEBRA
 from foretrain.trajectory import trajectory
 
-KERNEL_ACCURACY = 1e-9  # of K_attn at β ≤ 2; K_trans moves by at most 3b1² times as much (three arguments)
+SMALL_BETA_ACCURACY = 1e-9  # of K_attn at β ≤ 2; K_trans moves by at most 3b1² times as much (three arguments)
 Array = NDArray[np.float64]
 
 
@@ -40,11 +40,6 @@ def pair_gap(N: Array) -> float:
     """
     gaps = np.diag(N)[:, None] + np.diag(N) - 2 * N
     return float(gaps[~np.eye(len(N), dtype=bool)].min())
-
-
-def _nothing() -> xr.Dataset:
-    """Both lemmas say only that something differs from 0."""
-    return trajectory({})
 
 
 def _settings(
@@ -80,7 +75,7 @@ lemma3_7 = Claim(
         "For almost all β and γ no permutation of the templates but the identity has the same sum of K_attn. Tried on "
         "all permutations; since N is a Gram matrix, the exchanges of two templates decide."
     ),
-    predict=_nothing,
+    predict=no_number,
     observe=_attention_gaps,
     compare=every(positive("gap"), positive("pair_gap")),
     settings={
@@ -105,7 +100,7 @@ def _singular_values(
         for b1, b2 in activations:
             kernel = architecture_kernel(architecture, beta=beta, gamma=gamma, activation=Cosine(b1, b2))
             values = template_matrix(task, kernel).eigenvalues
-            margins.append(values[0] - len(values) * 3 * b1**2 * KERNEL_ACCURACY)
+            margins.append(values[0] - len(values) * 3 * b1**2 * SMALL_BETA_ACCURACY)
     shape = (len(tasks), len(betas), len(gammas), len(activations))
     names = [f"cos({b1:g}t + {b2:.3g})" for b1, b2 in activations]
     return trajectory(
@@ -123,7 +118,7 @@ lemma3_6 = Claim(
     id="abstract_symbols/lemma3_6",
     source="Lemma 3.6",
     says="With φ(t) = cos(b1·t + b2) the matrix N of K_trans is nonsingular for almost all b1, b2 (and β, γ).",
-    predict=_nothing,
+    predict=no_number,
     observe=_singular_values,
     compare=positive("margin"),
     assumes=(Assumption("condition (10) holds for every permutation", _condition_10),),
