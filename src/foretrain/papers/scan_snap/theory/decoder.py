@@ -128,15 +128,16 @@ def _growth_by_cells(t: Array, eta_y: Array, M: Array) -> Array:
     u = _logit(centre, M)
     slope = np.exp(u) + M - 1
     series = [u / M] + [M ** (k - 1) / slope**k * c for k, c in enumerate(_inverse_series(np.exp(u) / slope), start=1)]
-    out = np.empty_like(flat)
+    out, room = np.empty_like(flat), np.empty(PIECE)
     for i in range(0, flat.size, PIECE):
         y, value = rate * flat[i : i + PIECE], out[i : i + PIECE]
+        taken = room[: y.size]  # `clip` writes there without a copy
         cell = np.maximum(_bits(y) - before, 0)
-        y -= centre.take(cell)
+        y -= centre.take(cell, out=taken, mode="clip")
         series[-1].take(cell, out=value, mode="clip")
         for coefficient in series[-2::-1]:
             value *= y
-            value += coefficient.take(cell)
+            value += coefficient.take(cell, out=taken, mode="clip")
     return out.reshape(np.broadcast_shapes(t.shape, eta_y.shape))
 
 
