@@ -24,7 +24,7 @@ from foretrain.kernels.architectures import (
     kernel_accuracy,
 )
 from foretrain.kernels.learning_curve import LearningCurve, learning_curve
-from foretrain.kernels.regression import Kernel, measured_errors, targets
+from foretrain.kernels.regression import Kernel, answers, measured_errors, targets
 from foretrain.kernels.template_matrix import TemplateMatrix, template_matrix
 from foretrain.trajectory import config_of, trajectory
 
@@ -86,7 +86,7 @@ def forecast_templates(
     require_positive("ridge", setting.ridge)
     require(len(samples) >= 1 and min(samples) >= 1, f"samples must be whole numbers of at least 1; got {samples}.")
     trivial = trivial_loss(task)
-    ending = task if CLS in task.vocabulary else task.with_cls()
+    ending = task if all(t.symbols[-1] == CLS for t in task.templates) else task.with_cls()
     rows, measured = [], []
     for name in architectures:
         kernel = setting.kernel(name)
@@ -196,7 +196,8 @@ def _why(matrix: TemplateMatrix, learnable: bool, proved: bool) -> str:
     merged = [group for group in matrix.groups if len(group) > 1]
     if not merged:
         return f"N is singular: it is blind along {matrix.faint_direction()}"
-    differing = [group for group in merged if len({matrix.task.labels[i] for i in group}) > 1]
+    given = answers(matrix.task)
+    differing = [group for group in merged if len({given[i] for i in group}) > 1]
     shown = differing[0] if differing else merged[0]
     names = ", ".join(matrix.names[i] for i in shown[:4]) + (", …" if len(shown) > 4 else "")
     among = f"N is singular: {names} look the same to it"

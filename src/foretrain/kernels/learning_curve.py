@@ -65,7 +65,9 @@ class LearningCurve:
         P = scale[:, :, None] * of.P * scale[:, None, :]
         errors = self._bias(P)
         if self.matrix.task.noise:
-            noise = scale[:, :, None] * (np.linalg.cholesky(of.Q) @ draw.standard_normal((draws, len(scale[0]), 1)))
+            values, vectors = np.linalg.eigh(of.Q)  # Q is singular if a rare template was never sampled
+            root = vectors * np.sqrt(np.maximum(values, 0))[:, None, :]
+            noise = scale[:, :, None] * (root @ draw.standard_normal((draws, len(scale[0]), 1)))
             errors = errors + self.matrix.task.noise * self._through(P) @ noise
         return self._mean_square(errors)
 

@@ -7,7 +7,7 @@ tokens the estimator depends on the template alone, so one test string per templ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 import xarray as xr
@@ -71,16 +71,28 @@ def ideal_weights(N: Float[Array, "r r"], counts: Float[Array, "r"], ridge: floa
     return np.linalg.solve(N * counts + ridge * np.eye(len(N)), N)
 
 
-def targets(task: TemplateTask) -> Float[Array, "r output"]:
-    """What a regression is to output on each template: its number, or one column per label symbol (1 where it is).
+def answers(task: TemplateTask) -> list[Hashable]:
+    """Each template's answer, free of the names of wildcards: they are local to a template.
 
-    A wildcard label stands for "the symbol that fills it", so the columns ask for the template's answer, not
-    for the name of a token.
+    A wildcard label is its place in the order of first occurrence (0: the template's first wildcard), a token
+    label or a number is itself.
+    """
+    return [
+        template.wildcards.index(label) if isinstance(label, str) and label in template.wildcards else label
+        for template, label in zip(task.templates, task.labels, strict=True)
+    ]
+
+
+def targets(task: TemplateTask) -> Float[Array, "r output"]:
+    """What a regression is to output on each template: its number, or one column per answer (1 where it is).
+
+    See `answers`: a wildcard label stands for "the symbol that fills the k-th wildcard".
     """
     if task.kind == "regression":
         return np.asarray(task.labels, dtype=np.float64)[:, None]
-    symbols = list(dict.fromkeys(task.labels))
-    return np.array([[float(label == symbol) for symbol in symbols] for label in task.labels])
+    given = answers(task)
+    columns = list(dict.fromkeys(given))
+    return np.array([[float(answer == column) for column in columns] for answer in given])
 
 
 def sample_targets(batch: TemplateBatch) -> Float[Array, "sample output"]:

@@ -88,12 +88,15 @@ class TemplateMatrix:
     def limit_loss(self) -> float:
         """Mean squared error on unseen symbols with endlessly many samples and tokens.
 
-        N(N + εD⁻¹)⁻¹f* for ε → 0: what is left of the labels outside the range of D^½·N·D^½.
+        N(N + εD⁻¹)⁻¹f* for ε → 0: what is left of the labels after weighted least squares on the range of N.
         """
-        root = np.sqrt(np.asarray(self.task.weights))
-        values, vectors = np.linalg.eigh(root[:, None] * self.N * root)
-        unseen = vectors[:, values <= self.resolution]
-        return float(((unseen.T @ (root[:, None] * targets(self.task))) ** 2).sum())
+        if self.blind_count == 0:
+            return 0.0
+        root = np.sqrt(np.asarray(self.task.weights))[:, None]
+        values, vectors = np.linalg.eigh(self.N)
+        seen = np.linalg.qr(root * vectors[:, values > self.resolution])[0]
+        wanted = root * targets(self.task)
+        return float(((wanted - seen @ (seen.T @ wanted)) ** 2).sum())
 
 
 def template_matrix(task: TemplateTask, kernel: Kernel, *, accuracy: float = 1e-8) -> TemplateMatrix:
