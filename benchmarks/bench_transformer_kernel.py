@@ -50,7 +50,7 @@ def measure() -> Iterator[Measured]:
         at_most=True,
         detail=f"{matrix.sampled} of them sampled",
     )
-    yield from _over_sampling(seconds)
+    yield from _over_sampling(seconds, matrix.evaluations)
     yield _growth()
     yield from _beside_neural_tangents()
 
@@ -71,7 +71,7 @@ def _cold() -> tuple[float, attention.KernelMatrix]:
     return time.process_time() - started, matrix
 
 
-def _over_sampling(ours: float) -> Iterator[Measured]:
+def _over_sampling(ours: float, patterns: int) -> Iterator[Measured]:
     """Sampling pair by pair until its error is 1e-6, if the error falls like 1/points (Sobol) or 1/√points."""
     draw = np.random.default_rng(3)
     pairs = [draw.choice(SAMPLES, size=2, replace=False).tolist() for _ in range(6)]
@@ -90,8 +90,8 @@ def _over_sampling(ours: float) -> Iterator[Measured]:
     for name, times, required in (("scrambled Sobol", sobol, 1000), ("plain Monte Carlo", plain, 1000)):
         detail = f"{ours:.2f} s against {median(times):.3g} s for each of {count:.0f} pairs"
         yield Measured(f"over {name} at 1e-6, per pair", median(times) * count / ours, required, detail=detail)
-    detail = "the same, if Sobol too were told of the 42 patterns"
-    yield Measured("over scrambled Sobol at 1e-6, per pattern", median(sobol) * 42 / ours, 10, detail=detail)
+    detail = f"the same, if Sobol too were told of the {patterns} patterns"
+    yield Measured("over scrambled Sobol at 1e-6, per pattern", median(sobol) * patterns / ours, 10, detail=detail)
 
 
 def _growth() -> Measured:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from foretrain.data.template import Template
 from foretrain.data.templates import TemplateTask
+from foretrain.errors import InputError
+from foretrain.forecast.templates import forecast_templates
 from foretrain.kernels.regression import answers, targets
 from foretrain.kernels.template_matrix import TemplateMatrix
 
@@ -29,3 +32,9 @@ def test_a_rare_template_is_learned_in_the_limit_if_n_is_nonsingular() -> None:
     assert TemplateMatrix(task, N, np.ones(2), 1e-5).limit_loss() == 0
     blind = TemplateMatrix(task, np.ones((2, 2)), np.ones(2), 1e-8).limit_loss()
     assert np.isclose(blind, 4 * 1e-6 * (1 - 1e-6), rtol=1e-6)  # the variance of the labels
+
+
+@pytest.mark.parametrize("simulate", [-3, 4001])
+def test_simulations_out_of_range_are_refused(simulate: int) -> None:
+    with pytest.raises(InputError, match="simulate must lie between 0 and 4000"):
+        forecast_templates(_task(["αα", "αβ"], (1.0, -1.0)), simulate=simulate)

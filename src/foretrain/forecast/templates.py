@@ -30,6 +30,7 @@ from foretrain.trajectory import config_of, trajectory
 
 SAMPLES = (16, 64, 256, 1024, 4096, 16384, 65536)
 CURVES = ("error", "error_low", "error_high")
+MOST_SIMULATED = 4000
 MOST_PATTERNS = 200  # ways to share one token
 LEARNT = 1e-6  # of the trivial error: what is left in the limit of a task that is learned
 LAST_LAYER = (
@@ -85,6 +86,10 @@ def forecast_templates(
     require(0 < error < 1, f"error must lie between 0 and 1, a share of the error of a constant guess; got {error}.")
     require_positive("ridge", setting.ridge)
     require(len(samples) >= 1 and min(samples) >= 1, f"samples must be whole numbers of at least 1; got {samples}.")
+    require(
+        0 <= simulate <= MOST_SIMULATED,
+        f"simulate must lie between 0 and {MOST_SIMULATED} samples (memory); got {simulate}.",
+    )
     trivial = trivial_loss(task)
     ending = task if all(t.symbols[-1] == CLS for t in task.templates) else task.with_cls()
     rows, measured = [], []

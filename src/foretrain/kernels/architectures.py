@@ -31,7 +31,11 @@ def mlp_kernel(
     """
     require_at_least("relations", relations, 0)
     k = X.shape[1]
-    covariance = (X[:, None] == Y[None]).mean(axis=2)
+    # Position by position, in the memory of one matrix.
+    covariance = np.zeros((len(X), len(Y)))
+    for x, y in zip(X.T, Y.T, strict=True):
+        covariance += x[:, None] == y
+    covariance /= k
     inside = [(Z[:, :, None] == Z[:, None, :]).reshape(len(Z), -1).astype(np.float64) for Z in (X, Y)]
     covariance += relations**2 / k * (inside[0] @ inside[1].T)
     own = [1 + relations**2 / k * rows.sum(axis=1) for rows in inside]
