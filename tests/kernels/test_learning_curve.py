@@ -139,3 +139,25 @@ def test_bad_input_is_refused() -> None:
         LearningCurve(matrix, 1.0).draws(5, draws=0)
     with pytest.raises(InputError, match="the alphabet 1"):
         learning_curve(matrix, product_kernel, ridge=1.0, alphabet=1)
+
+
+@pytest.mark.parametrize("alphabet", [None, 10**9])
+def test_a_rare_template_has_its_share(alphabet: int | None) -> None:
+    """A template of weight 1e-4 is in none of a few hundred samples, yet it is learned."""
+    task = replace(same_different(), weights=(1 - 1e-4, 1e-4)).with_cls()
+    matrix = template_matrix(task, incidence_kernel)
+    wanted = 0.1 * 4e-4  # a tenth of the variance of the labels
+    found = learning_curve(matrix, incidence_kernel, ridge=0.01, alphabet=alphabet).samples_needed(wanted)
+    apart = LearningCurve(matrix, 0.01).samples_needed(wanted)
+    assert apart / 2 < found < 2 * apart
+
+
+@pytest.mark.parametrize("weight", [0.02, 0.1])
+def test_a_rare_template_drawn_more_often_says_the_same(weight: float) -> None:
+    """Against regressions whose samples have the template at its own rate, and share tokens."""
+    task = replace(same_different(), weights=(1 - weight, weight)).with_cls()
+    matrix = template_matrix(task, incidence_kernel)
+    shared = measure_sharing(task, incidence_kernel, matrix.N, ridge=0.05, ratios=(2.0,), samples=128, draws=16)
+    expected = LearningCurve(matrix, 0.05, shared, 400).draws(800, draws=1000)
+    real = measured_errors(task, incidence_kernel, samples=[800], alphabets=[400], ridge=0.05, seeds=8).loss
+    assert abs(float(real.mean()) / expected.mean() - 1) < 4 * float(real.std() / real.mean()) / np.sqrt(8) + 0.1

@@ -12,7 +12,7 @@ every n.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
@@ -25,6 +25,7 @@ from foretrain.streams import stream
 RATIOS = tuple(2.0**power for power in range(-4, 6))  # n/m
 SAMPLES = 256
 LEAST_ALPHABET = 16
+LEAST_COUNT = 16  # expected samples of a template: of a rarer one more are drawn than its share
 
 
 @dataclass(frozen=True)
@@ -81,15 +82,27 @@ def measure_sharing(
 def _measured(
     task: TemplateTask, kernel: Kernel, N: Float[Array, "r r"], ridge: float, ratio: float, samples: int, draws: int
 ) -> Precision:
+    """One row of the table.
+
+    Where a template is rare, its samples are drawn at a rate 1/t higher, added to those of the others. Its samples
+    hardly meet one another, so what it tells of itself is in proportion to t, and so are its cross terms.
+    """
     alphabet = max(round(samples / ratio), LEAST_ALPHABET, task.wildcard_count)
     n = round(ratio * alphabet)
+    weights = np.asarray(task.weights)
+    drawn = np.maximum(weights, min(LEAST_COUNT / n, 1 / len(weights)))
+    thin = weights / drawn
+    to_share = np.outer(thin, thin)
+    np.fill_diagonal(to_share, thin)
+    frequent = replace(task, weights=tuple((drawn / drawn.sum()).tolist()))
+    size = round(n * drawn.sum())
     P, Q = np.zeros_like(N), np.zeros_like(N)
     for seed in range(draws):
-        train = task.sample(n, stream("sharing", seed, n, alphabet), alphabet=alphabet)
+        train = frequent.sample(size, stream("sharing", seed, n, alphabet), alphabet=alphabet)
         A = kernel(train.tokens, train.tokens) - N[np.ix_(train.template, train.template)]
-        A.flat[:: n + 1] += ridge
+        A.flat[:: size + 1] += ridge
         B = np.eye(len(N))[train.template]
         half = np.linalg.solve(A, B)
         P += B.T @ half / (draws * n)
         Q += half.T @ half / (draws * n)
-    return Precision((P + P.T) / 2, (Q + Q.T) / 2)
+    return Precision(to_share * (P + P.T) / 2, to_share * (Q + Q.T) / 2)
