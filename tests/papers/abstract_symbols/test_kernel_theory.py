@@ -135,9 +135,8 @@ def test_eq_4_by_sobol_is_the_exact_kernel() -> None:
 
 
 def test_closed_forms() -> None:
-    assert theory.kernel_without_scores("AAB", "ACB", gamma=2.0) == pytest.approx(
-        attention_kernel("AAB", "ACB", beta=0, gamma=2.0)
-    )
+    # Appendix F at β = 0: 1ᵀXYᵀ1/k² + γ²/k; AAB and ACB share A twice and B once.
+    assert attention_kernel("AAB", "ACB", beta=0, gamma=2.0) == pytest.approx(3 / 9 + 4 / 3)
     found = theory.cosine_expectation(0.5, 0.8, -0.3, k=1.1, c=0.4)
     assert float(found) == pytest.approx(float(Cosine(1.1, 0.4).expectation(0.5, 0.8, -0.3)), abs=1e-15)
 

@@ -49,7 +49,7 @@ def test_shrinkage_is_within_claim_d4_corrected(r: int, seed: int, ridge: float)
     N, _, labels, B = setup(r, seed)
     counts = B.sum(axis=0)
     error = abs(ideal_predictions(N, counts, labels, ridge) - labels).max()
-    assert error <= theory.shrinkage_bound(N, counts, labels, ridge) * (1 + 1e-9)
+    assert error <= theory.shrinkage_bound(N, counts, labels, np.full(r, ridge)) * (1 + 1e-9)
 
 
 def test_growing_ridge_tends_to_its_limit_and_not_to_the_labels() -> None:

@@ -104,10 +104,10 @@ theorem3_4 = Claim(
     observe=_within_bound,
     compare=every(covered("within", "probability"), ranked("largest_error", "n", rising=False)),
     settings={
-        "fast": {"samples": (64, 512), "alphabets": (32, 1024, 8192), "ridge": 0.01, "noise": 0.2, "seeds": 4},
+        "fast": {"samples": (256, 1024), "alphabets": (512, 2048, 8192), "ridge": 0.01, "noise": 0.2, "seeds": 4},
         "full": {
-            "samples": (64, 256, 1024, 2048),
-            "alphabets": (16, 128, 1024, 8192),
+            "samples": (256, 512, 1024, 2048),
+            "alphabets": (128, 512, 2048, 8192),
             "ridge": 0.01,
             "noise": 0.2,
             "seeds": 20,
@@ -135,16 +135,16 @@ lemmaC3 = Claim(
     settings={
         "fast": {
             "architectures": (MLP_XX, TRANSFORMER_AI),
-            "samples": (64, 256),
-            "alphabets": (64, 4096),
+            "samples": (256, 1024),
+            "alphabets": (2048, 8192),
             "ridge": 0.01,
             "noise": 0.2,
             "seeds": 4,
         },
         "full": {
             "architectures": (MLP_XX, TRANSFORMER_AI, TRANSFORMER),
-            "samples": (64, 256, 1024),
-            "alphabets": (64, 512, 4096),
+            "samples": (256, 1024, 2048),
+            "alphabets": (512, 2048, 8192),
             "ridge": 0.01,
             "noise": 0.2,
             "seeds": 20,

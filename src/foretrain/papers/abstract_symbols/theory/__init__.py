@@ -18,7 +18,6 @@ from foretrain.papers.abstract_symbols.theory.copying import (
 from foretrain.papers.abstract_symbols.theory.kernel import (
     attention_expectation,
     cosine_expectation,
-    kernel_without_scores,
 )
 from foretrain.papers.abstract_symbols.theory.wick import (
     derivative_value,
@@ -36,7 +35,6 @@ __all__ = [
     "invariant",
     "invariant_value",
     "kernel_derivative",
-    "kernel_without_scores",
     "log_derivative_bound",
     "output_variance",
     "pointwise_derivatives",

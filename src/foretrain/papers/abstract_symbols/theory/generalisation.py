@@ -49,26 +49,25 @@ def weight_bounds(N: Array, counts: Array, ridge: float) -> tuple[Array, Array]:
     return growth / np.sqrt(counts), (growth - 1) / np.sqrt(counts)
 
 
-def shrinkage_bound(N: Array, counts: Array, labels: Array, ridge: float) -> float:
+def shrinkage_bound(N: Array, counts: Array, labels: Array, shift: Array) -> float:
     """Claim D.4, corrected: without noise |f̂_ideal − f*| ≤ √(max|ℐ_j|/min|ℐ_j|)·λ/(τ + λ)·‖f*‖.
 
     f̂_ideal − f* = −D^{−½}·λ(S + λI)⁻¹·D^½f* with S = D^½ND^½, whose least eigenvalue is at least τ. It does
-    not vanish for λ = Θ(n), since τ = Θ(n).
+    not vanish for λ = Θ(n), since τ = Θ(n). `shift` is λ of each template: its largest over τ plus its least.
     """
-    share = ridge / (threshold(N, counts) + ridge)
-    return math.sqrt(counts.max() / counts.min()) * share * float(np.linalg.norm(labels))
+    share = shift.max() / (threshold(N, counts) + shift.min())
+    return math.sqrt(counts.max() / counts.min()) * float(share) * float(np.linalg.norm(labels))
 
 
 def disjoint_error_bound(N: Array, counts: Array, labels: Array, shift: Array, *, noise: float, delta: float) -> Array:
     """Lemma D.6, corrected, with its constants: error on each template when samples share no token.
 
     There K̂ = K̂_ideal + diag(K(x,x) − N), so `shift` = λ + K(x,x) − N_jj takes the place of λ. First the
-    shrinkage, √(max|ℐ|/min|ℐ|)·max shift/(τ + min shift)·‖f*‖, of order (λ + ‖K‖)‖N⁻¹‖/n; then the noise, a
-    Gaussian of standard deviation at most σ√(max shift/min shift)/√|ℐ_a|.
+    shrinkage of Claim D.4, of order (λ + ‖K‖)‖N⁻¹‖/n; then the noise, a Gaussian of standard deviation at most
+    σ√(max shift/min shift)/√|ℐ_a|.
     """
-    shrinkage = math.sqrt(counts.max() / counts.min()) * shift.max() / (threshold(N, counts) + shift.min())
     quantile = math.sqrt(2 * math.log(2 / delta)) * math.sqrt(shift.max() / shift.min())
-    return shrinkage * float(np.linalg.norm(labels)) + quantile * noise / np.sqrt(counts)
+    return shrinkage_bound(N, counts, labels, shift) + quantile * noise / np.sqrt(counts)
 
 
 def regression_difference_bound(
@@ -82,15 +81,6 @@ def idealisation_rate(n: ArrayLike, diversity: ArrayLike, ridge: ArrayLike) -> A
     """Claim D.2: 1/λ + n/(λ√ρ), the bound on |f̂_ideal − f̂| up to its constant."""
     n, diversity, ridge = (np.asarray(v, float) for v in (n, diversity, ridge))
     return np.asarray(1 / ridge + n / (ridge * np.sqrt(diversity)))
-
-
-def idealisation_constant(largest_kernel: float, largest_label: float, least_weight: float, wildcards: int) -> float:
-    """Claim D.2 with its constant, for an unseen string: C = 2‖K‖·max|y|·√(2/min μ)·√(2|𝒲|).
-
-    From D.5 with ‖y‖ ≤ √n·max|y|, ‖w‖ ≤ 1/√|ℐ_a| and |ℐ_a| ≥ nμ/2; at most n²|𝒲|/ρ pairs of samples share a
-    token (twice as many as expected), and an entry of K̂ and of K̂_ideal differ by at most 2‖K‖.
-    """
-    return 2 * largest_kernel * largest_label * math.sqrt(2 / least_weight) * math.sqrt(2 * wildcards)
 
 
 def all_represented_probability(n: int, weights: Array) -> float:

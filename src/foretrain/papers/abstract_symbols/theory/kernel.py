@@ -1,4 +1,4 @@
-"""Eq. 4, Claim E.2 and the kernel at β = 0: definitions and closed forms."""
+"""Eq. 4 and Claim E.2: a definition and a closed form."""
 
 from __future__ import annotations
 
@@ -31,12 +31,6 @@ def attention_expectation(
     product = np.equal.outer(rows, columns) + gamma**2 * np.eye(k)
     first, second = softmax(beta * (zeta[:, rows] + p), axis=1), softmax(beta * (other[:, columns] + p), axis=1)
     return float(((first @ product) * second).sum(axis=1).mean())
-
-
-def kernel_without_scores(x: Sequence[object], y: Sequence[object], *, gamma: float) -> float:
-    """Appendix F at β = 0: 1ᵀXYᵀ1/k² + γ²/k."""
-    k = len(x)
-    return sum(a == b for a in x for b in y) / k**2 + gamma**2 / k
 
 
 def cosine_expectation(a: ArrayLike, b: ArrayLike, rho: ArrayLike, *, k: ArrayLike, c: ArrayLike) -> Array:
