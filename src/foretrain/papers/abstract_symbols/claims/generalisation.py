@@ -143,7 +143,7 @@ lemmaC3 = Claim(
         },
         "full": {
             "architectures": (MLP_XX, TRANSFORMER_AI, TRANSFORMER),
-            "samples": (256, 1024, 2048),
+            "samples": (256, 512, 1024),
             "alphabets": (512, 2048, 8192),
             "ridge": 0.01,
             "noise": 0.2,
