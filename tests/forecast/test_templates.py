@@ -19,10 +19,13 @@ from foretrain.forecast.templates import (
     ForecastSetting,
     condition_words,
     forecast_templates,
+    samples_words,
     summary,
     trivial_loss,
+    verdict_words,
 )
-from foretrain.kernels.architectures import MLP, MLP_XX, TRANSFORMER
+from foretrain.kernels import attention
+from foretrain.kernels.architectures import MLP, MLP_XX, TRANSFORMER, TRANSFORMER_AI
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SAMPLES = (16, 64, 256, 4096)
@@ -130,6 +133,45 @@ def test_a_condition_too_large_to_see_is_not_called_infinite() -> None:
     assert found.condition_at_least.sel(architecture=TRANSFORMER) > 1e6
     assert condition_words(found.sel(architecture=MLP)) == "∞"
     assert "cannot be told from 0" in found.why.sel(architecture=TRANSFORMER).item()
+
+
+@pytest.mark.parametrize(("activation", "name"), [("relu", TRANSFORMER), ("cosine", TRANSFORMER_AI)])
+def test_what_neither_numbers_nor_lemmas_decide_is_called_undecided(activation: str, name: str) -> None:
+    """Lemma 3.6 speaks of cosine and the plain transformer; tiny eigenvalues alone do not show that N is singular."""
+    setting = ForecastSetting(beta=0.05, gamma=0.05, activation=activation, identity=0.0)
+    found = forecast_templates(tasks.aba_abb(), setting, samples=(64,), architectures=(name, MLP))
+    unknown, blind = found.sel(architecture=name), found.sel(architecture=MLP)
+    assert not unknown.nonsingular
+    assert verdict_words(unknown).startswith("undecided (eigenvalues below")
+    assert "of the 2 eigenvalues of N cannot be told from 0 at this accuracy" in unknown.why.item()
+    assert condition_words(unknown).startswith("> ")
+    assert samples_words(unknown).startswith("more than")
+    assert verdict_words(blind) == "fails (error 1 stays)"
+    assert samples_words(blind) == "never"
+
+
+def test_tokens_are_blamed_only_where_more_of_them_would_help() -> None:
+    few = forecast_templates(
+        tasks.same_different(), alphabet=16, error=1e-4, samples=(64, 1024), architectures=(MLP_XX,)
+    )
+    assert samples_words(few.isel(architecture=0)) == "not with so few tokens"
+    assert any("overstates it by up to 15 %" in note for note in json.loads(few.attrs["config"])["notes"])
+    left_out = forecast_templates(
+        tasks.majority(5), alphabet=16, error=1e-12, samples=(64,), architectures=(TRANSFORMER,)
+    )
+    assert samples_words(left_out.isel(architecture=0)).startswith("more than")
+    assert not any("15 %" in note for note in json.loads(left_out.attrs["config"])["notes"])
+
+
+def test_sampled_entries_are_told_and_lower_the_accuracy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention, "MOST_WORK", 1.0)  # every pattern is too entangled
+    setting = ForecastSetting(gamma=1.01)  # no other test has its values computed and kept
+    found = forecast_templates(tasks.same_different(), setting, samples=(64,), architectures=(TRANSFORMER, MLP))
+    told = [note for note in json.loads(found.attrs["config"])["notes"] if "is sampled" in note]
+    assert len(told) == 1
+    assert told[0].startswith("transformer: ")
+    assert found.resolution.sel(architecture=TRANSFORMER) > 1e-6
+    assert found.resolution.sel(architecture=MLP) < 1e-12
 
 
 def test_trivial_loss() -> None:

@@ -97,12 +97,12 @@ def _print(found: xr.Dataset) -> None:
     table = Table("architecture", "unseen symbols", "cond N", f"samples for error {config['error']:g}")
     for name in found.architecture.values.tolist():
         of = found.sel(architecture=name)
-        needed = samples_words(of, config["alphabet"])
-        table.add_row(name, verdict_words(of), condition_words(of), needed)
+        table.add_row(name, verdict_words(of), condition_words(of), samples_words(of))
     out.print(table)
     for name in found.architecture.values.tolist():
         out.print(f"{name}: {found.why.sel(architecture=name).item()}.", markup=False)
-    out.print("\nPredicted error on unseen symbols (5 % to 95 % over samples):")
+    out.print("\nPredicted error on unseen symbols: median (5 % to 95 %) over draws of the samples.")
+    out.print("The samples needed, above, are for the expected error.")
     curve = Table("samples", *found.architecture.values.tolist())
     for n in found.n.values.tolist():
         cells = [_cell(found.sel(architecture=name, n=n)) for name in found.architecture.values.tolist()]

@@ -36,7 +36,7 @@ def forecast_figure(found: xr.Dataset) -> go.Figure:
             hoverinfo="skip",
             showlegend=False,
         )
-        words = samples_words(of, config["alphabet"])
+        words = samples_words(of)
         words = words if words == "never" else f"{words} samples" if words[-1].isdigit() else words
         figure.add_trace(prediction_line(n, of.error, f"{name}: {words}", color))
         if "simulated" in found:

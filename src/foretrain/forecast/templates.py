@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -22,10 +23,12 @@ from foretrain.kernels.architectures import (
     TRANSFORMER_AI,
     architecture_kernel,
     kernel_accuracy,
+    sampling_error,
 )
 from foretrain.kernels.learning_curve import LearningCurve, learning_curve
 from foretrain.kernels.regression import Kernel, answers, measured_errors, targets
-from foretrain.kernels.template_matrix import TemplateMatrix, template_matrix
+from foretrain.kernels.sharing import RATIOS
+from foretrain.kernels.template_matrix import TemplateMatrix, strings_apart, template_matrix
 from foretrain.trajectory import config_of, trajectory
 
 SAMPLES = (16, 64, 256, 1024, 4096, 16384, 65536)
@@ -56,13 +59,23 @@ class ForecastSetting:
     ridge: float = 0.01  # small and fixed: one that grows with n does not generalise
 
     def kernel(self, architecture: str) -> Kernel:
-        return architecture_kernel(
-            architecture, beta=self.beta, gamma=self.gamma, activation=self.activation, identity=self.identity
-        )
+        return architecture_kernel(architecture, **self._constants)
+
+    def sampling_error(self, architecture: str, task: TemplateTask) -> float:
+        """A bound on the error of entries of N that are sampled; 0 if none is."""
+        return sampling_error(architecture, *strings_apart(task), **self._constants)
+
+    def sees_all(self, architecture: str) -> bool:
+        """Whether attention sees tokens and positions: then templates that look the same may only be very similar."""
+        return architecture in (TRANSFORMER, TRANSFORMER_AI) and self.beta > 0 and self.gamma > 0
 
     def proved_nonsingular(self, architecture: str) -> bool:
-        """Whether Lemmas 3.6 and 3.7 speak of N: a transformer whose attention sees tokens and positions."""
-        return architecture in (TRANSFORMER, TRANSFORMER_AI) and self.beta > 0 and self.gamma > 0
+        """Whether Lemmas 3.6 and 3.7 speak of N: of the plain transformer, with cosine."""
+        return architecture == TRANSFORMER and self.activation == "cosine" and self.sees_all(architecture)
+
+    @property
+    def _constants(self) -> dict[str, Any]:
+        return {key: value for key, value in asdict(self).items() if key != "ridge"}
 
 
 def forecast_templates(
@@ -93,12 +106,15 @@ def forecast_templates(
     trivial = trivial_loss(task)
     ending = task if all(t.symbols[-1] == CLS for t in task.templates) else task.with_cls()
     rows, measured = [], []
+    inexact: dict[str, float] = {}
     for name in architectures:
         kernel = setting.kernel(name)
-        accuracy = kernel_accuracy(name, beta=setting.beta)
+        sampled = setting.sampling_error(name, ending)
+        inexact |= {name: sampled} if sampled else {}
+        accuracy = kernel_accuracy(name, beta=setting.beta) + sampled
         matrix = template_matrix(ending, kernel, accuracy=accuracy)
         curve = _curve(matrix, kernel, setting.ridge, alphabet)
-        row = _one(curve, trivial, error, samples, setting.proved_nonsingular(name))
+        row = _one(curve, trivial, error, samples, setting, name)
         rows.append(_must_copy(row) if copies(task) else row)
         few = [n for n in samples if n <= simulate]
         if few:
@@ -122,7 +138,7 @@ def forecast_templates(
         alphabet=alphabet,
         error=error,
         setting=asdict(setting),
-        notes=notes(task, alphabet),
+        notes=notes(task, alphabet, max(samples), inexact),
     )
     if measured:
         result["simulated"] = xr.concat(measured, "architecture").reindex(n=list(samples))
@@ -149,25 +165,34 @@ def too_many_patterns(task: TemplateTask) -> bool:
     return sum(w * v for w, v in itertools.combinations_with_replacement(widths, 2)) > MOST_PATTERNS
 
 
-def _one(curve: LearningCurve, trivial: float, error: float, samples: Sequence[int], proved: bool) -> dict[str, object]:
-    """What is said of one architecture; `proved`: N is nonsingular even where its numbers cannot show it."""
+def _one(
+    curve: LearningCurve, trivial: float, error: float, samples: Sequence[int], setting: ForecastSetting, name: str
+) -> dict[str, object]:
+    """What is said of one architecture."""
     matrix = curve.matrix
+    proved = setting.proved_nonsingular(name)  # even where its numbers cannot show it
+    merged = [] if setting.sees_all(name) else [group for group in matrix.groups if len(group) > 1]
     limit = 0.0 if proved else matrix.limit_loss() / trivial
     learnable = limit <= LEARNT
     # Beyond this n the eigenvalues of N that matter are smaller than the errors of its entries.
     most = 0.1 / matrix.resolution
+    needed = curve.samples_needed(error * trivial, most=most)
     low, middle, high = np.array([np.quantile(curve.draws(n), [0.05, 0.5, 0.95]) for n in samples]).T / trivial
     return {
         "learnable": learnable,
         "tells_apart": learnable,
-        "why": _why(matrix, learnable, proved),
+        "undecided": not learnable and not _differing(matrix, merged),
+        "why": _why(matrix, learnable, proved, merged),
         "condition": matrix.condition,
         "inverse_norm": matrix.inverse_norm,
+        "resolution": matrix.resolution,
         "nonsingular": proved or matrix.blind_count == 0,
+        "singular": matrix.blind_count > 0 and len(merged) > 0,
         "condition_at_least": float(matrix.eigenvalues[-1] / max(matrix.eigenvalues[0], matrix.resolution)),
         "limit_error": 0.0 if learnable else limit,
-        "samples_needed": curve.samples_needed(error * trivial, most=most),
+        "samples_needed": needed,
         "samples_limit": most,
+        "too_few_tokens": not np.isfinite(needed) and curve.saturates(most),
         "error": middle,
         "error_low": low,
         "error_high": high,
@@ -183,11 +208,17 @@ def copies(task: TemplateTask) -> bool:
 def _must_copy(row: dict[str, object]) -> dict[str, object]:
     """To tell the answers apart is not enough where the answer is an unseen symbol."""
     why = f"it cannot output a symbol it never saw; otherwise {row['why']}"
-    return {**row, "learnable": False, "why": why, "samples_needed": np.inf}
+    return {**row, "learnable": False, "undecided": False, "why": why, "samples_needed": np.inf}
 
 
-def _why(matrix: TemplateMatrix, learnable: bool, proved: bool) -> str:
-    """The directions of N, named by templates."""
+def _differing(matrix: TemplateMatrix, merged: list[list[int]]) -> list[list[int]]:
+    """The groups of templates that look the same and have different labels."""
+    given = answers(matrix.task)
+    return [group for group in merged if len({given[i] for i in group}) > 1]
+
+
+def _why(matrix: TemplateMatrix, learnable: bool, proved: bool, merged: list[list[int]]) -> str:
+    """The directions of N, named by templates; `merged` groups of them look the same for sure."""
     faint = f"it sees least along {matrix.faint_direction()}"
     if matrix.blind_count == 0:
         if len(matrix.N) == 1:
@@ -198,11 +229,10 @@ def _why(matrix: TemplateMatrix, learnable: bool, proved: bool) -> str:
             f"N is nonsingular for almost all β and γ (Lemmas 3.6 and 3.7), but {matrix.blind_count} of its "
             f"{len(matrix.N)} eigenvalues cannot be told from 0; {faint}"
         )
-    merged = [group for group in matrix.groups if len(group) > 1]
     if not merged:
-        return f"N is singular: it is blind along {matrix.faint_direction()}"
-    given = answers(matrix.task)
-    differing = [group for group in merged if len({given[i] for i in group}) > 1]
+        unseen = f"{matrix.blind_count} of the {len(matrix.N)} eigenvalues of N cannot be told from 0 at this accuracy"
+        return f"{unseen}; {faint}"
+    differing = _differing(matrix, merged)
     shown = differing[0] if differing else merged[0]
     names = ", ".join(matrix.names[i] for i in shown[:4]) + (", …" if len(shown) > 4 else "")
     among = f"N is singular: {names} look the same to it"
@@ -216,8 +246,12 @@ def _why(matrix: TemplateMatrix, learnable: bool, proved: bool) -> str:
     )
 
 
-def notes(task: TemplateTask, alphabet: int | None) -> list[str]:
-    """What a reader of the table has to know."""
+def notes(task: TemplateTask, alphabet: int | None, most: int, inexact: dict[str, float]) -> list[str]:
+    """What a reader of the table has to know.
+
+    most     the largest number of samples forecast
+    inexact  the architectures with sampled entries of N, and a bound on their error
+    """
     said = [LAST_LAYER]
     if copies(task):
         said.append(COPYING)
@@ -228,10 +262,20 @@ def notes(task: TemplateTask, alphabet: int | None) -> list[str]:
             f"The training alphabet has {alphabet} tokens (diversity ρ = {task.diversity(alphabet):g}); some error is "
             "left however many samples there are, which only more tokens take away."
         )
+        if most > RATIOS[-1] * alphabet:
+            said.append(
+                f"Beyond {RATIOS[-1]:g} samples per token ({RATIOS[-1] * alphabet:,.0f} samples) the error is taken to "
+                "stay as it is, which overstates it by up to 15 %."
+            )
     else:
         said.append("The training alphabet has as many tokens as there are samples.")
     if task.noise:
         said.append(f"Label noise of standard deviation {task.noise:g} is part of the samples, not of the error.")
+    for name, bound in inexact.items():
+        said.append(
+            f"{name}: part of N is sampled, too entangled to compute, with errors up to {bound:.1g}; its smallest "
+            "eigenvalues and large numbers of samples are known no better."
+        )
     return said
 
 
@@ -246,6 +290,7 @@ def summary(found: xr.Dataset) -> dict[str, object]:
                 "architecture": name,
                 "learnable": bool(of.learnable),
                 "tells_apart": bool(of.tells_apart),
+                "undecided": bool(of.undecided),
                 "why": str(of.why.item()),
                 "condition": _finite(of.condition.item()),
                 "inverse_norm": _finite(of.inverse_norm.item()),
@@ -273,24 +318,26 @@ def verdict_words(of: xr.Dataset) -> str:
         return "learns"
     if bool(of.tells_apart):
         return "tells answers apart, cannot copy"
+    if bool(of.undecided):
+        return f"undecided (eigenvalues below {of.resolution.item():.1g})"
     return f"fails (error {of.limit_error.item():.2g} stays)"
 
 
-def samples_words(of: xr.Dataset, alphabet: int | None) -> str:
+def samples_words(of: xr.Dataset) -> str:
     """How many samples one architecture needs, in words."""
     needed = of.samples_needed.item()
     if np.isfinite(needed):
         return f"{needed:,.0f}"
-    if not bool(of.learnable):
+    if not bool(of.learnable) and not bool(of.undecided):
         return "never"
-    return f"more than {of.samples_limit.item():,.0f}" if alphabet is None else "not with so few tokens"
+    return "not with so few tokens" if bool(of.too_few_tokens) else f"more than {of.samples_limit.item():,.0f}"
 
 
 def condition_words(of: xr.Dataset) -> str:
     """The condition number of one architecture's N, or what it exceeds if its least eigenvalue is too small to see."""
     if np.isfinite(of.condition):
         return f"{of.condition.item():.3g}"
-    return f"> {of.condition_at_least.item():.1g}" if bool(of.nonsingular) else "∞"
+    return "∞" if bool(of.singular) else f"> {of.condition_at_least.item():.1g}"
 
 
 def _finite(value: float) -> float | None:

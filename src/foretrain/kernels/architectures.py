@@ -11,7 +11,7 @@ from numpy import ndarray as Array
 
 from foretrain.errors import require_at_least, require_known
 from foretrain.kernels.activations import Activation, activation_named
-from foretrain.kernels.attention import default_tolerance, transformer_kernel
+from foretrain.kernels.attention import default_tolerance, transformer_kernel, transformer_matrix
 from foretrain.kernels.regression import Kernel
 
 TRANSFORMER, TRANSFORMER_AI, MLP, MLP_XX = "transformer", "transformer + aI", "MLP", "MLP + XXᵀ"
@@ -54,10 +54,26 @@ def architecture_kernel(
 
 
 def kernel_accuracy(name: str, *, beta: float) -> float:
-    """A bound on the error of `architecture_kernel`: what K_attn is computed to, thrice (each variance counts)."""
+    """A bound on the error of `architecture_kernel`: what K_attn is computed to, thrice (each variance counts).
+
+    It holds where no pattern of tokens is sampled: `sampling_error` is what to add where some are.
+    """
     if name in (MLP, MLP_XX):
         return 1e-13
     return 3 * default_tolerance(beta)
+
+
+def sampling_error(name: str, X: Int[Array, "x position"], Y: Int[Array, "y position"], **constants: Any) -> float:
+    """A bound on the error of those kernels of X with Y that are sampled, too entangled to compute; 0 if none is.
+
+    constants  as for `architecture_kernel`
+    """
+    if name in (MLP, MLP_XX):
+        return 0.0
+    if name == TRANSFORMER:
+        constants["identity"] = 0.0
+    found = transformer_matrix(X.tolist(), Y.tolist(), **constants)
+    return float(found.errors.max()) if found.sampled else 0.0
 
 
 def _transformer(X: Int[Array, "x position"], Y: Int[Array, "y position"], **constants: Any) -> Float[Array, "x y"]:

@@ -85,6 +85,12 @@ class LearningCurve:
             low, high = float(grid[above[-1]]), float(grid[above[-1] + 1])
         return float(np.ceil(high))
 
+    def saturates(self, n: float) -> bool:
+        """Whether by n samples the alphabet has told what it can, so that more of them do not help."""
+        if self.sharing is None or self.alphabet is None:
+            return False
+        return bool(n >= self.sharing.ratios[-1] * self.alphabet)
+
     @property
     def _weights(self) -> Float[Array, "r"]:
         return np.asarray(self.matrix.task.weights)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy import ndarray as Array
 
 from foretrain.data.templates import CLS, TemplateTask, spelled
@@ -99,14 +99,19 @@ class TemplateMatrix:
         return float(((wanted - seen @ (seen.T @ wanted)) ** 2).sum())
 
 
+def strings_apart(task: TemplateTask) -> tuple[Int[Array, "r position"], Int[Array, "r position"]]:
+    """Two strings of each template, which share no substituted token."""
+    strings = task.one_per_template()
+    return strings, task.one_per_template(first=len(strings) * max(1, task.wildcard_count))
+
+
 def template_matrix(task: TemplateTask, kernel: Kernel, *, accuracy: float = 1e-8) -> TemplateMatrix:
     """N of eq. 11 with its condition number and ‖N⁻¹‖; the task ends with [CLS] if the kernel wants one.
 
     accuracy  a bound on the error of the kernel's values
     """
     require(accuracy > 0, f"accuracy must be above 0; got {accuracy}.")
-    strings = task.one_per_template()
-    others = task.one_per_template(first=len(strings) * max(1, task.wildcard_count))
+    strings, others = strings_apart(task)
     N = kernel(strings, others)
     own = np.array([kernel(row[None], row[None])[0, 0] for row in strings])
     return TemplateMatrix(task, (N + N.T) / 2, own, accuracy)
