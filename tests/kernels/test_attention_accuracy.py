@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
+from scipy.special import expit
 from tests.kernels.difference_reference import reference_kernel
 
 from foretrain.data.template_tasks import NAMED
@@ -68,3 +72,38 @@ def test_named_tasks_are_narrow_enough_to_contract(name: str) -> None:
         setting = attention._setting(beta, gamma, 0.0, None)
         for x, y in zip(few[::2], few[1::2], strict=True):
             assert attention._narrow(pattern_of(x, y), task.length, setting, setting.tolerance)
+
+
+def _one_token_twice(gamma: float) -> float:
+    """K_attn(AA, AA) at β = 1: 1 + γ²·E[σ(d)² + σ(−d)²] for d of variance 2γ²."""
+    z = np.linspace(-12, 12, 400_001)
+    weights = np.exp(-(z**2) / 2) / np.exp(-(z**2) / 2).sum()
+    first = expit(math.sqrt(2) * gamma * z)
+    return 1 + gamma**2 * float(weights @ (first**2 + (1 - first) ** 2))
+
+
+@pytest.mark.parametrize("check", [False, True])
+@pytest.mark.parametrize("tolerance", [None, 1e-11, 1e-12])
+@pytest.mark.parametrize("gamma", [1.0, 4.0, 20.0, 50.0])
+def test_stated_errors_hold_where_positions_are_large(gamma: float, tolerance: float | None, check: bool) -> None:
+    found = attention_matrix(["AA"], ["AA"], beta=1.0, gamma=gamma, tolerance=tolerance, check=check)
+    assert abs(found.values[0, 0] - _one_token_twice(gamma)) <= found.errors[0, 0]
+
+
+@pytest.mark.parametrize(
+    ("setting", "even", "sampled"),
+    [
+        ({"beta": 1e-320, "gamma": 1.0}, True, 0),
+        ({"beta": 1e-9, "gamma": 1.0}, True, 0),
+        ({"beta": 1.0, "gamma": 1e4}, False, 1),
+        ({"beta": 1.0, "gamma": 1.0, "identity": 1e9}, False, 1),
+    ],
+)
+def test_extreme_settings_neither_overflow_nor_fill_the_memory(
+    setting: dict[str, float], even: bool, sampled: int
+) -> None:
+    found = attention_matrix(["AB*"], ["CD*"], **setting)
+    assert found.sampled == sampled
+    assert np.isfinite(found.values).all()
+    if even:
+        assert found.values[0, 0] == pytest.approx(4 / 9, abs=1e-15)

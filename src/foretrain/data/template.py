@@ -33,6 +33,7 @@ class Template:
 
     def __post_init__(self) -> None:
         require(len(self.symbols) >= 1, "A template must have at least one symbol; got an empty one.")
+        require(all(self.symbols), f"A symbol must have at least one character; got {list(self.symbols)}.")
 
     @classmethod
     def parse(cls, text: str, wildcards: Iterable[str] = GREEK, *, words: bool = False) -> Template:

@@ -11,6 +11,9 @@ from foretrain.errors import InputError, require, require_at_least
 if TYPE_CHECKING:
     from foretrain.data.templates import TemplateTask
 
+LARGEST_LABEL = 1e100  # its square, and sums of squares, are still numbers
+LEAST_WEIGHT = 1e-12  # of a template: a sample of it comes once in a million million
+
 
 def require_task(task: TemplateTask) -> None:
     """Refuse a task that Def. 2.2, 3.2 or J.1 does not allow."""
@@ -71,8 +74,8 @@ def _require_labels(task: TemplateTask) -> None:
             )
         else:
             require(
-                isinstance(label, int | float) and not isinstance(label, bool) and math.isfinite(label),
-                f"Label {label!r} of {template} must be a finite number or a symbol.",
+                isinstance(label, int | float) and not isinstance(label, bool) and abs(label) <= LARGEST_LABEL,
+                f"Label {label!r} of {template} must be a symbol or a number of size {LARGEST_LABEL:g} at most.",
             )
 
 
@@ -83,8 +86,8 @@ def _require_weights(task: TemplateTask) -> None:
     )
     for template, weight in zip(task.templates, task.weights, strict=True):
         require(
-            math.isfinite(weight) and weight > 0,
-            f"The weight of {template} must be above 0; got {weight!r}; leave the template out instead.",
+            math.isfinite(weight) and weight >= LEAST_WEIGHT,
+            f"The weight of {template} must be at least {LEAST_WEIGHT:g} of all; got {weight!r}; or leave it out.",
         )
     total = sum(task.weights)
     require(abs(total - 1) <= 1e-8, f"weights must sum to 1; they sum to {total:.9g}; divide them by their sum.")

@@ -83,7 +83,9 @@ def _named(content: Mapping[str, Any]) -> TemplateTask:
     try:
         inspect.signature(NAMED[name]).bind(**arguments)
         return NAMED[name](**arguments)
-    except TypeError as error:
+    except InputError:
+        raise
+    except (TypeError, ValueError) as error:
         takes = ", ".join(inspect.signature(NAMED[name]).parameters) or "nothing"
         raise InputError(f"Task {name!r} takes {takes}; got arguments {arguments} ({error}).") from error
 

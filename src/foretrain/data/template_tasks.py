@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 from foretrain.data.templates import Template, TemplateTask
-from foretrain.errors import require, require_at_least
+from foretrain.errors import require, require_whole
 from foretrain.streams import stream
 
 WILDCARD_ORDER = "αβγδεζηθικλμνξοπρστυφχψω"
@@ -60,8 +60,9 @@ def random_templates(
     string two labels, so a template that overlaps an earlier one is drawn again. Labels have mean 0 and mean
     square 1, so that the trivial error is 1.
     """
-    require_at_least("count", count, 2)
-    require_at_least("length", length, 1)
+    require_whole("count", count, 2)
+    require_whole("length", length, 1)
+    require_whole("seed", seed, 0)
     require(0 <= wildcards <= len(WILDCARD_ORDER), f"wildcards must lie between 0 and 24; got {wildcards}.")
     require(0 <= tokens <= 26, f"tokens must lie between 0 and 26; got {tokens}.")
     require(wildcards + tokens >= 1, "There must be a wildcard or a token to make templates of; got 0 of both.")

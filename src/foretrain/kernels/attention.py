@@ -28,6 +28,10 @@ from foretrain.kernels.sampling import quasi_monte_carlo
 # Multiplications per component beyond which a pattern is sampled: minutes of them where accuracy is promised, up to
 # β = 4, which takes all named tasks in; ten seconds of them beyond.
 MOST_WORK, MOST_WORK_AT_LARGE_BETA = 1e12, 2e10
+MOST_SCORES = 4000  # of a grid: its tables have the square of it
+WIDEST_LOGITS = 300.0  # size of βm, or of what `identity` adds, beyond which no grid is tried
+FLOOR = 1e-12  # of the kernel's largest value 1 + γ²: roundings, splines and cut tails that all grids have in common
+NO_SCORES = 1e-8  # size of βm below which attention is even: it then changes K by less than its square
 FINER = 100.0  # an error estimate compares results whose tolerances differ by this factor
 
 
@@ -65,7 +69,8 @@ def attention_matrix(
     tolerance  absolute error aimed at; by default `default_tolerance(beta)`: 1e-9 up to 2 and 1e-7 beyond. Strings that
                share many tokens in many places take minutes at that; 1e-4 takes a small part of it
     check      compute every pattern a second time, 100 times finer (or coarser, if that is too much work), and
-               give the difference as its error; without it the errors are the tolerance itself
+               give the difference as its error; without it the errors are the tolerance itself. To both belongs a
+               floor of 1e-12·(1 + γ²), below which no tolerance helps
     """
     groups = _group(X, Y)
     found = _Evaluated(groups.length, _setting(beta, gamma, identity, tolerance), check)
@@ -191,7 +196,7 @@ class _Evaluated:
 @lru_cache(maxsize=1 << 16)
 def _evaluate(pattern: Form, length: int, setting: _Setting, check: bool) -> tuple[float, float, bool]:
     """K_attn of a pattern, a bound on its error, and whether it was sampled."""
-    if setting.beta == 0:
+    if setting.beta * math.hypot(1.0, setting.gamma) <= NO_SCORES:
         return _without_scores(pattern, length, setting), 1e-15, False
     if not _narrow(pattern, length, setting, setting.tolerance):
         pairs = [(t, u) for t, u, m in _joined(pattern) for _ in range(m)]
@@ -199,17 +204,23 @@ def _evaluate(pattern: Form, length: int, setting: _Setting, check: bool) -> tup
         value, error = quasi_monte_carlo(x, y, beta=setting.beta, gamma=setting.gamma, identity=setting.identity)
         return value, error, True
     value = _contracted(pattern, length, setting, setting.tolerance)
+    floor = FLOOR * (1 + setting.gamma**2)
     if not check:
-        return value, setting.tolerance, False
+        return value, setting.tolerance + floor, False
     other = setting.tolerance / FINER
     if not _narrow(pattern, length, setting, other):
         other = setting.tolerance * FINER
-    return value, abs(value - _contracted(pattern, length, setting, other)) + min(other, setting.tolerance), False
+    apart = abs(value - _contracted(pattern, length, setting, other))
+    return value, apart + min(other, setting.tolerance) + floor, False
 
 
 def _narrow(pattern: Form, length: int, setting: _Setting, tolerance: float) -> bool:
-    """Whether every component can be contracted within the work allowed."""
+    """Whether every component can be contracted within the work and memory allowed."""
+    if max(setting.beta * math.hypot(1.0, setting.gamma), abs(setting.identity) * length) > WIDEST_LOGITS:
+        return False
     nodes = _grid(pattern, length, setting, tolerance)
+    if len(nodes.scores) > MOST_SCORES:
+        return False
     most = MOST_WORK if setting.beta <= 4 else MOST_WORK_AT_LARGE_BETA
     return max(work(component, nodes) for component in pattern) <= most
 
