@@ -15,15 +15,8 @@ from foretrain.data import template_tasks as tasks
 from foretrain.data.templates import Template, TemplateTask
 from foretrain.errors import InputError
 from foretrain.forecast.template_figure import forecast_figure
-from foretrain.forecast.templates import (
-    ForecastSetting,
-    condition_words,
-    forecast_templates,
-    samples_words,
-    summary,
-    trivial_loss,
-    verdict_words,
-)
+from foretrain.forecast.template_words import condition_words, samples_words, summary, verdict_words
+from foretrain.forecast.templates import ForecastSetting, forecast_templates, trivial_loss
 from foretrain.kernels import attention
 from foretrain.kernels.architectures import MLP, MLP_XX, TRANSFORMER, TRANSFORMER_AI
 

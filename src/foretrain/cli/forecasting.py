@@ -55,7 +55,8 @@ def templates(
     from foretrain.data.template_files import read_task
     from foretrain.errors import require_known
     from foretrain.forecast.template_figure import forecast_figure
-    from foretrain.forecast.templates import ForecastSetting, forecast_templates, summary
+    from foretrain.forecast.template_words import summary
+    from foretrain.forecast.templates import ForecastSetting, forecast_templates
     from foretrain.kernels.activations import ACTIVATIONS
     from foretrain.trajectory import write_text
 
@@ -84,7 +85,7 @@ def templates(
 def _print(found: xr.Dataset) -> None:
     from rich.table import Table
 
-    from foretrain.forecast.templates import condition_words, samples_words, verdict_words
+    from foretrain.forecast.template_words import condition_words, samples_words, verdict_words
     from foretrain.trajectory import config_of
 
     config, out = config_of(found), console(results=True)

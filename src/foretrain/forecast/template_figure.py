@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 import xarray as xr
 from plotly.colors import hex_to_rgb
 
-from foretrain.forecast.templates import samples_words
+from foretrain.forecast.template_words import samples_words
 from foretrain.plotting import PALETTE, measurement_marks, new_figure, prediction_line
 from foretrain.trajectory import config_of
 
