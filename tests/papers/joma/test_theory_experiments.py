@@ -75,7 +75,7 @@ def test_phase_paths_end_at_the_target_unless_the_activation_is_linear():
         (lambda: fig9(points=0), "points must be at least 1"),
         (lambda: fig9(distance=-1.0), "distance must be a finite number above 0"),
         (lambda: fig4(steps=-5), "steps must be at least 1"),
-        (lambda: fig4(targets=(0.0, 1.0)), "other than 0"),
+        (lambda: fig4(targets=(0.0, 1.0)), "none of them 0"),
         (lambda: fig4(variants=("eq. 7",)), "There is no variant 'eq. 7'"),
         (lambda: graph_correlations(steps=(-1,)), "steps must name whole numbers of at least 0"),
         (lambda: graph_correlations(rho=1.5), "rho must lie between -1 and 1"),

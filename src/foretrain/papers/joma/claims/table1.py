@@ -131,6 +131,7 @@ hblt = Claim(
             "steps": 60,
             "width": MODEL.width,
             "batch": BATCHES["HBLT"],
+            "hidden": MODEL.hidden,
         },
     },
     control=Control(
