@@ -24,7 +24,7 @@ from typing import Any
 from foretrain.claim import TIERS, AssumptionCheck, Claim, Verdict, judge
 from foretrain.errors import DamagedFile, InputError, nearest, require, require_known
 from foretrain.provenance import source_digest, versions
-from foretrain.trajectory import load, plain, save, write_text
+from foretrain.trajectory import load, plain, save, sha256_of, write_text
 from foretrain.workers import one_thread, worker_pool
 
 CLAIM_ID = re.compile(r"[a-z0-9_]+/[A-Za-z0-9_]+")
@@ -70,7 +70,7 @@ def fingerprint(claim: Claim, tier: str) -> str:
 
 @cache
 def _file_digest(place: Path) -> str:
-    return _sha256(place) if place.is_file() else str(place)
+    return sha256_of(place) if place.is_file() else str(place)
 
 
 def _named(value: Any) -> Any:
@@ -118,7 +118,7 @@ class VerdictFolder:
             if dataset is None:
                 continue
             try:
-                files[part] = _sha256(save(dataset, place))
+                files[part] = sha256_of(save(dataset, place))
             except InputError:
                 raise
             except Exception as error:  # netCDF cannot say everything xarray can; the verdict stands all the same
@@ -142,7 +142,7 @@ class VerdictFolder:
             return None
         files = {part: self._place(claim.id, f".{part}.nc") for part in record["files"]}
         for part, file in files.items():
-            if not file.is_file() or _sha256(file) != record["files"][part]:
+            if not file.is_file() or sha256_of(file) != record["files"][part]:
                 raise DamagedFile(f"{file} is damaged or missing.")
         found: dict[str, Any] = {part: load(file) for part, file in files.items() if trajectories}
         return replace(_from_plain(record["verdict"]), **found)
@@ -243,7 +243,3 @@ def _from_plain(record: dict[str, Any]) -> Verdict:
     numbers = {f.name: float(record[f.name]) for f in fields(Verdict) if f.name in ("error", "tolerance", "seconds")}
     checks = tuple(AssumptionCheck(**check) for check in record["assumptions"])
     return Verdict(**{**record, **numbers, "assumptions": checks, "notes": tuple(record["notes"])})
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

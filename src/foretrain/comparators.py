@@ -149,8 +149,9 @@ def same_mean(name: str, tolerance: Tolerance = THREE_ERRORS, least_seeds: int =
         own = measured.std("seed", ddof=1) / math.sqrt(seeds)
         theirs = prediction[f"{name}_std"] / np.sqrt(prediction[f"{name}_seeds"])
         distance = abs(measured.mean("seed", skipna=False) - prediction[name]) / np.hypot(own, theirs)
-        total = int(prediction[name].notnull().sum())
-        distance, published = xr.align(distance, prediction[name].notnull(), join="inner")
+        published = prediction[name].notnull()
+        total = int(published.sum())
+        distance, published = xr.align(distance, published, join="inner")
         cells = int(published.sum())
         if cells < total:
             return _outcome(math.nan, tolerance.value, f"{name}: {cells} of {total} predicted means were measured")

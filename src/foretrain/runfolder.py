@@ -21,7 +21,7 @@ import xarray as xr
 
 from foretrain.errors import DamagedFile, InputError, require
 from foretrain.provenance import machine, source_digest, versions
-from foretrain.trajectory import NOTES, load, notes_of, plain, save, write_text
+from foretrain.trajectory import NOTES, load, notes_of, plain, save, sha256_of, write_text
 
 try:
     import fcntl
@@ -96,11 +96,11 @@ class RunFolder:
     def has(self, name: str) -> bool:
         """Whether this shard is on disk and undamaged; a damaged one counts as absent."""
         path = self.shard_path(name)
-        return name in self.checksums and path.is_file() and _sha256(path) == self.checksums[name]
+        return name in self.checksums and path.is_file() and sha256_of(path) == self.checksums[name]
 
     def put(self, name: str, dataset: xr.Dataset) -> None:
         path = save(dataset, self.shard_path(name))
-        self.checksums[name] = _sha256(path)
+        self.checksums[name] = sha256_of(path)
         self.write()
 
     @contextmanager
@@ -162,7 +162,3 @@ def combine(shards: list[xr.Dataset]) -> xr.Dataset:
 
 def _paper(experiment: str) -> str:
     return experiment.split("/", 1)[0]
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

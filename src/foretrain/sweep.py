@@ -57,9 +57,8 @@ def sweep(
     absent = [place for place in (path, *path.parents) if not place.exists()]
     folder = RunFolder.at(root, experiment, config)
     cells = dict(_cells(cut))
-    missing = [name for name in cells if not folder.has(name)]
     report = progress or (lambda done, total: None)
-    if not missing and folder.status == "done":
+    if folder.status == "done" and all(map(folder.has, cells)):
         report(len(cells), len(cells))
         return folder
     try:

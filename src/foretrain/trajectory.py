@@ -89,6 +89,11 @@ def load(path: str | Path) -> xr.Dataset:
     return dataset
 
 
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file's contents."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Call `write(temporary)` beside `path`, flush it to disk, then rename it into place."""
     try:

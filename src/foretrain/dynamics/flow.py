@@ -51,10 +51,11 @@ def integrate(
         return np.concatenate([np.broadcast_to(moved[name], shape).ravel() for name, shape in shapes.items()])
 
     first = np.concatenate([a.values.ravel() for a in arrays.values()]).astype(np.float64)
-    absent = sorted(set(shapes) - set(map(str, field(0.0, unpack(first)))))
+    moved = field(0.0, unpack(first))
+    absent = [name for name in shapes if name not in moved]
     require(not absent, f"The field must give every name of the start; it lacks {', '.join(absent)}.")
-    finite = np.isfinite(first).all() and np.isfinite(flat_field(0.0, first)).all()
-    require(bool(finite), "The start and the field there must be finite numbers; one of them has nan or infinity.")
+    finite = np.isfinite(first).all() and all(np.isfinite(moved[name]).all() for name in shapes)
+    require(finite, "The start and the field there must be finite numbers; one of them has nan or infinity.")
     solved = solve_ivp(flat_field, (0.0, float(until)), first, method, times, rtol=rtol, atol=atol)
     if not solved.success or solved.y.shape[1] != times.size:
         reached = solved.t[-1] if len(solved.t) else 0.0

@@ -33,23 +33,20 @@ fig2 = better_than(
         "(At tier fast neither network has learned anything yet: strings of 17 tokens need a larger one.)"
     ),
     expect=None,
+    sides=(WITH_A, (VANILLA,)),
     settings={
-        "fast": {"setting": "tiny", "rates": (1e-2,), "seeds": 3, "n": (16,), "better": WITH_A, "worse": (VANILLA,)},
+        "fast": {"setting": "tiny", "rates": (1e-2,), "seeds": 3, "n": (16,)},
         "full": {
             "setting": "small",
             "rates": (1e-3, 3e-3),
             "seeds": 5,
             "n": (64, 256),
-            "better": WITH_A,
-            "worse": (VANILLA,),
         },
         "paper": {
             "setting": "base",
             "rates": RATES,
             "seeds": 5,
             "n": (64, 128, 256, 512, 1024),
-            "better": WITH_A,
-            "worse": (VANILLA,),
         },
     },
 )
@@ -60,6 +57,7 @@ fig3 = better_than(
     id="abstract_symbols/fig3",
     source="Fig 3",
     says="With symbols as labels, b·I in every head lowers the loss on unseen symbols from the same samples.",
+    sides=(WITH_B, (VANILLA,)),
     settings={
         "fast": {
             "setting": "tiny",
@@ -68,8 +66,6 @@ fig3 = better_than(
             "n": (32,),
             "depth": 2,
             "embedding": 32,
-            "better": WITH_B,
-            "worse": (VANILLA,),
         },
         "full": {
             "setting": "small",
@@ -78,8 +74,6 @@ fig3 = better_than(
             "n": (128, 512),
             "depth": 4,
             "embedding": 128,
-            "better": WITH_B,
-            "worse": (VANILLA,),
         },
         "paper": {
             "setting": "base",
@@ -88,8 +82,6 @@ fig3 = better_than(
             "n": (256, 1024, 4096),
             "depth": 4,
             "embedding": 512,
-            "better": WITH_B,
-            "worse": (VANILLA,),
         },
     },
 )
@@ -128,6 +120,7 @@ fig5_repaired = better_than(
     id="abstract_symbols/fig5_repaired",
     source="Fig 5 (b)",
     says="With b·I, an unseen symbol is copied at the same embedding dimension and n.",
+    sides=(WITH_B, (VANILLA,)),
     settings={
         "fast": {
             "setting": "tiny",
@@ -135,8 +128,6 @@ fig5_repaired = better_than(
             "seeds": 3,
             "n": (48,),
             "embeddings": (32, 128),
-            "better": WITH_B,
-            "worse": (VANILLA,),
         },
         "full": {
             "setting": "base",
@@ -144,8 +135,6 @@ fig5_repaired = better_than(
             "seeds": 3,
             "n": (64, 128),
             "embeddings": (64, 512),
-            "better": WITH_B,
-            "worse": (VANILLA,),
         },
     },
 )
@@ -156,15 +145,14 @@ fig22 = better_than(
     id="abstract_symbols/fig22",
     source="Fig 22",
     says="A transformer with a·I outperforms the plain one, RNN, LSTM and MLP on αβα against αββ.",
+    sides=(WITH_A, (VANILLA, RNN, LSTM, MLP)),
     settings={
-        "fast": {"setting": "tiny", "seeds": 4, "n": (64,), "better": WITH_A, "worse": (VANILLA, RNN, LSTM, MLP)},
-        "full": {"setting": "small", "seeds": 5, "n": (64, 256), "better": WITH_A, "worse": (VANILLA, RNN, LSTM, MLP)},
+        "fast": {"setting": "tiny", "seeds": 4, "n": (64,)},
+        "full": {"setting": "small", "seeds": 5, "n": (64, 256)},
         "paper": {
             "setting": "base",
             "seeds": 5,
             "n": (32, 64, 128, 256, 512),
-            "better": WITH_A,
-            "worse": (VANILLA, RNN, LSTM, MLP),
         },
     },
 )
@@ -208,30 +196,25 @@ fig23 = better_than(
     id="abstract_symbols/fig23",
     source="Fig 23",
     says="On majorities of k symbols, a·I and b·I together lower the loss from the same samples.",
+    sides=(WITH_AB, (VANILLA,)),
     settings={
         "fast": {
             "setting": "tiny",
             "seeds": 4,
             "lengths": (2,),
             "n": (96,),
-            "better": WITH_AB,
-            "worse": (VANILLA,),
         },
         "full": {
             "setting": "small",
             "seeds": 5,
             "lengths": (2, 4),
             "n": (128, 512),
-            "better": WITH_AB,
-            "worse": (VANILLA,),
         },
         "paper": {
             "setting": "base",
             "seeds": 5,
             "lengths": (2, 3, 4, 5, 6),
             "n": (128, 512, 2048),
-            "better": WITH_AB,
-            "worse": (VANILLA,),
         },
     },
 )
@@ -242,9 +225,10 @@ fig25 = better_than(
     id="abstract_symbols/fig25",
     source="Fig 25",
     says="An MLP that is given vec(XXᵀ) succeeds on unseen symbols where one that is not fails.",
+    sides=(MLP_XX, (MLP,)),
     settings={
-        "fast": {"setting": "tiny", "seeds": 5, "n": (32, 64), "better": MLP_XX, "worse": (MLP,)},
-        "full": {"setting": "base", "seeds": 5, "n": (32, 64, 256), "better": MLP_XX, "worse": (MLP,)},
+        "fast": {"setting": "tiny", "seeds": 5, "n": (32, 64)},
+        "full": {"setting": "base", "seeds": 5, "n": (32, 64, 256)},
     },
 )
 

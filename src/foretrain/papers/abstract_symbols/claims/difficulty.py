@@ -11,17 +11,17 @@ from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, WITH_
 
 
 def _harder(make: Any, argument: str, number: int, says: str, easy: Any, hard: Any, n: int, **claim: Any) -> Claim:
-    sides = {"better": easy, "worse": (hard,)}
     return better_than(
         make,
         argument,
         id=f"abstract_symbols/fig{number}",
         source=f"Fig {number}",
         says=says,
+        sides=(easy, (hard,)),
         settings={
-            "fast": {"setting": "tiny", "architecture": WITH_AB, "seeds": 4, "n": (n,), **sides},
-            "full": {"setting": "small", "architecture": VANILLA, "seeds": 5, "n": (256, 512), **sides},
-            "paper": {"setting": "base", "architecture": VANILLA, "seeds": 5, "n": figures.SAMPLES[2:], **sides},
+            "fast": {"setting": "tiny", "architecture": WITH_AB, "seeds": 4, "n": (n,)},
+            "full": {"setting": "small", "architecture": VANILLA, "seeds": 5, "n": (256, 512)},
+            "paper": {"setting": "base", "architecture": VANILLA, "seeds": 5, "n": figures.SAMPLES[2:]},
         },
         control=Control("the harder tasks in the place of the easier", {"better": hard, "worse": (easy,)}),
         **claim,

@@ -6,7 +6,7 @@ sides, with seeds of its own: what is left is chance.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -81,9 +81,20 @@ def no_gain() -> xr.Dataset:
     return trajectory({"least_chance": 0.05})
 
 
-def better_than(make: Make, argument: str, **claim: Any) -> Claim:
-    """A claim that one value of an argument gives a lower loss than others."""
+def better_than(
+    make: Make,
+    argument: str,
+    settings: Mapping[str, Mapping[str, Any]],
+    sides: tuple[Any, Sequence[Any]] | None = None,
+    **claim: Any,
+) -> Claim:
+    """A claim that one value of an argument gives a lower loss than others.
+
+    `sides` are (better, worse) where they are the same at every tier; otherwise each tier names its own.
+    """
+    shared = {} if sides is None else {"better": sides[0], "worse": sides[1]}
     return Claim(
+        settings={tier: {**one, **shared} for tier, one in settings.items()},
         predict=some_gain,
         observe=difference(make, argument),
         compare=positive("gain_low"),

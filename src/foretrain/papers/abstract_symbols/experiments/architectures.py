@@ -18,6 +18,7 @@ from foretrain.papers.abstract_symbols.experiments.trained import (
     WITH_A,
     WITH_AB,
     WITH_B,
+    at_its_rate,
     cell,
     grid,
     setting_called,
@@ -134,7 +135,7 @@ def fig22(
     s = setting_called(setting)
     return grid(
         {"architecture": architectures, "n": n},
-        lambda architecture, n: summary(task, architecture, n=n, seeds=seeds, setting=s).isel(rate=0, drop=True),
+        lambda architecture, n: at_its_rate(task, architecture, n=n, seeds=seeds, setting=s),
     )
 
 
@@ -149,9 +150,7 @@ def fig23(
     s = setting_called(setting)
     return grid(
         {"architecture": architectures, "length": lengths, "n": n},
-        lambda architecture, length, n: summary(f"majority_{length}", architecture, n=n, seeds=seeds, setting=s).isel(
-            rate=0, drop=True
-        ),
+        lambda architecture, length, n: at_its_rate(f"majority_{length}", architecture, n=n, seeds=seeds, setting=s),
     )
 
 

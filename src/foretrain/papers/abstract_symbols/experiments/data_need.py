@@ -18,10 +18,10 @@ from foretrain.papers.abstract_symbols.experiments.trained import (
     TRANSFORMERS,
     VANILLA,
     WITH_A,
+    at_its_rate,
     grid,
     n_needed,
     setting_called,
-    summary,
     task_called,
 )
 from foretrain.streams import stream
@@ -56,7 +56,7 @@ def data_need(
     s = setting_called(setting)
     losses = grid(
         {"task": tasks, "architecture": architectures, "n": n},
-        lambda task, architecture, n: summary(task, architecture, n=n, seeds=seeds, setting=s).isel(rate=0, drop=True),
+        lambda task, architecture, n: at_its_rate(task, architecture, n=n, seeds=seeds, setting=s),
     )[["test_loss"]]
     trivial = xr.DataArray([constant_loss(task_called(task)[0]) for task in tasks], {"task": list(tasks)}, "task")
     losses["test_loss"] = losses.test_loss / trivial

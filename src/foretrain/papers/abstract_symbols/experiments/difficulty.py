@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import xarray as xr
 
 from foretrain.data.template_tasks import random_templates
 from foretrain.experiment import Experiment
-from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, grid, setting_called, summary
+from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, at_its_rate, grid, setting_called
 from foretrain.streams import seed_list
 
 SAMPLES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
@@ -35,16 +34,28 @@ def fig17(
     s = setting_called(setting)
     return grid(
         {"task": tasks, "n": n},
-        lambda task, n: summary(task, architecture, n=n, seeds=seeds, setting=s).isel(rate=0, drop=True),
+        lambda task, n: at_its_rate(task, architecture, n=n, seeds=seeds, setting=s),
     )
 
 
-def random_tasks(n: int, seeds: Seeds, setting: str, architecture: str = VANILLA, **templates: Any) -> xr.Dataset:
-    """Each seed has random templates of its own."""
-    listed = seed_list(seeds)
-    tasks = tuple(random_templates(seed=seed, **templates) for seed in listed)
-    found = summary(tasks, architecture, n=n, seeds=listed, setting=setting_called(setting))
-    return found.isel(rate=0, drop=True)
+def _random(
+    axis: str,
+    varied: str,
+    values: Sequence[int],
+    n: Sequence[int],
+    seeds: Seeds,
+    setting: str,
+    architecture: str,
+    **templates: int,
+) -> xr.Dataset:
+    """Random templates, of its own for each seed, against one argument of `random_templates` and n."""
+    listed, s = seed_list(seeds), setting_called(setting)
+
+    def one(n: int, **point: int) -> xr.Dataset:
+        tasks = tuple(random_templates(seed=seed, **{**templates, varied: point[axis]}) for seed in listed)
+        return at_its_rate(tasks, architecture, n=n, seeds=listed, setting=s)
+
+    return grid({axis: values, "n": n}, one)
 
 
 def fig18(
@@ -55,10 +66,7 @@ def fig18(
     architecture: str = VANILLA,
 ) -> xr.Dataset:
     """Two random templates over two wildcards, against their length."""
-    return grid(
-        {"length": lengths, "n": n},
-        lambda length, n: random_tasks(n, seeds, setting, architecture, count=2, length=length, wildcards=2, tokens=0),
-    )
+    return _random("length", "length", lengths, n, seeds, setting, architecture, count=2, wildcards=2, tokens=0)
 
 
 def fig19(
@@ -69,12 +77,7 @@ def fig19(
     architecture: str = VANILLA,
 ) -> xr.Dataset:
     """Two random templates of length 5 over wildcards only, against the number of wildcards."""
-    return grid(
-        {"wildcard": wildcards, "n": n},
-        lambda wildcard, n: random_tasks(
-            n, seeds, setting, architecture, count=2, length=5, wildcards=wildcard, tokens=0
-        ),
-    )
+    return _random("wildcard", "wildcards", wildcards, n, seeds, setting, architecture, count=2, length=5, tokens=0)
 
 
 def fig20(
@@ -85,10 +88,7 @@ def fig20(
     architecture: str = VANILLA,
 ) -> xr.Dataset:
     """Two random templates of length 5 over two wildcards and some regular tokens, against how many."""
-    return grid(
-        {"token": tokens, "n": n},
-        lambda token, n: random_tasks(n, seeds, setting, architecture, count=2, length=5, wildcards=2, tokens=token),
-    )
+    return _random("token", "tokens", tokens, n, seeds, setting, architecture, count=2, length=5, wildcards=2)
 
 
 def fig21(
@@ -99,12 +99,7 @@ def fig21(
     architecture: str = VANILLA,
 ) -> xr.Dataset:
     """Random templates of length 5, against their number; the printed caption repeats that of Fig 20."""
-    return grid(
-        {"template": templates, "n": n},
-        lambda template, n: random_tasks(
-            n, seeds, setting, architecture, count=template, length=5, wildcards=3, tokens=2
-        ),
-    )
+    return _random("template", "count", templates, n, seeds, setting, architecture, length=5, wildcards=3, tokens=2)
 
 
 QUICK = {"n": (16, 32), "seeds": 1, "setting": "glance"}
@@ -116,32 +111,13 @@ EXPERIMENTS = [
         cut=("tasks", "n"),
         quick={**QUICK, "tasks": ("aba_abb", "majority_2")},
     ),
-    Experiment(
-        "abstract_symbols/fig18",
-        "Two random templates against their length",
-        fig18,
-        cut=("lengths", "n"),
-        quick={**QUICK, "lengths": (3, 5)},
-    ),
-    Experiment(
-        "abstract_symbols/fig19",
-        "Two random templates against the number of wildcards",
-        fig19,
-        cut=("wildcards", "n"),
-        quick={**QUICK, "wildcards": (2, 3)},
-    ),
-    Experiment(
-        "abstract_symbols/fig20",
-        "Two random templates against the number of regular tokens",
-        fig20,
-        cut=("tokens", "n"),
-        quick={**QUICK, "tokens": (0, 2)},
-    ),
-    Experiment(
-        "abstract_symbols/fig21",
-        "Random templates against their number",
-        fig21,
-        cut=("templates", "n"),
-        quick={**QUICK, "templates": (2, 4)},
+    *(
+        Experiment(f"abstract_symbols/{figure.__name__}", says, figure, cut=(values, "n"), quick={**QUICK, values: few})
+        for figure, says, values, few in (
+            (fig18, "Two random templates against their length", "lengths", (3, 5)),
+            (fig19, "Two random templates against the number of wildcards", "wildcards", (2, 3)),
+            (fig20, "Two random templates against the number of regular tokens", "tokens", (0, 2)),
+            (fig21, "Random templates against their number", "templates", (2, 4)),
+        )
     ),
 ]

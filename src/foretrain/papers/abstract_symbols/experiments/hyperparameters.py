@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import xarray as xr
 
 from foretrain.experiment import Experiment
-from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, grid, setting_called, summary
+from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, at_its_rate, grid, setting_called, summary
 from foretrain.papers.abstract_symbols.setting import TrainingSetting
 
 RATES = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
@@ -16,6 +16,26 @@ Seeds = int | Sequence[int]
 
 def _cell(architecture: str, n: int, seeds: Seeds, s: TrainingSetting, rates: Sequence[float]) -> xr.Dataset:
     return summary("aba_abb", architecture, n=n, seeds=seeds, setting=s, rates=tuple(rates))
+
+
+def _rate_against(
+    field: str,
+    values: Sequence[int],
+    rates: Sequence[float],
+    n: int,
+    seeds: Seeds,
+    setting: str,
+    architecture: str,
+    *,
+    axis: str = "",
+) -> xr.Dataset:
+    """Learning rate against one field of the setting, on an axis of the same name or another."""
+    axis = axis or field
+
+    def one(**point: int) -> xr.Dataset:
+        return _cell(architecture, n, seeds, setting_called(setting, **{field: point[axis]}), rates)
+
+    return grid({axis: values}, one)
 
 
 def fig8(
@@ -38,9 +58,7 @@ def fig9(
     architecture: str = VANILLA,
 ) -> xr.Dataset:
     """Learning rate against depth at n = 512."""
-    return grid(
-        {"depth": depths}, lambda depth: _cell(architecture, n, seeds, setting_called(setting, depth=depth), rates)
-    )
+    return _rate_against("depth", depths, rates, n, seeds, setting, architecture)
 
 
 def fig10(
@@ -64,9 +82,7 @@ def fig11(
     architecture: str = VANILLA,
 ) -> xr.Dataset:
     """Learning rate against heads per layer at n = 512."""
-    return grid(
-        {"heads": heads}, lambda heads: _cell(architecture, n, seeds, setting_called(setting, heads=heads), rates)
-    )
+    return _rate_against("heads", heads, rates, n, seeds, setting, architecture)
 
 
 def fig12(
@@ -90,10 +106,7 @@ def fig13(
     architecture: str = VANILLA,
 ) -> xr.Dataset:
     """Learning rate against embedding dimension at n = 1024."""
-    return grid(
-        {"embedding": embeddings},
-        lambda embedding: _cell(architecture, n, seeds, setting_called(setting, embedding=embedding), rates),
-    )
+    return _rate_against("embedding", embeddings, rates, n, seeds, setting, architecture)
 
 
 def fig14(
@@ -105,10 +118,7 @@ def fig14(
     architecture: str = VANILLA,
 ) -> xr.Dataset:
     """Learning rate against batch size at n = 512."""
-    return grid(
-        {"batch_size": batch_sizes},
-        lambda batch_size: _cell(architecture, n, seeds, setting_called(setting, batch=batch_size), rates),
-    )
+    return _rate_against("batch", batch_sizes, rates, n, seeds, setting, architecture, axis="batch_size")
 
 
 def fig15(
@@ -123,9 +133,9 @@ def fig15(
     s = setting_called(setting, epochs=epochs, heads=heads)
     return grid(
         {"multiplier": multipliers, "n": n},
-        lambda multiplier, n: summary(
+        lambda multiplier, n: at_its_rate(
             "aba_abb", n=n, seeds=seeds, setting=s, attention_multiplier=multiplier, last_layer=True
-        ).isel(rate=0, drop=True),
+        ),
     )
 
 
@@ -139,9 +149,9 @@ def fig16(
     """Batch size against n at the setting's rate."""
     return grid(
         {"batch_size": batch_sizes, "n": n},
-        lambda batch_size, n: summary(
+        lambda batch_size, n: at_its_rate(
             "aba_abb", architecture, n=n, seeds=seeds, setting=setting_called(setting, batch=batch_size)
-        ).isel(rate=0, drop=True),
+        ),
     )
 
 
@@ -155,47 +165,22 @@ EXPERIMENTS = [
         cut=("n",),
         quick={**QUICK, "n": (16, 32), "rates": (1e-3, 1e-2)},
     ),
-    Experiment(
-        "abstract_symbols/fig9",
-        "Learning rate against depth at n = 512",
-        fig9,
-        cut=("depths",),
-        quick={**RATE_QUICK, "depths": (1, 2)},
-    ),
-    Experiment(
-        "abstract_symbols/fig10",
-        "Learning rate against depth at n = 1024",
-        fig10,
-        cut=("depths",),
-        quick={**RATE_QUICK, "depths": (1, 2)},
-    ),
-    Experiment(
-        "abstract_symbols/fig11",
-        "Learning rate against heads at n = 512",
-        fig11,
-        cut=("heads",),
-        quick={**RATE_QUICK, "heads": (1, 2)},
-    ),
-    Experiment(
-        "abstract_symbols/fig12",
-        "Learning rate against heads at n = 1024",
-        fig12,
-        cut=("heads",),
-        quick={**RATE_QUICK, "heads": (1, 2)},
-    ),
-    Experiment(
-        "abstract_symbols/fig13",
-        "Learning rate against embedding dimension at n = 1024",
-        fig13,
-        cut=("embeddings",),
-        quick={**RATE_QUICK, "embeddings": (8, 16)},
-    ),
-    Experiment(
-        "abstract_symbols/fig14",
-        "Learning rate against batch size at n = 512",
-        fig14,
-        cut=("batch_sizes",),
-        quick={**RATE_QUICK, "batch_sizes": (16, 32)},
+    *(
+        Experiment(
+            f"abstract_symbols/{figure.__name__}",
+            f"Learning rate against {says}",
+            figure,
+            cut=(values,),
+            quick={**RATE_QUICK, values: few},
+        )
+        for figure, says, values, few in (
+            (fig9, "depth at n = 512", "depths", (1, 2)),
+            (fig10, "depth at n = 1024", "depths", (1, 2)),
+            (fig11, "heads at n = 512", "heads", (1, 2)),
+            (fig12, "heads at n = 1024", "heads", (1, 2)),
+            (fig13, "embedding dimension at n = 1024", "embeddings", (8, 16)),
+            (fig14, "batch size at n = 512", "batch_sizes", (16, 32)),
+        )
     ),
     Experiment(
         "abstract_symbols/fig15",

@@ -136,6 +136,11 @@ def summary(task: Task, architecture: str = VANILLA, **arguments: Any) -> xr.Dat
     return _kept(task, architecture, tuple(sorted(frozen.items())))
 
 
+def at_its_rate(task: Task, architecture: str = VANILLA, **arguments: Any) -> xr.Dataset:
+    """`summary` at the one rate of the setting, which then is no axis."""
+    return summary(task, architecture, **arguments).isel(rate=0, drop=True)
+
+
 def grid(axes: Mapping[str, Sequence[Any]], make: Callable[..., xr.Dataset]) -> xr.Dataset:
     """`make(axis=value, …)` at every point of the axes, as one trajectory."""
     for axis, values in axes.items():

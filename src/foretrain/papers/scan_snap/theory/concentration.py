@@ -9,9 +9,13 @@ from foretrain.errors import require
 from foretrain.papers.scan_snap.theory.decoder import Values, checked, checked_classes, decoder_growth, within
 
 
+def _number(samples: ArrayLike) -> Values:
+    return within("samples must be a finite number of at least 1", samples, 1.0)
+
+
 def _counted(samples: ArrayLike, failure: float) -> Values:
     require(0 < failure < 1, f"failure must be a probability above 0 and below 1; got {failure}.")
-    return within("samples must be a finite number of at least 1", samples, 1.0)
+    return _number(samples)
 
 
 def count_radius(*, samples: ArrayLike, failure: float) -> Values:
@@ -26,7 +30,7 @@ def count_radius_simple(*, samples: ArrayLike, failure: float) -> Values:
 
 def mean_count(*, samples: ArrayLike, classes: int) -> Values:
     """Appendix D.1: N̄ = ⌈N/K⌉."""
-    return np.ceil(within("samples must be a finite number of at least 1", samples, 1.0) / checked_classes(classes))
+    return np.ceil(_number(samples) / checked_classes(classes))
 
 
 def count_spread(*, samples: ArrayLike, failure: float) -> Values:
