@@ -1,8 +1,9 @@
 """The template transformer trained on αβα against αββ, against the loop one writes first.
 
 The loop: `Transformer` as an ordinary module, a DataLoader each for training, validation and test, torch.optim.Adam,
-and after every epoch a look at validation and test loss, one run after the other. Ours looks at the test set once, at
-the end, with the parameters of the epoch that validation chose.
+and after every epoch a look at validation and test loss, one run after the other. Ours looks at validation as
+often as half the samples of training allow (after every epoch at n = 512, every fourth at n = 64), and at the test set
+once, at the end, with the parameters of the epoch that validation chose.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def _compared(
         for (rate, trial), loss in zip(timed, losses, strict=True):
             if rate == BASE_RATE:
                 curve = found.validation_curve.sel(rate=rate, seed=trial + 1).values
-                differences.append(np.abs(np.array(loss) / curve - 1).max())
+                differences.append(np.nanmax(np.abs(np.array(loss) / curve - 1)))  # where both looked
     detail = f"{min(ours):.2f} s against {min(plain):.2f} s for {EPOCHS} epochs"
     yield Measured(f"template transformer, {name}, over a plain loop", min(plain) / min(ours), required, detail=detail)
     yield Measured(f"the same losses, {name}", max(differences), 1e-5, "", at_most=True)

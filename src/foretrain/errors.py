@@ -58,3 +58,8 @@ def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     tail = get_close_matches(name.rsplit("/", 1)[-1], list(tails.values()), n=count, cutoff=0.75)
     ordered = [k for t in tail for k in known if tails[k] == t] + whole
     return list(dict.fromkeys(ordered))[:count]
+
+
+def visible(text: str) -> str:
+    """For the eye: signs that move the cursor, turn the writing around or show nothing are written out, as in \\x1b."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

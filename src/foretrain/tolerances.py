@@ -42,8 +42,13 @@ WIDE_NETWORK = Tolerance(
     2.56, "relative Frobenius distance of a network from its limit, times sqrt(width): .08 at 1024"
 )
 PRINTED_DIGITS = Tolerance(5e-5, "a reference number published with four decimals")
+THREE_DIGITS = Tolerance(5e-4, "a reference number given with three decimals")
 FIRST_STEP = Tolerance(0.10, "regression over tokens of one step at width 512 to 1024, mean of three seeds")
-KERNEL_RATIO = Tolerance(0.03, "ratio of two parts of an empirical kernel, whose entries fluctuate by width^-1/2")
+KERNEL_RATIO = Tolerance(
+    0.1, "relative: ratio of two parts of an empirical kernel, whose entries fluctuate by width^-1/2"
+)
+NO_BIAS = Tolerance(0.004, "β/ρ of an activation of mean 0: a tenth of the smallest of the others, SiLU's .040")
+IMBALANCE = Tolerance(0.2, "|Σω|/Σ|ω| from which on a shift by βΣω/2 is no small part of what scores move")
 SMALL_BIAS = Tolerance(
     0.3, "the square of a mean activation of 4e-5 whose standard error over 2 million units is 3.5e-6"
 )
@@ -60,3 +65,15 @@ COUPLED = Tolerance(1e-6, "two runs that are equal on paper: roundings grow over
 PUBLISHED_SPREAD = Tolerance(
     0.15, "one setting of trained template transformers is printed between .347 and .654 in different figures"
 )
+FIRST_ORDER = Tolerance(1e-4, "a law of first order in the movement of b̄, which is kept near 2e-5 there")
+SAME_SIZE = Tolerance(0.1, "a slope within a tenth of 1: the size is predicted, not only the direction")
+BETWEEN_RECORDS = Tolerance(1e-4, "a time read between two records 5e-3 apart by a straight line")
+CORRELATED = Tolerance(0.9, "least centred cosine called correlated; the lowest published one of ẑ and z is .937")
+ORDERED = Tolerance(0.8, "least rank correlation called an order; of three things in random order one in six has more")
+SATURATED = Tolerance(
+    0.05, "a component that moves late by less than this share of the fastest: our reading of 'saturates' in a figure"
+)
+ALIVE = Tolerance(1e-3, "a weight that moves late by less, of some 1 to 10 in size, stands still")
+RANK_DROP = Tolerance(0.5, "our reading of 'drops': the rank falls to less than half of its start")
+RANK_BOUNCE = Tolerance(1.1, "our reading of 'bounces': from its lowest point the rank comes back by more than a tenth")
+CONSTANT = Tolerance(1e-4, "a total variation small enough that first-order terms in it do not show")

@@ -28,7 +28,7 @@ def meaning(task: Negation, text: list[int]) -> tuple[int, int, int]:
 def test_texts_mean_their_label(seed: int, length: int, held_out: int) -> None:
     task = Negation(adjectives=4, fillers=3, length=length, held_out=held_out)
     texts, labels = task.sample(50, np.random.default_rng(seed))
-    kept_from_not = set(task.is_held_out.tolist())
+    kept_from_not = set(task.held_out_adjectives.tolist())
     for i, label in enumerate(labels):
         modifier, adjective, said = meaning(task, texts[i].tolist())
         assert said == label

@@ -18,6 +18,10 @@ SHAPE = TransformerShape(tokens=12 + 40, length=3, heads=2, embedding=8, head=4,
 NAME = "test"
 
 
+def every(*arguments, **named) -> Schedule:
+    return Schedule(*arguments, **named, look_every=1)
+
+
 def splits(count: int, n: int = 12):
     return [aba_abb().split(n, seed, held_out=20, held_out_alphabet=20) for seed in range(1, count + 1)]
 
@@ -49,7 +53,7 @@ def looped(split, seed: int, rate: float, epochs: int, batch: int):
 @pytest.mark.parametrize("batch", [64, 5])
 def test_every_run_equals_a_plain_loop(batch):
     rates, data = (1e-3, 1e-2), splits(2)
-    found = train_validated(TransformerRuns(SHAPE), data, rates=rates, schedule=Schedule(6, batch), experiment=NAME)
+    found = train_validated(TransformerRuns(SHAPE), data, rates=rates, schedule=every(6, batch), experiment=NAME)
     for rate in rates:
         for seed in (1, 2):
             curve, test = looped(data[seed - 1], seed, rate, 6, batch)
@@ -81,15 +85,15 @@ def test_a_run_that_is_not_finite_ends_and_the_others_go_on():
 
 
 def test_runs_that_are_done_leave_with_their_best_epoch():
-    whole = train_validated(
-        TransformerRuns(SHAPE), splits(3), rates=(3e-2,), schedule=Schedule(40), experiment=NAME
-    ).isel(rate=0)
+    whole = train_validated(TransformerRuns(SHAPE), splits(3), rates=(3e-2,), schedule=every(40), experiment=NAME).isel(
+        rate=0
+    )
     told = []
     short = train_validated(
         TransformerRuns(SHAPE),
         splits(3),
         rates=(3e-2,),
-        schedule=Schedule(40, patience=4),
+        schedule=every(40, patience=4),
         experiment=NAME,
         progress=told.append,
     ).isel(rate=0)
@@ -103,6 +107,20 @@ def test_runs_that_are_done_leave_with_their_best_epoch():
         assert short.validation_curve.sel(seed=seed).isnull().sum() == 39 - end
     assert [p.running for p in told] == sorted((p.running for p in told), reverse=True)
     assert 0 <= told[0].validation_accuracy <= 1
+
+
+def test_looks_are_fewer_where_samples_are_few_and_see_the_same_runs():
+    assert list(Schedule(9).looks(12, 20)) == [4, 8]
+    assert list(Schedule(3).looks(200, 100)) == [1, 2, 3]
+    model, arguments = TransformerRuns(SHAPE), {"rates": (3e-2,), "experiment": NAME}
+    whole = train_validated(model, splits(2), schedule=every(11), **arguments)
+    some = train_validated(model, splits(2), schedule=Schedule(11), **arguments)
+    np.testing.assert_array_equal(whole.train_curve, some.train_curve)
+    looked = np.isin(np.arange(1, 12), [1, 4, 8, 11])
+    np.testing.assert_array_equal(some.validation_curve, whole.validation_curve.where(looked))
+    best = whole.validation_curve.where(looked).argmin("epoch_done")
+    np.testing.assert_array_equal(some.epoch, best + 1)
+    np.testing.assert_array_equal(some.train_loss, whole.train_curve.isel(epoch_done=best))
 
 
 def test_only_the_last_layer_moves():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from foretrain.errors import InputError, require
+from foretrain.errors import InputError, require, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,7 +25,7 @@ RUNS = Path("runs")
 
 def say(sentence: str) -> None:
     """A sentence, on one line, for the person at the terminal; never on stdout, which is for results."""
-    print(" ".join(sentence.split()), file=sys.stderr)
+    print(visible(" ".join(sentence.split())), file=sys.stderr)
 
 
 def console(*, results: bool) -> Console:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from itertools import zip_longest
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from foretrain.cli.common import console, require_writable, say
-from foretrain.errors import require
+from foretrain.errors import InputError, require, visible
 
 if TYPE_CHECKING:
     from foretrain.data.labelled_texts import LabelledTexts
-    from foretrain.forecast.corpus import CorpusForecast
-    from foretrain.forecast.corpus_training import Learned
+    from foretrain.forecast.corpus import CorpusForecast, Learned
+
+NOTES, LISTED, COLUMNS = 5, 10, 4  # shown at the most: odd rows, tokens of a list, classes of a table
 
 
 def corpus(
@@ -24,13 +24,25 @@ def corpus(
         str,
         typer.Argument(metavar="FILE", help="Labelled texts: csv, tsv or parquet, also .gz; or sst2, imdb, ag_news."),
     ],
-    text: Annotated[str, typer.Option(help="Column of the texts.", metavar="COLUMN")] = "text",
-    label: Annotated[str, typer.Option(help="Column of the labels.", metavar="COLUMN")] = "label",
+    text: Annotated[
+        str | None, typer.Option(help="Column of the texts; text by default.", metavar="COLUMN", show_default=False)
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(help="Column of the labels; label by default.", metavar="COLUMN", show_default=False)
+    ] = None,
+    header: Annotated[
+        bool | None, typer.Option("--header/--no-header", help="Has the first line names?", show_default=False)
+    ] = None,
     classes: Annotated[
-        str, typer.Option(help="Labels allowed, in order; by default all that occur.", metavar="A,B,…")
-    ] = "",
+        str | None,
+        typer.Option(help="Labels allowed, in order; by default all.", metavar="A,B,…", show_default=False),
+    ] = None,
     window: Annotated[
         int | None, typer.Option(help="Window of the CNNs; 2 by default.", metavar="K", show_default=False)
+    ] = None,
+    least: Annotated[
+        int | None,
+        typer.Option(help="How often tokens and n-grams must occur; 5 by default.", metavar="N", show_default=False),
     ] = None,
     data: Annotated[
         Path | None, typer.Option(help="Folder of the corpora known by name.", metavar="DIR", show_default=False)
@@ -42,31 +54,30 @@ def corpus(
         Path | None, typer.Option(help="Write an HTML report.", metavar="FILE.html", show_default=False)
     ] = None,
     train: Annotated[bool, typer.Option("--train", help="Train small networks and compare their scores.")] = False,
-    top: Annotated[int, typer.Option(help="How many tokens to print per class.", metavar="N")] = 10,
+    top: Annotated[int, typer.Option(help="How many tokens to print per class.", metavar="N")] = 4,
 ) -> None:
     """Which tokens and n-grams will a classifier key on, with which scores and bias, and what can it not learn?
 
-    A column is a name of the header, or a number from 0 in a file without one.
+    A column is a name of the header, or a number from 0; if both are numbers, the file is taken to have no header.
 
     \b
     Examples:
       foretrain forecast corpus examples/reviews.csv --text text --label label
       foretrain forecast corpus reviews.csv --report forecast.html --train
+      foretrain forecast corpus reviews.tsv --text 0 --label 1
       foretrain forecast corpus imdb --data corpora
     """
     from foretrain.forecast.corpus import forecast_corpus
     from foretrain.trajectory import write_text
 
     require(top >= 1, f"--top must be at least 1; got {top}.")
-    for option, path in (("--json", json_out), ("--report", report)):
-        if path is not None:
-            require_writable(option, path)
-    read = _read(file, text, label, [name.strip() for name in classes.split(",")] if classes else None, data)
-    found = forecast_corpus(read, window=window)
-    for note in found.notes[:5]:
+    _require_outputs(file, json_out, report)
+    read = _read(file, {"text": text, "label": label, "header": header, "classes": classes}, data)
+    found = forecast_corpus(read, window=window, least=least)
+    for note in found.notes[:NOTES]:
         say(note)
-    if len(found.notes) > 5:
-        say(f"… and {len(found.notes) - 5} more such rows, all kept.")
+    if len(found.notes) > NOTES:
+        say(f"… and {len(found.notes) - NOTES} more such notes (--json and --report have all); every row is kept.")
     learned: dict[str, Learned] | None = None
     if train:
         from foretrain.forecast.corpus_training import learned_scores
@@ -74,7 +85,7 @@ def corpus(
         learned = learned_scores(read, found)
     _print(found, learned, top)
     if json_out is not None:
-        from foretrain.forecast.corpus_page import summary
+        from foretrain.forecast.corpus_words import summary
 
         write_text(json_out, json.dumps(summary(found, learned), indent=1, ensure_ascii=False) + "\n")
         say(f"Wrote {json_out}.")
@@ -85,66 +96,86 @@ def corpus(
         say(f"Wrote {report}.")
 
 
-def _read(file: str, text: str, label: str, classes: list[str] | None, data: Path | None) -> LabelledTexts:
-    """A file, or a corpus known by its name where there is no such file."""
-    from foretrain.data.corpora import LABELLED, labelled_corpus
+def _require_outputs(file: str, json_out: Path | None, report: Path | None) -> None:
+    """Refuse now what would fail, or destroy the corpus, after the work is done."""
+    for option, path in (("--json", json_out), ("--report", report)):
+        if path is not None:
+            require_writable(option, path)
+            require(
+                not (path.exists() and Path(file).exists() and path.samefile(file)),
+                f"{option} {path} would overwrite the corpus; choose another name.",
+            )
+    if report is not None:
+        require(
+            report.suffix.lower() in (".html", ".htm"),
+            f"--report writes HTML; got {report.name}, give a name that ends in .html.",
+        )
+        same = json_out is not None and json_out.resolve() == report.resolve()
+        require(not same, f"--json and --report both write {report}; give two names.")
+
+
+def _read(file: str, options: dict[str, str | bool | None], data: Path | None) -> LabelledTexts:
+    """A corpus known by its name, or else a file; ./imdb is a file in any case."""
+    from foretrain.data.corpora import HUB_NAMES, LABELLED, labelled_corpus
     from foretrain.data.labelled_texts import read_labelled
 
-    if file in LABELLED and not Path(file).exists():
+    given = {option: value for option, value in options.items() if value is not None}
+    if file in LABELLED or file in HUB_NAMES:
+        no = next(iter(given), None)
+        require(no is None, f"--{no} is for files; the columns and classes of {file} are known.")
         return labelled_corpus(file, data=data)
+    if not Path(file).is_file() and not Path(file).suffix:
+        near = get_close_matches(file, LABELLED, 1)
+        meant = f"did you mean {near[0]}?" if near else f"known by name are {', '.join(LABELLED)}."
+        raise InputError(f"There is no file {file}; {meant}")
     require(data is None, f"--data is for corpora known by name ({', '.join(LABELLED)}); got the file {file}.")
-    return read_labelled(file, text=_column(text), label=_column(label), classes=classes)
-
-
-def _column(name: str) -> str | int:
-    return int(name) if name.isdigit() else name
+    if "classes" in given:
+        given["classes"] = [name.strip() for name in str(given["classes"]).split(",")]  # type: ignore[assignment]
+    return read_labelled(file, **given)  # type: ignore[arg-type]
 
 
 def _print(found: CorpusForecast, learned: dict[str, Learned] | None, top: int) -> None:
+    """Two screens at the most; the page and the JSON have everything."""
     from rich.table import Table
 
+    from foretrain.forecast.corpus_words import bias_words, counted_words, number, sizes_words
+
     out = console(results=True)
-    train = learned is not None
-    sizes = ", ".join(f"{name}: {n:,}" for name, n in zip(found.classes, found.class_counts, strict=True))
-    out.print(f"Texts by class: {sizes}", markup=False)
-    for name in found.scores:
-        table = Table(title=f"{name} will key on (score in logits)", title_justify="left")
-        for title in found.classes:
-            table.add_column(f"for {_plain(title)}")
-        for row in zip_longest(*found.top(name, top).values()):
-            table.add_row(*(f"{_plain(cell[0])}  {cell[1]:.3g}" if cell else "" for cell in row))
-        out.print(table)
-    table = Table(title="Predicted bias: the score of what was never seen (logits)", title_justify="left")
-    for title in (
-        "architecture",
-        "bias",
-        "settles at, if tokens said nothing",
-        *(["rank correlation with learned"] * train),
-    ):
-        table.add_column(title)
-    for name, one in found.scores.items():
-        settles = _by_output(found, found.plateau[name]) if name in found.plateau else ""
-        rank = f"{learned[name].spearman:.3f}" if learned and name in learned else "not trained: too large"
-        table.add_row(name, _by_output(found, one.bias), settles, *([rank] * train))
+    out.print(visible(f"{sizes_words(found)} {counted_words(found)}"), markup=False)
+    shown = sorted(range(len(found.classes)), key=lambda k: -found.class_counts[k])[:COLUMNS]
+    title = "What each architecture will key on (scores in logits)"
+    if len(shown) < len(found.classes):
+        title += f"; the {len(shown)} largest of {len(found.classes)} classes"
+    table = Table("architecture", title=title, title_justify="left")
+    for k in sorted(shown):
+        table.add_column(f"for {_plain(found.classes[k])}", ratio=1)
+    if len(found.outputs) == 1:
+        table.add_column("bias", justify="right")
+    if learned is not None:
+        table.add_column("rank correlation with learned", justify="right")
+    for name, of in found.scores.items():
+        best = found.top(name, top)
+        cells = [", ".join(f"{_plain(t)} {number(s)}" for t, s in best[found.classes[k]]) for k in sorted(shown)]
+        bias = [number(float(of.bias[0]), sign=True)] * (len(found.outputs) == 1)
+        rank = [f"{learned[name].spearman:.3f}" if name in learned else "not trained: too large"] if learned else []
+        table.add_row(name, *cells, *bias, *rank)
     out.print(table)
+    out.print(visible(f"Bias: {bias_words(found)}"), markup=False)
     imbalance = [token for token, flagged in zip(found.tokens, found.from_imbalance, strict=True) if flagged]
     _say_list(out, "Score from class imbalance, not from content", imbalance)
     _say_list(out, "Likely spurious", [f"{token} ({why})" for token, why in found.spurious.items()])
     bigrams = [f"{c['bigram']} ({c['class']} {c['log_odds']:+.2f}, its parts {c['log_odds_of_parts']:+.2f})"
                for c in found.contradictions]  # fmt: skip
-    _say_list(out, "A network that adds up tokens cannot learn", bigrams)
+    _say_list(out, "A network that adds up tokens gets wrong (log-odds)", bigrams)
+    out.print("More: --top N per class; all of it with --report FILE.html and --json FILE.")
 
 
-def _say_list(out: object, title: str, items: list[str], most: int = 20) -> None:
-    more = f" and {len(items) - most} more" if len(items) > most else ""
-    out.print(f"{title}: {', '.join(items[:most]) or 'none'}{more}", markup=False)  # type: ignore[attr-defined]
-
-
-def _by_output(found: CorpusForecast, values: Iterable[float]) -> str:
-    return ", ".join(f"{_plain(title)} {value:+.3g}" for title, value in zip(found.outputs, values, strict=True))
+def _say_list(out: object, title: str, items: list[str]) -> None:
+    more = f" and {len(items) - LISTED} more" if len(items) > LISTED else ""
+    out.print(visible(f"{title}: {', '.join(items[:LISTED]) or 'none'}{more}"), markup=False)  # type: ignore[attr-defined]
 
 
 def _plain(item: str) -> str:
     from rich.markup import escape
 
-    return escape(item)
+    return escape(visible(item))

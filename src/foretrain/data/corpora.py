@@ -59,6 +59,7 @@ LABELLED = {
         classes=("0", "1", "2", "3"),
     ),
 }
+HUB_NAMES = {corpus.hub: name for name, corpus in LABELLED.items()}
 TEXTS = {
     "wikitext-2": Corpus(
         folder="wikitext-2",
@@ -71,7 +72,8 @@ TEXTS = {
 
 
 def labelled_corpus(name: str, split: str = "train", *, data: str | Path | None = None) -> LabelledTexts:
-    """SST-2, IMDB or AG News ("sst2", "imdb", "ag_news"): one split with its labels."""
+    """SST-2, IMDB or AG News ("sst2", "imdb", "ag_news", or the names on the hub): one split with its labels."""
+    name = HUB_NAMES.get(name, name)
     require_known("labelled corpus", name, LABELLED)
     corpus = LABELLED[name]
     path = _file(corpus, name, split, data)

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray as Array
 
-from foretrain.errors import InputError, require, require_at_least
+from foretrain.errors import InputError, require, require_whole
 
 Numbers = float | Sequence[Any] | Array
 
@@ -35,7 +35,7 @@ class LatentSample:
 
     def sequences(self, length: int, generator: np.random.Generator | int) -> Int[Array, "sample length"]:
         """Token numbers, each position drawn evenly from those that occur; where none occurs, the pad `tree.vocab`."""
-        require_at_least("length", length, 1)
+        require_whole("length", length, 1)
         present = self.token_sets
         counts = present.sum(axis=1, keepdims=True)
         listed = np.argsort(~present, axis=1, kind="stable")  # the tokens that occur come first
@@ -80,11 +80,12 @@ class LatentTree:
         `branching` is the number of children of every node, or one number per layer from the root down. `rho` may be
         one number per layer as well, from the edges below the root's children down to the tokens (depth − 1 of them).
         """
-        require_at_least("depth", depth, 1)
-        require_at_least("classes", classes, 1)
-        widths = [branching] * depth if isinstance(branching, int) else list(branching)
+        require_whole("depth", depth, 1)
+        require_whole("classes", classes, 1)
+        widths = list(branching) if isinstance(branching, Sequence | Array) else [branching] * depth
         require(len(widths) == depth, f"branching must have one number per layer ({depth}); got {len(widths)}.")
-        require(min(widths) >= 1, f"branching must be at least 1 in every layer; got {min(widths)}.")
+        for width in widths:
+            require_whole("branching", width, 1)
         parents = [np.full(widths[0], -1)]
         first = 0
         for width in widths[1:]:
@@ -158,13 +159,13 @@ class LatentTree:
 
     def pair_probabilities(self, nodes: Sequence[int | np.integer] | Array) -> Float[Array, "query node"]:
         """P[y_m = 1, y_l = 1] for each m of `nodes` and every node l, by message passing."""
-        nodes = np.asarray(nodes, dtype=np.int64)
+        nodes = self._known(nodes)
         conditional = np.concatenate([self._given(part) for part in _parts(nodes, 64)])
         return np.nan_to_num(conditional) * self.marginals()[nodes, None]
 
     def cooccurrence(self, nodes: Sequence[int | np.integer] | Array) -> Float[Array, "query node"]:
         """P[y_l = 1 | y_m = 1] for each m of `nodes` and every node l; nan where y_m is never 1."""
-        nodes = np.asarray(nodes, dtype=np.int64)
+        nodes = self._known(nodes)
         return np.concatenate([self._given(part) for part in _parts(nodes, 64)])
 
     def enumerate_states(self) -> tuple[Bool[Array, "state node"], Float[Array, "class state"]]:
@@ -182,7 +183,7 @@ class LatentTree:
 
     def sample(self, n: int, generator: np.random.Generator | int) -> LatentSample:
         """Draw n trees from the root down. `generator` may be a seed."""
-        require_at_least("n", n, 1)
+        require_whole("n", n, 1)
         draw = np.random.default_rng(generator)
         classes = draw.choice(self.class_weights.size, size=n, p=self.class_weights)
         uniform = draw.random((n, self.nodes))
@@ -195,9 +196,17 @@ class LatentTree:
 
     def common_ancestor_layer(self, first: int | np.integer, second: int | np.integer) -> int:
         """How many edges above the deeper of two nodes their common ancestor is; the root counts as one."""
-        lines = [self._line(int(first)), self._line(int(second))]
+        lines = [self._line(int(node)) for node in self._known([first, second])]
         shared = len(set(lines[0]) & set(lines[1]))  # with the root
         return max(len(line) for line in lines) - shared
+
+    def _known(self, nodes: Sequence[int | np.integer] | Array) -> Int[Array, "query"]:
+        """Node numbers that exist: a negative one would quietly count from the end."""
+        listed = np.asarray(nodes)
+        whole = listed.ndim == 1 and listed.size >= 1 and np.issubdtype(listed.dtype, np.integer)
+        good = whole and bool(((listed >= 0) & (listed < self.nodes)).all())
+        require(good, f"nodes must list whole numbers from 0 to {self.nodes - 1}, at least one; got {listed.tolist()}.")
+        return listed.astype(np.int64)
 
     def _line(self, node: int) -> list[int]:
         line = [node]

@@ -35,7 +35,7 @@ class Negation:
         return 2 + 2 * self.adjectives + self.fillers
 
     @property
-    def is_held_out(self) -> Int[Array, "adjective"]:
+    def held_out_adjectives(self) -> Int[Array, "adjective"]:
         """Adjective numbers (0 the first positive one) that never meet NOT in training."""
         return np.concatenate([np.arange(self.held_out), self.adjectives + np.arange(self.held_out)])
 
@@ -48,9 +48,9 @@ class Negation:
         negated = draw.random(n) < 0.5
         if only_held_out:
             require(self.held_out > 0, "No adjectives are held out; make the task with held_out above 0.")
-            adjective, negated = draw.choice(self.is_held_out, n), np.ones(n, dtype=bool)
+            adjective, negated = draw.choice(self.held_out_adjectives, n), np.ones(n, dtype=bool)
         elif self.held_out:
-            negated &= ~np.isin(adjective, self.is_held_out)
+            negated &= ~np.isin(adjective, self.held_out_adjectives)
         table = draw.integers(2 + 2 * self.adjectives, self.vocab, (n, self.length))
         place = draw.integers(0, self.length - 1, n)
         rows = np.arange(n)

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 from numpy import ndarray as Array
 
-from foretrain.errors import require, require_at_least
+from foretrain.errors import require, require_whole
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,15 @@ class SetUnionHierarchy:
         length: int = 30,
         generator: np.random.Generator | int = 0,
     ) -> None:
-        require_at_least("children", children, 1)
+        for name, count, least in (
+            ("classes", classes, 1),
+            ("children", children, 1),
+            ("vocab", vocab, 2),
+            ("length", length, 1),
+            *(("latents", count, 1) for count in latents),
+        ):
+            require_whole(name, count, least)
+        require(len(latents) >= 1, "latents must name the number of latents of at least one layer; got none.")
         draw = np.random.default_rng(generator)
         self.vocab, self.length, self.classes = int(vocab), int(length), int(classes)
         self.members: list[Int[Array, "latent child"]] = []  # for each layer up to the classes, members one layer below
@@ -81,7 +89,7 @@ class SetUnionHierarchy:
 
     def sample(self, n: int, generator: np.random.Generator | int) -> SetUnionBatch:
         """n classes, evenly drawn, and their sequences. `generator` may be a seed."""
-        require_at_least("n", n, 1)
+        require_whole("n", n, 1)
         classes = np.random.default_rng(generator).integers(self.classes, size=n)
         return SetUnionBatch(classes, self.sequences[classes])
 

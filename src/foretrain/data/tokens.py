@@ -31,6 +31,15 @@ def split_on_spaces(text: str) -> list[str]:
     return text.split()
 
 
+def token_counts(texts: Iterable[Sequence[str]]) -> Counter[str]:
+    """How often every known token occurs."""
+    counted: Counter[str] = Counter()
+    for text in texts:
+        counted.update(text)
+    del counted[UNKNOWN]
+    return counted
+
+
 @dataclass(frozen=True)
 class Vocabulary:
     """Tokens by number; the last one stands for every token not seen in training."""
@@ -40,11 +49,13 @@ class Vocabulary:
     @classmethod
     def of(cls, texts: Iterable[Sequence[str]], *, least: int = 1, most: int | None = None) -> Vocabulary:
         """Tokens that occur at least `least` times, the most frequent first, `most` of them at the most."""
+        return cls.of_counts(token_counts(texts), least=least, most=most)
+
+    @classmethod
+    def of_counts(cls, counted: Counter[str], *, least: int = 1, most: int | None = None) -> Vocabulary:
+        """The same, of tokens that are counted already."""
         require(least >= 1, f"least must be at least 1; got {least}.")
-        counted: Counter[str] = Counter()
-        for text in texts:
-            counted.update(text)
-        kept = [token for token, count in counted.most_common(most) if count >= least and token != UNKNOWN]
+        kept = [token for token, count in counted.most_common(most) if count >= least]
         require(bool(kept), f"No token occurs {least} times or more; lower `least` or give more text.")
         return cls((*kept, UNKNOWN))
 

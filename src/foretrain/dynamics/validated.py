@@ -1,7 +1,8 @@
 """Trains on one alphabet, chooses the epoch on a second, reports on a third: all rates and seeds at once.
 
-The best epoch is the one of least validation loss. Its parameters are kept aside, and the test set is looked at once,
-at the end, with those. Runs that are done, or whose loss is no longer finite, leave the batch; the others go on.
+The best epoch is the one of least validation loss among those that were looked at. Its parameters are kept aside, and
+the test set is looked at once, at the end, with those. Runs that are done, or whose loss is no longer finite, leave the
+batch; the others go on.
 """
 
 from __future__ import annotations
@@ -55,12 +56,15 @@ class Schedule:
     batch        samples of a step; a training set that is not larger is one step
     patience     epochs without a better validation loss after which a run is done; None: all epochs
     good_enough  validation loss at which a run is done
+    look_every   epochs from one look at the validation samples to the next, the first and last epoch besides; None: as
+                 often as the looks together read at most half as many samples as training does
     """
 
     epochs: int = 1000
     batch: int = 1024
     patience: int | None = None
     good_enough: float = 0.0
+    look_every: int | None = None
 
     def __post_init__(self) -> None:
         require_whole("epochs", self.epochs, 1)
@@ -68,11 +72,18 @@ class Schedule:
         if self.patience is not None:
             require_whole("patience", self.patience, 1)
         require_at_least("good_enough", self.good_enough, 0)
+        if self.look_every is not None:
+            require_whole("look_every", self.look_every, 1)
+
+    def looks(self, samples: int, held_out: int) -> range:
+        """The epochs, but for the first and the last, after which the validation samples are looked at."""
+        every = self.look_every or math.ceil(2 * held_out / samples)
+        return range(every, self.epochs + 1, every)
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What is told after every epoch: means over the runs still in training."""
+    """What is told after every look at the validation samples: means over the runs still in training."""
 
     epoch: int
     epochs: int
@@ -97,7 +108,7 @@ def train_validated(
 
     Returns over (rate, seed): `test_loss`, `test_accuracy`, `train_loss` and `validation_loss` at the chosen epoch,
     that `epoch` itself, `epochs_done`, `diverged_at` (the step whose loss was not finite), and over (rate, seed, epoch)
-    the curves `train_curve` and `validation_curve`. Accuracy is the share of samples whose output is nearest to their
+    the curves `train_curve` and `validation_curve` (nan where it was not looked at). Accuracy is the share of samples whose output is nearest to their
     own label (of the labels of the task), or whose highest score is their token's.
     """
     schedule = schedule or Schedule()
@@ -246,26 +257,30 @@ class _Runs:
         train_curve, validation_curve = np.full((2, count, epochs), np.nan)
         least = np.full(count, np.inf)
         chosen, done, diverged = np.zeros(count, int), np.zeros(count, int), np.full(count, np.nan)
+        looks = schedule.looks(self.data.count, self.held_out.count)
         for epoch in range(1, epochs + 1):
-            losses = self._epoch(optimizer, schedule.batch)
-            with torch.no_grad():
-                outputs = self.model.outputs(self.parameters, self.held_out.prepared)
-                validation = self.held_out.losses(outputs).numpy()
-            here = self.place
-            train_curve[here, epoch - 1], validation_curve[here, epoch - 1] = losses, validation
-            done[here] = epoch
-            better = validation < least[here]  # never true of a loss that is not a number
-            least[here[better]], chosen[here[better]] = validation[better], epoch
-            self._keep_aside(here, better)
-            finite = np.isfinite(losses) & np.isfinite(validation)
-            diverged[here[~finite]] = optimizer.steps
-            if progress:
-                accuracy = float(self.held_out.accuracy(outputs).mean())
-                means = float(np.mean(losses)), float(np.mean(validation))
-                progress(Progress(epoch, epochs, len(here), *means, accuracy))
-            going = finite & (validation > schedule.good_enough)
-            if schedule.patience is not None:
-                going &= epoch - chosen[here] < schedule.patience
+            here, losses = self.place, self._epoch(optimizer, schedule.batch)
+            train_curve[here, epoch - 1], done[here] = losses, epoch
+            going = np.isfinite(losses)
+            if epoch in looks or epoch in (1, epochs):
+                with torch.no_grad():
+                    outputs = self.model.outputs(self.parameters, self.held_out.prepared)
+                    validation = self.held_out.losses(outputs).numpy()
+                validation_curve[here, epoch - 1] = validation
+                better = validation < least[here]  # never true of a loss that is not a number
+                least[here[better]], chosen[here[better]] = validation[better], epoch
+                self._keep_aside(here, better)
+                if progress:
+                    accuracy = float(self.held_out.accuracy(outputs).mean())
+                    means = float(np.mean(losses)), float(np.mean(validation))
+                    progress(Progress(epoch, epochs, len(here), *means, accuracy))
+                finite = going & np.isfinite(validation)
+                diverged[here[~finite]] = optimizer.steps
+                going = finite & (validation > schedule.good_enough)
+                if schedule.patience is not None:
+                    going &= epoch - chosen[here] < schedule.patience
+            else:
+                diverged[here[~going]] = optimizer.steps
             if not going.any():
                 break
             if not going.all():

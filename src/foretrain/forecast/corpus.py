@@ -20,14 +20,16 @@ from numpy import ndarray as Array
 from scipy import sparse
 
 from foretrain.data.labelled_texts import LabelledTexts
-from foretrain.data.tokens import UNKNOWN, WORD, TokenTexts, Vocabulary
-from foretrain.errors import InputError, require, require_at_least, require_whole
+from foretrain.data.tokens import WORD, TokenTexts, Vocabulary, token_counts
+from foretrain.errors import InputError, require, require_whole
 from foretrain.forecast import corpus_leans as leans
 from foretrain.forecast.corpus_leans import Lean
-from foretrain.forecast.corpus_scores import Scored, architectures, plateaus, scored
+from foretrain.forecast.corpus_scores import SCALES, Scored, architectures, plateaus, scored
 from foretrain.kernels.tangent import Scales
 
 WINDOW = 2  # of the CNNs, where none is given
+LEAST = 5  # occurrences of a token or n-gram, where none is given
+FEWEST = 50  # with fewer of those, rarer ones are taken too
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,24 @@ class Items:
 
     names: tuple[str, ...]
     tokens: Int[Array, "item order"]  # their token numbers
+    by_class: Float[Array, "item class"]  # occurrences
     lean: Lean
+    least: int  # every one occurs as often
 
     def __len__(self) -> int:
         return len(self.names)
+
+    @property
+    def occurrences(self) -> Int[Array, "item"]:
+        return self.by_class.sum(axis=1).astype(np.int64)
+
+    @property
+    def difference(self) -> Float[Array, "item output"]:
+        """ω: occurrences with the second class less those with the first; of more classes, those beyond an equal
+        share."""
+        if self.by_class.shape[1] == 2:
+            return self.by_class[:, 1:] - self.by_class[:, :1]
+        return self.by_class - self.by_class.mean(axis=1, keepdims=True)
 
 
 @dataclass(frozen=True)
@@ -77,35 +93,47 @@ class CorpusForecast:
         }
 
 
+@dataclass(frozen=True)
+class Learned:
+    """Scores of the items of an architecture after training, and how they go with the predicted ones."""
+
+    scores: Float[Array, "item output"]
+    spearman: float
+    pearson: float
+
+
 def forecast_corpus(
     corpus: LabelledTexts,
     *,
     window: int | None = None,
-    scales: Scales | None = None,
-    least: int = 5,
+    scales: Scales = SCALES,
+    least: int | None = None,
     most: int = 30_000,
 ) -> CorpusForecast:
     """The forecast, over tokens and n-grams that occur at least `least` times, `most` of each at the most.
 
     `window` is that of the CNNs: every text must have as many tokens. Without one it is 2, and shorter texts are noted.
+    Without `least` it is 5, or less where fewer than 50 tokens (n-grams) occur as often; a note says so.
     """
-    require_at_least("least", least, 1)
+    require_whole("least", 1 if least is None else least, 1)
     missing = [name for name, count in zip(corpus.classes, corpus.class_counts, strict=True) if count == 0]
     require(not missing, f"No text has the label {', '.join(missing)}; a forecast needs texts of every class.")
-    scales = scales or Scales(0.1, 0.1, 0.1, 0.1)
     cut, capital = _cut(corpus.texts)
     notes = _short_texts(corpus, [len(text) for text in cut], window)
     window = window or WINDOW
-    require(any(t != UNKNOWN for text in cut for t in text), f"{corpus.place(0)} and after: no text holds a token.")
-    vocabulary = Vocabulary.of(cut, least=min(least, _most_common(cut)), most=most)
+    counted = token_counts(cut)
+    require(bool(counted), f"{corpus.place(0)} and after: no text holds a token.")
+    least_of_token = _least(least, np.array(list(counted.values())))
+    vocabulary = Vocabulary.of_counts(counted, least=least_of_token, most=most)
     texts = vocabulary.encode(cut)
     del cut
-    items = {1: _tokens(vocabulary, texts, corpus)}
+    items = {1: _tokens(vocabulary, texts, corpus, least_of_token)}
     for order in sorted({2, window} - {1}):
         items[order] = _ngrams(vocabulary, texts, corpus, order, least, most)
+    notes += _rare_items(items, window, LEAST if least is None else least)
     scores = _scores(texts, corpus, items, window, scales)
     strong = leans.strong([s.scores for s in scores.values() if s.order == 1])
-    pairs = items[2]
+    tokens, pairs = items[1], items[2]
     return CorpusForecast(
         classes=corpus.classes,
         class_counts=corpus.class_counts,
@@ -114,11 +142,9 @@ def forecast_corpus(
         items=items,
         scores=scores,
         plateau=plateaus(texts, corpus.labels, len(corpus.classes), scales),
-        from_imbalance=strong & leans.from_imbalance(items[1].lean),
-        spurious=leans.spurious(items[1].names, strong, items[1].lean, capital),
-        contradictions=tuple(
-            leans.contradictions(pairs.names, pairs.tokens, items[1].lean, pairs.lean, corpus.classes)
-        ),
+        from_imbalance=strong & leans.from_imbalance(tokens.lean),
+        spurious=leans.spurious(tokens.names, tokens.lean, strong, tokens.occurrences, capital),
+        contradictions=tuple(leans.contradictions(pairs.names, pairs.tokens, tokens.lean, pairs.lean, corpus.classes)),
         notes=(*corpus.notes, *notes),
     )
 
@@ -150,10 +176,24 @@ def _short_texts(corpus: LabelledTexts, lengths: Sequence[int], window: int | No
     return notes
 
 
-def _most_common(cut: Sequence[Sequence[str]]) -> int:
-    """How often the most frequent token occurs: a file too small for `least` is read with a lower one."""
-    counted = Counter(token for text in cut[:1000] for token in text if token != UNKNOWN)
-    return max(counted.values(), default=1)
+def _least(asked: int | None, counts: Int[Array, "item"]) -> int:
+    """How often an item must occur: in a small corpus, so that there are enough of them."""
+    if asked is not None or not len(counts):
+        return LEAST if asked is None else asked
+    return int(np.clip(np.sort(counts)[-min(FEWEST, len(counts))], 1, LEAST))
+
+
+def _rare_items(items: dict[int, Items], window: int, asked: int) -> list[str]:
+    """What the reader must know of items that are too rare."""
+    notes = []
+    for order, of in items.items():
+        name = "token" if order == 1 else f"{order}-gram"
+        if not len(of):
+            without = ", ".join(k for k, kind in architectures(window).items() if kind.order == order)
+            notes.append(f"No {name} occurs {of.least} times or more; there is no forecast for {without}.")
+        elif of.least < asked:
+            notes.append(f"Few {name}s occur {asked} times: those that occur {of.least} times or more are taken.")
+    return notes
 
 
 def _scores(
@@ -169,32 +209,42 @@ def _scores(
             joined = texts.followed_by(TokenTexts.of_rows(of.tokens, texts.vocab))
             for name, kind in kinds.items():
                 if kind.order == order:
-                    one = scored(kind, texts, joined, target, scales)
-                    found[name] = Scored(order, one.scores[: len(of)], one.bias)
+                    found[name] = scored(kind, texts, joined, target, scales)
     return {name: found[name] for name in kinds if name in found}
 
 
-def _tokens(vocabulary: Vocabulary, texts: TokenTexts, corpus: LabelledTexts) -> Items:
+def _tokens(vocabulary: Vocabulary, texts: TokenTexts, corpus: LabelledTexts, least: int) -> Items:
     """All tokens but the last, which stands for the rare ones."""
-    known = len(vocabulary) - 1
-    by_class = _by_class(texts.counts, corpus)[:known]
-    return Items(vocabulary.tokens[:known], np.arange(known)[:, None], Lean.of(by_class, by_class.sum(axis=0)))
+    every = np.arange(len(vocabulary))
+    return _items(vocabulary, every[:, None], every[:-1], texts.counts, corpus, least)
 
 
 def _ngrams(
-    vocabulary: Vocabulary, texts: TokenTexts, corpus: LabelledTexts, order: int, least: int, most: int
+    vocabulary: Vocabulary, texts: TokenTexts, corpus: LabelledTexts, order: int, asked: int | None, most: int
 ) -> Items:
     """Frequent n-grams of known tokens."""
     grams, counts = replace(texts).ngrams(order)  # of a copy, which forgets them
-    total = np.asarray(counts.sum(axis=0))
-    frequent = np.flatnonzero((total >= least) & (grams < len(vocabulary) - 1).all(axis=1))
-    kept = frequent[np.argsort(-total[frequent], kind="stable")[:most]]
-    windows = np.maximum(texts.lengths - order + 1, 0)
-    everything = np.bincount(corpus.labels, weights=windows, minlength=len(corpus.classes))
-    names = tuple(" ".join(vocabulary.tokens[k] for k in gram) for gram in grams[kept])
-    return Items(names, grams[kept], Lean.of(_by_class(counts, corpus)[kept], everything))
+    known = np.flatnonzero((grams < len(vocabulary) - 1).all(axis=1))
+    total = np.asarray(counts.sum(axis=0))[known]
+    least = _least(asked, total)
+    kept = known[np.argsort(-total, kind="stable")[: min(most, int((total >= least).sum()))]]
+    return _items(vocabulary, grams, kept, counts, corpus, least)
 
 
-def _by_class(counts: sparse.csr_array, corpus: LabelledTexts) -> Float[Array, "item class"]:
-    """How often each item occurs in each class."""
-    return np.asarray(counts.T @ np.eye(len(corpus.classes))[corpus.labels])
+def _items(
+    vocabulary: Vocabulary,
+    grams: Int[Array, "gram order"],
+    kept: Int[Array, "item"],
+    counts: sparse.csr_array,
+    corpus: LabelledTexts,
+    least: int,
+) -> Items:
+    class_of = np.eye(len(corpus.classes))[corpus.labels]
+    held = sparse.csr_array((np.ones(counts.nnz), counts.indices, counts.indptr), shape=counts.shape)
+    return Items(
+        names=tuple(" ".join(vocabulary.tokens[k] for k in gram) for gram in grams[kept]),
+        tokens=grams[kept],
+        by_class=np.asarray(counts.T @ class_of)[kept],
+        lean=Lean(np.asarray(held.T @ class_of)[kept], corpus.class_counts.astype(np.float64)),
+        least=least,
+    )

@@ -1,4 +1,8 @@
-"""What looks wrong in a corpus: scores from class sizes, tokens without content, bigrams against their parts."""
+"""What looks wrong in a corpus: scores from class sizes, tokens without content, bigrams against their parts.
+
+All is counted in texts, not in occurrences: a token that one text repeats a hundred times says no more of a class than
+that text. Who leans to a class is told from chance over all tokens (or bigrams) at once, after Benjamini and Hochberg.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray as Array
+from scipy.stats import binom, false_discovery_control
 
 # English words that carry no content of their own; a high score on one says more about the corpus than about the text.
 _FUNCTION_WORDS = """
@@ -19,8 +24,9 @@ have has had will would can could shall should may might if then than so such in
 also when where
 """
 FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
-LEANS = 2.0  # standard errors from which on an item is taken to lean to a class
-SIGNIFICANT = 3.0  # standard errors from which on a bigram is taken to differ from the sum of its parts
+FALSE_DISCOVERIES = 0.05  # the share of listed items that may be there by chance
+STRONG = 0.1  # of the largest score of an architecture: from there on a score is taken to be high
+AGAINST = 0.1  # log-odds of the parts of a bigram: with less, an additive network is undecided rather than wrong
 IMBALANCE = 0.05  # a class that is so much larger or smaller than an equal share makes the corpus imbalanced
 
 
@@ -28,62 +34,75 @@ IMBALANCE = 0.05  # a class that is so much larger or smaller than an equal shar
 class Lean:
     """How items (tokens or bigrams) lean to classes, beyond what the class sizes alone would give."""
 
-    by_class: Float[Array, "item class"]  # occurrences
-    log_odds: Float[Array, "item class"]  # against all other classes, less that of the whole corpus
-    z: Float[Array, "item class"]  # standard errors of the share from that of the whole corpus
-
-    @classmethod
-    def of(cls, by_class: Float[Array, "item class"], totals: Float[Array, "class"]) -> Lean:
-        totals = np.maximum(totals, 1.0)  # a class without any such item would have infinite odds
-        share = totals / totals.sum()
-        count = by_class.sum(axis=1, keepdims=True)
-        base = np.log(share / (1 - share))
-        odds = np.log((by_class + share) / (count - by_class + 1 - share)) - base
-        z = (by_class - count * share) / np.sqrt(np.maximum(count, 1) * share * (1 - share))
-        return cls(by_class, odds, z)
+    texts: Float[Array, "item class"]  # that hold the item
+    class_counts: Float[Array, "class"]  # all texts
 
     @property
-    def occurrences(self) -> Int[Array, "item"]:
-        return self.by_class.sum(axis=1).astype(np.int64)
+    def share(self) -> Float[Array, "class"]:
+        return self.class_counts / self.class_counts.sum()
 
     @property
-    def difference(self) -> Float[Array, "item output"]:
-        """ω: occurrences with the second class less those with the first; of more classes, those beyond an equal
-        share."""
-        if self.by_class.shape[1] == 2:
-            return self.by_class[:, 1:] - self.by_class[:, :1]
-        return self.by_class - self.by_class.mean(axis=1, keepdims=True)
+    def log_odds(self) -> Float[Array, "item class"]:
+        """Of a class against all others among texts with the item, less that of all texts. One more text, divided as
+        all texts are, keeps it finite."""
+        own = self.texts + self.share
+        others = self.texts.sum(axis=1, keepdims=True) + 1 - own
+        return np.log(own / others) - np.log(self.share / (1 - self.share))
+
+    @property
+    def chance(self) -> tuple[Float[Array, "item class"], Float[Array, "item class"]]:
+        """How likely as many texts of the class, or more, hold the item by chance; and as few, or fewer.
+
+        Binomial, which is never far below the exact hypergeometric, for texts with the item or, where those are more
+        than half, for texts without it.
+        """
+        count = self.texts.sum(axis=1, keepdims=True)
+        common = 2 * count > self.class_counts.sum()
+        drawn = np.where(common, self.class_counts - self.texts, self.texts)
+        total = drawn.sum(axis=1, keepdims=True)
+        as_many, as_few = binom.sf(drawn - 1, total, self.share), binom.cdf(drawn, total, self.share)
+        return np.where(common, as_few, as_many), np.where(common, as_many, as_few)
+
+    @property
+    def two_sided(self) -> Float[Array, "item class"]:
+        return np.minimum(1, 2 * np.minimum(*self.chance))
+
+    def leaning(self) -> Bool[Array, "item class"]:
+        """Items that lean to a class, or away from it, by more than chance."""
+        if not self.texts.size:
+            return np.zeros(self.texts.shape, dtype=bool)
+        return false_discovery_control(self.two_sided, axis=None).reshape(self.texts.shape) <= FALSE_DISCOVERIES
 
 
 def strong(scores: Sequence[Float[Array, "token output"]]) -> Bool[Array, "token"]:
-    """Tokens of largest score in any architecture: a tenth of all, but at least thirty and at most five hundred."""
-    found = np.zeros(len(scores[0]), dtype=bool)
-    count = min(500, max(30, len(found) // 10))
-    for values in scores:
-        size = np.abs(values).max(axis=1)
-        largest = np.argsort(-size, kind="stable")[:count]
-        found[largest[size[largest] > 0]] = True
-    return found
+    """Tokens of high score in any architecture."""
+    sizes = [np.abs(values).max(axis=1) for values in scores]
+    return np.any([(size >= STRONG * size.max()) & (size > 0) for size in sizes], axis=0)
 
 
 def from_imbalance(lean: Lean) -> Bool[Array, "token"]:
-    """Tokens that lean to no class, so that what the classes' sizes give makes up most of their co-occurrence."""
-    totals = lean.by_class.sum(axis=0)
-    excess = totals / totals.sum() - 1 / len(totals)
+    """Tokens whose texts are of one class more than of others mostly because that class has more texts at all: more
+    than half of the difference is what the sizes of the classes give any token."""
+    excess = lean.share - 1 / len(lean.share)
     if np.abs(excess).max() < IMBALANCE:
-        return np.zeros(len(lean.z), dtype=bool)
-    from_sizes = lean.by_class.sum(axis=1, keepdims=True) * excess
-    whole = lean.by_class - lean.by_class.mean(axis=1, keepdims=True)
+        return np.zeros(len(lean.texts), dtype=bool)
+    from_sizes = lean.texts.sum(axis=1, keepdims=True) * excess
+    whole = lean.texts - lean.texts.mean(axis=1, keepdims=True)
     largest = np.arange(len(whole)), np.abs(whole).argmax(axis=1)
-    # a share above half, written without division: a token equally often in every class has no difference to share
+    # written without division: a token equally often in every class has no difference to share
     most = from_sizes[largest] * np.sign(whole[largest]) > 0.5 * np.abs(whole[largest])
-    return (np.abs(lean.z).max(axis=1) < LEANS) & most & (whole[largest] != 0)
+    return most & (whole[largest] != 0)
 
 
 def spurious(
-    tokens: Sequence[str], candidates: Bool[Array, "token"], lean: Lean, capital: Mapping[str, int]
+    tokens: Sequence[str],
+    lean: Lean,
+    candidates: Bool[Array, "token"],
+    occurrences: Int[Array, "token"],
+    capital: Mapping[str, int],
 ) -> dict[str, str]:
-    """Candidates without content, and of which kind: markup, signs, numbers, function words, names."""
+    """Candidates that lean to a class by more than chance but have no content, and of which kind they are: markup,
+    signs, numbers, function words, names. The least likely lean comes first."""
     kinds: tuple[tuple[str, Callable[[str, int], bool]], ...] = (
         ("markup", lambda token, _: token.startswith("<") and len(token) > 1),
         ("sign", lambda token, _: not any(c.isalnum() for c in token)),
@@ -91,10 +110,10 @@ def spurious(
         ("function word", lambda token, _: token in FUNCTION_WORDS),
         ("name", lambda token, count: capital.get(token, 0) >= 0.6 * count and len(token) > 1),
     )
-    counts = lean.occurrences
+    rows = np.flatnonzero(candidates & lean.leaning().any(axis=1))
     found = {}
-    for i in np.flatnonzero(candidates).tolist():
-        why = next((kind for kind, applies in kinds if applies(tokens[i], int(counts[i]))), None)
+    for i in rows[np.argsort(lean.two_sided[rows].min(axis=1), kind="stable")].tolist():
+        why = next((kind for kind, applies in kinds if applies(tokens[i], int(occurrences[i]))), None)
         if why is not None:
             found[tokens[i]] = why
     return found
@@ -109,30 +128,23 @@ def capitals(found: Counter[str]) -> Counter[str]:
 
 
 def contradictions(
-    names: Sequence[str], grams: Int[Array, "bigram 2"], lean: Lean, gram_lean: Lean, classes: Sequence[str]
+    names: Sequence[str], grams: Int[Array, "bigram 2"], tokens: Lean, bigrams: Lean, classes: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Bigrams that lean against the sum of their parts: an additive network gives them the wrong sign."""
-    if not len(names):
-        return []
-    parts = lean.log_odds[grams[:, 0]] + lean.log_odds[grams[:, 1]]
-    against = (np.sign(parts) != np.sign(gram_lean.log_odds)) & (np.abs(parts) > 0.1)
-    against &= np.abs(gram_lean.z) >= LEANS
-    totals = gram_lean.by_class.sum(axis=0)
-    share = totals / totals.sum()
-    precision = np.sqrt(gram_lean.by_class.sum(axis=1, keepdims=True) * share * (1 - share))  # one over the error
-    against &= np.abs(gram_lean.log_odds - parts) * precision >= SIGNIFICANT
-    if len(classes) == 2:
-        against[:, 0] = False  # the other class says the same with the sign turned
+    """Bigrams that lean to a class, or away from it, by more than chance while the sum of their parts does the
+    opposite: an additive network gives them the wrong sign."""
+    odds, parts = bigrams.log_odds, tokens.log_odds[grams].sum(axis=1)
+    against = bigrams.leaning() & (np.sign(odds) == -np.sign(parts)) & (np.abs(parts) > AGAINST)
+    if len(classes) == 2:  # one says what the other does: keep the one that the bigram leans to
+        against &= odds > 0
     rows, columns = np.nonzero(against)
-    order = np.argsort(-np.abs(gram_lean.z[rows, columns]), kind="stable")
+    order = np.argsort(bigrams.two_sided[rows, columns], kind="stable")
     return [
         {
             "bigram": names[i],
             "class": classes[k],
-            "occurrences": int(gram_lean.by_class[i].sum()),
-            "log_odds": float(gram_lean.log_odds[i, k]),
+            "texts": int(bigrams.texts[i].sum()),
+            "log_odds": float(odds[i, k]),
             "log_odds_of_parts": float(parts[i, k]),
-            "z": float(gram_lean.z[i, k]),
         }
         for i, k in zip(rows[order].tolist(), columns[order].tolist(), strict=True)
     ]

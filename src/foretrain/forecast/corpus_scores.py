@@ -17,6 +17,8 @@ from foretrain.papers.feature_extraction import theory
 from foretrain.streams import stream
 
 FLOW_LENGTH = 40  # of the flow, in the time that the fastest direction of the counts needs
+SCALES = Scales(0.1, 0.1, 0.1, 0.1)  # of the initial weights: training from small ones, as in practice
+ROUNDING = 1e-9  # of the largest score: what is smaller is 0 but for rounding
 PAIRED_TEXTS = 1500  # texts of which all pairs are taken, where a kernel is no sparse product
 
 
@@ -64,15 +66,22 @@ class Scored:
     scores: Float[Array, "item output"]
     bias: Float[Array, "output"]
 
+    @classmethod
+    def rounded(cls, order: int, scores: Float[Array, "item output"], bias: Float[Array, "output"]) -> Scored:
+        """Without what is rounding alone, which would read as a forecast."""
+        least = ROUNDING * np.abs(scores).max(initial=0.0)
+        return cls(order, np.where(np.abs(scores) < least, 0.0, scores), np.where(np.abs(bias) < least, 0.0, bias))
+
 
 def scored(kind: Architecture, texts: TokenTexts, joined: TokenTexts, target: Array, scales: Scales) -> Scored:
     """Scores of the items that follow the texts in `joined`."""
     if kind.features is None:
-        return Scored(kind.order, *_attention_relu(texts, target, scales))
+        scores, bias = _attention_relu(texts, target, scales)
+        return Scored.rounded(kind.order, scores[: len(joined) - len(texts)], bias)
     found = kind.features(joined, scales)
     rows, items = found.split(len(texts))
     weights = _flow(rows, target)
-    return Scored(kind.order, items @ weights, found.shared * weights[0])
+    return Scored.rounded(kind.order, items @ weights, found.shared * weights[0])
 
 
 def _flow(rows: sparse.csr_array, target: Array) -> Float[Array, "feature output"]:

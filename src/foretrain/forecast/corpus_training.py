@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
-from jaxtyping import Float
-from numpy import ndarray as Array
 from scipy.stats import spearmanr
 
 from foretrain.data.labelled_texts import LabelledTexts
 from foretrain.data.tokens import UNKNOWN, Vocabulary, words
 from foretrain.dynamics import Adagrad
 from foretrain.dynamics.epochs import train_epochs
-from foretrain.forecast.corpus import CorpusForecast
-from foretrain.forecast.corpus_scores import architectures
-from foretrain.kernels.tangent import Scales
+from foretrain.forecast.corpus import CorpusForecast, Learned
+from foretrain.forecast.corpus_scores import SCALES, architectures
 from foretrain.models.classifiers import Classifier
 from foretrain.papers.feature_extraction.networks import NETWORKS
 from foretrain.streams import stream
 
-SCALES = Scales(0.1, 0.1, 0.1, 0.1)
 LONGEST = 200  # tokens of a text that training reads
 LARGEST = 20_000_000  # parameters of a network that is trained; a matrix per token can have more
-
-
-@dataclass(frozen=True)
-class Learned:
-    """Scores of the items of an architecture after training, and how they go with the predicted ones."""
-
-    scores: Float[Array, "item output"]
-    spearman: float
-    pearson: float
 
 
 def learned_scores(

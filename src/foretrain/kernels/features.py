@@ -1,7 +1,8 @@
 """Tangent kernels between texts as sparse features: Θ = R Rᵀ, so that all pairs of texts are one sparse product.
 
 Column 0 of R is what all texts share whatever their tokens: the bias. A network without bias has a column of zeros.
-Texts and whatever is asked about them must go through one call, so that they have the same columns: see `split_rows`.
+Texts and whatever is asked about them must go through one call, so that they have the same columns; `Features.split`
+then parts them.
 """
 
 from __future__ import annotations

@@ -72,6 +72,12 @@ class JointBatch:
 
     def __post_init__(self) -> None:
         require((self.labels is None) != (self.signal is None), "A batch needs either labels or a signal, not both.")
+        least, rows = self.x.amin(), self.x.sum(-1)
+        require(
+            bool(torch.isfinite(rows).all()) and bool(least >= 0) and bool((rows > 0).all()),
+            "x must hold finite frequencies of at least 0, in every sample at least one above 0; its smallest entry is "
+            f"{least:g}, its smallest row sums to {rows.amin():g}.",
+        )
 
     @classmethod
     def stack(cls, batches: Sequence[JointBatch]) -> JointBatch:
@@ -111,8 +117,9 @@ class Joint:
             require_known("activation", activation, ACTIVATIONS)
             activation = ACTIVATIONS[activation]
         for name, count in (("nodes", nodes), ("contexts", contexts), ("queries", queries)):
-            require_at_least(name, count, 1)
+            require_whole(name, count, 1)
         require_positive("temperature", temperature)
+        require_at_least("start", start, 0)
         tokens = contexts + queries
         require(
             embeddings is None or embeddings.shape[-1] == tokens,
@@ -136,17 +143,20 @@ class Joint:
         return {"W": W, "Z": Z}
 
     def prepare(self, batches: Sequence[JointBatch]) -> JointBatch:
-        return JointBatch.stack(batches)
+        return self._fitting(JointBatch.stack(batches))
 
     def gradient(self, parameters: Parameters, batch: JointBatch, samples: int = 0) -> Parameters:
         """Gradient of the loss: what training descends."""
-        return {name: -value for name, value in self.ascent(parameters, batch).items()}
+        return {name: -value for name, value in self._ascent(parameters, batch).items()}
 
     def ascent(self, parameters: Parameters, batch: JointBatch, slopes: Tensor | None = None) -> Parameters:
         """Eq. 2: Ẇ = E[g_h h′ fᵀ] and Ż = E[(∂b/∂z)ᵀ U_Cᵀ g_f], means over all samples of the batch.
 
         `slopes` takes the place of h′, and h is then h′·w_kᵀf: what a homogeneous φ does between its kinks.
         """
+        return self._ascent(parameters, self._fitting(batch), slopes)
+
+    def _ascent(self, parameters: Parameters, batch: JointBatch, slopes: Tensor | None = None) -> Parameters:
         W, Z = parameters["W"], parameters["Z"]
         b = self.scores(Z, batch)
         pre = self._preactivation(W, b, batch.query)
@@ -170,17 +180,19 @@ class Joint:
             return batch.x * rows / self.temperature
         if self.attention == "exp":
             return batch.x * torch.exp(rows / self.temperature)
-        weights = batch.x * torch.exp((rows - rows.amax(-1, keepdim=True)) / self.temperature)
+        # the largest logit among the tokens that occur: beside one that does not, theirs could all underflow
+        seen = torch.where(batch.x > 0, rows, -torch.inf)
+        weights = batch.x * torch.exp((rows - seen.amax(-1, keepdim=True)).clamp(max=0) / self.temperature)
         return weights / weights.sum(-1, keepdim=True)
 
     def hidden(self, parameters: Parameters, batch: JointBatch) -> Float[Tensor, "*run sample node"]:
         """h_k of every sample."""
-        b = self.scores(parameters["Z"], batch)
+        b = self.scores(parameters["Z"], self._fitting(batch))
         return self.activation.value(self._preactivation(parameters["W"], b, batch.query))
 
     def slopes(self, parameters: Parameters, batch: JointBatch) -> Float[Tensor, "*run sample node"]:
         """h′_k of every sample."""
-        b = self.scores(parameters["Z"], batch)
+        b = self.scores(parameters["Z"], self._fitting(batch))
         return self.activation.slope(self._preactivation(parameters["W"], b, batch.query))
 
     def signal(self, h: Tensor, batch: JointBatch) -> Float[Tensor, "*run sample node"]:
@@ -200,12 +212,26 @@ class Joint:
         self, batch: JointBatch, slopes: Tensor | None = None
     ) -> Callable[[float, Mapping[str, np.ndarray]], dict[str, np.ndarray]]:
         """Eq. 2 on numpy arrays, for `foretrain.dynamics.integrate`; `slopes` as in `ascent`."""
+        self._fitting(batch)
 
         def field(_: float, state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
             parameters = {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in state.items()}
-            return {name: value.numpy() for name, value in self.ascent(parameters, batch, slopes).items()}
+            return {name: value.numpy() for name, value in self._ascent(parameters, batch, slopes).items()}
 
         return field
+
+    def _fitting(self, batch: JointBatch) -> JointBatch:
+        """The batch, if its numbers are ones this layer has."""
+        widths = [("x", batch.x, self.contexts, "context token"), ("signal", batch.signal, self.nodes, "hidden node")]
+        for name, values, count, what in widths:
+            if values is not None:
+                found = values.shape[-1]
+                require(found == count, f"{name} must have {count} columns, one per {what}; got {found}.")
+        for name, numbers, count in (("query", batch.query, self.queries), ("labels", batch.labels, self.nodes)):
+            if numbers is not None:
+                low, high = int(numbers.min()), int(numbers.max())
+                require(low >= 0 and high < count, f"{name} must lie between 0 and {count - 1}; got {low} to {high}.")
+        return batch
 
     def _preactivation(self, W: Tensor, b: Tensor, query: Tensor) -> Tensor:
         """w_kᵀf without forming f."""

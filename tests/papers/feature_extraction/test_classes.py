@@ -9,10 +9,10 @@ import torch
 from foretrain.data.tokens import TokenTexts
 from foretrain.dynamics.additive import batches_by_token
 from foretrain.kernels.tangent import Scales
-from foretrain.papers.feature_extraction.claims.classes import _chance, class_cooccurrence
+from foretrain.papers.feature_extraction.claims.classes import _bars, class_cooccurrence
 from foretrain.papers.feature_extraction.depth import depth_shares
 from foretrain.papers.feature_extraction.label_scores import LabelledCorpus, read_corpus, token_scores, trained_scores
-from foretrain.papers.feature_extraction.lazy import SmallCorpus, learned_scores
+from foretrain.papers.feature_extraction.lazy import SmallCorpus, descended_scores
 from foretrain.papers.feature_extraction.networks import network
 from foretrain.streams import torch_stream
 
@@ -32,8 +32,8 @@ def test_two_classes_give_half_the_difference() -> None:
     np.testing.assert_allclose(2 * class_cooccurrence(corpus, 2)[:, 1], corpus.cooccurrence())
 
 
-def test_chance_grows_with_the_number_of_shuffles_and_stays_far_below_one() -> None:
-    few, many = (_chance(("made_up_4",), 600, n)["by_chance"].values for n in (5, 40))
+def test_bars_grows_with_the_number_of_shuffles_and_stays_far_below_one() -> None:
+    few, many = (_bars(("made_up_4",), 600, n)["by_bars"].values for n in (5, 40))
     assert np.all(many >= few)
     assert np.all(many < 0.6)
 
@@ -60,7 +60,7 @@ def test_trained_scores_are_read_after_every_epoch_with_the_movement_of_the_kern
 def test_runs_side_by_side_are_runs_one_by_one() -> None:
     corpus = SmallCorpus.made_up(12, 6, 4, 0.7)
     net = network("SA + ReLU", 6, 16, scales=Scales())
-    both = learned_scores(
+    both = descended_scores(
         net,
         net.start_runs(torch_stream("test", s) for s in (1, 2)),
         corpus,
@@ -71,7 +71,7 @@ def test_runs_side_by_side_are_runs_one_by_one() -> None:
     for row, seed in zip(both, (1, 2), strict=True):
         alone = net.start_runs([torch_stream("test", seed)])
         np.testing.assert_allclose(
-            learned_scores(net, alone, corpus, corpus.asked("SA + ReLU"), rate=0.1, steps=3)[0],
+            descended_scores(net, alone, corpus, corpus.asked("SA + ReLU"), rate=0.1, steps=3)[0],
             row,
             rtol=1e-4,
             atol=1e-6,

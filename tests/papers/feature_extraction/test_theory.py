@@ -12,7 +12,7 @@ from scipy.special import expit, softmax
 from foretrain.errors import InputError
 from foretrain.kernels.tangent import Scales
 from foretrain.papers.feature_extraction import theory
-from foretrain.papers.feature_extraction.depth import DeepWindow, bias_share, bigram_share
+from foretrain.papers.feature_extraction.depth import DeepWindow, bigram_share, kernel_bias
 from foretrain.papers.feature_extraction.first_step import first_step
 from foretrain.papers.feature_extraction.networks import network
 from foretrain.papers.feature_extraction.next_token import SmallTransformer, read_next_tokens
@@ -141,7 +141,7 @@ def test_first_step_is_the_difference_a_small_step_makes(name: str) -> None:
 
 
 def test_shares_of_kernels_made_by_hand() -> None:
-    assert bias_share(2.0 * np.eye(4) + 0.5) == pytest.approx(0.25)
+    assert kernel_bias(2.0 * np.eye(4) + 0.5) == pytest.approx(0.25)
     same = np.eye(3)
     additive = same[:, None, :, None] + same[None, :, None, :] + 0.2
     assert bigram_share(additive) == pytest.approx(0, abs=1e-12)

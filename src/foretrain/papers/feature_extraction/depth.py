@@ -52,8 +52,8 @@ class DeepWindow:
         return empirical_ntk(self.score, windows, parameters=parameters)[..., 0, 0].double().numpy()
 
 
-def bias_share(kernel: Float[Array, "token token"]) -> float:
-    """β/ρ of a kernel between single tokens."""
+def kernel_bias(kernel: Float[Array, "token token"]) -> float:
+    """β/ρ read off a kernel between single tokens: the mean off its diagonal, and what the diagonal has above it."""
     n = len(kernel)
     shared = (kernel.sum() - np.trace(kernel)) / (n * (n - 1))
     return float(shared / (np.trace(kernel) / n - shared))
@@ -96,7 +96,7 @@ def depth_shares(
             [
                 [
                     (
-                        bias_share(kernel(depth, with_norm, seed, single)),
+                        kernel_bias(kernel(depth, with_norm, seed, single)),
                         bigram_share(kernel(depth, with_norm, seed, pairs).reshape([tokens] * 4)),
                     )
                     for seed in range(seeds)

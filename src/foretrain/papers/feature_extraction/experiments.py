@@ -11,8 +11,8 @@ from foretrain.experiment import Experiment
 from foretrain.kernels.tangent import Scales, mlp_kernel
 from foretrain.papers.feature_extraction.depth import depth_shares
 from foretrain.papers.feature_extraction.label_scores import read_corpus, trained_scores
-from foretrain.papers.feature_extraction.lazy import SmallCorpus, learned_scores, predicted_scores
-from foretrain.papers.feature_extraction.movement import kernel_movement
+from foretrain.papers.feature_extraction.lazy import SmallCorpus, descended_scores, predicted_scores
+from foretrain.papers.feature_extraction.movement import movement_by_width
 from foretrain.papers.feature_extraction.networks import network
 from foretrain.streams import seed_list, torch_stream
 from foretrain.trajectory import trajectory
@@ -44,7 +44,7 @@ def lazy_scores(
     for name in networks:
         net = network(name, vocab, width, scales=Scales())
         starts = net.start_runs(torch_stream("lazy_scores", name, s) for s in seed_list(seeds))
-        runs = learned_scores(net, starts, corpus, corpus.asked(name), rate=rate, steps=steps)
+        runs = descended_scores(net, starts, corpus, corpus.asked(name), rate=rate, steps=steps)
         learned.append(np.mean(runs, axis=0))
         predicted.append(predicted_scores(name, corpus, rate=rate, steps=steps, scales=Scales()))
     axes = ("network", "asked")
@@ -85,7 +85,7 @@ def movement(
     loss_left: float = 0.6,
 ) -> xr.Dataset:
     """How far the tangent kernel moves against width, for readout weights of both signs and of one."""
-    return kernel_movement(tuple(networks), tuple(widths), seeds, loss_left, "sgd", 1.0)
+    return movement_by_width(tuple(networks), tuple(widths), seeds, loss_left, "sgd", 1.0)
 
 
 EXPERIMENTS: list[Experiment] = [

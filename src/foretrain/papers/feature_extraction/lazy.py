@@ -74,7 +74,7 @@ def descend(
     return parameters
 
 
-def learned_scores(
+def descended_scores(
     net: Classifier,
     starts: Parameters,
     corpus: SmallCorpus,

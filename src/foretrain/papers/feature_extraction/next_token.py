@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -53,6 +53,10 @@ class NextTokens:
     def shuffled_one_hot(self) -> Float[Array, "target vocab"]:
         """Targets shuffled among contexts."""
         return self.one_hot[stream("feature_extraction/next_token", "shuffled").permutation(len(self.targets))]
+
+    def shuffled(self) -> NextTokens:
+        """The same tokens in an order that says nothing: what is next no longer depends on what was before."""
+        return replace(self, tokens=stream("feature_extraction/next_token", "order").permutation(self.tokens))
 
 
 def read_next_tokens(corpus: str, *, vocab: int, context: int, tokens: int, data: str | None = None) -> NextTokens:

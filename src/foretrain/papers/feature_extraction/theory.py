@@ -20,15 +20,13 @@ from foretrain.errors import require
 Array: TypeAlias = Any  # float64: an array, or a number where numbers went in
 
 
-def cooccurrence(counts: ArrayLike, labels: ArrayLike) -> Array:
-    """ω(e) = Σ_i y_i n_i(e)."""
-    return np.asarray(_signs(labels) @ np.asarray(counts, dtype=np.float64))
+def one_step_scores(omega: ArrayLike, *, own: float, shared: float) -> Array:
+    """ρω(e)/2 + βΣω/2: what the first step of the summed logistic loss adds to every score, per unit of rate.
 
-
-def one_step_scores(counts: ArrayLike, labels: ArrayLike, *, own: float, shared: float, rate: float = 1.0) -> Array:
-    """Change of every token's score in the first gradient step of the summed logistic loss: ρω/2 + βΣω/2."""
-    omega = cooccurrence(counts, labels)
-    return rate * (own * omega + shared * omega.sum()) / 2
+    `omega` is ω(e) = Σ_i y_i n_i(e) of every token. Outputs start at 0, so that every text pulls by 1/2.
+    """
+    omega = np.asarray(omega, dtype=np.float64)
+    return (own * omega + shared * omega.sum()) / 2
 
 
 def score_velocity(scores: ArrayLike, counts: ArrayLike, labels: ArrayLike, *, own: float, shared: float) -> Array:
@@ -73,6 +71,16 @@ def next_token_velocity(
     vocab = pairs.shape[1]
     tokens, targets = np.asarray(token_counts, dtype=np.float64), np.asarray(target_counts, dtype=np.float64)
     return own * (pairs - tokens[:, None] / vocab) + shared * (targets - targets.sum() / vocab)
+
+
+def independent_pairs(pair_counts: ArrayLike) -> Array:
+    """N(e)T_k/T: how often context token e would meet target k if targets did not depend on contexts.
+
+    N(e, k) less this is the excess. Its rows and columns sum to 0, so of the first step it gets ρ times itself and no
+    bias: next_token_velocity is linear, and what frequencies alone explain is gone.
+    """
+    pairs = np.asarray(pair_counts, dtype=np.float64)
+    return np.outer(pairs.sum(axis=1), pairs.sum(axis=0)) / pairs.sum()
 
 
 def kernel_descent(kernel: ArrayLike, cross: ArrayLike, pull: ArrayLike, *, rate: float, steps: int) -> Array:
@@ -203,7 +211,7 @@ def bias_plateau(class_counts: ArrayLike, length: float, repeats: float, kernel:
     return (wanted - wanted.mean()) / length * (shared / (shared + own * repeats))
 
 
-def bias_share(own: float, shared: float) -> float:
+def bias_ratio(own: float, shared: float) -> float:
     """β/ρ: how strongly all tokens move together, against how strongly each moves by itself."""
     require(own > 0, f"own (ρ) must be above 0; got {own}.")
     return shared / own

@@ -41,7 +41,7 @@ def train(
 ) -> xr.Dataset:
     """One architecture on one task, by name or from a TOML file, with its curves over (rate, seed, epoch_done).
 
-    Every `told_every` epochs a line on standard error says loss, and accuracy on unseen symbols (0: never).
+    About every `told_every` epochs a line on standard error says loss, and accuracy on unseen symbols (0: never).
     """
     require(told_every >= 0, f"told_every must be at least 0; got {told_every}.")
     architecture = {(0, 0): VANILLA, (1, 0): WITH_A, (0, 1): WITH_B, (1, 1): WITH_AB}[identity_kq, identity_vo]
@@ -58,8 +58,12 @@ def train(
 
 
 def _teller(every: int) -> Callable[[Progress], None] | None:
+    told = 0
+
     def tell(now: Progress) -> None:
-        if now.epoch % every == 0 or now.epoch == now.epochs:
+        nonlocal told
+        if now.epoch // every > told or now.epoch == now.epochs:
+            told = now.epoch // every
             print(
                 f"epoch {now.epoch} of {now.epochs}, {now.running} runs: train loss {now.train_loss:.3g}, on unseen "
                 f"symbols loss {now.validation_loss:.3g}, accuracy {now.validation_accuracy:.0%}",

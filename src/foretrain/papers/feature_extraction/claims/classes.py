@@ -9,10 +9,11 @@ import xarray as xr
 from scipy.stats import spearmanr
 
 from foretrain.claim import Claim, Control
-from foretrain.comparators import bounded
+from foretrain.comparators import bounded, every
 from foretrain.dynamics import Adagrad
 from foretrain.dynamics.epochs import train_epochs
 from foretrain.kernels.tangent import Scales
+from foretrain.papers.feature_extraction.claims.training import RANKS
 from foretrain.papers.feature_extraction.label_scores import LabelledCorpus, accuracy, read_corpus, token_scores
 from foretrain.papers.feature_extraction.networks import network
 from foretrain.streams import stream
@@ -34,8 +35,8 @@ def class_cooccurrence(corpus: LabelledCorpus, classes: int) -> np.ndarray:
     return by_class - by_class.sum(axis=1, keepdims=True) / classes
 
 
-def _chance(corpora: tuple[str, ...], texts: int, shuffles: int) -> xr.Dataset:
-    """What rank correlation with ω a network could reach by chance, class by class.
+def _bars(corpora: tuple[str, ...], texts: int, shuffles: int) -> xr.Dataset:
+    """The bar of other corpora, and what rank correlation with ω a network could reach by chance, class by class.
 
     Labels are shuffled among texts, so that tokens keep their counts and classes their sizes, and a network that
     follows the shuffled labels has their ω: the largest rank correlation with the true ω over all shuffles, which
@@ -54,7 +55,7 @@ def _chance(corpora: tuple[str, ...], texts: int, shuffles: int) -> xr.Dataset:
         ]
         highest += [max(spearmanr(other[:, k], omega[:, k]).statistic for other in drawn) for k in range(classes)]
         names += [f"{name}, class {k}" for k in range(classes)]
-    return trajectory({"by_chance": ("class", highest)}, {"class": names})
+    return trajectory({"spearman_low": RANKS, "by_chance": ("class", highest)}, {"class": names})
 
 
 def _by_class(
@@ -98,11 +99,12 @@ datasets = Claim(
     source="derived; the paper states it for IMDB and AG News",
     says=(
         "On other corpora, of two and of four classes, scores of every class rank tokens as its co-occurrence does: "
-        "for every class and network the rank correlation is above whatever labels shuffled among texts give."
+        "for every class and network the rank correlation is at least .85, and above whatever labels shuffled among "
+        "texts give."
     ),
-    predict=_chance,
+    predict=_bars,
     observe=_by_class,
-    compare=bounded("spearman", low="by_chance"),
+    compare=every(bounded("spearman", low="spearman_low"), bounded("spearman", low="by_chance")),
     settings={
         "fast": {
             "corpora": ("made_up", "made_up_4"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import xarray as xr
 
 from foretrain.claim import Claim, Control
-from foretrain.comparators import close, every
+from foretrain.comparators import close_relative, every
 from foretrain.kernels.tangent import cnn_window_kernel, mlp_kernel
 from foretrain.papers.feature_extraction import theory
 from foretrain.papers.feature_extraction.depth import depth_shares
@@ -18,7 +18,7 @@ def _shallow() -> xr.Dataset:
     kernel = mlp_kernel("relu")
     none, one, both = cnn_window_kernel("relu", 2)
     return trajectory(
-        {"bias": theory.bias_share(kernel.own, kernel.shared), "bigram": float((both - 2 * one + none) / both)}
+        {"bias": theory.bias_ratio(kernel.own, kernel.shared), "bigram": float((both - 2 * one + none) / both)}
     )
 
 
@@ -32,7 +32,7 @@ normalization_depth = Claim(
     ),
     predict=_shallow,
     observe=depth_shares,
-    compare=every(close("bias", KERNEL_RATIO, relative=False), close("bigram", KERNEL_RATIO, relative=False)),
+    compare=every(close_relative("bias", KERNEL_RATIO), close_relative("bigram", KERNEL_RATIO)),
     settings={
         "fast": {"layers": (1, 2, 4), "width": 128, "seeds": 2},
         "full": {"layers": (1, 2, 3, 4), "width": 512, "seeds": 5},

@@ -67,7 +67,7 @@ ntk_limits = Claim(
 )
 
 
-def _closed_scores(own: float, occurrences: float, until: float) -> xr.Dataset:
+def _closed_scores(own: float, occurrences: int, until: float) -> xr.Dataset:
     """One token under logistic loss; three texts under squared loss."""
     t = np.linspace(0, until, 41)
     kernel, labels = _small_kernel()
@@ -81,15 +81,18 @@ def _closed_scores(own: float, occurrences: float, until: float) -> xr.Dataset:
     )
 
 
-def _integrated_scores(own: float, occurrences: float, until: float, loss: str = "logistic") -> xr.Dataset:
-    """The same flows, integrated; `loss` = hinge for the control."""
+def _integrated_scores(own: float, occurrences: int, until: float, exchanged: bool = False) -> xr.Dataset:
+    """The same flows, integrated; `exchanged`, for the control, gives each the loss of the other."""
     kernel, labels = _small_kernel()
-    counts, ones = np.ones((1, 1)), np.ones(1)
+    counts, ones = np.ones((occurrences, 1)), np.ones(occurrences)
+    losses = ("squared", "") if exchanged else ("", "squared")
 
     def field(t: float, state: dict[str, np.ndarray]) -> dict[str, np.ndarray | np.float64]:
-        pull = occurrences * theory.score_velocity(state["score"][None], counts, ones, own=own, shared=0.0)[0]
-        hinge = occurrences * own / 2 * (state["score"] < 1)
-        return {"score": pull if loss == "logistic" else hinge, "output": kernel @ (labels - state["output"])}
+        pull = theory.residual(ones, counts @ state["score"][None], losses[0])
+        return {
+            "score": own * (pull @ counts)[0],
+            "output": kernel @ theory.residual(labels, state["output"], losses[1]),
+        }
 
     start = {"score": 0.0, "output": xr.DataArray(np.zeros(3), dims="text")}
     return integrate(field, start, until=until, save_at=np.linspace(0, until, 41), method="DOP853", rtol=1e-11)
@@ -110,8 +113,8 @@ score_flow = Claim(
     predict=_closed_scores,
     observe=_integrated_scores,
     compare=every(close("score", FLOW), close("output", FLOW)),
-    settings={"fast": {"own": 1.34, "occurrences": 12.0, "until": 20.0}},
-    control=Control("the flow runs under a hinge loss", {"loss": "hinge"}),
+    settings={"fast": {"own": 1.34, "occurrences": 12, "until": 20.0}},
+    control=Control("each of the two flows runs under the loss of the other", {"exchanged": True}),
 )
 
 

@@ -12,11 +12,18 @@ from foretrain.comparators import bounded, close, every, same_mean
 from foretrain.measures import rank_correlation
 from foretrain.papers.joma.experiments import layer, rank
 from foretrain.papers.joma.setting import Fig2Reference
-from foretrain.tolerances import Tolerance
+from foretrain.tolerances import (
+    ALIVE,
+    CONSTANT,
+    CORRELATED,
+    HALF,
+    ORDERED,
+    RANK_BOUNCE,
+    RANK_DROP,
+    SAME_SIZE,
+    SATURATED,
+)
 from foretrain.trajectory import trajectory
-
-CORRELATED = 0.9  # the lowest cosine of ẑ and z in the published runs is .937
-SIZE = Tolerance(0.1, "a slope within a tenth of 1: the size of z is predicted, not only its direction")
 
 
 def _fig2(seeds: int, steps: int, dimension: int | None = None) -> xr.Dataset:
@@ -36,7 +43,7 @@ def _fig2_said(first: tuple[float, float]) -> xr.Dataset:
             "cosine_seeds": cosines.shape[1],
             "first_low": first[0],
             "first_high": first[1],
-            "second_high": CORRELATED,
+            "second_high": CORRELATED.value,
         },
         {"kind": ["smooth", "random"]},
     )
@@ -50,8 +57,8 @@ fig2 = erratum_pair(
     says="In a layer trained with linear φ and softmax attention the estimate ẑ of Theorem 1 correlates with the "
     "logits z at the end as published; so does its part ½Σv² by itself (centred cosine above .9), its part "
     "−½Σ‖v_k‖²b̄ does not.",
-    printed=lambda: _fig2_said((-1.0, CORRELATED)),
-    corrected=lambda: _fig2_said((CORRELATED, 1.0)),
+    printed=lambda: _fig2_said((-1.0, CORRELATED.value)),
+    corrected=lambda: _fig2_said((CORRELATED.value, 1.0)),
     observe=_fig2,
     compare=every(
         same_mean("cosine"),
@@ -69,7 +76,7 @@ fig2 = erratum_pair(
 def _assumption(name: str, words: str) -> Assumption:
     def check(seeds: int, steps: int) -> tuple[bool, str]:
         run = layer.fig2(seeds=seeds, steps=steps, points=11)[name]
-        return float(run.max()) < 0.01, f"{words}: {float(run.isel(time=0).mean()):.2f} at the start, " + (
+        return float(run.max()) < CONSTANT.value, f"{words}: {float(run.isel(time=0).mean()):.2f} at the start, " + (
             f"{float(run.isel(time=-1).mean()):.2f} at the end"
         )
 
@@ -82,7 +89,7 @@ softmax_trained = Claim(
     says="After training a layer with softmax attention the estimate ẑ has the size of z: the slope of z on ẑ is 1.",
     predict=lambda: trajectory({"slope": ("kind", [1.0, 1.0])}, {"kind": ["smooth", "random"]}),
     observe=lambda seeds, steps: _fig2(seeds, steps)[["slope"]].mean("seed"),
-    compare=close("slope", SIZE, relative=False),
+    compare=close("slope", SAME_SIZE, relative=False),
     settings={"fast": {"seeds": 3, "steps": 2000}, "full": {"seeds": 20, "steps": 2000}},
     control=Control("early training, before b̄ has moved", {"steps": 100}),
     expect="fails",
@@ -98,15 +105,14 @@ softmax_trained = Claim(
 
 
 def _components(activation: str, seeds: int, steps: int) -> xr.Dataset:
-    """Per seed: how many components of v_0 still grow in the last quarter, the share that do not, and their order.
+    """Per seed: how many components still grow in the last quarter, the share that do not, and their order.
 
-    A component has saturated if it moves in the last quarter by less than a twentieth of the one that moves most; a
-    node that does not move at all has none that grows.
+    A component has saturated if it moves in the last quarter by less than a twentieth of the one that moves most.
     """
     run = layer.fig3(activation, seeds, steps, points=5)
     late = abs(run["v"].isel(time=-1) - run["v"].isel(time=-2))
     fastest = late.max("context")
-    growing = (late > 0.05 * fastest).sum("context").where(fastest > 1e-3, 0)
+    growing = (late > SATURATED.value * fastest).sum("context").where(fastest > ALIVE.value, 0)
     size = abs(run["v"].isel(time=-1)).transpose("seed", "context").values
     pull = abs(run["pull"]).transpose("seed", "context").values
     order = [rank_correlation(p, s) for p, s in zip(pull, size, strict=True)]
@@ -121,7 +127,7 @@ fig3 = Claim(
     source="Fig 3 and section 3.1",
     says="With linear φ some components of v_0 keep growing and most saturate, and their sizes at the end are in the "
     "order of |Δ_l| at the start (rank correlation above .8), in every seed.",
-    predict=lambda: trajectory({"one": 1, "half": 0.5, "least": 0.8}),
+    predict=lambda: trajectory({"one": 1, "half": HALF.value, "least": ORDERED.value}),
     observe=_components,
     compare=every(bounded("growing", low="one"), bounded("saturated", low="half"), bounded("order", low="least")),
     settings={
@@ -155,7 +161,7 @@ def _rank(
 
 _rank_claim: dict[str, Any] = {
     "source": 'Section 4, "Relationship with rank of MLP lower layer"',
-    "predict": lambda: trajectory({"most": 0.5, "least": 1.1}),
+    "predict": lambda: trajectory({"most": RANK_DROP.value, "least": RANK_BOUNCE.value}),
     "observe": _rank,
     "compare": every(bounded("drop", high="most"), bounded("rebound", low="least")),
 }
@@ -197,7 +203,7 @@ rank_linear = Claim(
     control=Control("one layer in the place of the transformer", {"model": "layer", "steps": 2000}),
     **{
         **_rank_claim,
-        "predict": lambda: trajectory({"most": 0.5, "none": 1.1}),
+        "predict": lambda: trajectory({"most": RANK_DROP.value, "none": RANK_BOUNCE.value}),
         "compare": every(bounded("drop", high="most"), bounded("rebound", high="none")),
     },
     erratum="In one layer the bounce needs a nonlinear φ, in a transformer it does not: with linear activation the "

@@ -138,17 +138,26 @@ def _fig2(kind: str, seeds: tuple[int, ...], steps: int, times: tuple[int, ...],
 def fig3(
     activation: str = "linear", seeds: int | Sequence[int] = 3, steps: int = FIG2.steps, points: int = 41
 ) -> xr.Dataset:
-    """Fig 3: the components of v_0 along training on the smooth classes, and Δ_l = E[g_h0 h′_0 x_l] at the start."""
+    """Fig 3: the components of v_k along training on the smooth classes, and Δ_l = E[g_hk h′_k x_l] at the start.
+
+    k is the first node that is alive at the end, active in some sample: 0 with a linear activation, but ReLU leaves
+    some nodes dead from the start on.
+    """
     listed, times = tuple(seed_list(seeds)), even_times(steps, points)
     setting = LayerTraining(steps=steps)
     model, batch, states = train_layer("smooth", activation, setting, listed, times)
-    first = {name: value[0] for name, value in states.items()}
+    first, last = ({name: value[place] for name, value in states.items()} for place in (0, -1))
+    alive = (model.slopes(last, batch) != 0).any(-2)  # [seed, node]
+    node = alive.to(torch.int8).argmax(-1)
+    runs = torch.arange(len(listed))
     signal = model.signal(model.hidden(first, batch), batch) * model.slopes(first, batch)
-    pull = torch.einsum("si,sil->sl", signal[..., 0], batch.x) / setting.classes
+    pull = torch.einsum("si,sil->sl", signal[runs, :, node], batch.x) / setting.classes
     return trajectory(
         {
-            "v": (("time", "seed", "context"), model.context_weights(states["W"])[:, :, 0].numpy()),
+            "v": (("time", "seed", "context"), model.context_weights(states["W"])[:, runs, node].numpy()),
             "pull": (("seed", "context"), pull.numpy()),
+            "node": ("seed", node.numpy()),
+            "dead": ("seed", (~alive).sum(-1).numpy()),
         },
         {"time": ("time", list(times), {"units": "steps"}), "seed": list(listed), "context": range(setting.contexts)},
         setting=setting,
@@ -157,6 +166,9 @@ def fig3(
 
 
 def even_times(steps: int, points: int) -> tuple[int, ...]:
+    """Steps at which to look: so many, evenly from the start to the end."""
+    require_whole("steps", steps, 1)
+    require_whole("points", points, 2)
     return tuple(np.unique(np.linspace(0, steps, points).astype(int)).tolist())
 
 
@@ -170,7 +182,7 @@ EXPERIMENTS = [
     ),
     Experiment(
         "joma/fig3",
-        "Growth of the components of v_0: some keep growing, the others saturate",
+        "Growth of the components of v_0 along training, and what pulled at them at the start",
         fig3,
         cut=("seeds",),
         quick={"steps": 100, "seeds": 2},

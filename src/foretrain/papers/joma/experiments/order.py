@@ -13,7 +13,7 @@ from torch import Tensor
 
 from foretrain.data.latent_tree import LatentTree
 from foretrain.dynamics import Adam, integrate, train
-from foretrain.errors import require_known
+from foretrain.errors import require_known, require_whole
 from foretrain.experiment import Experiment
 from foretrain.measures import half_time, level_time, mean_alignment, rank_correlation
 from foretrain.models.causal_transformer import CausalTransformer, LabelledSequences
@@ -106,6 +106,22 @@ def _draw_tokens(present: np.ndarray, count: int, draw: np.random.Generator) -> 
     return np.where(total > 0, np.take_along_axis(listed, ranks, axis=1), present.shape[1])
 
 
+class LateUpperLayer(CausalTransformer):
+    """A transformer whose layer 1 stands still for the first `wait` steps."""
+
+    def __init__(self, wait: int, **sizes: int) -> None:
+        super().__init__(**sizes)
+        self.left = wait
+
+    def gradient(self, parameters: dict[str, Tensor], batch: LabelledSequences, samples: int = 0) -> dict[str, Tensor]:
+        gradient = super().gradient(parameters, batch, samples)
+        if self.left > 0:
+            self.left -= 1
+            still = [name for name in gradient if name.endswith("_1")]
+            gradient |= {name: torch.zeros_like(gradient[name]) for name in still}
+        return gradient
+
+
 @lru_cache(maxsize=8)
 def order_training(
     rho: float = 0.9,
@@ -113,19 +129,24 @@ def order_training(
     seeds: tuple[int, ...] = (1, 2, 3),
     steps: int = MODEL.steps,
     setting: OrderModel = MODEL,
+    upper_waits: int = 0,
 ) -> xr.Dataset:
-    """A small causal transformer trained on an HBLT(ρ).
+    """A small causal transformer trained on an HBLT(ρ); its upper layer for all but the first `upper_waits` steps.
 
     Gives, along training, the first layer's attention logits from a query token to the other tokens, centred over
     the tokens and averaged over all pairs whose common latent ancestor is at the same layer [seed, time, ancestor],
-    and NCorr of MLP layer s with the latents at layer s + 1 of the tree [seed, time, layer].
+    and NCorr of MLP layer s with the latents at layer s + 1 of the tree [seed, time, layer]. Orders leave out the
+    root: tokens that have only it in common share no latent, and as most pairs are such, they are the mean token.
     """
+    require_whole("depth", setting.depth, 3)  # two layers of latents between the root and the tokens
+    require_whole("steps", steps, 1)
     p_zero = np.full((setting.tops, setting.tops), 0.9)
     np.fill_diagonal(p_zero, 0.1)  # each class switches on one top latent
     branching = [setting.tops] + [2] * (setting.depth - 1)
     tree = LatentTree.regular(setting.depth, branching, rho, classes=setting.tops, p_zero=p_zero)
     task = TreeSequences(tree, objective, setting.length)
-    model = CausalTransformer(
+    model = LateUpperLayer(
+        upper_waits,
         vocab=tree.vocab + 1,
         classes=task.labels,
         layers=setting.layers,
@@ -167,14 +188,16 @@ def order_training(
     times = {"half": half_time(curves, time), "attended": level_time(curves, time, setting.level)}
     return run.assign(
         {f"{name}_time": (("seed", "ancestor"), value) for name, value in times.items()}
-        | {f"{name}_order": ("seed", [_order(row) for row in value]) for name, value in times.items()}
+        | {f"{name}_order": ("seed", [_order(row[:-1]) for row in value]) for name, value in times.items()}
         | {"layer_time": (("seed", "layer"), halves)}
     )
 
 
 def _order(times: np.ndarray) -> float:
-    """Rank correlation of the times with the layer of the ancestor; what never happens comes last."""
-    return rank_correlation(np.where(np.isnan(times), np.inf, times), np.arange(len(times), dtype=float))
+    """Rank correlation of the times with the layer of the ancestor, among the layers that have a time; 0 of fewer
+    than two."""
+    happens = np.isfinite(times)
+    return rank_correlation(times[happens], np.flatnonzero(happens).astype(float)) if happens.sum() > 1 else 0.0
 
 
 def _ancestors(tree: LatentTree) -> np.ndarray:
@@ -192,6 +215,7 @@ def order(
 ) -> xr.Dataset:
     """The flow and the transformer for every ρ; of the transformer, for every objective."""
     listed = tuple(seed_list(seeds))
+    require_whole("depth", depth, 3)
     setting = replace(MODEL, depth=depth)
     parts = []
     for rho in rhos:

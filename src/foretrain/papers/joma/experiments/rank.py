@@ -104,7 +104,7 @@ def rank(
 EXPERIMENTS = [
     Experiment(
         "joma/rank",
-        "Stable rank of the lower MLP matrix: it drops, then bounces",
+        "Stable rank of the lower MLP matrix along training, in one layer and in a small transformer",
         rank,
         cut=("activations",),
         quick={"steps": 100, "transformer_steps": 10, "seeds": 2},

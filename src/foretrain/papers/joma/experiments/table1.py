@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 import torch
@@ -14,17 +15,18 @@ from torch import Tensor
 from foretrain.data.latent_tree import LatentTree
 from foretrain.data.set_union import SetUnionHierarchy
 from foretrain.dynamics import Adam, train
-from foretrain.errors import require_known
+from foretrain.errors import require_known, require_whole
 from foretrain.experiment import Experiment
 from foretrain.measures import mean_alignment
 from foretrain.models.causal_transformer import CausalTransformer, LabelledSequences
-from foretrain.papers.joma.setting import TABLE1, Table1Data, Table1Model
+from foretrain.papers.joma.setting import TABLE1, TABLE1_NODES, Table1Data, Table1Model
 from foretrain.streams import seed_list, stream
 from foretrain.trajectory import trajectory
 
 BATCH = 128
 BATCHES = {"set union": BATCH, "HBLT": 64}  # of HBLT fewer: its samples are all different, and cost as many sequences
 GENERATORS = tuple(BATCHES)
+TRAININGS = ("none", "labels", "shuffled labels")
 VOCAB, LENGTH = 100, 30  # M with one pad token, T
 EVALUATED = 256  # samples of HBLT on which NCorr is measured
 MODEL = Table1Model()
@@ -72,12 +74,12 @@ class SetUnionTask:
 class LatentTreeTask:
     """HBLT(ρ) of Definition 2 in the same shape: a class switches on `children` of the top latents, every latent has
     `children` children, tokens that occur stand in rising order. There are N_1 top latents, or as many as leave at
-    most VOCAB − 1 tokens; a tree gives every latent below one parent, so N_0 follows. Samples are fresh at every step.
+    most VOCAB − 1 tokens. Samples are fresh at every step.
     """
 
     def __init__(self, data: Table1Data, *, shuffled: bool = False, rho: float = 0.9) -> None:
         self.classes, self.children = data.classes, data.children
-        self.tops = min(data.latents[1], (VOCAB - 1) // self.children**2)
+        self.tops = data.as_tree(VOCAB - 1).latents[1]
         self.shuffled, self.rho, self.positions = shuffled, rho, LENGTH
         self._drawn: dict[np.random.Generator, LatentTree] = {}
 
@@ -124,24 +126,36 @@ def with_short_padding(sequences: np.ndarray, labels: np.ndarray, positions: int
     )
 
 
-@lru_cache(maxsize=64)
 def align(
     configuration: str,
     generator: str = "set union",
     seeds: tuple[int, ...] = (1, 2, 3, 4, 5),
     steps: int = MODEL.steps,
+    *,
     width: int = MODEL.width,
-    shuffled: bool = False,
-    batch: int = BATCH,
     hidden: int = MODEL.hidden,
+    shuffled: bool = False,
+    batch: int | None = None,
 ) -> xr.Dataset:
     """NCorr of the two lower layers along the training of one configuration: [seed, time, s]; and the loss."""
     require_known("generator", generator, GENERATORS)
-    setting = Table1Model(width=width, steps=steps, hidden=hidden)
-    kind = SetUnionTask if generator == "set union" else LatentTreeTask
+    require_whole("steps", steps, 1)
     data = Table1Data.named(configuration)
+    if generator == "HBLT":
+        data = data.as_tree(VOCAB - 1)  # two columns of the table may be one tree: it is trained once
+    setting = Table1Model(width=width, steps=steps, hidden=hidden)
+    return _align(data, generator, seeds, setting, shuffled, batch or BATCHES[generator])
+
+
+@lru_cache(maxsize=64)
+def _align(
+    data: Table1Data, generator: str, seeds: tuple[int, ...], setting: Table1Model, shuffled: bool, batch: int
+) -> xr.Dataset:
+    kind = SetUnionTask if generator == "set union" else LatentTreeTask
     task, experiment = kind(data, shuffled=shuffled), f"joma/table1/{generator}"
-    model = CausalTransformer(vocab=VOCAB, classes=data.classes, layers=setting.layers, width=width, hidden=hidden)
+    model = CausalTransformer(
+        vocab=VOCAB, classes=data.classes, layers=setting.layers, width=setting.width, hidden=setting.hidden
+    )
     drawn = [task.evaluation(stream(experiment, seed, "data")) for seed in seeds]
     shown = LabelledSequences.stack([batch for batch, _ in drawn])
     latents = [torch.stack([parts[layer] for _, parts in drawn]) for layer in range(2)]
@@ -155,12 +169,12 @@ def align(
         model,
         task,
         optimizer=Adam(setting.rate, weight_decay=setting.weight_decay),
-        steps=steps,
+        steps=setting.steps,
         batch=batch,
         seeds=seeds,
         seeds_at_once=len(seeds),  # the measure knows the data of all seeds
         record={"ncorr": alignment, "loss": lambda p: ((), model.loss(p, shown))},
-        save_at=(0, steps // 2, steps),
+        save_at=(0, setting.steps // 2, setting.steps),
         experiment=experiment,
     )
     return run[["ncorr", "loss"]].assign_coords(s=[0, 1])
@@ -169,29 +183,27 @@ def align(
 def table1(
     configurations: Sequence[str] = tuple(TABLE1),
     generators: Sequence[str] = GENERATORS,
+    hidden: Sequence[int] = TABLE1_NODES,
     seeds: int | Sequence[int] = 5,
     steps: int = MODEL.steps,
     width: int = MODEL.width,
-    hidden: int = MODEL.hidden,
 ) -> xr.Dataset:
     """Table 1: NCorr of both layers trained, untrained, and trained on labels shuffled at every step."""
     listed = tuple(seed_list(seeds))
-    rows = []
-    for configuration in configurations:
-        parts = []
-        for generator in generators:
-            require_known("generator", generator, GENERATORS)
-            runs = [
-                align(configuration, generator, listed, steps, width, shuffled, BATCHES[generator], hidden)
-                for shuffled in (False, True)
-            ]
-            columns = [runs[0].isel(time=0), runs[0].isel(time=-1), runs[1].isel(time=-1)]
-            columns = [column.drop_vars("time") for column in columns]
-            parts.append(xr.concat(columns, xr.IndexVariable("training", ["none", "labels", "shuffled labels"])))
-        rows.append(xr.concat(parts, xr.IndexVariable("generator", list(generators))))
-    whole = xr.concat(rows, xr.IndexVariable("configuration", list(configurations)))
-    variables = {str(name): value for name, value in whole.data_vars.items()}
-    return trajectory(variables, setting=Table1Model(width=width, steps=steps, hidden=hidden))
+    cells = []
+    for configuration, generator, nodes in product(configurations, generators, hidden):
+        trained, shuffled = (
+            align(configuration, generator, listed, steps, width=width, hidden=nodes, shuffled=labels)
+            for labels in (False, True)
+        )
+        parts = [trained.isel(time=0), trained.isel(time=-1), shuffled.isel(time=-1)]
+        columns = xr.concat([part.drop_vars("time") for part in parts], xr.IndexVariable("training", list(TRAININGS)))
+        cells.append(columns.expand_dims(configuration=[configuration], generator=[generator], hidden=[nodes]))
+    whole = xr.combine_by_coords(cells, combine_attrs="drop").sel(  # which sorts every axis
+        configuration=list(configurations), generator=list(generators), hidden=list(hidden), training=list(TRAININGS)
+    )
+    variables = {name: whole[name] for name in ("ncorr", "loss")}
+    return trajectory(variables, width=width, steps=steps, batches=BATCHES)
 
 
 def printed_table(configurations: Sequence[str] = tuple(TABLE1)) -> xr.Dataset:
@@ -208,14 +220,14 @@ EXPERIMENTS = [
         "joma/table1",
         "Alignment of hidden nodes with latents: untrained, trained, trained on shuffled labels",
         table1,
-        cut=("configurations", "generators"),
+        cut=("configurations", "generators", "hidden"),
         quick={
             "configurations": ("C20-ch2-10-20",),
             "generators": ("set union",),
             "seeds": 2,
             "steps": 10,
             "width": 32,
-            "hidden": 64,
+            "hidden": (64,),
         },
     ),
 ]

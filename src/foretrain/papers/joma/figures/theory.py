@@ -22,7 +22,7 @@ def fig4(data: xr.Dataset) -> go.Figure:
     """Left the components of v at ten times against their targets; right the entropy of attention."""
     shown = str(data["variant"].values[0])
     figure = new_panels(
-        "Salient components are learned first; the entropy of attention falls and comes back",
+        "Components of v on the way to their targets, and the entropy of attention",
         [f"v against its targets ({shown})", "entropy of attention"],
         horizontal_spacing=0.22,
     )
@@ -90,7 +90,7 @@ def phase(data: xr.Dataset) -> go.Figure:
     """Fields as arrows of one length, paths from near 0, and the target."""
     portraits = [str(p) for p in data["portrait"].values]
     figure = new_panels(
-        "With attention v runs along its salient component first, then turns to the other",
+        "Phase portraits: the way of v = (v₁, v₂) from near 0",
         portraits,
         columns=len(portraits),
         horizontal_spacing=0.07,
@@ -140,7 +140,7 @@ def phase(data: xr.Dataset) -> go.Figure:
 def cdag(data: xr.Dataset) -> go.Figure:
     """Where the gradient correlates with the latent: by the angles, by the threshold, and along training."""
     figure = new_panels(
-        "The back-propagated gradient and the latent z_β: sure only while the three angles sum to less than 90°",
+        "Sign of C4, the correlation of a back-propagated gradient with the latent z_β, in random graphs",
         ["C4 < 0, untrained", "C4 > 0 by threshold", "C4 > 0 during training"],
         columns=3,
         horizontal_spacing=0.09,

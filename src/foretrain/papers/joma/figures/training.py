@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 import plotly.graph_objects as go
@@ -20,7 +21,7 @@ def fig2(data: xr.Dataset) -> go.Figure:
     """Cosines of the estimate and its parts with the logits, one panel per data set; then the size of the estimate."""
     kinds = data["kind"].values.tolist()
     figure = new_panels(
-        "Theorem 1 gives the direction of the softmax logits, not their size",
+        "Theorem 1's estimate ẑ against the softmax logits z: direction (cosine) and size (slope)",
         [*(f"{kind} classes: centred cosine with z" for kind in kinds), "slope of z on ẑ (1: right size)"],
         columns=len(kinds) + 1,
         horizontal_spacing=0.08,
@@ -38,10 +39,11 @@ def fig2(data: xr.Dataset) -> go.Figure:
 
 
 def fig3(data: xr.Dataset) -> go.Figure:
-    """The components of v_0 of the first seed over time, and their size at the end against |Δ| for all seeds."""
+    """The components of one node's v over time for the first seed, and their size at the end against |Δ| for all."""
+    node = int(data["node"][0])
     figure = new_panels(
-        f"Components of v₀ with {_activation(data)} activation: some keep growing, the others saturate",
-        [f"seed {int(data['seed'][0])}", "all seeds: size at the end against Δ at the start"],
+        f"Components of one node's v along training, {_activation(data)} activation",
+        [f"seed {int(data['seed'][0])}, node {node}", "all seeds: size at the end against Δ at the start"],
         horizontal_spacing=0.12,
     )
     curves = data["v"].isel(seed=0).transpose("context", "time")
@@ -55,9 +57,9 @@ def fig3(data: xr.Dataset) -> go.Figure:
     size, pull = (abs(a).transpose("seed", "context").values.ravel() for a in (data["v"].isel(time=-1), data["pull"]))
     figure.add_trace(measurement_marks(pull, size, "one component", INK, showlegend=False), **panel_place(1))
     figure.update_xaxes(title="step", **panel_place(0))
-    figure.update_yaxes(title="v₀", **panel_place(0))
+    figure.update_yaxes(title=f"v of node {node}", **panel_place(0))
     figure.update_xaxes(title="|Δ|", **panel_place(1))
-    figure.update_yaxes(title="|v₀| at the end", type="log", dtick=1, **panel_place(1))
+    figure.update_yaxes(title="|v| at the end", type="log", dtick=1, **panel_place(1))
     return figure.update_layout(height=480, legend={"orientation": "h", "y": -0.25, "yanchor": "top"})
 
 
@@ -65,7 +67,7 @@ def rank(data: xr.Dataset) -> go.Figure:
     """Stable rank over time in one layer, and layer by layer in a transformer."""
     layers = data["layer"].values.tolist()
     panels = ["one layer", *(f"transformer, MLP {layer}" for layer in layers)]
-    figure = new_panels("Stable rank of the lower MLP matrix: it drops, then bounces", panels, horizontal_spacing=0.1)
+    figure = new_panels("Stable rank of the lower MLP matrix along training", panels, horizontal_spacing=0.1)
     for color, activation in enumerate(data["activation"].values.tolist()):
         one = data["stable_rank"].sel(activation=activation)
         _mean_and_runs(figure, one, f"{activation} activation", color, 0, 2, legend=True)
@@ -84,7 +86,7 @@ def order(data: xr.Dataset) -> go.Figure:
     objectives = data["objective"].values.tolist()
     words = {"match": "label: query belongs to context", "class": "label: class"}
     figure = new_panels(
-        "Order in which a hierarchy is found: close relatives first in the flow, and where co-occurrence decides",
+        "When a hierarchy is found: by layer of the common ancestor, and by layer of the network",
         ["JoMA flow: time to be half way", *(f"logits, {words[o]} (ρ = {rho:g})" for o in objectives), "NCorr"],
         horizontal_spacing=0.1,
         vertical_spacing=0.16,
@@ -115,43 +117,42 @@ def order(data: xr.Dataset) -> go.Figure:
 
 def table1(data: xr.Dataset) -> go.Figure:
     """NCorr by configuration: untrained, trained, trained on shuffled labels, and as printed."""
-    generators = data["generator"].values.tolist()
+    rows = list(product(data["generator"].values.tolist(), data["hidden"].values.tolist()))
     names = data["configuration"].values.tolist()
     printed = printed_table([name for name in names if name in TABLE1])
     figure = new_panels(
         "Alignment of hidden nodes with latents (NCorr), mean and standard deviation over seeds",
-        [f"{generator}, s = {s}" for generator in generators for s in (0, 1)],
+        [f"{generator}, {nodes} hidden nodes, s = {s}" for generator, nodes in rows for s in (0, 1)],
         horizontal_spacing=0.07,
-        vertical_spacing=0.16 / len(generators),
+        vertical_spacing=0.16 / len(rows),
     )
-    for row, generator in enumerate(generators):
-        for s in (0, 1):
-            place = {"row": row + 1, "col": s + 1}
-            for color, training in enumerate(data["training"].values.tolist()):
-                cell = data["ncorr"].sel(generator=generator, training=training, s=s)
-                words = {"none": "untrained", "labels": "trained"}.get(training, training)
-                marks = measurement_marks(
-                    np.arange(len(names)) + 0.2 * (color - 1),
-                    cell.mean("seed"),
-                    words,
-                    (5, 0, 7)[color],
-                    cell.std("seed", ddof=1) if data.sizes["seed"] > 1 else None,
-                    showlegend=row == s == 0,
-                )
-                figure.add_trace(marks, **place)
-            if generator == "set union" and printed.sizes["configuration"]:
-                at = [names.index(name) for name in printed["configuration"].values]
-                said, spread = (printed[name].sel(s=s) for name in ("ncorr", "ncorr_std"))
-                marks = measurement_marks(np.array(at) + 0.1, said, "as printed", 1, spread, showlegend=s == 0)
-                marks.marker.symbol = "diamond-open"
-                figure.add_trace(marks, **place)
-            shown = row == len(generators) - 1  # the rows share their columns; between them there is no room
-            ticks = {"tickvals": list(range(len(names))), "ticktext": names, "tickangle": -50}
-            figure.update_xaxes(**ticks, showticklabels=shown, **place)
-            figure.update_yaxes(range=[0.2, 1.05], **place)
+    for (row, (generator, nodes)), s in product(enumerate(rows), (0, 1)):
+        place = {"row": row + 1, "col": s + 1}
+        for color, training in enumerate(data["training"].values.tolist()):
+            cell = data["ncorr"].sel(generator=generator, hidden=nodes, training=training, s=s)
+            words = {"none": "untrained", "labels": "trained"}.get(training, training)
+            marks = measurement_marks(
+                np.arange(len(names)) + 0.2 * (color - 1),
+                cell.mean("seed"),
+                words,
+                (5, 0, 7)[color],
+                cell.std("seed", ddof=1) if data.sizes["seed"] > 1 else None,
+                showlegend=row == s == 0,
+            )
+            figure.add_trace(marks, **place)
+        if generator == "set union" and printed.sizes["configuration"]:
+            at = [names.index(name) for name in printed["configuration"].values]
+            said, spread = (printed[name].sel(s=s) for name in ("ncorr", "ncorr_std"))
+            marks = measurement_marks(np.array(at) + 0.1, said, "as printed", 1, spread, showlegend=row == s == 0)
+            marks.marker.symbol = "diamond-open"
+            figure.add_trace(marks, **place)
+        shown = row == len(rows) - 1  # the rows share their columns; between them there is no room
+        ticks = {"tickvals": list(range(len(names))), "ticktext": names, "tickangle": -50}
+        figure.update_xaxes(**ticks, showticklabels=shown, **place)
+        figure.update_yaxes(range=[0.2, 1.05], **place)
         figure.update_yaxes(title="NCorr", row=row + 1, col=1)
     return figure.update_layout(
-        height=240 + 300 * len(generators), legend={"orientation": "h", "y": -0.36 / len(generators), "yanchor": "top"}
+        height=240 + 300 * len(rows), legend={"orientation": "h", "y": -0.36 / len(rows), "yanchor": "top"}
     )
 
 

@@ -2,7 +2,7 @@
 
 `density` is a name of `radial.DENSITIES` (then in `dimension` 1, or any other: the marginals of some differ) or a
 `RadialDensity`. `derivative` is φ′: a pair (c₋, c₊) for a homogeneous φ, φ′ = c₋ below 0 and c₊ above, or any
-function of arrays.
+function of arrays that is smooth but at 0; `Kinked` says where else it is not.
 
 Lemma 1 prints θ of r = vᵀx̄ + ξ and divides by ‖v‖. The variable of θ is the distance r/‖v‖ to the hyperplane, and
 nothing is divided; the two agree where ‖v‖ = 1. Functions named `_printed` keep the printed form.
@@ -11,6 +11,8 @@ nothing is divided; the two agree where ‖v‖ = 1. Functions named `_printed` 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +21,19 @@ from foretrain.errors import InputError, require
 from foretrain.papers.joma.theory.radial import RadialDensity, line_nodes, radial_density
 
 Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Kinked:
+    """φ′ as a function of arrays with the places at which it jumps or bends: `Kinked(hard_tanh_slope, (-1.0, 1.0))`."""
+
+    function: Callable[[Array], Array]
+    kinks: tuple[float, ...]
+
+    def __call__(self, u: Array) -> Array:
+        return self.function(u)
+
+
 Derivative = tuple[float, float] | Callable[[Array], Array]
 
 RELU: tuple[float, float] = (0.0, 1.0)
@@ -158,21 +173,30 @@ def uniform_attention_flow(
     return a @ np.stack([x for x, _ in parts]), float(a @ np.stack([first for _, first in parts]))
 
 
+_PROBES = np.geomspace(1e-6, 1e4, 2001)
+
+
 def homogeneous_slopes(derivative: Derivative) -> tuple[float, float] | None:
     """(c₋, c₊) if φ′ is one constant below 0 and one above it (Lemma 5: then φ is homogeneous), else None."""
-    if isinstance(derivative, tuple):
-        return derivative
-    probes = np.array([1e-6, 1e-3, 0.1, 0.5, 1.0, 2.0, 7.0, 1e3])
-    above, below = np.asarray(derivative(probes)), np.asarray(derivative(-probes))
+    if not callable(derivative):
+        pair = isinstance(derivative, tuple | list) and len(derivative) == 2
+        require(
+            pair and all(isinstance(c, Real) and np.isfinite(c) for c in derivative),
+            f"derivative must be φ′, a pair (c₋, c₊) of finite numbers or a function of arrays; got {derivative!r}.",
+        )
+        return float(derivative[0]), float(derivative[1])
+    if isinstance(derivative, Kinked) and any(derivative.kinks):
+        return None
+    above, below = np.asarray(derivative(_PROBES)), np.asarray(derivative(-_PROBES))
     constant = np.ptp(above) <= 1e-12 and np.ptp(below) <= 1e-12
-    return (float(below[0]), float(above[0])) if constant else None
+    return (float(below.flat[0]), float(above.flat[0])) if constant else None
 
 
 def required_slopes(result: str, derivative: Derivative) -> tuple[float, float]:
     slopes = homogeneous_slopes(derivative)
     if slopes is not None:
         return slopes
-    assert not isinstance(derivative, tuple)
+    assert callable(derivative)
     one, two = derivative(np.array([1.0, 2.0]))
     raise InputError(
         f"{result} needs a homogeneous activation, φ(x) = φ′(x)·x, such as ReLU (0, 1) or leaky ReLU (0.1, 1); "
@@ -204,10 +228,23 @@ def _hyperplane(
 def _line_average(
     value: Callable[[Array, Array], Array], r: Array, shape: RadialDensity, derivative: Derivative, norm: float
 ) -> Array:
-    """∫value(y, ψ(norm·(y + r)))·p_n(y) dy for every r, cut where p_n or ψ may have a kink: at 0 and at −r."""
-    assert not isinstance(derivative, tuple)
+    """∫value(y, ψ(norm·(y + r)))·p_n(y) dy for every r, cut where p_n or ψ may have a kink: at 0 and at −r.
+
+    A second cut, anywhere, changes nothing unless a kink that was not named lies in a piece.
+    """
+    assert callable(derivative)
+    kinks = derivative.kinks if isinstance(derivative, Kinked) else ()
     averages = np.empty(r.shape)
     for index, distance in np.ndenumerate(r):
-        y, weight = line_nodes((0.0, -float(distance)), shape.support)
-        averages[index] = (value(y, derivative(norm * (y + distance))) * shape.marginal(y) * weight).sum()
+        cuts = (0.0, *(u / norm - float(distance) for u in (0.0, *kinks)))
+        sums = []
+        for more in ((), (np.pi / 7, -float(distance) - np.e / 7)):
+            y, weight = line_nodes((*cuts, *more), shape.support)
+            sums.append(float((value(y, derivative(norm * (y + distance))) * shape.marginal(y) * weight).sum()))
+        averages[index] = sums[0]
+        require(
+            abs(sums[1] - sums[0]) <= 1e-9 * (1 + abs(sums[0])),
+            f"This φ′ cannot be integrated to 1e-9 ({sums[0]:.6g} or {sums[1]:.6g} at r = {distance:g}): it seems to "
+            "jump or bend away from 0; name the places by Kinked(function, (u1, u2, …)).",
+        )
     return averages

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc
 
-from foretrain.errors import require, require_known
+from foretrain.errors import InputError, require, require_known, require_positive, require_whole
 
 Array = NDArray[np.float64]
 
@@ -50,7 +50,8 @@ class RadialDensity:
 
     def __post_init__(self) -> None:
         n = self.dimension
-        require(isinstance(n, int) and n >= 1, f"dimension must be a whole number of at least 1; got {n!r}.")
+        require_whole("dimension", n, 1)
+        require(callable(self.density), f"density must be a function of an array of radii; got {self.density!r}.")
         require(self.support > 0, f"support must be a radius above 0; got {self.support}.")
         distance, weight = half_line_nodes(n) if self.support == inf else self._nodes(np.zeros(()))
         negative = np.min(self.density(distance))
@@ -145,6 +146,7 @@ def line_nodes(cuts: tuple[float, ...], support: float = inf) -> tuple[Array, Ar
 
 def gaussian(dimension: int = 1, scale: float = 1.0) -> RadialDensity:
     """Every coordinate is normal with standard deviation `scale`."""
+    require_positive("scale", scale)
     return gaussian_mixture(dimension, (scale,), (1.0,), name="gaussian")
 
 
@@ -155,6 +157,10 @@ def gaussian_mixture(
     name: str = "gaussian_mixture",
 ) -> RadialDensity:
     """A normal distribution whose standard deviation is drawn from `scales`: all moments, yet heavier tails."""
+    require_whole("dimension", dimension, 1)
+    require(len(scales) == len(weights) >= 1, "scales and weights must be lists of one length, at least 1.")
+    for scale in scales:
+        require_positive("scales", scale)
 
     def density(u: Array) -> Array:
         parts = (
@@ -168,12 +174,19 @@ def gaussian_mixture(
 
 def uniform_ball(dimension: int = 1, radius: float = 1.0) -> RadialDensity:
     """Even in the ball of this radius."""
+    require_whole("dimension", dimension, 1)
+    require_positive("radius", radius)
     volume = np.exp(dimension / 2 * log(pi) - lgamma(dimension / 2 + 1)) * radius**dimension
     return RadialDensity(lambda u: np.full_like(u, 1 / volume), dimension, radius, "uniform_ball")
 
 
 def student_t(dimension: int = 1, freedom: float = 3.0) -> RadialDensity:
-    """The multivariate t: every coordinate is a t with this many degrees of freedom (above 1 for a mean)."""
+    """The multivariate t: every coordinate is a t with this many degrees of freedom.
+
+    Above 1 it has a mean; below 1.3 or so its tail is too heavy to be integrated to 1e-10, and it is refused.
+    """
+    require_whole("dimension", dimension, 1)
+    require_positive("freedom", freedom)
     n, nu = dimension, freedom
     log_constant = lgamma((nu + n) / 2) - lgamma(nu / 2) - n / 2 * log(nu * pi)
     return RadialDensity(lambda u: np.exp(log_constant - (nu + n) / 2 * np.log1p(u * u / nu)), n, name="student_t")
@@ -181,6 +194,7 @@ def student_t(dimension: int = 1, freedom: float = 3.0) -> RadialDensity:
 
 def laplace(dimension: int = 1) -> RadialDensity:
     """The density falls as e^{−radius}; one-dimensional, it is the Laplace distribution."""
+    require_whole("dimension", dimension, 1)
     log_surface = log(2) + dimension / 2 * log(pi) - lgamma(dimension / 2)
     return RadialDensity(lambda u: np.exp(-u - log_surface - lgamma(dimension)), dimension, name="laplace")
 
@@ -198,6 +212,11 @@ def radial_density(density: str | RadialDensity, dimension: int = 1) -> RadialDe
     """A named density in this dimension, or the user's own as it is."""
     if isinstance(density, RadialDensity):
         return density
+    if not isinstance(density, str):
+        raise InputError(
+            f"density must be a name ({', '.join(DENSITIES)}) or a RadialDensity; got {density!r}; make a function of "
+            "the radius one by RadialDensity(function, dimension)."
+        )
     require_known("radial density", density, DENSITIES)
     return _named(density, dimension)
 
