@@ -49,12 +49,15 @@ def test_the_same_rows_from_every_kind_of_file(tmp_path: Path) -> None:
     ("text", "sentence"),
     [
         ("text,label\na,1\nb,\n", r"line 3: the label is missing"),
-        ('text,label\n"a\nb",1\nc\n', r"line 4: 1 columns where 2"),
+        ('text,label\n"a\nb",1\nc\n', r"line 4: 1 column where 2"),
         ('text,label\na,1\n"b,0\n', r"line 3"),
         ("text,label\na,1\nb,1\n", r"line 2 and after: there is one class only \('1'\)"),
         ("text,label\n", r"line 1: no rows"),
         ("", r"line 1: the file is empty"),
-        ("words,label\na,1\n", r"line 1: there is no column 'text'; the columns are words, label"),
+        (
+            "words,label\na,1\n",
+            r"line 1: there is no column 'text'; the columns are 'words', 'label'; for a file without a header",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(text: str, sentence: str, tmp_path: Path) -> None:

@@ -7,8 +7,6 @@ are more.
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from sys import intern
@@ -118,7 +116,8 @@ def forecast_corpus(
     require_whole("least", 1 if least is None else least, 1)
     missing = [name for name, count in zip(corpus.classes, corpus.class_counts, strict=True) if count == 0]
     require(not missing, f"No text has the label {', '.join(missing)}; a forecast needs texts of every class.")
-    cut, capital = _cut(corpus.texts)
+    # one string per distinct token, not per occurrence
+    cut = [list(map(intern, WORD.findall(text.lower()))) for text in corpus.texts]
     notes = _short_texts(corpus, [len(text) for text in cut], window)
     window = window or WINDOW
     counted = token_counts(cut)
@@ -143,20 +142,10 @@ def forecast_corpus(
         scores=scores,
         plateau=plateaus(texts, corpus.labels, len(corpus.classes), scales),
         from_imbalance=strong & leans.from_imbalance(tokens.lean),
-        spurious=leans.spurious(tokens.names, tokens.lean, strong, tokens.occurrences, capital),
+        spurious=leans.spurious(tokens.names, tokens.lean, strong, tokens.occurrences, leans.capitals(corpus.texts)),
         contradictions=tuple(leans.contradictions(pairs.names, pairs.tokens, tokens.lean, pairs.lean, corpus.classes)),
         notes=(*corpus.notes, *notes),
     )
-
-
-def _cut(texts: Sequence[str]) -> tuple[list[list[str]], Counter[str]]:
-    """Texts as lower-case tokens, and how often each token began with a capital inside a sentence."""
-    cut, capital = [], Counter[str]()
-    inside = re.compile(r"(?<=[a-z,;] )[A-Z]\w+(?:['’]\w+)*")
-    for text in texts:
-        cut.append(list(map(intern, WORD.findall(text.lower()))))  # one string per distinct token, not per occurrence
-        capital.update(inside.findall(text))
-    return cut, leans.capitals(capital)
 
 
 def _short_texts(corpus: LabelledTexts, lengths: Sequence[int], window: int | None) -> list[str]:

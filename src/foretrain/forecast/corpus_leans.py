@@ -6,8 +6,9 @@ that text. Who leans to a class is told from chance over all tokens (or bigrams)
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,8 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray as Array
 from scipy.stats import binom, false_discovery_control
 
+from foretrain.data.tokens import WORD
+
 # English words that carry no content of their own; a high score on one says more about the corpus than about the text.
 _FUNCTION_WORDS = """
 a an the and or of to in on at by for from with as is are was were be been am it its it's this that these
@@ -23,6 +26,7 @@ those he she they we you i me him her them us my his their our your who whom whi
 have has had will would can could shall should may might if then than so such into over under about up out
 also when where
 """
+_CAPITALS = re.compile(r"(?:^|\s)[a-z][\w'’]*[,;]? ((?:[A-Z][\w'’]*(?: |\b))+)")
 FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
 FALSE_DISCOVERIES = 0.05  # the share of listed items that may be there by chance
 STRONG = 0.1  # of the largest score of an architecture: from there on a score is taken to be high
@@ -69,9 +73,13 @@ class Lean:
 
     def leaning(self) -> Bool[Array, "item class"]:
         """Items that lean to a class, or away from it, by more than chance."""
-        if not self.texts.size:
-            return np.zeros(self.texts.shape, dtype=bool)
-        return false_discovery_control(self.two_sided, axis=None).reshape(self.texts.shape) <= FALSE_DISCOVERIES
+        return _beyond_chance(self.two_sided)
+
+
+def _beyond_chance(chances: Float[Array, "*items"]) -> Bool[Array, "*items"]:
+    if not chances.size:
+        return np.zeros(chances.shape, dtype=bool)
+    return false_discovery_control(chances, axis=None).reshape(chances.shape) <= FALSE_DISCOVERIES
 
 
 def strong(scores: Sequence[Float[Array, "token output"]]) -> Bool[Array, "token"]:
@@ -119,25 +127,29 @@ def spurious(
     return found
 
 
-def capitals(found: Counter[str]) -> Counter[str]:
-    """How often each token, in lower case, was seen with a capital."""
-    lower: Counter[str] = Counter()
-    for token, count in found.items():
-        lower[token.lower()] += count
-    return lower
+def capitals(texts: Iterable[str]) -> Counter[str]:
+    """How often each token, in lower case, stands in a run of words with capitals behind a word without one: within a
+    sentence, but not in a title where every word has a capital."""
+    runs: Counter[str] = Counter()
+    for text in texts:
+        runs.update(_CAPITALS.findall(text))
+    found: Counter[str] = Counter()
+    for run, count in runs.items():
+        for token in WORD.findall(run.lower()):
+            found[token] += count
+    return found
 
 
 def contradictions(
     names: Sequence[str], grams: Int[Array, "bigram 2"], tokens: Lean, bigrams: Lean, classes: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Bigrams that lean to a class, or away from it, by more than chance while the sum of their parts does the
-    opposite: an additive network gives them the wrong sign."""
+    """Bigrams that lean to a class by more than chance while the sum of their parts leans away from it: an additive
+    network gives them the wrong sign."""
     odds, parts = bigrams.log_odds, tokens.log_odds[grams].sum(axis=1)
-    against = bigrams.leaning() & (np.sign(odds) == -np.sign(parts)) & (np.abs(parts) > AGAINST)
-    if len(classes) == 2:  # one says what the other does: keep the one that the bigram leans to
-        against &= odds > 0
-    rows, columns = np.nonzero(against)
-    order = np.argsort(bigrams.two_sided[rows, columns], kind="stable")
+    rows, columns = np.nonzero((odds > 0) & (parts < -AGAINST))
+    chances = bigrams.two_sided[rows, columns]
+    found = np.flatnonzero(_beyond_chance(chances))
+    order = found[np.argsort(chances[found], kind="stable")]
     return [
         {
             "bigram": names[i],

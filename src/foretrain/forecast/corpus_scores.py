@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray as Array
 from scipy import sparse
+from scipy.sparse.linalg import eigsh, svds
 
 from foretrain.data.tokens import TokenTexts
 from foretrain.kernels import features
@@ -100,9 +101,12 @@ def _attention_relu(
     part, first, second = even_attention_relu(counts, counts, scales)
     own = part.toarray()
     n = len(chosen)
-    time = FLOW_LENGTH / (np.linalg.eigvalsh(own)[-1] / n / 4)
+    start = np.ones(n)
+    fastest = eigsh(own, 1, v0=start, return_eigenvectors=False)[0]
     kernel = own + np.outer(first, second)
-    steps = int(np.ceil(time * np.linalg.norm(kernel, 2) / n / 4))
+    largest = svds(kernel, 1, v0=start, return_singular_vectors=False)[0]
+    time = FLOW_LENGTH / (fastest / n / 4)
+    steps = int(np.ceil(time * largest / n / 4))
     pull = _column(theory.kernel_descent(kernel, np.eye(n), target, rate=time / steps, steps=steps))
     tokens = sparse.csr_array(sparse.eye_array(texts.vocab))
     part, first, second = even_attention_relu(tokens, counts, scales)

@@ -1,0 +1,118 @@
+"""Lists of what looks wrong: exactly what was planted comes out, and nothing where labels are shuffled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import hypergeom
+
+from foretrain.data.labelled_texts import LabelledTexts
+from foretrain.forecast import corpus_leans as leans
+from foretrain.forecast import corpus_scores
+from foretrain.forecast.corpus import CorpusForecast, forecast_corpus
+from foretrain.forecast.corpus_leans import Lean
+
+
+def texts(draw: np.random.Generator, positive: int, negative: int, plant=lambda draw, k: "") -> LabelledTexts:
+    """Eight of forty fillers, function words and a content word, the same in both classes but for the last; `plant`
+    adds words to a text of class k."""
+    fill = [*(f"w{k}" for k in range(30)), "the", "and", "of", "Bergman", "7", "!", "is", "to", "he", "was"]
+    labels = np.array([1] * positive + [0] * negative)
+    rows = [f"a {' '.join(draw.choice(fill, 8))} {'joy' if k else 'woe'} {plant(draw, k)}" for k in labels]
+    return LabelledTexts(tuple(rows), labels, ("bad", "good"))
+
+
+@pytest.fixture(autouse=True)
+def few_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpus_scores, "PAIRED_TEXTS", 100)  # the lists here do not hang on the scores after attention
+
+
+def imbalanced(found: CorpusForecast) -> set[str]:
+    return {token for token, flag in zip(found.tokens, found.from_imbalance, strict=True) if flag}
+
+
+def test_a_planted_token_without_content_is_the_only_one() -> None:
+    def signature(draw: np.random.Generator, k: int) -> str:
+        return "<br />" if k == 0 and draw.random() < 0.6 else ""
+
+    found = forecast_corpus(texts(np.random.default_rng(0), 300, 300, signature))
+    assert found.spurious == {"<br />": "markup"}
+    assert not imbalanced(found)
+    assert not found.contradictions
+
+
+def test_one_text_that_repeats_a_token_says_nothing_of_a_class() -> None:
+    whole = texts(np.random.default_rng(0), 300, 300)
+    found = forecast_corpus(replace(whole, texts=(whole.texts[0] + " 5" * 200, *whole.texts[1:])))
+    five = found.tokens.index("5")
+    assert found.items[1].by_class[five].tolist() == [0, 200]
+    assert found.items[1].lean.texts[five].tolist() == [0, 1]
+    assert not found.items[1].lean.leaning()[five].any()
+    assert not found.spurious
+
+
+def test_planted_negations_are_the_only_contradictions() -> None:
+    def clause(draw: np.random.Generator, k: int) -> str:
+        n = draw.integers(4)
+        negated = draw.random() < 0.3
+        return ("not " if negated else "very ") + (f"fine{n}" if k != negated else f"poor{n}")
+
+    found = forecast_corpus(texts(np.random.default_rng(1), 400, 400, clause))
+    assert {c["bigram"] for c in found.contradictions} == {f"not {a}{n}" for a in ("fine", "poor") for n in range(4)}
+    assert all(c["log_odds"] > 0 > c["log_odds_of_parts"] for c in found.contradictions)
+    assert not found.spurious
+
+
+def test_what_all_texts_share_scores_by_the_larger_class_alone() -> None:
+    rows = ["plain thing joy"] * 90 + ["plain thing woe"] * 30
+    corpus = LabelledTexts(tuple(rows), np.array([1] * 90 + [0] * 30), ("bad", "good"))
+    assert imbalanced(forecast_corpus(corpus)) == {"plain", "thing"}
+    even = replace(corpus, texts=corpus.texts[60:], labels=corpus.labels[60:])
+    assert not imbalanced(forecast_corpus(even))
+
+
+def test_imbalance_is_one_of_texts_not_of_their_lengths() -> None:
+    """In ten positive texts of a hundred tokens and ten negative ones of ten, no class has more texts."""
+    rows = [" ".join(["plain"] * 100)] * 10 + [" ".join(["plain"] * 10)] * 10
+    corpus = LabelledTexts(tuple(rows), np.array([1] * 10 + [0] * 10), ("bad", "good"))
+    assert not imbalanced(forecast_corpus(corpus))
+
+
+def test_shuffled_labels_leave_the_lists_empty() -> None:
+    draw = np.random.default_rng(2)
+    whole = texts(draw, 300, 300, lambda draw, k: "<br />" if k == 0 and draw.random() < 0.6 else "not joy")
+    for _ in range(3):
+        found = forecast_corpus(replace(whole, labels=draw.permutation(whole.labels)))
+        assert (found.spurious, found.contradictions, imbalanced(found)) == ({}, (), set())
+
+
+def test_a_score_of_nothing_is_not_strong() -> None:
+    scores = np.array([[1.0], [-0.2], [0.05], [1e-15], [0.0]])
+    assert leans.strong([scores]).tolist() == [True, True, False, False, False]
+    assert not leans.strong([np.zeros((3, 1))]).any()
+
+
+@given(st.integers(5, 400), st.integers(5, 400), st.data())
+def test_chance_is_that_of_drawing_texts_or_larger(first: int, second: int, data: st.DataObject) -> None:
+    """Against the exact hypergeometric tails: never much below them, and close while few texts hold the token."""
+    held = np.array([[data.draw(st.integers(0, first)), data.draw(st.integers(0, second))]], dtype=float)
+    lean = Lean(held, np.array([first, second], dtype=float))
+    as_many, as_few = (chance[0, 1] for chance in lean.chance)
+    exact = hypergeom(first + second, second, held.sum())
+    for chance, tail in ((as_many, exact.sf(held[0, 1] - 1)), (as_few, exact.cdf(held[0, 1]))):
+        if tail < 0.05:
+            assert chance >= 0.9 * tail
+            if 10 * held.sum() < first + second:
+                assert chance <= max(50 * tail, 0.1)
+    assert max(as_many, as_few) >= 0.5
+
+
+def test_capitals_count_within_sentences_but_not_in_titles() -> None:
+    found = leans.capitals(
+        ["Oil Prices Soar Today", "made by George Clooney, and Anna said so. Today it rains in May."]
+    )
+    assert found == {"george": 1, "clooney": 1, "anna": 1, "may": 1}
