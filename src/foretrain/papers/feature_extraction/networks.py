@@ -5,17 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy import ndarray as Array
+from torch import Tensor
+from torch.func import jacrev, vmap
 
 from foretrain.data.tokens import TokenTexts
 from foretrain.errors import require_known
 from foretrain.kernels import features
-from foretrain.kernels.empirical import empirical_ntk
 from foretrain.kernels.tangent import Scales, attention_mlp_texts
 from foretrain.models.classifiers import Classifier, Parameters
 
 WINDOW = 2  # of the CNNs
+JACOBIAN = 20_000_000  # numbers of all Jacobians held at a time: 80 MB
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,18 @@ def limit_kernel(name: str, texts: TokenTexts, scales: Scales) -> Float[Array, "
             return features.recurrent_features(texts, shared_matrix=shared, scales=scales).kernel()
 
 
-def finite_kernel(net: Classifier, parameters: Parameters, texts: torch.Tensor) -> Float[Array, "text text"]:
-    """Θ between texts of one length at the network's present weights (first output)."""
-    return empirical_ntk(net.of_one, texts, parameters=parameters)[..., 0, 0].double().numpy()
+def finite_kernels(
+    net: Classifier, starts: Parameters, texts: Int[Tensor, "text place"]
+) -> Float[Array, "run text text"]:
+    """Θ between texts of one length at the present weights of every run (first output), all runs side by side.
+
+    For many small networks: `kernels.empirical` has the same for one network of any size.
+    """
+
+    def kernel(parameters: Parameters) -> Tensor:
+        slopes = vmap(jacrev(lambda weights, text: net.of_one(weights, text)[0]), in_dims=(None, 0))(parameters, texts)
+        flat = [slope.flatten(1) for slope in slopes.values()]
+        return torch.stack([slope @ slope.mT for slope in flat]).sum(0)
+
+    per_run = len(texts) * sum(value[0].numel() for value in starts.values())
+    return vmap(kernel, chunk_size=max(1, JACOBIAN // per_run))(starts).double().numpy()

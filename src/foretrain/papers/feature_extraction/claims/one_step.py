@@ -16,8 +16,8 @@ from foretrain.papers.feature_extraction import theory
 from foretrain.papers.feature_extraction.depth import kernel_bias
 from foretrain.papers.feature_extraction.first_step import first_step
 from foretrain.papers.feature_extraction.label_scores import LabelledCorpus, read_corpus, token_scores
-from foretrain.papers.feature_extraction.networks import NETWORKS, finite_kernel, network
-from foretrain.streams import stream, torch_stream
+from foretrain.papers.feature_extraction.networks import NETWORKS, finite_kernels, network
+from foretrain.streams import seed_list, stream, torch_stream
 from foretrain.tolerances import FIRST_STEP, IMBALANCE, KERNEL_RATIO, NO_BIAS, SMALL_BIAS
 from foretrain.trajectory import trajectory
 
@@ -153,13 +153,11 @@ def _ratios_on_paper(swapped: bool = False) -> xr.Dataset:
 def _ratios(width: int, tokens: int, seeds: int, units: int) -> xr.Dataset:
     """β/ρ read off the empirical kernel of single tokens, mean over seeds; each printed number beside its own."""
 
-    def kernel(point: tuple[str, float, float], seed: int) -> np.ndarray:
+    def mean_kernel(point: tuple[str, float, float]) -> np.ndarray:
         name, inner, readout = point
         net = network(name, tokens, width, scales=Scales(inner, inner, readout))
-        return finite_kernel(net, net.start(torch_stream("bias_variance", name, seed)), torch.arange(tokens)[:, None])
-
-    def mean_kernel(point: tuple[str, float, float]) -> np.ndarray:
-        return np.mean([kernel(point, seed) for seed in range(1, seeds + 1)], axis=0)
+        starts = net.start_runs(torch_stream("bias_variance", name, seed) for seed in seed_list(seeds))
+        return finite_kernels(net, starts, torch.arange(tokens)[:, None]).mean(axis=0)
 
     ratios = [kernel_bias(mean_kernel(point)) for point in RATIOS]
     small = _mean_activation(SMALL_GELU, width, units) ** 2
@@ -201,8 +199,8 @@ bias_variance = Claim(
         close_relative("printed_small", SMALL_BIAS),
     ),
     settings={
-        "fast": {"width": 256, "tokens": 12, "seeds": 4, "units": 8000},
-        "full": {"width": 1024, "tokens": 12, "seeds": 4, "units": 8000},
+        "fast": {"width": 128, "tokens": 32, "seeds": 24, "units": 16_000},
+        "full": {"width": 1024, "tokens": 32, "seeds": 8, "units": 8000},
     },
     control=Control("the closed forms of GeLU and SiLU are swapped", {"swapped": True}),
 )
