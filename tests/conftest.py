@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
+import jaxtyping
 import pytest
 import torch
 from hypothesis import settings
@@ -14,6 +16,14 @@ settings.register_profile("foretrain", deadline=None, max_examples=50, derandomi
 settings.load_profile("foretrain")
 
 ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture
+def as_users_run_it() -> Iterator[None]:
+    """Without the type checker of the tests, which stops values of a wrong kind before foretrain itself can."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture(scope="session")

@@ -106,6 +106,7 @@ def test_regular_trees():
     assert [tree.common_ancestor_layer(4, token) for token in tree.tokens] == [0, 1, 1, 3, 3, 3]
 
 
+@pytest.mark.usefixtures("as_users_run_it")
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -119,11 +120,28 @@ def test_regular_trees():
         (lambda: LatentTree([-1, 0, 0], [0.5, 0.5]), "one number or have the shape"),
         (lambda: LatentTree([-1], 0.5, p_zero=2.0), "p_zero must lie between 0 and 1"),
         (lambda: LatentTree([-1], 0.5, class_weights=[0.5, 0.4]), "sum to 1"),
-        (lambda: LatentTree.regular(0), "depth must be at least 1"),
+        (lambda: LatentTree.regular(0), "depth must be a whole number of at least 1; got 0"),
+        (lambda: LatentTree.regular(1.5), "depth must be a whole number of at least 1; got 1.5"),
+        (lambda: LatentTree.regular(2, 1.5), "branching must be a whole number of at least 1; got 1.5"),
+        (lambda: LatentTree.regular(2, [2, 0]), "branching must be a whole number of at least 1; got 0"),
+        (lambda: LatentTree.regular(2, classes=0), "classes must be a whole number of at least 1; got 0"),
+        (lambda: LatentTree.regular(2).pair_probabilities([6]), r"whole numbers from 0 to 5, at least one; got \[6\]"),
+        (lambda: LatentTree.regular(2).cooccurrence([-1]), r"whole numbers from 0 to 5, at least one; got \[-1\]"),
+        (lambda: LatentTree.regular(2).cooccurrence(np.array([0.5])), "nodes must list whole numbers"),
+        (lambda: LatentTree.regular(2).cooccurrence([]), "nodes must list whole numbers"),
+        (
+            lambda: LatentTree.regular(2).common_ancestor_layer(0, 9),
+            r"whole numbers from 0 to 5, at least one; got \[0, 9\]",
+        ),
         (lambda: LatentTree.regular(3, (2, 2)), "one number per layer"),
         (lambda: LatentTree.regular(5).enumerate_states(), "too many states"),
         (lambda: LatentTree([-1], 0.5).posterior(np.array([3])), "evidence must say"),
-        (lambda: LatentTree([-1], 0.5).sample(0, 1), "n must be at least 1"),
+        (lambda: LatentTree([-1], 0.5).sample(0, 1), "n must be a whole number of at least 1"),
+        (lambda: SetUnionHierarchy(classes=0), "classes must be a whole number of at least 1; got 0"),
+        (lambda: SetUnionHierarchy(latents=()), "latents must name the number of latents"),
+        (lambda: SetUnionHierarchy(latents=(10, 2.5)), "latents must be a whole number of at least 1; got 2.5"),
+        (lambda: SetUnionHierarchy(children=2.5), "children must be a whole number of at least 1; got 2.5"),
+        (lambda: SetUnionHierarchy(vocab=1), "vocab must be a whole number of at least 2; got 1"),
         (lambda: SetUnionHierarchy(children=3, latents=(3, 20)), "20 different sets of 3 out of 3 do not exist"),
         (lambda: SetUnionHierarchy(children=3, length=8), "length must hold the largest union"),
     ],

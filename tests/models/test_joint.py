@@ -157,12 +157,15 @@ def test_hidden_nodes_and_gradient_sign():
     assert torch.allclose(value, objective(model, "relu", parameters["W"], parameters["Z"], batch))
 
 
+@pytest.mark.usefixtures("as_users_run_it")
 @pytest.mark.parametrize(
     ("bad", "words"),
     [
         ({"attention": "cosine"}, "no attention 'cosine'"),
         ({"activation": "gelu"}, "no activation 'gelu'"),
-        ({"nodes": 0}, "nodes must be at least 1"),
+        ({"nodes": 0}, "nodes must be a whole number of at least 1; got 0"),
+        ({"nodes": 2.5}, "nodes must be a whole number of at least 1; got 2.5"),
+        ({"start": -1.0}, "start must be at least 0; got -1.0"),
         ({"temperature": 0.0}, "temperature must be a finite number above 0"),
         ({"embeddings": torch.eye(4)}, "embeddings must have 7 columns"),
     ],
@@ -177,3 +180,36 @@ def test_a_batch_has_labels_or_a_signal():
     x, query = torch.rand(2, 3), torch.zeros(2, dtype=torch.long)
     with pytest.raises(InputError, match="either labels or a signal"):
         JointBatch(x, query)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"labels": torch.tensor([0, 4])}, "labels must lie between 0 and 3; got 0 to 4"),
+        ({"labels": torch.tensor([-1, 0])}, "labels must lie between 0 and 3; got -1 to 0"),
+        ({"query": torch.tensor([0, 1])}, "query must lie between 0 and 0; got 0 to 1"),
+        ({"x": torch.rand(2, 3, dtype=torch.float64)}, "x must have 6 columns, one per context token; got 3"),
+        ({"x": torch.tensor([[1.0] * 6, [0.0] * 6], dtype=torch.float64)}, "its smallest row sums to 0"),
+        ({"x": torch.tensor([[1.0] * 6, [-1.0] + [1.0] * 5], dtype=torch.float64)}, "its smallest entry is -1"),
+        ({"labels": None, "signal": torch.ones(2, 3, dtype=torch.float64)}, "signal must have 4 columns"),
+    ],
+)
+def test_a_batch_that_does_not_fit_is_refused(change, words):
+    model = Joint("softmax", nodes=NODES, contexts=CONTEXTS)
+    parts = {
+        "x": torch.ones(2, CONTEXTS, dtype=torch.float64),
+        "query": torch.zeros(2, dtype=torch.long),
+        "labels": torch.zeros(2, dtype=torch.long),
+    }
+    parameters = {name: value[0] for name, value in model.start([1], "test").items()}
+    with pytest.raises(InputError, match=words):
+        model.ascent(parameters, JointBatch(**{**parts, **change}))
+
+
+def test_softmax_attention_looks_at_tokens_that_occur_only():
+    """A token that does not occur may have a logit beside which the others underflow."""
+    model = Joint("softmax", nodes=NODES, contexts=3)
+    x = torch.tensor([[0.0, 1.0, 3.0]], dtype=torch.float64)
+    batch = JointBatch(x, torch.zeros(1, dtype=torch.long), labels=torch.zeros(1, dtype=torch.long))
+    b = model.scores(torch.tensor([[2000.0, 1.0, 1.0]], dtype=torch.float64), batch)
+    assert torch.allclose(b, torch.tensor([[0.0, 0.25, 0.75]], dtype=torch.float64))

@@ -191,6 +191,54 @@ def test_lemmas_about_homogeneous_activations_refuse_others(function):
         function(0.5, "gaussian", expit)
 
 
+def hard_tanh_slope(u: np.ndarray) -> np.ndarray:
+    return (np.abs(u) < 1).astype(float)
+
+
+def test_kinks_away_from_0_are_named_or_refused():
+    """φ = hard tanh: θ1 and θ2 have closed forms for a normal coordinate."""
+    r, norm, normal = np.array([-0.7, 0.0, 0.4, 3.0]), 1.7, stats.norm()
+    low, high = -1 / norm - r, 1 / norm - r
+    kinked = theory.Kinked(hard_tanh_slope, (-1.0, 1.0))
+    first, second = (f(r, "gaussian", kinked, norm=norm) for f in (theory.theta1, theory.theta2))
+    np.testing.assert_allclose(first, normal.cdf(high) - normal.cdf(low), atol=1e-12)
+    np.testing.assert_allclose(second, normal.pdf(low) - normal.pdf(high), atol=1e-12)
+    moments = theory.hyperplane_moments([0.4], [norm], 0.0, "gaussian", kinked)
+    np.testing.assert_allclose(moments[1], theory.theta1(0.4, "gaussian", kinked, norm=norm), atol=1e-13)
+    with pytest.raises(InputError, match=r"jump or bend away from 0; name the places by Kinked"):
+        theory.theta1(0.4, "gaussian", hard_tanh_slope)
+    with pytest.raises(InputError, match="needs a homogeneous activation"):
+        theory.stationary_function(0.4, "gaussian", kinked)
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: theory.theta1(0.0, lambda u: u), "density must be a name .gaussian, .* or a RadialDensity"),
+        (lambda: theory.theta1(0.0, 3), "density must be a name"),
+        (lambda: theory.theta1(0.0, "gaussian", "relu"), "derivative must be φ′, a pair .*; got 'relu'"),
+        (lambda: theory.theta1(0.0, "gaussian", (0.0,)), r"derivative must be φ′, a pair .*; got \(0.0,\)"),
+        (lambda: theory.theta2(0.0, "gaussian", (0.0, np.nan)), "derivative must be φ′, a pair"),
+        (lambda: theory.student_t(1, -1.0), "freedom must be a finite number above 0; got -1.0"),
+        (
+            lambda: theory.student_t(1, 1.2),
+            r"finite mean, with a tail that falls faster than radius\^−.dimension \+ 1.3",
+        ),
+        (lambda: theory.student_t(1.5), "dimension must be a whole number of at least 1; got 1.5"),
+        (lambda: theory.laplace(0), "dimension must be a whole number of at least 1; got 0"),
+        (lambda: theory.uniform_ball(1, 0.0), "radius must be a finite number above 0; got 0.0"),
+        (lambda: theory.gaussian(1, -2.0), "scale must be a finite number above 0; got -2.0"),
+        (lambda: theory.gaussian_mixture(1, (1.0, 2.0), (1.0,)), "scales and weights must be lists of one length"),
+        (lambda: theory.RadialDensity("gaussian"), "density must be a function of an array of radii; got 'gaussian'"),
+    ],
+)
+def test_wrong_kinds_are_refused_in_one_sentence(call, words):
+    with pytest.raises(InputError, match=words) as refusal:
+        call()
+    assert "\n" not in str(refusal.value)
+
+
 def test_other_refusals():
     with pytest.raises(InputError, match="strictly between"):
         theory.theta1_inverse(1.0)

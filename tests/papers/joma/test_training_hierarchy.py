@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ from foretrain.errors import InputError
 from foretrain.measures import mean_alignment
 from foretrain.models.causal_transformer import CausalTransformer, LabelledSequences
 from foretrain.papers.joma import claims, theory
-from foretrain.papers.joma.experiments import order, table1
+from foretrain.papers.joma.experiments import order, rank, table1
 from foretrain.papers.joma.setting import TABLE1, OrderModel, Table1Data
 from foretrain.streams import stream
 
@@ -94,6 +95,7 @@ def test_alignment_column_equals_a_network_evaluated_by_hand():
 def test_gain_of_training_is_paired_by_seed_and_averaged_over_configurations():
     names, small = ("C20-ch2-10-20", "C20-ch3-10-20"), {"steps": 3, "width": 8, "hidden": 16}
     gain = claims.table1._gain(s=1, seeds=3, configurations=names, **small)
+    np.testing.assert_allclose(gain["overall"].mean(), gain["gain"].mean(), atol=1e-12)
     runs = [table1.align(name, seeds=(1, 2, 3), **small)["ncorr"].sel(s=1).transpose("seed", "time") for name in names]
     pairs = np.array([run.values[:, -1] - run.values[:, 0] for run in runs])  # [configuration, seed]
     overall = pairs.mean(axis=0)
@@ -104,7 +106,7 @@ def test_gain_of_training_is_paired_by_seed_and_averaged_over_configurations():
 
 
 def test_every_cell_is_compared_with_the_one_printed_for_it():
-    said = claims.table1._printed(("C50-ch3-20-30",))
+    said = claims.table1._table(configurations=("C50-ch3-20-30",))
     assert said["ncorr"].values.tolist() == [[0.95, 0.61]]
     # ± .04 over five seeds, and .61 may have been anything from .605 to .615
     error = float(said["ncorr_std"].sel(s=1)[0] / np.sqrt(said["ncorr_seeds"]))
@@ -140,9 +142,29 @@ def test_matched_sequences_have_what_their_label_says():
     assert share == pytest.approx(chance, abs=4 * 0.5 / np.sqrt(other.sum()))
 
 
-def test_orders_put_what_never_happens_last():
-    rows = np.array([[1.0, 2.0, np.nan], [np.nan, np.nan, np.nan], [3.0, 2.0, 1.0]])
-    assert [order._order(row) for row in rows] == pytest.approx([1.0, 0.0, -1.0])
+def test_lag_and_order_of_the_transformer_by_hand(monkeypatch):
+    """Two seeds, three layers below the root; what never happens counts at the end, the root does not count."""
+    times = np.array([[10.0, 30.0, 50.0, 1.0], [20.0, np.nan, 80.0, np.nan]])
+    run = xr.Dataset({"attended_time": (("seed", "ancestor"), times)}, {"ancestor": [1, 2, 3, 4]})
+    monkeypatch.setattr(claims.order, "_run", lambda **setting: run)
+    found = claims.order._training(steps=100)
+    np.testing.assert_allclose(found["lag"], [20.0, 30.0])  # (50 − 10)/2 and (80 − 20)/2
+    assert float(found["sure_lag"]) == pytest.approx(25 - 3 * 5)
+    assert float(found["order"]) == pytest.approx(3**0.5 / 2)  # mean times 15, 65 and 65: two alike
+    np.testing.assert_allclose(found["times"][1], [20, 100, 80])
+
+
+def test_layers_in_turn_leave_the_upper_one_as_it_was():
+    sizes = {"vocab": 5, "classes": 2, "layers": 2, "width": 4, "hidden": 3}
+    model = order.LayersInTurn(1, **sizes)
+    start = model.start([1], "test")
+    tokens = torch.tensor([[[0, 1, 2], [3, 4, 0]]])
+    batch = LabelledSequences(tokens, torch.tensor([[0, 1]]), torch.zeros(1, 2, 3))
+    first, second = (model.gradient(start, batch) for _ in range(2))
+    assert all(not value.any() for name, value in first.items() if name.endswith("_1"))
+    assert first["upper_bias_0"].any()
+    assert second["upper_bias_1"].any()
+    assert not start["lower_0"].any()
 
 
 def test_logits_by_ancestor_average_the_right_pairs():
@@ -165,6 +187,28 @@ def test_logits_by_ancestor_average_the_right_pairs():
         ]
         found = float(run["logits"].sel(ancestor=layer).isel(seed=0, time=0))
         assert found == pytest.approx(np.mean(pairs), abs=1e-6)
+
+
+def test_two_columns_that_are_one_tree_are_trained_once():
+    small = {"seeds": (1,), "steps": 1, "width": 4, "hidden": 4, "batch": 4}
+    assert Table1Data.named("C20-ch3-10-20").as_tree(99) == Table1Data(20, 3, (33, 11))
+    first, again = (table1.align(name, "HBLT", **small) for name in ("C20-ch3-10-20", "C20-ch3-20-30"))
+    assert again is first
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: order.order(depth=1), "depth must be a whole number of at least 3; got 1"),
+        (lambda: order.order_training(steps=0), "steps must be a whole number of at least 1; got 0"),
+        (lambda: rank.rank(steps=0), "steps must be a whole number of at least 1; got 0"),
+        (lambda: rank.rank(steps=1, transformer_steps=0), "steps must be a whole number of at least 1; got 0"),
+        (lambda: table1.table1(steps=0), "steps must be a whole number of at least 1; got 0"),
+    ],
+)
+def test_sizes_that_show_nothing_are_refused(call, words):
+    with pytest.raises(InputError, match=words):
+        call()
 
 
 def test_unknown_names_are_refused():

@@ -71,6 +71,18 @@ def test_pull_is_the_first_speed_of_v0_in_uniform_attention():
     np.testing.assert_allclose(speed.isel(seed=0), run["pull"].isel(seed=0), atol=3e-4)
 
 
+def test_fig3_shows_a_node_that_is_alive():
+    """With ReLU node 0 may be dead from the start on: v then never moves, and nothing could be read off it."""
+    run = layer.fig3("relu", seeds=[1, 2], steps=20, points=2)
+    moved = abs(run["v"].isel(time=-1) - run["v"].isel(time=0)).max("context")
+    assert (moved > 0).all()
+    assert run["node"].values.tolist() == [1, 3]
+    _, _, states = layer.train_layer("smooth", "relu", LayerTraining(steps=20), (1, 2), (0, 20))
+    assert torch.equal(states["W"][1, 0, 0], states["W"][0, 0, 0])  # node 0 of the first seed
+    np.testing.assert_array_equal(run["v"].isel(time=-1, seed=1), states["W"][1, 1, 3, :20])
+    assert layer.fig3("linear", seeds=[1], steps=1, points=2)["node"].values.tolist() == [0]
+
+
 @settings(max_examples=4)
 @given(seed=st.integers(0, 50), attention=st.sampled_from(["linear", "exp"]))
 def test_the_invariant_holds_along_an_independent_flow(seed, attention):

@@ -120,7 +120,9 @@ class OrderModel:
     batch: int = 64
     rate: float = 3e-3
     steps: int = 1000
-    level: float = 0.2  # a token counts as attended once its logit is this far above the mean token's
+    # A token counts as attended once its logit is this far above the mean token's: five times what the logits of an
+    # untrained network vary by (.04), a sixth of what the closest relatives reach (1.3)
+    level: float = 0.2
 
 
 @dataclass(frozen=True)

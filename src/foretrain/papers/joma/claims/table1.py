@@ -14,9 +14,11 @@ from foretrain.papers.joma.setting import TABLE1, TABLE1_NODES, TABLE1_SEEDS
 from foretrain.tolerances import THREE_ERRORS
 
 FIRST = ("C20-ch2-10-20",)
-CORNERS = (*FIRST, "C50-ch2-20-30")  # first and last with N_ch = 2, whose sequences are short
+LAST_SHORT = ("C50-ch2-20-30",)  # the last with N_ch = 2, whose sequences are short
 ALL = tuple(TABLE1)
 FRESH = 101  # first seed of a second measurement, which shares no seed with the first
+HBLT = {"generator": "HBLT", "s": 1}
+SMALL = {"width": 32, "batch": 32}
 ROUNDING = 0.01 / np.sqrt(12)  # printed to two digits: the spread of what was rounded away
 
 
@@ -55,15 +57,15 @@ def _table_claim(identity: str, nodes: int, erratum: str) -> Claim:
         source="Table 1",
         says=f"In a trained 3-layer transformer with {nodes} hidden nodes every latent of the data has a hidden node "
         "of its layer that correlates with it as printed (NCorr for s = 0 and s = 1), in all columns. (Tier fast "
-        "looks at the first and the last column with N_ch = 2, the cheap ones; they were settled on when the whole "
-        "table had been measured.)",
+        "looks at one column, the last of the cheap ones with N_ch = 2; it was settled on when the whole table had "
+        "been measured, since it is one that does not agree.)",
         settings={
-            "fast": {"configurations": CORNERS, "seeds": 5, "steps": 30, "hidden": nodes},
+            "fast": {"configurations": LAST_SHORT, "seeds": 5, "steps": 30, "hidden": nodes},
             "full": {"configurations": ALL, "seeds": 5, "steps": MODEL.steps, "hidden": nodes},
         },
         control=Control(
             "the same network with fresh seeds in the place of the printed table",
-            {"table": "fresh seeds", "configurations": CORNERS},
+            {"table": "fresh seeds", "configurations": LAST_SHORT},
         ),
         expect="fails",
         erratum=erratum,
@@ -73,8 +75,27 @@ def _table_claim(identity: str, nodes: int, erratum: str) -> Claim:
     )
 
 
-table1 = _table_claim("joma/table1", TABLE1_NODES[0], "TODO400")
-more_nodes = _table_claim("joma/table1_1024_nodes", TABLE1_NODES[1], "TODO1024")
+table1 = _table_claim(
+    "joma/table1",
+    TABLE1_NODES[0],
+    "With 400 hidden nodes, as in the published experiments, 16 of the 24 means are within three combined standard "
+    "errors, 8 are not (measured, printed). s = 0: .91, .97 and .88, .94 and .87, .95 for C = 20, 30, 50 with N_ch = "
+    "2, (20, 30). s = 1: .58, .72 and .60, .66 for C = 30, N_ch = 3; .60, .55 for C = 50, N_ch = 2, (20, 30); .50, "
+    ".64 and .53, .61 for C = 50, N_ch = 3. On average s = 0 is .03 and s = 1 .05 too low. 1024 nodes come nearer: "
+    "see table1_1024_nodes. A tenth of the rate changes some .02 (three columns), and thousands of steps more, in "
+    "which weight decay takes over, bring s = 0 down to .75 (one column, two seeds).",
+)
+more_nodes = _table_claim(
+    "joma/table1_1024_nodes",
+    TABLE1_NODES[1],
+    "With 1024 hidden nodes, a number chosen because it fits (400 are too few; with 4096 s = 1 is .1 too high, two "
+    "columns and seeds), 19 of the 24 means are within three combined standard errors: all of s = 0, seven of s = 1. "
+    "Not so (measured, printed): .74, .68 for C = 20, N_ch = 3, (20, 30); .62, .72 for C = 30, N_ch = 3, (10, 20); "
+    ".63, .58 and .68, .55 for C = 50, N_ch = 2; .53, .64 for C = 50, N_ch = 3, (10, 20). Measured s = 1 falls with C "
+    "and with N_ch, as the text says; printed it does not. It would if the printed pairs of C = 30, N_ch = 3, of C = "
+    "50, N_ch = 2 and of C = 50, N_ch = 3 were one another's (.64 and .61, .72 and .66, .58 and .55), and the distance "
+    "at s = 1 would shrink from .064 to .039 (root mean square): perhaps columns were mixed up.",
+)
 
 
 def _gain(s: int, **setting: Any) -> xr.Dataset:
@@ -116,7 +137,8 @@ _gain_claim: dict[str, Any] = {
 upper = Claim(
     id="joma/table1_learned_s1",
     says="Training raises the alignment of layer s = 1 above that of the untrained network (mean over the "
-    "configurations, by more than three standard errors over seeds). TODO",
+    "configurations, by more than three standard errors over seeds: .050 ± .005 with 400 hidden nodes, sure by itself "
+    "in 9 of 12 columns).",
     settings={
         "fast": {"configurations": FIRST, "s": 1, "seeds": 5, "steps": 30},
         "full": {"configurations": ALL, "s": 1, "seeds": 5, "steps": MODEL.steps},
@@ -133,14 +155,18 @@ lower = Claim(
     },
     control=Control("the layer above in its place", {"s": 1}),
     expect="fails",
-    erratum="TODO",
+    erratum="The printed .94 to 1.00 at s = 0 are there before training: with 400 hidden nodes the untrained network "
+    "has .93 to 1.00 and the trained one .87 to .98, less in all 12 columns (surely so in 8). At s = 1 the untrained "
+    "network has 85 to 101 % of what the trained one has (.657 of .739 for C = 20, N_ch = 2, (10, 20), where .81 is "
+    "printed).",
     **_gain_claim,
 )
 
 
-def _gain_on_set_unions(generator: str, **setting: Any) -> xr.Dataset:
+def _gain_on_set_unions(generator: str, seeds: int, set_union_seeds: int, **setting: Any) -> xr.Dataset:
     """The gain on the data the table was made from, with fresh seeds."""
-    return _with_spread(_gain(**setting, generator="set union", first_seed=FRESH)["overall"])
+    run = _gain(**setting, seeds=set_union_seeds, generator="set union", first_seed=FRESH)
+    return _with_spread(run["overall"])
 
 
 hblt = Claim(
@@ -150,11 +176,11 @@ hblt = Claim(
     "as it does on the deterministic set unions the table was made from (mean gain over the configurations, within "
     "three combined standard errors; the same network, batch and number of steps).",
     predict=_gain_on_set_unions,
-    observe=_gain,
+    observe=lambda set_union_seeds, **setting: _gain(**setting),
     compare=same_mean("overall"),
     settings={
-        "fast": {"generator": "HBLT", "s": 1, "configurations": FIRST, "seeds": 5, "steps": 30, "batch": 64},
-        "full": {"generator": "HBLT", "s": 1, "configurations": ALL, "seeds": 5, "steps": MODEL.steps, "batch": 64},
+        "fast": {**HBLT, "configurations": FIRST, "seeds": 4, "set_union_seeds": 12, "steps": 30, **SMALL},
+        "full": {**HBLT, "configurations": ALL, "seeds": 5, "set_union_seeds": 5, "steps": MODEL.steps, "batch": 64},
     },
     control=Control("the set-union generator in its place", {"generator": "set union"}),
     expect="fails",
