@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -170,6 +171,112 @@ def test_a_corpus_that_is_not_there_names_the_way_out(tmp_path: Path, monkeypatc
     with pytest.raises(InputError, match="no split of sst2 'valid'"):
         labelled_corpus("sst2", "valid", data=tmp_path)
     monkeypatch.delenv("FORETRAIN_DATA", raising=False)
-    monkeypatch.setitem(__import__("sys").modules, "datasets", None)
+    monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(InputError, match=r"--data"):
         labelled_corpus("sst2")
+
+
+def _parquet(path: Path, **columns: object) -> Path:
+    pyarrow.parquet.write_table(pyarrow.table(columns), path)
+    return path
+
+
+def test_columns_are_names_first_and_then_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("2020,1,label\nfirst,second,a\nthird,fourth,b\n")
+    assert read_labelled(path, text="2020").texts == ("first", "third")
+    assert read_labelled(path, text="1").texts == ("second", "fourth")
+    assert read_labelled(path, text="0").texts == ("first", "third")  # no such name: a place
+    assert read_labelled(path, text="2020", label="1", header=True).classes == ("fourth", "second")
+    with pytest.raises(InputError, match=r"no column 2020; the 3 columns are numbered from 0; say --header if"):
+        read_labelled(path, text="2020", label="2")
+    with pytest.raises(InputError, match="no column '²'"):
+        read_labelled(path, text="²")
+    with pytest.raises(InputError, match=r"no column 7; the 3 columns are numbered from 0\."):
+        read_labelled(path, text="label", label="7")
+    with pytest.raises(InputError, match="cannot be both the text and the label"):
+        read_labelled(path, text="label")
+    path.write_text("text,text,label\na,b,0\nc,d,1\n")
+    with pytest.raises(InputError, match=r"line 1: 2 columns are called 'text'; rename one, or give its number"):
+        read_labelled(path)
+    assert read_labelled(path, text="1").texts == ("b", "d")
+
+
+def test_a_header_among_the_rows_is_asked_about(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("text,label\na,1\nb,0\nc,1\nd,0\n")
+    with pytest.raises(InputError, match=r"line 1: no other row has the label 'label'; say --header .* --no-header"):
+        read_labelled(path, text=0, label=1)
+    assert read_labelled(path, text=0, label=1, header=True).classes == ("0", "1")
+    assert read_labelled(path, text=0, label=1, header=False).classes == ("0", "1", "label")
+    path.write_text("a,1\nb,0\nc,1\nd,0\n")
+    assert len(read_labelled(path, text=0, label=1)) == 4
+    with pytest.raises(InputError, match=r"the columns are 'a', '1'; for a file without a header give numbers from 0"):
+        read_labelled(path)
+    path.write_text("text;label\na;1\nb;0\n")
+    with pytest.raises(InputError, match=r"separated by ';'\? Save it with commas"):
+        read_labelled(path)
+
+
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+def test_tab_separated_text_is_read_as_it_was_quoted(quoting: int, tmp_path: Path) -> None:
+    rows = [('she said "no"', "a"), ("two\nlines\tand a tab", "b"), ("plain", "a")]
+    path = tmp_path / "x.tsv"
+    with path.open("w", newline="") as file:
+        csv.writer(file, delimiter="\t", quoting=quoting).writerows([("text", "label"), *rows])
+    assert read_labelled(path).texts == tuple(text for text, _ in rows)
+
+
+def test_quotation_marks_of_unquoted_tab_separated_text_join_no_rows(tmp_path: Path) -> None:
+    path = tmp_path / "x.tsv"
+    path.write_text('text\tlabel\n"he said\t1\nnothing\t0\nat all"\t1\n')
+    assert read_labelled(path).texts == ('"he said', "nothing", 'at all"')
+
+
+def test_parquet_speaks_of_rows_and_knows_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"x\.parquet, row 3: the label is missing"):
+        read_labelled(_parquet(tmp_path / "x.parquet", text=["a", "b", "c"], label=[0.0, 1.0, float("nan")]))
+    read = read_labelled(_parquet(tmp_path / "x.parquet", text=["a", None], label=[0.0, 1.0]))
+    assert (read.texts, read.classes, read.place(1)) == (("a", ""), ("0", "1"), f"{tmp_path / 'x.parquet'}, row 2")
+    assert "row 2: the text is empty" in read.notes[0]
+    with pytest.raises(InputError, match="'text' holds binary, not text"):
+        read_labelled(_parquet(tmp_path / "x.parquet", text=[b"a", b"b"], label=[0, 1]))
+
+
+def test_an_open_quotation_mark_is_found_where_it_opens(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text('text,label\na,1\n"b,0\n' + "c,1\n" * 50)
+    with pytest.raises(InputError, match=r"line 3: .*a quotation mark is never closed"):
+        read_labelled(path)
+
+
+def test_classes_are_named_once(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("text,label\na,1\nb,0\n")
+    with pytest.raises(InputError, match="'0' is named 2 times"):
+        read_labelled(path, classes=("0", "0", "1"))
+    with pytest.raises(InputError, match="A class has no name"):
+        read_labelled(path, classes=("0", "", "1"))
+
+
+def test_a_hub_without_network_fails_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Hub:
+        @staticmethod
+        def load_dataset(name: str, configuration: str | None, split: str) -> list[dict[str, object]]:
+            if split == "train":
+                raise ConnectionError(f"HTTPSConnectionPool: cannot reach {name}\nmany lines")
+            return [{"text": "fine", "label": 1}, {"text": "poor", "label": 0}]
+
+    monkeypatch.delenv("FORETRAIN_DATA", raising=False)
+    monkeypatch.setitem(sys.modules, "datasets", Hub)
+    for name in ("imdb", "stanfordnlp/imdb"):
+        with pytest.raises(InputError) as refused:
+            labelled_corpus(name)
+        assert str(refused.value) == (
+            "stanfordnlp/imdb could not be fetched (ConnectionError); give a folder that has imdb/ with --data, or set "
+            "FORETRAIN_DATA."
+        )
+    there = labelled_corpus("imdb", "test")
+    assert (there.texts, there.labels.tolist(), there.classes) == (("fine", "poor"), [1, 0], ("0", "1"))
+    with pytest.raises(InputError, match=r"Salesforce/wikitext could not be fetched .* --data"):
+        text_corpus("wikitext-2")

@@ -137,6 +137,7 @@ def _read(file: str, options: dict[str, str | bool | None], data: Path | None) -
 def _print(found: CorpusForecast, learned: dict[str, Learned] | None, top: int) -> None:
     """Two screens at the most; the page and the JSON have everything."""
     from rich.table import Table
+    from rich.text import Text
 
     from foretrain.forecast.corpus_words import bias_words, counted_words, number, sizes_words
 
@@ -148,22 +149,25 @@ def _print(found: CorpusForecast, learned: dict[str, Learned] | None, top: int) 
         title += f"; the {len(shown)} largest of {len(found.classes)} classes"
     table = Table("architecture", title=title, title_justify="left")
     for k in sorted(shown):
-        table.add_column(f"for {_plain(found.classes[k])}", ratio=1)
+        table.add_column(Text(visible(f"for {found.classes[k]}")), ratio=1)
     if len(found.outputs) == 1:
         table.add_column("bias", justify="right")
     if learned is not None:
         table.add_column("rank correlation with learned", justify="right")
     for name, of in found.scores.items():
         best = found.top(name, top)
-        cells = [", ".join(f"{_plain(t)} {number(s)}" for t, s in best[found.classes[k]]) for k in sorted(shown)]
+        lists = [" · ".join(f"{item} {number(score)}" for item, score in best[found.classes[k]]) for k in sorted(shown)]
         bias = [number(float(of.bias[0]), sign=True)] * (len(found.outputs) == 1)
-        rank = [f"{learned[name].spearman:.3f}" if name in learned else "not trained: too large"] if learned else []
-        table.add_row(name, *cells, *bias, *rank)
+        rank = [f"{learned[name].spearman:.3f}" if name in learned else "too large"] if learned is not None else []
+        table.add_row(name, *(Text(visible(one)) for one in lists), *bias, *rank)
     out.print(table)
-    out.print(visible(f"Bias: {bias_words(found)}"), markup=False)
+    out.print(visible(f"Bias. {bias_words(found)}"), markup=False)
     imbalance = [token for token, flagged in zip(found.tokens, found.from_imbalance, strict=True) if flagged]
     _say_list(out, "Score from class imbalance, not from content", imbalance)
-    _say_list(out, "Likely spurious", [f"{token} ({why})" for token, why in found.spurious.items()])
+    for kind in dict.fromkeys(found.spurious.values()):
+        _say_list(out, f"Likely spurious, {kind}", [token for token, why in found.spurious.items() if why == kind])
+    if not found.spurious:
+        _say_list(out, "Likely spurious", [])
     bigrams = [f"{c['bigram']} ({c['class']} {c['log_odds']:+.2f}, its parts {c['log_odds_of_parts']:+.2f})"
                for c in found.contradictions]  # fmt: skip
     _say_list(out, "A network that adds up tokens gets wrong (log-odds)", bigrams)
@@ -172,10 +176,4 @@ def _print(found: CorpusForecast, learned: dict[str, Learned] | None, top: int) 
 
 def _say_list(out: object, title: str, items: list[str]) -> None:
     more = f" and {len(items) - LISTED} more" if len(items) > LISTED else ""
-    out.print(visible(f"{title}: {', '.join(items[:LISTED]) or 'none'}{more}"), markup=False)  # type: ignore[attr-defined]
-
-
-def _plain(item: str) -> str:
-    from rich.markup import escape
-
-    return escape(visible(item))
+    out.print(visible(f"{title}: {' · '.join(items[:LISTED]) or 'none'}{more}"), markup=False)  # type: ignore[attr-defined]

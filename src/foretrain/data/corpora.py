@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from foretrain.data.labelled_texts import Column, LabelledTexts, read_labelled, read_text
+from foretrain.data.labelled_rows import Column
+from foretrain.data.labelled_texts import LabelledTexts, read_labelled, read_text
 from foretrain.data.tokens import split_on_spaces, words
 from foretrain.errors import InputError, require_known
 

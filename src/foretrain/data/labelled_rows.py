@@ -30,7 +30,7 @@ def kind_of(path: Path) -> str:
     kind = next((s.lower() for s in reversed(path.suffixes) if s.lower() != ".gz"), "")
     require(
         kind in KINDS,
-        f"{path} ends in {kind or 'nothing'!r}; labelled texts are read from .csv, .tsv and .parquet, also .gz.",
+        f"{path} ends in {repr(kind) if kind else 'nothing'}; labelled texts are read from .csv, .tsv and .parquet, also .gz.",
     )
     return kind
 
@@ -87,8 +87,12 @@ def _numbered(path: Path, reader: Any) -> Iterator[tuple[int, list[str]]]:
 
 
 def _reader(text: str, separator: str, quoted: bool) -> Any:
-    quoting = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
-    return csv.reader(io.StringIO(text, newline=""), delimiter=separator, quoting=quoting, strict=True)
+    return csv.reader(
+        io.StringIO(text, newline=""),
+        delimiter=separator,
+        quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE,
+        strict=True,
+    )
 
 
 def _tsv_is_quoted(text: str) -> bool:
@@ -158,7 +162,7 @@ def _place(where: str, names: Sequence[str] | None, width: int, column: Column) 
         require(
             0 <= place < width,
             f"{where}: there is no column {column}; the {width} columns are numbered from 0"
-            + ("." if names is not None else ", and a first line with names is told by --header."),
+            + ("." if names is not None else "; say --header if the first line has their names."),
         )
         return place
     shown = ", ".join(map(repr, names or []))

@@ -181,7 +181,8 @@ def _rare_items(items: dict[int, Items], window: int, asked: int) -> list[str]:
             without = ", ".join(k for k, kind in architectures(window).items() if kind.order == order)
             notes.append(f"No {name} occurs {of.least} times or more; there is no forecast for {without}.")
         elif of.least < asked:
-            notes.append(f"Few {name}s occur {asked} times: those that occur {of.least} times or more are taken.")
+            taken = f"those that occur {of.least} times or more" if of.least > 1 else "all"
+            notes.append(f"Few {name}s occur {asked} times; {taken} are taken.")
     return notes
 
 

@@ -55,7 +55,7 @@ def _add_view(figure: go.Figure, found: CorpusForecast, name: str, output: int, 
             name=kind,
             visible=first,
             showlegend=True,
-            marker={"color": PALETTE[color], "size": 6, "opacity": 0.7},
+            marker={"color": PALETTE[color], "size": 7, "opacity": 0.7},
             hovertemplate="%{customdata}<br>co-occurrence %{x}<br>score %{y:.3f}<extra></extra>",
         )
     bias = float(found.scores[name].bias[output])

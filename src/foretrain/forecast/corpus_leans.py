@@ -31,6 +31,7 @@ FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
 FALSE_DISCOVERIES = 0.05  # the share of listed items that may be there by chance
 STRONG = 0.1  # of the largest score of an architecture: from there on a score is taken to be high
 AGAINST = 0.1  # log-odds of the parts of a bigram: with less, an additive network is undecided rather than wrong
+CONTENT = 1 / 3  # of what class sizes give a token: with more of its own, its score is not from the sizes
 IMBALANCE = 0.05  # a class that is so much larger or smaller than an equal share makes the corpus imbalanced
 
 
@@ -89,17 +90,14 @@ def strong(scores: Sequence[Float[Array, "token output"]]) -> Bool[Array, "token
 
 
 def from_imbalance(lean: Lean) -> Bool[Array, "token"]:
-    """Tokens whose texts are of one class more than of others mostly because that class has more texts at all: more
-    than half of the difference is what the sizes of the classes give any token."""
+    """Tokens whose texts are of one class more than of others because that class has more texts at all: what the
+    sizes of the classes give any token explains the difference, up to a share of `CONTENT`."""
     excess = lean.share - 1 / len(lean.share)
     if np.abs(excess).max() < IMBALANCE:
         return np.zeros(len(lean.texts), dtype=bool)
     from_sizes = lean.texts.sum(axis=1, keepdims=True) * excess
     whole = lean.texts - lean.texts.mean(axis=1, keepdims=True)
-    largest = np.arange(len(whole)), np.abs(whole).argmax(axis=1)
-    # written without division: a token equally often in every class has no difference to share
-    most = from_sizes[largest] * np.sign(whole[largest]) > 0.5 * np.abs(whole[largest])
-    return most & (whole[largest] != 0)
+    return np.abs(whole - from_sizes).max(axis=1) <= CONTENT * np.abs(from_sizes).max(axis=1)
 
 
 def spurious(

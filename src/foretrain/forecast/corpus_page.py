@@ -29,7 +29,7 @@ def page(found: CorpusForecast, name: str, learned: Mapping[str, Learned] | None
         _section("Likely spurious", "High score, no content, and a lean to a class that is more than chance: look at "
                  "where they come from.", _spurious(found)),
         _section("Score from class imbalance", "High score, but mostly because one class has more texts.",
-                 f"<p>{shown(', '.join(said['from_imbalance'][:LISTED])) or 'none'}</p>"),
+                 _chips(said["from_imbalance"])),
         _section("What a network that adds up tokens gets wrong", "Bigrams that lean to a class while their parts, "
                  "added up, lean away from it: log-odds of the class, beyond those of all texts.", _against(found)),
         _section("Predicted bias", f"{bias_words(found)} Where it would settle if tokens said nothing of the class is "
@@ -51,6 +51,12 @@ def page(found: CorpusForecast, name: str, learned: Mapping[str, Learned] | None
     filled = {"title": shown(f"Forecast of {name}"), "facts": shown(f"{sizes_words(found)} {counted_words(found)}"),
               "views": json.dumps(len(views)), "body": "\n".join(parts)}  # fmt: skip
     return re.sub(r"%(\w+)%", lambda found: filled[found[1]], template)
+
+
+def _chips(tokens: Sequence[str]) -> str:
+    """Tokens told apart also where they are signs."""
+    more = f" and {len(tokens) - LISTED} more" if len(tokens) > LISTED else ""
+    return f"<p>{' '.join(f'<code>{shown(token)}</code>' for token in tokens[:LISTED]) or 'none'}{more}</p>"
 
 
 def _spurious(found: CorpusForecast) -> str:
@@ -85,7 +91,7 @@ def _lists(architecture: str, lists: Mapping[str, Sequence[tuple[str, float]]]) 
 
 def _bias(found: CorpusForecast, said: dict[str, Any]) -> str:
     heads = ("architecture", *(f"for {output}" for output in found.outputs))
-    plateau = tuple(f"settles at, {output}" for output in found.outputs)
+    plateau = tuple(f"would settle at, for {output}" for output in found.outputs)
     rows = [
         (name, *bias.values(), *said["bias_plateau"].get(name, dict.fromkeys(found.outputs, "")).values())
         for name, bias in said["bias"].items()

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray as Array
 from scipy import sparse
-from scipy.sparse.linalg import eigsh, svds
+from scipy.sparse.linalg import aslinearoperator, eigsh, svds
 
 from foretrain.data.tokens import TokenTexts
 from foretrain.kernels import features
@@ -88,7 +88,8 @@ def scored(kind: Architecture, texts: TokenTexts, joined: TokenTexts, target: Ar
 def _flow(rows: sparse.csr_array, target: Array) -> Float[Array, "feature output"]:
     """Weights of features along the flow. Its time is set without column 0, so that all networks see equally much of
     the counts, however large their bias."""
-    time = FLOW_LENGTH / theory.fastest(sparse.csr_array(rows[:, 1:]))
+    others = sparse.diags_array(np.arange(rows.shape[1]) > 0, dtype=np.float64)
+    time = FLOW_LENGTH / theory.fastest(aslinearoperator(rows) @ aslinearoperator(others))
     return _column(theory.label_scores(rows, target, (1.0, 0.0), time))
 
 

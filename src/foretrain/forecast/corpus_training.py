@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from scipy.stats import spearmanr
+from jaxtyping import Float
+from numpy import ndarray as Array
+from scipy.stats import rankdata
 
 from foretrain.data.labelled_texts import LabelledTexts
 from foretrain.data.tokens import UNKNOWN, Vocabulary, words
@@ -45,10 +47,24 @@ def learned_scores(
         )  # fmt: skip
         with torch.no_grad():
             scores = net.scores(parameters, torch.from_numpy(found.of(name).tokens)).double().numpy()
-        predicted = found.scores[name].scores
-        learned[name] = Learned(
-            scores,
-            float(spearmanr(scores.ravel(), predicted.ravel()).statistic),
-            float(np.corrcoef(scores.ravel(), predicted.ravel())[0, 1]),
-        )
+        learned[name] = _compared(scores, found.scores[name].scores)
     return learned
+
+
+def _compared(scores: Float[Array, "item output"], predicted: Float[Array, "item output"]) -> Learned:
+    """Correlations over items, of every output by itself, and their mean: what shifts a whole class is its bias, and
+    what shifts all classes is nothing that a softmax could see."""
+    if scores.shape[1] > 1:
+        scores = scores - scores.mean(axis=1, keepdims=True)
+    pairs = list(zip(scores.T, predicted.T, strict=True))
+    return Learned(
+        scores,
+        float(np.mean([_correlation(rankdata(a), rankdata(b)) for a, b in pairs])),
+        float(np.mean([_correlation(a, b) for a, b in pairs])),
+    )
+
+
+def _correlation(first: Float[Array, "item"], second: Float[Array, "item"]) -> float:
+    """0 where one of the two is constant: a single item, or a network that learned nothing of them."""
+    constant = np.ptp(first) == 0 or np.ptp(second) == 0
+    return 0.0 if constant else float(np.corrcoef(first, second)[0, 1])

@@ -18,24 +18,28 @@ def number(value: float, *, sign: bool = False) -> str:
 
 
 def sizes_words(found: CorpusForecast) -> str:
-    sizes = ", ".join(f"{n:,} {c}" for c, n in zip(found.classes, found.class_counts, strict=True))
-    return f"{int(found.class_counts.sum()):,} texts: {sizes}."
+    sizes = ", ".join(f"{c}: {n:,}" for c, n in zip(found.classes, found.class_counts, strict=True))
+    return f"{int(found.class_counts.sum()):,} texts ({sizes})."
 
 
 def counted_words(found: CorpusForecast) -> str:
     """How many items were scored, and which were too rare to be."""
-    counted = [
-        f"{len(of):,} {'tokens' if order == 1 else f'{order}-grams'} that occur at least {of.least} times"
-        if of.least > 1
-        else f"{len(of):,} {'tokens' if order == 1 else f'{order}-grams'}"
-        for order, of in found.items.items()
-    ]
-    return f"Counted: {'; '.join(counted)}."
+    names = {order: "tokens" if order == 1 else f"{order}-grams" for order in found.items}
+    least = {of.least for of in found.items.values()}
+    each = (_or_more(of.least) if len(least) > 1 else "" for of in found.items.values())
+    counted = ", ".join(
+        f"{len(of):,} {names[n]}{more}" for (n, of), more in zip(found.items.items(), each, strict=True)
+    )
+    return f"Counted: {counted}{_or_more(least.pop()) if len(least) == 1 else ''}."
+
+
+def _or_more(least: int) -> str:
+    return f" that occur at least {least} times" if least > 1 else ""
 
 
 def bias_words(found: CorpusForecast) -> str:
     """What the bias is and what its sign means, and which architectures have one."""
-    means = "the score of what was never seen in training, which every other score is shifted by"
+    means = "The score of what was never seen in training, which every other score is shifted by"
     if len(found.outputs) == 1:
         means += f"; above 0 it is for {found.classes[1]}, below 0 for {found.classes[0]}"
     else:

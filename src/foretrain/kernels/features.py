@@ -7,6 +7,7 @@ then parts them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import combinations
 from math import comb
 from typing import NamedTuple
@@ -41,21 +42,26 @@ class Features(NamedTuple):
         return np.asarray((self.rows @ self.rows.T).toarray())
 
     def split(self, first: int) -> tuple[sparse.csr_array, sparse.csr_array]:
-        """The features of the first so many texts, and of those after them."""
-        return sparse.csr_array(self.rows[:first]), sparse.csr_array(self.rows[first:])
+        """The features of the first so many texts, and of those after them; both in the memory of the whole."""
+        data, columns, starts = self.rows.data, self.rows.indices, self.rows.indptr
+        end, count = starts[first], self.rows.shape[1]
+        return (
+            sparse.csr_array((data[:end], columns[:end], starts[: first + 1]), shape=(first, count)),
+            sparse.csr_array((data[end:], columns[end:], starts[first:] - end), shape=(len(starts) - 1 - first, count)),
+        )
 
 
 def mlp_features(texts: TokenTexts, activation: str, scales: Scales = UNIT) -> Features:
     """√ρ·n(e) by token, √β·T."""
     kernel = mlp_kernel(activation, scales)
     shared = float(np.sqrt(kernel.shared))
-    return _with_shared(np.sqrt(kernel.own) * texts.counts, shared * texts.lengths, shared)
+    return _with_shared([np.sqrt(kernel.own) * texts.counts], shared * texts.lengths, shared)
 
 
 def attention_features(texts: TokenTexts, scales: Scales = UNIT) -> Features:
     """√(σ_e²+σ_v²)·a(e), by token."""
     scale = np.sqrt(scales.embedding**2 + scales.readout**2)
-    return _with_shared(scale * attention_weights(texts.counts, scales), np.zeros(len(texts)), 0.0)
+    return _with_shared([scale * attention_weights(texts.counts, scales)], np.zeros(len(texts)), 0.0)
 
 
 def window_features(texts: TokenTexts, window: int, activation: str, scales: Scales = UNIT) -> Features:
@@ -67,14 +73,14 @@ def window_features(texts: TokenTexts, window: int, activation: str, scales: Sca
     theta = cnn_window_kernel(activation, window, scales)
     weights = [sum((-1) ** (j - m) * comb(j, m) * theta[m] for m in range(j + 1)) for j in range(window + 1)]
     grams, counts = texts.ngrams(window)
-    blocks = []
-    for j, weight in enumerate(weights[1:], start=1):
-        if weight > NEGLIGIBLE * theta[-1]:
-            sets = combinations(range(window), j) if j < window else ()
-            blocks += [np.sqrt(weight) * (counts @ _onto(grams[:, list(places)], texts.vocab)) for places in sets]
-            blocks += [np.sqrt(weight) * counts] if j == window else []
+    blocks = (
+        np.sqrt(weight) * (counts @ _onto(grams[:, list(places)], texts.vocab) if j < window else counts)
+        for j, weight in enumerate(weights[1:], start=1)
+        if weight > NEGLIGIBLE * theta[-1]
+        for places in combinations(range(window), j)
+    )
     shared = float(np.sqrt(max(weights[0], 0.0)))
-    return _with_shared(sparse.hstack(blocks), shared * np.asarray(counts.sum(axis=1)), shared)
+    return _with_shared(blocks, shared * np.asarray(counts.sum(axis=1)), shared)
 
 
 def _onto(parts: Int[Array, "gram place"], vocab: int) -> sparse.csr_array:
@@ -88,7 +94,7 @@ def _onto(parts: Int[Array, "gram place"], vocab: int) -> sparse.csr_array:
 
 def matrix_vector_features(texts: TokenTexts, scales: Scales = UNIT) -> Features:
     """By bigram; the same for full and diagonal matrices."""
-    return _with_shared(np.sqrt(matrix_vector_weight(scales)) * texts.ngrams(2)[1], np.zeros(len(texts)), 0.0)
+    return _with_shared([np.sqrt(matrix_vector_weight(scales)) * texts.ngrams(2)[1]], np.zeros(len(texts)), 0.0)
 
 
 def recurrent_features(texts: TokenTexts, *, shared_matrix: bool, scales: Scales = UNIT) -> Features:
@@ -108,7 +114,7 @@ def recurrent_features(texts: TokenTexts, *, shared_matrix: bool, scales: Scales
         group[there] = group_there
         entries = np.full(len(there), np.sqrt(weight))
         blocks.append(sparse.csr_array((entries, (there, group_there)), shape=(len(texts), len(distinct))))
-    return _with_shared(sparse.hstack(blocks), np.zeros(len(texts)), 0.0)
+    return _with_shared(blocks, np.zeros(len(texts)), 0.0)
 
 
 def require_windows(texts: TokenTexts, window: int, place: str = "The shortest text") -> None:
@@ -119,17 +125,28 @@ def require_windows(texts: TokenTexts, window: int, place: str = "The shortest t
     )
 
 
-def _with_shared(rows: sparse.sparray, shared: Array, of_one: float) -> Features:
-    column = sparse.csr_array(shared[:, None])
-    return Features(
-        sparse.csr_array(sparse.hstack([column, _merged(sparse.csr_array(rows))]), dtype=np.float64), of_one
-    )
+def _with_shared(blocks: Iterable[sparse.csr_array], shared: Array, of_one: float) -> Features:
+    """What all texts share, the features of several texts, and as one feature all that a text has for itself: half of
+    all n-grams occur in one text, and Θ sees their norm.
 
-
-def _merged(rows: sparse.csr_array) -> sparse.csr_array:
-    """All features that a text has for itself as one: half of all n-grams occur in one text, and Θ sees their norm."""
-    seen = np.bincount(rows.indices, minlength=rows.shape[1])
-    own = seen[rows.indices] == 1
-    text = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-    norm = np.sqrt(np.bincount(text[own], weights=rows.data[own] ** 2, minlength=rows.shape[0]))
-    return sparse.csr_array(sparse.hstack([rows[:, seen > 1], sparse.diags_array(norm)]))
+    Blocks are taken one by one and written into place: stacking them would hold everything several times.
+    """
+    squares, parts, first = np.zeros(len(shared)), [], 1
+    for block in blocks:
+        seen = np.bincount(block.indices, minlength=block.shape[1])
+        squares += sparse.csr_array((block.data**2, block.indices, block.indptr), shape=block.shape) @ (seen == 1.0)
+        several = seen[block.indices] > 1
+        number = np.cumsum(seen > 1, dtype=np.int32) + np.int32(first - 1)
+        starts = np.concatenate([[0], np.cumsum(several)])[block.indptr]
+        parts.append((starts, number[block.indices[several]], block.data[several]))
+        first += int((seen > 1).sum())
+    starts = 2 * np.arange(len(shared) + 1) + sum(part[0] for part in parts)
+    columns, data = np.zeros(starts[-1], dtype=np.int32), np.empty(starts[-1])
+    data[starts[:-1]] = shared
+    free = starts[:-1] + 1
+    for of_part, part_columns, part_data in parts:
+        to = np.repeat(free - of_part[:-1], np.diff(of_part)) + np.arange(len(part_data))
+        columns[to], data[to] = part_columns, part_data
+        free = free + np.diff(of_part)
+    columns[free], data[free] = first + np.arange(len(shared)), np.sqrt(squares)
+    return Features(sparse.csr_array((data, columns, starts), shape=(len(shared), first + len(shared))), of_one)

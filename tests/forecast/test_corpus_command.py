@@ -1,0 +1,95 @@
+"""foretrain forecast corpus as typed: what it prints and writes, and what it refuses in one sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from foretrain.cli import main
+
+REVIEWS = Path(__file__).parents[2] / "examples" / "reviews.csv"
+ROWS = "good film,1\nbad film,0\n" * 6
+
+
+def typed(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main(["forecast", "corpus", *map(str, arguments)])
+    return int(stop.value.code or 0)
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "x.csv"
+    path.write_text("text,label\n" + ROWS)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["x.csv", "--text", "²"], "no column '²'"),
+        (["x.csv", "--text", "0", "--label", "1"], "say --header if"),
+        (["x.csv", "--label", "7"], "no column 7"),
+        (["x.csv", "--classes", "0,0,1"], "'0' is named 2 times"),
+        (["x.csv", "--least", "0"], "least must be a whole number of at least 1"),
+        (["x.csv", "--least", "99"], "No token occurs 99 times"),
+        (["x.csv", "--report", "f.pdf"], "got f.pdf, give a name that ends in .html"),
+        (["x.csv", "--report", "f.html", "--json", "./f.html"], "--json and --report both write f.html"),
+        (["x.csv", "--json", "x.csv"], "--json x.csv would overwrite the corpus"),
+        (["./x.csv", "--report", "link.html"], "--report link.html would overwrite the corpus"),
+        (["stt2"], "There is no file stt2; did you mean sst2?"),
+        (["quite_else"], "There is no file quite_else; known by name are sst2, imdb, ag_news."),
+        (["absent.csv"], "There is no file absent.csv."),
+        (["imdb", "--text", "text"], "--text is for files; the columns and classes of imdb are known."),
+        (["imdb", "--classes", "0,1"], "--classes is for files"),
+        (["imdb", "--no-header"], "--header is for files"),
+        (["imdb", "--data", "."], "There is no imdb/train.csv.gz"),
+        (["./imdb"], "There is no file ./imdb"),
+    ],
+)
+def test_refused_in_one_sentence(
+    file: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    before = file.read_bytes()
+    (file.parent / "imdb").mkdir()  # a folder of that name is no file
+    (file.parent / "link.html").symlink_to(file)
+    assert typed(*arguments) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1
+    assert file.read_bytes() == before
+
+
+def test_signs_that_steer_the_terminal_are_written_out(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text("text,label\n" + ROWS.replace(",1", ",\x1b[31mgood") + "\x1b \u202e end,0\n" * 6, encoding="utf-8")
+    assert typed(file, "--json", "f.json", "--report", "f.html") == 0
+    shown = capsys.readouterr()
+    written = Path("f.html").read_text(encoding="utf-8")
+    for text in (shown.out, shown.err, written[: written.index("<script")]):
+        assert not {"\x1b", "\u202e"} & set(text)
+    assert r"\x1b[31mgood: 6" in shown.out
+    assert "\x1b[31mgood" in json.loads(Path("f.json").read_text(encoding="utf-8"))["classes"]
+
+
+def test_the_answer_fits_two_screens_and_says_what_was_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert typed(REVIEWS) == 0
+    told = capsys.readouterr().out
+    assert len(told.splitlines()) < 60
+    assert "54 tokens, 149 2-grams that occur at least 5 times" in told
+    assert "above 0 it is for positive, below 0 for negative" in told
+    assert "e-1" not in told  # rounding is no forecast
+
+
+def test_a_small_file_takes_rarer_tokens_and_says_so(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text("text,label\none two three,a\nfour five six,b\nseven,a\n")
+    assert typed(file, "--json", "f.json") == 0
+    said = capsys.readouterr().err
+    assert "Few tokens occur 5 times; all are taken." in said
+    assert "Few 2-grams occur 5 times; all are taken." in said
+    assert "CNN ReLU" in json.loads(Path("f.json").read_text())["ngrams"]
+    file.write_text("text,label\none,a\ntwo,b\n")
+    assert typed(file) == 0
+    assert "No 2-gram occurs" in capsys.readouterr().err
