@@ -24,16 +24,16 @@ def small() -> LabelledCorpus:
 
 def test_class_cooccurrence_is_a_count_less_an_equal_share() -> None:
     by_class = np.array([[3, 0, 0], [1, 1, 0], [0, 1, 2], [0, 0, 0]])
-    np.testing.assert_allclose(class_cooccurrence(small(), 3), by_class - by_class.sum(1, keepdims=True) / 3)
+    np.testing.assert_allclose(class_cooccurrence(small()), by_class - by_class.sum(1, keepdims=True) / 3)
 
 
 def test_two_classes_give_half_the_difference() -> None:
     corpus = read_corpus("made_up", texts=50)
-    np.testing.assert_allclose(2 * class_cooccurrence(corpus, 2)[:, 1], corpus.cooccurrence())
+    np.testing.assert_allclose(2 * class_cooccurrence(corpus)[:, 1], corpus.cooccurrence())
 
 
-def test_bars_grows_with_the_number_of_shuffles_and_stays_far_below_one() -> None:
-    few, many = (_bars(("made_up_4",), 600, n)["by_bars"].values for n in (5, 40))
+def test_chance_grows_with_the_number_of_shuffles_and_stays_far_below_one() -> None:
+    few, many = (_bars(("made_up_4",), 600, n)["by_chance"].values for n in (5, 40))
     assert np.all(many >= few)
     assert np.all(many < 0.6)
 

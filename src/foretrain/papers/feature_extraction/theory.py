@@ -121,7 +121,7 @@ def label_scores(
     """
     target = np.asarray(labels, dtype=np.float64)
     scores = np.zeros((counts.shape[1], *target.shape[1:]))
-    slope = 1.0 if loss == "squared" else 0.25 * target.ndim  # a softmax is up to 1/2 steep
+    slope = 1.0 if loss == "squared" else _steepest(target)
     rate = 1.1 * fastest(counts, kernel, slope)
     by_token = counts.T.tocsr() if hasattr(counts, "tocsr") else counts.T  # its products then read memory in order
 
@@ -132,6 +132,17 @@ def label_scores(
         stages = max(2, int(np.ceil(np.sqrt(1 + step * rate / 0.65))))
         scores = _chebyshev_step(velocity, scores, step, stages)
     return scores
+
+
+def early_scores(counts: Any, labels: ArrayLike, kernel: tuple[float, float]) -> Array:
+    """Label scores at the time in which the fastest direction of the flow relaxes: past the first step, before others
+    settle."""
+    return label_scores(counts, labels, kernel, 1 / fastest(counts, kernel, _steepest(labels)))
+
+
+def _steepest(labels: ArrayLike) -> float:
+    """Slope of a sigmoid, or of a softmax where labels are one-hot rows."""
+    return 0.25 * np.ndim(labels)
 
 
 def _moments(time: float, steps: int, rate: float) -> Array:

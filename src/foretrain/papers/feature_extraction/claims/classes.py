@@ -1,4 +1,4 @@
-"""More corpora, more classes: scores of every class follow its own co-occurrence."""
+"""More corpora, more classes: scores of every class follow its own co-occurrence, exactly in the lazy regime only."""
 
 from __future__ import annotations
 
@@ -12,116 +12,161 @@ from foretrain.claim import Claim, Control
 from foretrain.comparators import bounded, every
 from foretrain.dynamics import Adagrad
 from foretrain.dynamics.epochs import train_epochs
-from foretrain.kernels.tangent import Scales
+from foretrain.kernels.tangent import Scales, mlp_kernel
+from foretrain.papers.feature_extraction import theory
 from foretrain.papers.feature_extraction.claims.training import RANKS
 from foretrain.papers.feature_extraction.label_scores import LabelledCorpus, accuracy, read_corpus, token_scores
-from foretrain.papers.feature_extraction.networks import network
+from foretrain.papers.feature_extraction.networks import NETWORKS, network
 from foretrain.streams import stream
 from foretrain.trajectory import trajectory
 
-NETWORKS = ("MLP ReLU", "MLP GeLU", "SA")
+ADDITIVE = ("MLP ReLU", "MLP GeLU")  # their flow is one of token scores: see theory.label_scores
 LEAST, WIDTH, SIGMA, RATE = 10, 64, 0.1, 0.01
 LONGEST = 150  # tokens of a text that are read: attention over whole film reviews takes minutes an epoch
 
 
 @cache
-def _corpus(name: str, texts: int) -> LabelledCorpus:
-    return read_corpus(name, texts=texts, longest=LONGEST)
+def _corpus(name: str, texts: int, shuffled: bool = False) -> LabelledCorpus:
+    corpus = read_corpus(name, texts=texts, longest=LONGEST)
+    if shuffled:
+        corpus = corpus.with_labels(stream("feature_extraction/datasets", name).permutation(corpus.labels))
+    return corpus
 
 
-def class_cooccurrence(corpus: LabelledCorpus, classes: int) -> np.ndarray:
+def class_cooccurrence(corpus: LabelledCorpus) -> np.ndarray:
     """ω_k(e) = N(e, k) − N(e)/K, [token, class]: what the first step of a softmax over classes asks for."""
-    by_class = np.asarray(corpus.train.counts.T @ np.eye(classes)[corpus.labels])
-    return by_class - by_class.sum(axis=1, keepdims=True) / classes
+    by_class = np.asarray(corpus.train.counts.T @ _one_hot(corpus))
+    return by_class - by_class.mean(axis=1, keepdims=True)
+
+
+def _one_hot(corpus: LabelledCorpus) -> np.ndarray:
+    return np.eye(int(corpus.labels.max()) + 1)[corpus.labels]
+
+
+def _class_names(corpora: tuple[str, ...], texts: int) -> list[str]:
+    return [f"{name}, class {k}" for name in corpora for k in range(_one_hot(_corpus(name, texts)).shape[1])]
 
 
 def _bars(corpora: tuple[str, ...], texts: int, shuffles: int) -> xr.Dataset:
-    """The bar of other corpora, and what rank correlation with ω a network could reach by chance, class by class.
+    """The bar of SST-2, and what rank correlation with ω a network could reach by chance, class by class.
 
     Labels are shuffled among texts, so that tokens keep their counts and classes their sizes, and a network that
     follows the shuffled labels has their ω: the largest rank correlation with the true ω over all shuffles, which
     chance exceeds with a probability of 1/(shuffles + 1).
     """
-    highest, names = [], []
+    highest: list[float] = []
     for name in corpora:
         corpus = _corpus(name, texts)
-        classes = int(corpus.labels.max()) + 1
-        often = corpus.occurrences >= LEAST
-        omega = class_cooccurrence(corpus, classes)[often]
         draw = stream("feature_extraction/datasets", name, "chance")
         drawn = [
-            class_cooccurrence(corpus.with_labels(draw.permutation(corpus.labels)), classes)[often]
+            _ranks(corpus, class_cooccurrence(corpus.with_labels(draw.permutation(corpus.labels))))
             for _ in range(shuffles)
         ]
-        highest += [max(spearmanr(other[:, k], omega[:, k]).statistic for other in drawn) for k in range(classes)]
-        names += [f"{name}, class {k}" for k in range(classes)]
-    return trajectory({"spearman_low": RANKS, "by_chance": ("class", highest)}, {"class": names})
+        highest += np.max(drawn, axis=0).tolist()
+    return trajectory({"spearman_low": RANKS, "by_chance": ("class", highest)}, {"class": _class_names(corpora, texts)})
+
+
+def _ranks(corpus: LabelledCorpus, scores: np.ndarray) -> list[float]:
+    """Rank correlation of scores with ω, class by class, over tokens that occur often enough."""
+    often = corpus.occurrences >= LEAST
+    seen = scores[often] - scores[often].mean(axis=1, keepdims=True)  # a softmax does not see what all classes share
+    return [spearmanr(*columns).statistic for columns in zip(seen.T, class_cooccurrence(corpus)[often].T, strict=True)]
+
+
+@cache
+def _trained(name: str, texts: int, kind: str, epochs: int, shuffled: bool) -> tuple[list[float], float]:
+    """Rank correlations of a trained network with the true ω, and its test accuracy."""
+    corpus = _corpus(name, texts, shuffled)
+    classes = _one_hot(corpus).shape[1]
+    net = network(kind, corpus.vocab, WIDTH, scales=Scales(SIGMA, SIGMA, SIGMA, SIGMA), outputs=classes)
+    parameters = train_epochs(
+        net, corpus.train, corpus.labels, optimizer=Adagrad(RATE), epochs=epochs, batch=32, seed=1,
+        experiment=f"feature_extraction/datasets/{kind}",
+    )  # fmt: skip
+    ranks = _ranks(_corpus(name, texts), token_scores(net, parameters))
+    return ranks, accuracy(net, parameters, corpus.test, corpus.test_labels)
+
+
+@cache
+def _flowed(name: str, texts: int, kind: str, shuffled: bool) -> list[float]:
+    """Rank correlations of the flow of the limit kernel with the true ω."""
+    corpus, kernel = _corpus(name, texts, shuffled), mlp_kernel(NETWORKS[kind].activation)
+    return _ranks(_corpus(name, texts), theory.early_scores(corpus.train.counts, _one_hot(corpus), kernel))
 
 
 def _by_class(
-    corpora: tuple[str, ...], texts: int, epochs: int, networks: tuple[str, ...] = NETWORKS, shuffled: bool = False
+    corpora: tuple[str, ...],
+    texts: int,
+    epochs: int,
+    networks: tuple[str, ...],
+    shuffled: bool = False,
+    lazy: bool = False,
 ) -> xr.Dataset:
-    """Rank correlation of score and ω for every class of every corpus; `shuffled`: trained on shuffled labels."""
-    ranks, right, names = [], [], []
-    for name in corpora:
-        corpus = _corpus(name, texts)
-        classes = int(corpus.labels.max()) + 1
-        omega = class_cooccurrence(corpus, classes)
-        if shuffled:
-            corpus = corpus.with_labels(stream("feature_extraction/datasets", name).permutation(corpus.labels))
-        often = corpus.occurrences >= LEAST
-        found = np.zeros((len(networks), classes))
-        accurate = np.zeros(len(networks))
-        for i, kind in enumerate(networks):
-            net = network(kind, corpus.vocab, WIDTH, scales=Scales(SIGMA, SIGMA, SIGMA, SIGMA), outputs=classes)
-            parameters = train_epochs(
-                net, corpus.train, corpus.labels, optimizer=Adagrad(RATE), epochs=epochs, batch=32, seed=1,
-                experiment=f"feature_extraction/datasets/{kind}",
-            )  # fmt: skip
-            scores = token_scores(net, parameters)
-            scores = scores - scores.mean(axis=1, keepdims=True)  # a softmax does not see what all classes share
-            found[i] = [spearmanr(scores[often, k], omega[often, k]).statistic for k in range(classes)]
-            accurate[i] = accuracy(net, parameters, corpus.test, corpus.test_labels)
-        ranks.append(found)
-        right.append(accurate)
-        names += [f"{name}, class {k}" for k in range(classes)]
+    """Rank correlation of score and ω for every class of every corpus: trained, and along the flow of the limit kernel.
+
+    `shuffled` learns shuffled labels; `lazy` takes the flow of additive networks for their training.
+    """
+    trained = [[_trained(name, texts, kind, epochs, shuffled) for name in corpora] for kind in networks]
+    flowed = np.array([np.concatenate([_flowed(name, texts, kind, shuffled) for name in corpora]) for kind in ADDITIVE])
+    ranks = np.array([np.concatenate([ranks for ranks, _ in row]) for row in trained])
+    right = [[share for _, share in row] for row in trained]
+    by_network = ("network", "class")
     return trajectory(
         {
-            "spearman": (("network", "class"), np.concatenate(ranks, axis=1)),
-            "accuracy": (("network", "corpus"), np.array(right).T),
+            "spearman": (("additive", "class"), flowed) if lazy else (by_network, ranks),
+            "flow_spearman": (("additive", "class"), flowed),
+            "accuracy": (("network", "corpus"), right),
         },
-        {"network": list(networks), "class": names, "corpus": list(corpora)},
+        {
+            "network": list(networks),
+            "additive": list(ADDITIVE),
+            "class": _class_names(corpora, texts),
+            "corpus": list(corpora),
+        },
     )
 
+
+SETTINGS = {
+    "fast": {"corpora": ("made_up", "made_up_4"), "texts": 1500, "epochs": 6, "networks": ("MLP ReLU", "SA")},
+    "full": {"corpora": ("imdb", "ag_news"), "texts": 8000, "epochs": 6, "networks": (*ADDITIVE, "SA")},
+}
+SHUFFLES = {"fast": 99, "full": 199}
+ERRATUM = (
+    "The bar of SST-2, .85 after six epochs, does not carry over: with 8000 texts of each, networks have .72 to .78 on "
+    "IMDB and .67 to .87 on AG News, far above chance (.2) and below .85 in most classes. In the lazy regime, along "
+    "the flow of their limit kernels, the same networks have .99 and more."
+)
 
 datasets = Claim(
     id="feature_extraction/datasets",
     source="derived; the paper states it for IMDB and AG News",
     says=(
-        "On other corpora, of two and of four classes, scores of every class rank tokens as its co-occurrence does: "
-        "for every class and network the rank correlation is at least .85, and above whatever labels shuffled among "
-        "texts give."
+        "On other corpora, of two and of four classes, trained scores of every class rank tokens as its co-occurrence "
+        "does, as on SST-2: for every class and network the rank correlation is at least .85."
     ),
+    erratum=ERRATUM,
+    predict=lambda: trajectory({"spearman_low": RANKS}),
+    observe=_by_class,
+    compare=bounded("spearman", low="spearman_low"),
+    settings=SETTINGS,
+    control=Control("the flow of the limit kernels in place of training: the lazy regime", {"lazy": True}),
+    expect="fails",
+)
+
+datasets_corrected = Claim(
+    id="feature_extraction/datasets_corrected",
+    source="derived",
+    says=(
+        "In the lazy regime, until the fastest direction of the flow has relaxed, scores of every class rank tokens as "
+        "its co-occurrence does: rank correlation at least .85. Real training keeps this in part: for every class and "
+        "network the rank correlation is above whatever labels shuffled among texts give."
+    ),
+    erratum=ERRATUM,
     predict=_bars,
     observe=_by_class,
-    compare=every(bounded("spearman", low="spearman_low"), bounded("spearman", low="by_chance")),
-    settings={
-        "fast": {
-            "corpora": ("made_up", "made_up_4"),
-            "texts": 1500,
-            "epochs": 4,
-            "networks": ("MLP ReLU", "SA"),
-            "shuffles": 99,
-        },
-        "full": {
-            "corpora": ("imdb", "ag_news"),
-            "texts": 2000,
-            "epochs": 4,
-            "networks": NETWORKS,
-            "shuffles": 199,
-        },
-    },
+    compare=every(bounded("flow_spearman", low="spearman_low"), bounded("spearman", low="by_chance")),
+    settings={tier: {**setting, "shuffles": SHUFFLES[tier]} for tier, setting in SETTINGS.items()},
     control=Control("labels are shuffled among texts", {"shuffled": True}),
 )
 
-CLAIMS = [datasets]
+CLAIMS = [datasets, datasets_corrected]

@@ -40,7 +40,7 @@ def _limits(swapped: tuple[str, str] = ("", "")) -> xr.Dataset:
 
 @cache
 def _finite(widths: tuple[int, ...], seeds: int) -> xr.Dataset:
-    """Empirical kernels of finite networks at the start, and their mean at the largest width; used again by the control.
+    """Empirical kernels of finite networks at the start, and their mean at the largest width.
 
     The mean over seeds is nearer to the limit than any one network, and tells apart closed forms that are alike.
     """

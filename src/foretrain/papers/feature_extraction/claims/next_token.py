@@ -11,6 +11,8 @@ from functools import cache
 import numpy as np
 import torch
 import xarray as xr
+from jaxtyping import Float
+from numpy import ndarray as Array
 from scipy.stats import spearmanr
 
 from foretrain.claim import Claim, Control, no_number
@@ -25,8 +27,6 @@ from foretrain.tolerances import ALGEBRA, FIRST_STEP, WIDTH_SLOPE
 from foretrain.trajectory import trajectory
 
 TOP = 10
-FLOW_LENGTH = 1.0  # in units of the time in which the fastest direction of the flow relaxes
-STEEPEST = 0.5  # slope of a softmax
 
 
 @cache
@@ -69,13 +69,12 @@ def _steps(text: tuple[str, int, int, int], name: str, width: int, seeds: int, s
 
 @cache
 def _ranks(text: tuple[str, int, int, int], name: str, shuffled: bool) -> dict[str, float]:
-    """The flow of the limit kernel: how it ranks the targets of a context token, mean over these; and the excess."""
+    """Early scores of the limit kernel: how they rank the targets of a context token, mean over these; the excess."""
     read, kernel = _text(*text), mlp_kernel(NETWORKS[name].activation)
     pairs = read.pairs
     target = read.shuffled_one_hot() if shuffled else read.one_hot
     chance = np.broadcast_to(pairs.sum(axis=0) / pairs.sum(), target.shape)
-    time = FLOW_LENGTH / theory.fastest(read.counts, kernel, STEEPEST)
-    scores, of_chance = (theory.label_scores(read.counts, rows, kernel, time) for rows in (target, chance))
+    scores, of_chance = (theory.early_scores(read.counts, rows, kernel) for rows in (target, chance))
 
     def by_token(other: np.ndarray) -> float:
         return float(np.mean([spearmanr(*rows).statistic for rows in zip(scores, other, strict=True)]))
@@ -160,14 +159,33 @@ language_model_corrected = Claim(
 )
 
 
+def top_less_bottom(
+    pairs: Float[Array, "token target"], scores: Float[Array, "token target"]
+) -> dict[str, Float[Array, "token"]]:
+    """Scores of the ten targets that follow a token most, less those of the ten that follow it least.
+
+    `gap` ranks targets by N(e, k) and reads scores as they are; `excess_gap` ranks by the excess over independence and
+    takes off each target's mean score over context tokens, which is all that a model of frequencies has.
+    """
+
+    def gap(ranked: np.ndarray, read: np.ndarray) -> np.ndarray:
+        order = np.argsort(-ranked, axis=1, kind="stable")
+        top, bottom = (np.take_along_axis(read, order[:, part], axis=1) for part in (slice(TOP), slice(-TOP, None)))
+        return np.asarray(top.mean(axis=1) - bottom.mean(axis=1))
+
+    count = pairs.sum(axis=1)
+    return {
+        "gap": gap(pairs, scores),
+        "excess_gap": gap(pairs - theory.independent_pairs(pairs), scores - count @ scores / count.sum()),
+    }
+
+
 @cache
 def _transformer_scores(
     corpus: str, vocab: int, tokens: int, steps: int, width: int, causal: bool = True, shuffled: bool = False
 ) -> xr.Dataset:
-    """Scores after a single token: targets that follow it most, less those that follow it least; and the leak.
+    """Both gaps of the scores after a single token, for frequent tokens; and what leaks of later ones.
 
-    `gap` ranks targets by N(e, k) and reads scores as they are; `excess_gap` ranks by the excess over independence and
-    takes off each target's mean score over context tokens, which is all that a model of frequencies has.
     `shuffled` trains on the same tokens in random order and compares with the true counts.
     """
     text = _text(corpus, vocab, 1, tokens)
@@ -178,22 +196,10 @@ def _transformer_scores(
         window = torch.from_numpy(text.tokens[None, : net.length]).repeat(2, 1)
         window[1, -1] = (window[1, -1] + 1) % vocab
         seen = net(window)[:, :-1]
-    pairs = text.pairs
-    count = pairs.sum(axis=1)
-    often = np.argsort(-count, kind="stable")[: vocab // 2]
-
-    def gap(ranked: np.ndarray, read: np.ndarray) -> np.ndarray:
-        order = np.argsort(-ranked, axis=1, kind="stable")
-        top, bottom = (np.take_along_axis(read, order[:, part], axis=1) for part in (slice(TOP), slice(-TOP, None)))
-        return (top.mean(axis=1) - bottom.mean(axis=1))[often]
-
+    often = np.argsort(-text.pairs.sum(axis=1), kind="stable")[: vocab // 2]
     return trajectory(
         {
-            "gap": ("token", gap(pairs, scores)),
-            "excess_gap": (
-                "token",
-                gap(pairs - theory.independent_pairs(pairs), scores - count @ scores / count.sum()),
-            ),
+            **{name: ("token", gap[often]) for name, gap in top_less_bottom(text.pairs, scores).items()},
             "leak": float((seen[0] - seen[1]).abs().max()),  # what a changed last token does to earlier places
             "perplexity": perplexity,
         }
@@ -224,8 +230,8 @@ transformer_mask = Claim(
     id="feature_extraction/transformer_mask",
     source="the published notebook trained its transformer without a causal mask (perplexity 3.95 on WikiText-2)",
     says=(
-        "With the causal mask on, no place sees its own target: a changed last token changes no earlier output. Scores "
-        "of a model without the mask are not next-token scores, and its perplexity is none."
+        "With the causal mask on, no place sees its own target: a changed last token changes no earlier output. "
+        "Without it a network can copy its targets: neither scores nor perplexity are those of a next-token model."
     ),
     predict=lambda: trajectory({"leak": 0.0}),
     observe=_transformer_scores,

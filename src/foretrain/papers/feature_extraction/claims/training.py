@@ -53,7 +53,7 @@ def _follows(corpus: str, texts: int | None, epochs: int, seeds: int, shuffled: 
     omega = read_corpus(corpus, texts=texts).cooccurrence() if shuffled else trained["cooccurrence"].values
     count = trained["occurrences"].values
     often = count >= LEAST
-    polar = often & (np.abs(omega) >= POLAR * count) & (count >= 2 * LEAST)
+    polar = often & (np.abs(omega) >= POLAR * count)
     last = trained["score"].isel(epoch=-1).transpose("network", "seed", "token").values
     ranks = [[spearmanr(s[often], omega[often]).statistic for s in run] for run in last]
     signs = [[np.mean(np.sign(s[polar]) == np.sign(omega[polar])) for s in run] for run in last]
