@@ -11,16 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretrain.comparators import close
+from foretrain.data.tokens import TokenTexts
 from foretrain.kernels.empirical import empirical_ntk
 from foretrain.kernels.tangent import Scales, mlp_kernel
 from foretrain.papers.feature_extraction import movement, theory
 from foretrain.papers.feature_extraction.claims import kernels
 from foretrain.papers.feature_extraction.claims.next_token import top_less_bottom
 from foretrain.papers.feature_extraction.first_step import first_step
+from foretrain.papers.feature_extraction.lazy import SmallCorpus, predicted_scores
 from foretrain.papers.feature_extraction.networks import finite_kernels, network
 from foretrain.papers.feature_extraction.next_token import read_next_tokens
 from foretrain.streams import torch_stream
-from foretrain.tolerances import FLOW, MEAN_KERNEL
+from foretrain.tolerances import FLOW, LAZY, MEAN_KERNEL
 
 
 @pytest.mark.parametrize("half", ["score", "output"])
@@ -126,3 +128,14 @@ def test_the_first_step_is_the_flow_at_its_start() -> None:
     counts, signs = np.array([[2.0, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 3]]), np.array([1.0, -1, 1, -1])
     start = theory.score_velocity(np.zeros(3), counts, signs, own=1.2, shared=0.3)
     np.testing.assert_allclose(theory.one_step_scores(signs @ counts, own=1.2, shared=0.3), start, atol=1e-12)
+
+
+def test_scores_in_the_lazy_regime_are_not_explained_without_the_bias() -> None:
+    """What descent under ReLU's kernel less its bias says is farther off than is allowed."""
+    corpus = SmallCorpus.made_up(40, 10, 4, 0.7)
+    rows = [*corpus.texts, *corpus.asked("MLP ReLU")]
+    texts = TokenTexts.of_lists([row.tolist() for row in rows], 10)
+    kernel = mlp_kernel("relu").own * (texts.counts @ texts.counts.T).toarray()
+    without = theory.kernel_descent(kernel[:40, :40], kernel[40:, :40], 2.0 * corpus.labels - 1, rate=0.05, steps=8)
+    scores = predicted_scores("MLP ReLU", corpus, rate=0.05, steps=8, scales=Scales())
+    assert np.sum((scores - without) ** 2) / np.sum((scores - scores.mean()) ** 2) > 2 * LAZY.value

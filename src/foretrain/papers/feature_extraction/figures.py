@@ -88,7 +88,7 @@ def movement(run: xr.Dataset) -> go.Figure:
                 **panel_place(column),
             )
     figure.update_xaxes(type="log", title="width", tickvals=run.width.values.tolist())
-    figure.update_yaxes(type="log")
+    figure.update_yaxes(type="log", dtick=1)
     figure.update_yaxes(title="relative movement of the kernel", col=1)
     return figure
 

@@ -83,6 +83,7 @@ def _split(
     seeds: int,
     batch: int,
     not_turns: bool = True,
+    adding: tuple[str, ...] = ADDITIVE,
     multiplying: tuple[str, ...] = MULTIPLIES,
 ) -> xr.Dataset:
     def of(names: tuple[str, ...]) -> list[tuple[float, ...]]:
@@ -90,10 +91,10 @@ def _split(
 
     return trajectory(
         {
-            "additive": (("additive_network", "seed"), of(ADDITIVE)),
+            "additive": (("additive_network", "seed"), of(adding)),
             "multiplies": (("multiplying_network", "seed"), of(multiplying)),
         },
-        {"additive_network": list(ADDITIVE), "multiplying_network": list(multiplying), "seed": range(1, seeds + 1)},
+        {"additive_network": list(adding), "multiplying_network": list(multiplying), "seed": range(1, seeds + 1)},
     )
 
 
@@ -115,7 +116,7 @@ negation = Claim(
     settings=SETTINGS,
     control=Control(
         "NOT turns nothing round: the adjective alone decides, and additive networks learn it",
-        {"not_turns": False, "multiplying": ("MV diagonal",)},
+        {"not_turns": False, "adding": ("MLP ReLU", "CNN linear, K=2"), "multiplying": ("MV diagonal",)},
     ),
 )
 

@@ -40,7 +40,7 @@ def _steps_on_paper(corpus: str, texts: int | None, keep_negatives: float) -> xr
     read = _corpus(corpus, texts, keep_negatives)
     kernels = [mlp_kernel(NETWORKS[name].activation) for name in MLPS]
     changes = [theory.one_step_scores(read.cooccurrence(), own=k.own, shared=k.shared) for k in kernels]
-    return _as_lines(np.array([[_line(read, change)] for change in changes]))
+    return _as_lines(np.array([[_line(read, change)] for change in changes])).drop_vars("lines")
 
 
 def _line(corpus: LabelledCorpus, change: np.ndarray) -> np.ndarray:
