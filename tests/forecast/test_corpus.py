@@ -67,6 +67,19 @@ def test_scores_are_descent_under_the_limit_kernel_between_texts(name: str) -> N
     np.testing.assert_allclose(scores, exact, atol=tolerance * np.abs(exact).max())
 
 
+def test_a_longer_flow_brings_what_is_rare_but_clear() -> None:
+    """Frequent words lead at first, words of one class later."""
+    draw = np.random.default_rng(0)
+    rows = []
+    for k in [0, 1] * 100:
+        often = " ".join(draw.choice(["some", "more"], 10, p=[0.6, 0.4] if k else [0.4, 0.6]))
+        rows.append((often + (f" {'joy' if k else 'woe'}" if draw.random() < 0.1 else ""), k))
+    short, long = (forecast_corpus(corpus(rows), time=time).top("MLP tanh", 1)["yes"][0] for time in (1, 1000))
+    assert (short[0], long[0]) == ("some", "joy")
+    with pytest.raises(InputError, match="time must be a finite number above 0"):
+        forecast_corpus(corpus(rows), time=0)
+
+
 def test_windows_of_three_and_texts_without_one() -> None:
     found = forecast_corpus(corpus([("a b c", 1), ("c b a", 0)] * 5), window=3)
     assert found.items[3].names == ("a b c", "c b a")

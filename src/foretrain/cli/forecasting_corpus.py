@@ -44,6 +44,7 @@ def corpus(
         int | None,
         typer.Option(help="How often tokens and n-grams must occur; 5 by default.", metavar="N", show_default=False),
     ] = None,
+    time: Annotated[float, typer.Option(help="How long training goes on; more brings rarer words.", metavar="T")] = 40,
     data: Annotated[
         Path | None, typer.Option(help="Folder of the corpora known by name.", metavar="DIR", show_default=False)
     ] = None,
@@ -73,7 +74,7 @@ def corpus(
     require(top >= 1, f"--top must be at least 1; got {top}.")
     _require_outputs(file, json_out, report)
     read = _read(file, {"text": text, "label": label, "header": header, "classes": classes}, data)
-    found = forecast_corpus(read, window=window, least=least)
+    found = forecast_corpus(read, window=window, least=least, time=time)
     for note in found.notes[:NOTES]:
         say(note)
     if len(found.notes) > NOTES:

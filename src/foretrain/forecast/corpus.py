@@ -19,10 +19,10 @@ from scipy import sparse
 
 from foretrain.data.labelled_texts import LabelledTexts
 from foretrain.data.tokens import WORD, TokenTexts, Vocabulary, token_counts
-from foretrain.errors import InputError, require, require_whole
+from foretrain.errors import InputError, require, require_positive, require_whole
 from foretrain.forecast import corpus_leans as leans
 from foretrain.forecast.corpus_leans import Lean
-from foretrain.forecast.corpus_scores import SCALES, Scored, architectures, plateaus, scored
+from foretrain.forecast.corpus_scores import SCALES, TIME, Scored, architectures, plateaus, scored
 from foretrain.kernels.tangent import Scales
 
 WINDOW = 2  # of the CNNs, where none is given
@@ -107,12 +107,15 @@ def forecast_corpus(
     scales: Scales = SCALES,
     least: int | None = None,
     most: int = 30_000,
+    time: float = TIME,
 ) -> CorpusForecast:
     """The forecast, over tokens and n-grams that occur at least `least` times, `most` of each at the most.
 
     `window` is that of the CNNs: every text must have as many tokens. Without one it is 2, and shorter texts are noted.
     Without `least` it is 5, or less where fewer than 50 tokens (n-grams) occur as often; a note says so.
+    `time` is how long the flow goes on, in times that the fastest direction of the counts needs.
     """
+    require_positive("time", time)
     require_whole("least", 1 if least is None else least, 1)
     missing = [name for name, count in zip(corpus.classes, corpus.class_counts, strict=True) if count == 0]
     require(not missing, f"No text has the label {', '.join(missing)}; a forecast needs texts of every class.")
@@ -130,7 +133,7 @@ def forecast_corpus(
     for order in sorted({2, window} - {1}):
         items[order] = _ngrams(vocabulary, texts, corpus, order, least, most)
     notes += _rare_items(items, window, LEAST if least is None else least)
-    scores = _scores(texts, corpus, items, window, scales)
+    scores = _scores(texts, corpus, items, window, scales, time)
     strong = leans.strong([s.scores for s in scores.values() if s.order == 1])
     tokens, pairs = items[1], items[2]
     return CorpusForecast(
@@ -187,7 +190,7 @@ def _rare_items(items: dict[int, Items], window: int, asked: int) -> list[str]:
 
 
 def _scores(
-    texts: TokenTexts, corpus: LabelledTexts, items: dict[int, Items], window: int, scales: Scales
+    texts: TokenTexts, corpus: LabelledTexts, items: dict[int, Items], window: int, scales: Scales, time: float
 ) -> dict[str, Scored]:
     """By architecture, for those that have something to score."""
     two = len(corpus.classes) == 2
@@ -199,7 +202,7 @@ def _scores(
             joined = texts.followed_by(TokenTexts.of_rows(of.tokens, texts.vocab))
             for name, kind in kinds.items():
                 if kind.order == order:
-                    found[name] = scored(kind, texts, joined, target, scales)
+                    found[name] = scored(kind, texts, joined, target, scales, time)
     return {name: found[name] for name in kinds if name in found}
 
 

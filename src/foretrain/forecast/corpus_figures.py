@@ -41,7 +41,8 @@ def scatter(found: CorpusForecast) -> tuple[go.Figure, list[str]]:
 def _add_view(figure: go.Figure, found: CorpusForecast, name: str, output: int, *, first: bool) -> None:
     items, scores = found.of(name), found.scores[name].scores[:, output]
     omega, occurrences = items.difference[:, output], items.occurrences
-    chosen = np.argsort(-np.abs(scores), kind="stable")[:SHOWN]
+    few = max(SHOWN // 10, SHOWN // len(found.outputs))  # so that many classes do not make the page too large to open
+    chosen = np.argsort(-np.abs(scores), kind="stable")[:few]
     kinds = np.array([_kind(found, gram) for gram in items.tokens[chosen]])
     for color, kind in enumerate(KINDS):
         rows = chosen[kinds == color]

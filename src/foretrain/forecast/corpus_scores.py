@@ -17,7 +17,7 @@ from foretrain.kernels.tangent import Scales, even_attention_relu, mlp_kernel
 from foretrain.papers.feature_extraction import theory
 from foretrain.streams import stream
 
-FLOW_LENGTH = 40  # of the flow, in the time that the fastest direction of the counts needs
+TIME = 40.0  # of the flow, in times that the fastest direction of the counts needs
 SCALES = Scales(0.1, 0.1, 0.1, 0.1)  # of the initial weights: training from small ones, as in practice
 ROUNDING = 1e-9  # of the largest score: what is smaller is 0 but for rounding
 PAIRED_TEXTS = 1500  # texts of which all pairs are taken, where a kernel is no sparse product
@@ -74,27 +74,29 @@ class Scored:
         return cls(order, np.where(np.abs(scores) < least, 0.0, scores), np.where(np.abs(bias) < least, 0.0, bias))
 
 
-def scored(kind: Architecture, texts: TokenTexts, joined: TokenTexts, target: Array, scales: Scales) -> Scored:
-    """Scores of the items that follow the texts in `joined`."""
+def scored(
+    kind: Architecture, texts: TokenTexts, joined: TokenTexts, target: Array, scales: Scales, time: float = TIME
+) -> Scored:
+    """Scores of the items that follow the texts in `joined`, after a flow of length `time`."""
     if kind.features is None:
-        scores, bias = _attention_relu(texts, target, scales)
+        scores, bias = _attention_relu(texts, target, scales, time)
         return Scored.rounded(kind.order, scores[: len(joined) - len(texts)], bias)
     found = kind.features(joined, scales)
     rows, items = found.split(len(texts))
-    weights = _flow(rows, target)
+    weights = _flow(rows, target, time)
     return Scored.rounded(kind.order, items @ weights, found.shared * weights[0])
 
 
-def _flow(rows: sparse.csr_array, target: Array) -> Float[Array, "feature output"]:
+def _flow(rows: sparse.csr_array, target: Array, time: float) -> Float[Array, "feature output"]:
     """Weights of features along the flow. Its time is set without column 0, so that all networks see equally much of
     the counts, however large their bias."""
     others = sparse.diags_array(np.arange(rows.shape[1]) > 0, dtype=np.float64)
-    time = FLOW_LENGTH / theory.fastest(aslinearoperator(rows) @ aslinearoperator(others))
-    return _column(theory.label_scores(rows, target, (1.0, 0.0), time))
+    fastest = theory.fastest(aslinearoperator(rows) @ aslinearoperator(others))
+    return _column(theory.label_scores(rows, target, (1.0, 0.0), time / fastest))
 
 
 def _attention_relu(
-    texts: TokenTexts, target: Array, scales: Scales
+    texts: TokenTexts, target: Array, scales: Scales, time: float
 ) -> tuple[Float[Array, "token output"], Float[Array, "output"]]:
     """Self-attention and a ReLU MLP, by all pairs of some texts; attention is even, as it is for small embeddings."""
     chosen = np.sort(stream("forecast/texts").permutation(len(texts))[:PAIRED_TEXTS])
@@ -103,12 +105,11 @@ def _attention_relu(
     own = part.toarray()
     n = len(chosen)
     start = np.ones(n)
-    fastest = eigsh(own, 1, v0=start, return_eigenvectors=False)[0]
+    fastest = eigsh(own, 1, v0=start, return_eigenvectors=False)[0] / n / 4
     kernel = own + np.outer(first, second)
     largest = svds(kernel, 1, v0=start, return_singular_vectors=False)[0]
-    time = FLOW_LENGTH / (fastest / n / 4)
-    steps = int(np.ceil(time * largest / n / 4))
-    pull = _column(theory.kernel_descent(kernel, np.eye(n), target, rate=time / steps, steps=steps))
+    steps = int(np.ceil(time / fastest * largest / n / 4))
+    pull = _column(theory.kernel_descent(kernel, np.eye(n), target, rate=time / fastest / steps, steps=steps))
     tokens = sparse.csr_array(sparse.eye_array(texts.vocab))
     part, first, second = even_attention_relu(tokens, counts, scales)
     return part @ pull + np.outer(first, second @ pull), first[0] * (second @ pull)
