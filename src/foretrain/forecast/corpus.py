@@ -64,6 +64,7 @@ class CorpusForecast:
     class_counts: Int[Array, "class"]
     outputs: tuple[str, ...]
     window: int  # of the CNNs
+    time: float  # length of the flow
     items: dict[int, Items]  # by order
     scores: dict[str, Scored]  # by architecture
     plateau: dict[str, Float[Array, "output"]]  # where the bias of an MLP settles if tokens say nothing of the class
@@ -141,6 +142,7 @@ def forecast_corpus(
         class_counts=corpus.class_counts,
         outputs=corpus.classes[1:] if len(corpus.classes) == 2 else corpus.classes,
         window=window,
+        time=time,
         items=items,
         scores=scores,
         plateau=plateaus(texts, corpus.labels, len(corpus.classes), scales),

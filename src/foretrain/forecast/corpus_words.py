@@ -56,6 +56,7 @@ def summary(found: CorpusForecast, learned: Mapping[str, Learned] | None = None,
     return {
         "classes": {name: int(count) for name, count in zip(found.classes, found.class_counts, strict=True)},
         "window": found.window,
+        "time": found.time,
         "least_occurrences": {str(order): of.least for order, of in found.items.items()},
         "tokens": {name: scores[name] for name, of in found.scores.items() if of.order == 1},
         "ngrams": {name: scores[name] for name, of in found.scores.items() if of.order > 1},
