@@ -42,7 +42,7 @@ flow = Claim(
     control=Control("ρ = 0: all tokens co-occur alike, so there is no order", {"rho": 0.0}),
 )
 
-FAST = {"rho": 0.9, "seeds": 5, "depth": MODEL.depth, "rate": 5e-3, "steps": 300}
+FAST = {"rho": 0.9, "seeds": 8, "depth": MODEL.depth, "rate": 4e-3, "steps": 300}
 FULL = {"rho": 0.9, "seeds": 12, "depth": MODEL.depth, "rate": MODEL.rate, "steps": MODEL.steps}
 
 
@@ -84,7 +84,11 @@ attended = Claim(
     id="joma/hierarchy_order_transformer",
     says="A transformer that learns whether a query token belongs to its context attends to tokens with a shallow "
     "common latent ancestor first and to deeper ones later: the step at which the first layer's logit passes a common "
-    "level (.2 above the mean token) has a rank correlation with the ancestor's layer above .8, mean over seeds.",
+    "level (.2 above the mean token) has, averaged over seeds, a rank correlation with the ancestor's layer above .8, "
+    "and it is later from layer to layer by more than three standard errors over seeds. (Rate and steps of tier fast "
+    "were chosen with the result in view. At depth 4 and 1000 steps layers 1, 2 and 3 pass at 161, 290 and 377, 108 ± "
+    "18 steps per layer; twelve fresh seeds give 147, 240 and 329, 91 ± 28. Levels of .3 and .4 give the same order, "
+    ".1 is within the noise of the start. Single seeds have a rank correlation of .79 and .88 on average.)",
     settings={"fast": FAST, "full": FULL},
     control=Control("ρ = 0: no token says anything of another", {"rho": 0.0}),
     **_trained,
@@ -96,8 +100,8 @@ half = Claim(
     control=Control("the step of passing a common level in its place", {"reading": "attended"}),
     expect="fails",
     erratum="Under cross-entropy no logit settles, so half of a final value depends on when one stops: the shallowest "
-    "tokens grow longest, and their half-way step is no earlier than that of deeper ones (rank correlation −.3 "
-    "to .6, against .8 to 1 for the step of passing a common level).",
+    "tokens grow longest, and their half-way step is no earlier than that of deeper ones (465, 475 and 434 for layers "
+    "1, 2 and 3 of 1000 steps, −15 ± 16 steps per layer; 19 ± 24 with fresh seeds).",
     **_trained,
 )
 by_class = Claim(
@@ -107,7 +111,8 @@ by_class = Claim(
     control=Control("the label says whether the query belongs to its context", {"objective": "match"}),
     expect="fails",
     erratum="With the class as label a sibling token is the least informative one, it repeats what the query says: "
-    "attention turns to the deepest ancestor below the root (logits −.4, .0 and +.3 for layers 1, 2 and 3 at depth 4).",
+    "attention turns to the deepest ancestor below the root (logits −.8, −.1 and +1.0 for layers 1, 2 and 3 after 1000 "
+    "steps, the order is reversed: −402 ± 10 steps per layer).",
     **_trained,
 )
 
@@ -132,8 +137,8 @@ def _lead(**setting: Any) -> xr.Dataset:
 layers = Claim(
     id="joma/hierarchy_order_layers",
     source='Section 5, "the lower hierarchy gets learned" first',
-    says="NCorr of the lower MLP layer with the lowest latents is half way before that of the next layer with theirs, "
-    "by more than three standard errors over seeds.",
+    says="NCorr of the lower MLP layer with the lowest latents rises in training, and is half way before that of the "
+    "next layer with theirs, both by more than three standard errors over seeds.",
     predict=no_number,
     observe=_lead,
     compare=every(positive("sure_rise"), positive("sure_lead")),
@@ -143,9 +148,9 @@ layers = Claim(
         {"in_turn": True, "seeds": 4, "steps": 100},
     ),
     expect="fails",
-    erratum="No order of the layers can be told in a transformer trained from end to end: the lower layer is half way "
-    "from 384 steps after the upper one to 73 before it (five runs of 1000 steps at depth 4). On the class label the "
-    "upper layer is first, by 17 to 42 steps.",
+    erratum="Both layers rise (.48 to .60 and .46 to .61 in 1000 steps), but not in this order: the lower one is half "
+    "way 138 ± 36 steps after the upper one (twelve seeds), 48 ± 58 before it with twelve fresh seeds, and on the "
+    "class label 32 ± 10 after it.",
 )
 
 CLAIMS = [flow, attended, half, by_class, layers]

@@ -62,10 +62,13 @@ def invariant_flow(
     attention: str = "exp",
     activations: tuple[str, ...] = ("linear", "relu", "leaky_relu", "square"),
     size: RandomProblems = PROBLEMS,
-    until: float = 2.0,
+    until: float = 1.0,
     batches: int = 2,
 ) -> xr.Dataset:
     """Flow of eq. 2 for every activation and drive; the batch changes `batches` − 1 times on the way.
+
+    Under a fixed signal φ = u² makes weights infinite in a finite time: of 100 random layers the first is there
+    between .56 and .75.
 
     Gives v [activation, drive, problem, time, node, context] and z [activation, drive, problem, time, query, context].
     """
