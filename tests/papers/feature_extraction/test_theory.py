@@ -129,6 +129,7 @@ def test_first_step_is_the_difference_a_small_step_makes(name: str) -> None:
     net = network(name, 5, 8, scales=Scales(), outputs=2)
     start = net.start(torch_stream("test", name), torch.float64)
     force = np.random.default_rng(0).standard_normal((5, 2))
+    force[2] = 0.0  # a token nothing is asked of
     tokens = torch.arange(5)[:, None]
     leaves = {k: v.clone().requires_grad_() for k, v in start.items()}
     gained = (net.scores(leaves, tokens) * torch.from_numpy(force)).sum()
@@ -138,6 +139,8 @@ def test_first_step_is_the_difference_a_small_step_makes(name: str) -> None:
     back = {k: v - h * g for (k, v), g in zip(start.items(), gradients, strict=True)}
     slope = (net.scores(ahead, tokens) - net.scores(back, tokens)) / (2 * h)
     np.testing.assert_allclose(first_step(net, start, force), slope.numpy(), rtol=1e-6, atol=1e-8)
+    some = np.array([3, 0])
+    np.testing.assert_allclose(first_step(net, start, force, some), slope.numpy()[some], rtol=1e-6, atol=1e-8)
 
 
 def test_shares_of_kernels_made_by_hand() -> None:

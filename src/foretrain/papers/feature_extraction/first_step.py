@@ -8,14 +8,23 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy import ndarray as Array
 
 from foretrain.kernels.empirical import ntk_product
 from foretrain.models.classifiers import Classifier, Parameters
 
 
-def first_step(net: Classifier, parameters: Parameters, force: Float[Array, "vocab output"]) -> Array:
-    """d s(e)/d(rate) of every token and output, when the loss pulls token scores by `force`."""
-    asked = torch.from_numpy(np.ascontiguousarray(force)).to(parameters["embedding"].dtype)
-    return ntk_product(net.of_one, torch.arange(net.vocab)[:, None], asked, parameters=parameters).double().numpy()
+def first_step(
+    net: Classifier,
+    parameters: Parameters,
+    force: Float[Array, "vocab output"],
+    asked: Int[Array, "asked"] | None = None,
+) -> Float[Array, "asked output"]:
+    """d s(e)/d(rate) of every token, or of those `asked` for, and output, when the loss pulls scores by `force`."""
+    pulled = np.flatnonzero(force.any(axis=1))
+    pull = torch.from_numpy(force[pulled]).to(parameters["embedding"].dtype)
+    rows, others = (
+        torch.from_numpy(tokens)[:, None] for tokens in (np.arange(net.vocab) if asked is None else asked, pulled)
+    )
+    return ntk_product(net.of_one, rows, pull, others, parameters=parameters).double().numpy()

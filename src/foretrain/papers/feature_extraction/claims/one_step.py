@@ -39,14 +39,14 @@ def _corpus(name: str, texts: int | None, keep_negatives: float) -> LabelledCorp
 def _steps_on_paper(corpus: str, texts: int | None, keep_negatives: float) -> xr.Dataset:
     read = _corpus(corpus, texts, keep_negatives)
     kernels = [mlp_kernel(NETWORKS[name].activation) for name in MLPS]
-    changes = [theory.one_step_scores(read.cooccurrence(), own=k.own, shared=k.shared) for k in kernels]
-    return _as_lines(np.array([[_line(read, change)] for change in changes])).drop_vars("lines")
+    omega, often = read.cooccurrence(), _often(read)
+    changes = [theory.one_step_scores(omega, own=k.own, shared=k.shared)[often] for k in kernels]
+    return _as_lines(np.array([[np.polyfit(omega[often], change, 1)] for change in changes])).drop_vars("lines")
 
 
-def _line(corpus: LabelledCorpus, change: np.ndarray) -> np.ndarray:
-    """Slope and intercept of changes of scores over ω, for tokens that occur often enough."""
-    often = corpus.occurrences >= LEAST
-    return np.polyfit(corpus.cooccurrence()[often], change[often], 1)
+def _often(corpus: LabelledCorpus) -> np.ndarray:
+    """Tokens that occur often enough."""
+    return np.flatnonzero(corpus.occurrences >= LEAST)
 
 
 def _as_lines(lines: np.ndarray) -> xr.Dataset:
@@ -74,6 +74,7 @@ def _steps(
     """
     read = _corpus(corpus, texts, keep_negatives)
     counts, signs = read.train.counts, 2.0 * read.labels - 1
+    omega, often = read.cooccurrence(), _often(read)
     lines = np.zeros((len(MLPS), seeds, 2))
     for i, name in enumerate(MLPS):
         net = network(name, read.vocab, width, scales=Scales())
@@ -81,7 +82,7 @@ def _steps(
             parameters = net.start(torch_stream("feature_extraction/one_step", name, j + 1))
             outputs = 0.0 if recentred else counts @ token_scores(net, parameters)[:, 0]
             force = (signs * expit(-signs * outputs)) @ counts
-            lines[i, j] = _line(read, first_step(net, parameters, force[:, None])[:, 0])
+            lines[i, j] = np.polyfit(omega[often], first_step(net, parameters, force[:, None], often)[:, 0], 1)
     return _as_lines(lines)
 
 
@@ -123,7 +124,7 @@ RATIOS = (
     ("MLP GeLU", 1.0, 1.0),
     ("MLP SiLU", 1.0, 1.0),
 )
-POINTS = [f"{name}, σ={inner:g}, σ_v={readout:g}" for name, inner, readout in RATIOS]
+POINTS = [f"{name}, σ={inner:g}, readout {readout:g}" for name, inner, readout in RATIOS]
 EQUAL, NO_READOUT = 0, 3  # places of the printed numbers among them
 TANH = ("MLP tanh", 1.0, 1.0)
 SMALL_GELU = ("MLP GeLU", 0.1, 0.1)  # its bias is far below the noise of a kernel's entries
