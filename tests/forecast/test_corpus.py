@@ -15,7 +15,7 @@ from foretrain.forecast.corpus import forecast_corpus
 from foretrain.forecast.corpus_figures import scatter
 from foretrain.forecast.corpus_page import page
 from foretrain.forecast.corpus_scores import architectures
-from foretrain.forecast.corpus_training import learned_scores
+from foretrain.forecast.corpus_training import _compared, learned_scores
 from foretrain.forecast.corpus_words import summary
 from foretrain.kernels.tangent import Scales
 from foretrain.papers.feature_extraction import theory
@@ -138,7 +138,9 @@ def test_predicted_scores_are_those_learned(reviews: LabelledTexts) -> None:
     assert min(one.spearman for one in read_texts) > 0.6
     turned = LabelledTexts(reviews.texts, 1 - reviews.labels, reviews.classes)
     additive = replace(found, scores={"MLP tanh": found.scores["MLP tanh"]})
-    assert learned_scores(turned, additive)["MLP tanh"].spearman < 0
+    other = learned_scores(turned, additive)["MLP tanh"]
+    np.testing.assert_allclose(other.predicted, -found.scores["MLP tanh"].scores, atol=1e-12)  # of the same texts
+    assert _compared(other.scores, found.scores["MLP tanh"].scores).spearman < 0
 
 
 def test_page_and_figure_hold_what_was_found(reviews: LabelledTexts) -> None:
@@ -245,3 +247,14 @@ def test_the_command_writes_json_and_a_page(tmp_path: Path, capsys: pytest.Captu
     assert "not funny" in capsys.readouterr().out
     assert json.loads((tmp_path / "f.json").read_text())["spurious"]["<br />"] == "markup"
     assert (tmp_path / "f.html").stat().st_size > 1_000_000  # Plotly is inside
+
+
+def test_correlations_are_of_every_class_by_itself() -> None:
+    predicted = np.random.default_rng(0).standard_normal((30, 3))
+    predicted -= predicted.mean(axis=1, keepdims=True)
+    same = _compared(np.exp(predicted[:, :1]), predicted[:, :1])
+    assert same.spearman == pytest.approx(1)
+    assert same.pearson < 1
+    by_item, by_class = np.arange(30.0)[:, None], np.array([5.0, -9.0, 1.0])
+    assert _compared(predicted + by_item + by_class, predicted).pearson == pytest.approx(1)
+    assert _compared(np.ones((30, 1)), predicted[:, :1]).spearman == 0

@@ -22,7 +22,7 @@ from foretrain.data.tokens import WORD, TokenTexts, Vocabulary, token_counts
 from foretrain.errors import InputError, require, require_positive, require_whole
 from foretrain.forecast import corpus_leans as leans
 from foretrain.forecast.corpus_leans import Lean
-from foretrain.forecast.corpus_scores import SCALES, TIME, Scored, architectures, plateaus, scored
+from foretrain.forecast.corpus_scores import SCALES, TIME, Scored, architectures, plateaus, scored, targets
 from foretrain.kernels.tangent import Scales
 
 WINDOW = 2  # of the CNNs, where none is given
@@ -94,9 +94,10 @@ class CorpusForecast:
 
 @dataclass(frozen=True)
 class Learned:
-    """Scores of the items of an architecture after training, and how they go with the predicted ones."""
+    """Scores of the items of an architecture after training, and how they go with those predicted for its texts."""
 
     scores: Float[Array, "item output"]
+    predicted: Float[Array, "item output"]
     spearman: float
     pearson: float
 
@@ -195,8 +196,7 @@ def _scores(
     texts: TokenTexts, corpus: LabelledTexts, items: dict[int, Items], window: int, scales: Scales, time: float
 ) -> dict[str, Scored]:
     """By architecture, for those that have something to score."""
-    two = len(corpus.classes) == 2
-    target = 2.0 * corpus.labels - 1 if two else np.eye(len(corpus.classes))[corpus.labels]
+    target = targets(corpus.labels, len(corpus.classes))
     kinds = architectures(window)
     found = {}
     for order, of in items.items():

@@ -78,7 +78,7 @@ def trained_scatter(found: CorpusForecast, learned: Mapping[str, Learned]) -> go
     """Learned against predicted score of the first output, a colour per architecture; click on one to hide it."""
     figure = new_figure("", x="predicted score (logits)", y="learned score (logits)")
     for color, (name, one) in enumerate(learned.items()):
-        predicted = found.scores[name].scores[:, 0]
+        predicted = one.predicted[:, 0]
         rows = np.argsort(-np.abs(predicted), kind="stable")[: SHOWN // 4]
         figure.add_scatter(
             x=[float(f"{v:.4g}") for v in predicted[rows]],

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy import ndarray as Array
 from scipy import sparse
 from scipy.sparse.linalg import aslinearoperator, eigsh, svds
@@ -72,6 +72,11 @@ class Scored:
         """Without what is rounding alone, which would read as a forecast."""
         least = ROUNDING * np.abs(scores).max(initial=0.0)
         return cls(order, np.where(np.abs(scores) < least, 0.0, scores), np.where(np.abs(bias) < least, 0.0, bias))
+
+
+def targets(labels: Int[Array, "text"], classes: int) -> Array:
+    """What texts pull at: ±1 for two classes, a one-hot row for more."""
+    return 2.0 * labels - 1 if classes == 2 else np.eye(classes)[labels]
 
 
 def scored(

@@ -9,11 +9,11 @@ from numpy import ndarray as Array
 from scipy.stats import rankdata
 
 from foretrain.data.labelled_texts import LabelledTexts
-from foretrain.data.tokens import UNKNOWN, Vocabulary, words
+from foretrain.data.tokens import UNKNOWN, TokenTexts, Vocabulary, words
 from foretrain.dynamics import Adagrad
 from foretrain.dynamics.epochs import train_epochs
 from foretrain.forecast.corpus import CorpusForecast, Learned
-from foretrain.forecast.corpus_scores import SCALES, architectures
+from foretrain.forecast.corpus_scores import SCALES, architectures, scored, targets
 from foretrain.models.classifiers import Classifier
 from foretrain.papers.feature_extraction.networks import NETWORKS
 from foretrain.streams import stream
@@ -25,10 +25,12 @@ LARGEST = 20_000_000  # parameters of a network that is trained; a matrix per to
 def learned_scores(
     corpus: LabelledTexts, found: CorpusForecast, *, epochs: int = 3, width: int = 64, most: int = 4000
 ) -> dict[str, Learned]:
-    """What a small network of each architecture learns from `most` of the texts; one too large to train is left out."""
+    """What a small network of each architecture learns from `most` of the texts, against what the flow on the same
+    texts gives; one too large to train is left out."""
     rows = np.sort(stream("forecast/training").permutation(len(corpus))[:most])
     vocabulary = Vocabulary((*found.tokens, UNKNOWN))
     texts = vocabulary.encode([words(corpus.texts[i])[:LONGEST] for i in rows])
+    target = targets(corpus.labels[rows], len(corpus.classes))
     learned = {}
     for name, kind in architectures(found.window).items():
         if name not in found.scores:
@@ -47,7 +49,8 @@ def learned_scores(
         )  # fmt: skip
         with torch.no_grad():
             scores = net.scores(parameters, torch.from_numpy(found.of(name).tokens)).double().numpy()
-        learned[name] = _compared(scores, found.scores[name].scores)
+        joined = texts.followed_by(TokenTexts.of_rows(found.of(name).tokens, texts.vocab))
+        learned[name] = _compared(scores, scored(kind, texts, joined, target, SCALES, found.time).scores)
     return learned
 
 
@@ -59,6 +62,7 @@ def _compared(scores: Float[Array, "item output"], predicted: Float[Array, "item
     pairs = list(zip(scores.T, predicted.T, strict=True))
     return Learned(
         scores,
+        predicted,
         float(np.mean([_correlation(rankdata(a), rankdata(b)) for a, b in pairs])),
         float(np.mean([_correlation(a, b) for a, b in pairs])),
     )
