@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from foretrain.papers.feature_extraction import theory
 from foretrain.streams import stream
 
 TIME = 40.0  # of the flow, in times that the fastest direction of the counts needs
+STEPS = 24  # of that flow: scores are right to 1e-3 of the largest (measured on SST-2 and IMDB against 320 steps)
 SCALES = Scales(0.1, 0.1, 0.1, 0.1)  # of the initial weights: training from small ones, as in practice
 ROUNDING = 1e-9  # of the largest score: what is smaller is 0 but for rounding
 PAIRED_TEXTS = 1500  # texts of which all pairs are taken, where a kernel is no sparse product
@@ -97,7 +99,8 @@ def _flow(rows: sparse.csr_array, target: Array, time: float) -> Float[Array, "f
     the counts, however large their bias."""
     others = sparse.diags_array(np.arange(rows.shape[1]) > 0, dtype=np.float64)
     fastest = theory.fastest(aslinearoperator(rows) @ aslinearoperator(others))
-    return _column(theory.label_scores(rows, target, (1.0, 0.0), time / fastest))
+    steps = math.ceil(STEPS * max(1.0, math.sqrt(time / TIME)))
+    return _column(theory.label_scores(rows, target, (1.0, 0.0), time / fastest, steps=steps))
 
 
 def _attention_relu(
