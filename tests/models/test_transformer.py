@@ -17,7 +17,7 @@ OPTIONS = [
     {"depth": 1},
     {"depth": 3},
     {"norm": "post"},
-    {"readout": "last", "output": "token", "tied": True},
+    {"readout": "last", "output": "token", "tied": True, "score_scale": 0.3},
     {"readout": "last", "output": "token"},
     {"residual": False, "mlp": 0},
     {"positions": False},

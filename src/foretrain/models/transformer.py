@@ -31,7 +31,7 @@ class TransformerShape:
     length      positions of a string, without the CLS token
     mlp         width of the MLP; 0: attention only
     output      "number", or "token": one score per token of the vocabulary
-    tied        scores are products with the token embeddings
+    tied        scores are products with the token embeddings, times `score_scale`
     readout     at a CLS token behind the string, or at its "last" token
     residual    every layer adds to its input; off: it replaces it
     attention_multiplier  of the attention logits, as if W_Q began that much larger
@@ -46,6 +46,7 @@ class TransformerShape:
     mlp: int = 256
     output: str = "number"
     tied: bool = False
+    score_scale: float = 1.0
     readout: str = "cls"
     norm: str = "pre"
     positions: bool = True
@@ -62,6 +63,7 @@ class TransformerShape:
         require_known("readout", self.readout, READOUTS)
         require_known("norm placement", self.norm, NORMS)
         require_positive("attention_multiplier", self.attention_multiplier)
+        require_positive("score_scale", self.score_scale)
         require(self.output == "token" or not self.tied, 'tied embeddings need output="token"; set tied to false.')
 
     @property
@@ -158,7 +160,7 @@ class Transformer(nn.Module):
         """[sample] for numbers, [sample, token] for scores."""
         features = self.features(tokens)
         if self.shape.tied:
-            return features @ self.tokens.T
+            return self.shape.score_scale * (features @ self.tokens.T)
         out = features @ self.read + self.read_bias
         return out[:, 0] if self.shape.output == "number" else out
 

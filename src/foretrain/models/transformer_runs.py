@@ -110,7 +110,7 @@ class TransformerRuns:
 
     def read(self, p: Parameters, features: Float[Tensor, "run sample d"]) -> Tensor:
         if self.shape.tied:
-            return features @ p["tokens"].mT
+            return self.shape.score_scale * (features @ p["tokens"].mT)
         out = torch.baddbmm(p["read_bias"][:, None], features, p["read"])
         return out[..., 0] if self.shape.output == "number" else out
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from foretrain.errors import InputError
+from foretrain.papers.abstract_symbols.experiments import data_need
 from foretrain.papers.abstract_symbols.experiments.architectures import train
 from foretrain.papers.abstract_symbols.experiments.data_need import predicted_need
 from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, WITH_A, cell, n_needed, setting_called
@@ -32,6 +33,43 @@ def test_samples_needed_is_interpolated_between_sizes():
 def test_samples_needed_refuses_what_has_no_sizes():
     with pytest.raises(InputError, match="over n"):
         n_needed(curves([1.0, 1.0, 1.0]).isel(n=0, drop=True))
+
+
+def made_up_runs(misses):
+    """In place of training: the test loss, over that of a guess, of each size by architecture."""
+
+    def at_its_rate(task, architecture, *, n, seeds, setting, good_enough):
+        run.append((architecture, n))
+        assert good_enough == pytest.approx(0.01)  # a tenth of .1, and same/different is ±1
+        values = np.asarray(misses[architecture][n], dtype=float)
+        return trajectory({"test_loss": ("seed", values)}, {"seed": seeds})
+
+    run = []
+    return at_its_rate, run
+
+
+def test_data_need_stops_where_every_seed_is_below_and_the_plain_need_is_at_least_the_largest_size(monkeypatch):
+    plain = {10: (1.0, 1.0), 100: (1.0, 0.9), 1000: (0.5, 0.6)}
+    ours = {10: (1.0, 1.0), 100: (0.01, 0.01)}
+    train, run = made_up_runs({VANILLA: plain, WITH_A: ours})
+    monkeypatch.setattr(data_need, "at_its_rate", train)
+    found = data_need.data_need(("same_different",), (10, 100, 1000), (VANILLA, WITH_A), seeds=2).isel(task=0)
+    assert run == [(VANILLA, 10), (VANILLA, 100), (VANILLA, 1000), (WITH_A, 10), (WITH_A, 100)]
+    assert found.n_needed.sel(architecture=VANILLA) == np.inf
+    needed = float(found.n_needed.sel(architecture=WITH_A))
+    assert needed == pytest.approx(10**1.5)  # half way in log loss
+    a = found.sel(architecture=WITH_A)
+    assert float(a.factor) == float(a.factor_low) == float(a.factor_high) == pytest.approx(1000 / needed)
+    assert found.factor.sel(architecture=VANILLA).isnull()
+
+
+def test_the_interval_of_a_factor_covers_what_seeds_may_give(monkeypatch):
+    plain = {10: (1.0, 1.0, 1.0), 100: (1.0, 1.0, 0.001), 1000: (0.01, 0.01, 0.01)}
+    train, _ = made_up_runs({VANILLA: plain, WITH_A: {10: (0.01, 0.01, 0.01)}})
+    monkeypatch.setattr(data_need, "at_its_rate", train)
+    found = data_need.data_need(("same_different",), (10, 100, 1000), (VANILLA, WITH_A), seeds=3).isel(task=0)
+    a = found.sel(architecture=WITH_A)
+    assert float(a.factor_low) < float(a.factor) <= float(a.factor_high)
 
 
 def test_a_task_of_ones_own(tmp_path):

@@ -57,7 +57,8 @@ def network(tasks: Sequence[TemplateTask], architecture: str, n: int, s: Trainin
         require(task.kind == "regression", f"{architecture} answers with a number; {task.name} asks for a token.")
         return BaselineRuns(architecture, tokens=tokens, length=task.length, embedding=s.embedding, hidden=s.mlp)
     if task.kind == "next-token":
-        options = {"output": "token", "tied": True, "readout": "last", **options}
+        # Embeddings begin at N(0, 1): without the scale scores begin at √d to d, and cross-entropy hardly moves them.
+        options = {"output": "token", "tied": True, "readout": "last", "score_scale": s.embedding**-0.5, **options}
     last_layer = options.pop("last_layer", False)
     shape = TransformerShape(
         tokens=tokens,
@@ -87,12 +88,14 @@ def cell(
     seeds: int | Sequence[int] = 5,
     setting: TrainingSetting | None = None,
     rates: Sequence[float] = (),
+    good_enough: float = 0.0,
     progress: Callable[[Progress], None] | None = None,
     **options: Any,
 ) -> xr.Dataset:
     """Networks trained on n samples at every rate, over (rate, seed), with their curves.
 
-    The data of a seed is the same for every architecture and rate.
+    The data of a seed is the same for every architecture and rate. A run is done when its validation loss is
+    `good_enough`.
     """
     s = setting or TrainingSetting()
     require_whole("n", n, 1)
@@ -118,7 +121,7 @@ def cell(
         network(made, architecture, size, s, **options),
         splits,
         rates=rates or (s.learning_rate,),
-        schedule=Schedule(s.epochs, s.batch),
+        schedule=Schedule(s.epochs, s.batch, good_enough=good_enough),
         seeds=listed,
         experiment=f"abstract_symbols/{made[0].name}/{n}",
         progress=progress,

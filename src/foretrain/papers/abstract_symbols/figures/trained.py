@@ -105,6 +105,7 @@ def train(found: xr.Dataset) -> go.Figure:
                 trace = go.Scatter(
                     x=found.epoch_done.values.tolist(),
                     y=line.values.tolist(),
+                    connectgaps=True,  # validation is not looked at after every epoch
                     name=label,
                     legendgroup=label,
                     showlegend=bool(first),

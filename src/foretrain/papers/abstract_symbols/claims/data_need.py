@@ -1,0 +1,161 @@
+"""How much less data the two scalings need: factors of samples, with intervals over seeds (Fig 2, 22, 23, Obs. 1.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import xarray as xr
+
+from foretrain.claim import Claim, Control
+from foretrain.comparators import bounded, positive
+from foretrain.papers.abstract_symbols.experiments.data_need import SAMPLES, TASKS, data_need
+from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, WITH_A, WITH_AB, WITH_B
+from foretrain.trajectory import trajectory
+
+ORDER_OF_MAGNITUDE = 8.0  # less data: what the order of magnitude of Observation 1.2 must at least be
+
+
+def _an_eighth() -> xr.Dataset:
+    return trajectory({"least_factor": ORDER_OF_MAGNITUDE})
+
+
+def _factor(task: str, modified: str, n: Sequence[int], **sizes: Any) -> xr.Dataset:
+    """Samples the plain network needs, at least, over those the modified one needs."""
+    found = data_need((task,), n, (VANILLA, modified), **sizes).isel(task=0)
+    ours = found.sel(architecture=modified)
+    return trajectory(
+        {
+            "factor": float(ours.factor.fillna(0.0)),
+            "factor_low": float(ours.factor_low.fillna(0.0)),
+            "needed": ("side", found.n_needed.values),
+            "miss": (("side", "n", "seed"), found.miss.transpose("architecture", "n", "seed").values),
+        },
+        {"side": [VANILLA, modified], "n": list(n), "seed": found.seed.values},
+    )
+
+
+def _order_of_magnitude(figure: str, says: str, task: str, modified: str, **claim: Any) -> Claim:
+    shared = {"task": task, "modified": modified, "loss": 0.1}
+    return Claim(
+        id=f"abstract_symbols/{figure}_factor",
+        says=says,
+        predict=_an_eighth,
+        observe=_factor,
+        compare=bounded("factor", low="least_factor"),
+        settings={tier: {**shared, **sizes} for tier, sizes in claim.pop("sizes").items()},
+        **claim,
+    )
+
+
+fig2_factor = _order_of_magnitude(
+    "fig2",
+    "a·I lowers the data needed for the print programs by an order of magnitude: at least eight times less. (At tier "
+    "fast the networks are too small to learn strings of 17 tokens: a measurement without an expected verdict.)",
+    "print_program",
+    WITH_A,
+    source="Fig 2, Observation 1.2",
+    expect=None,
+    sizes={
+        "fast": {"n": (8, 64), "seeds": 2, "setting": "glance", "loss": 0.9},
+        "full": {"n": (32, 128, 512), "seeds": 3, "setting": "small"},
+        "paper": {"n": SAMPLES, "seeds": 5, "setting": "base"},
+    },
+    control=Control("b·I in place of a·I", {"modified": WITH_B}),
+)
+
+fig22_factor = _order_of_magnitude(
+    "fig22",
+    "a·I lowers the data needed for αβα against αββ by an order of magnitude: at least eight times less. (At tier fast "
+    "the networks are tiny and half of the loss of a guess is asked for; from tier full on a tenth.)",
+    "aba_abb",
+    WITH_A,
+    source="Fig 22, Observation 1.2",
+    sizes={
+        "fast": {"n": (16, 64, 512), "seeds": 1, "setting": "tiny", "loss": 0.5},
+        "full": {"n": (16, 32, 64, 128, 512, 1024), "seeds": 3, "setting": "base"},
+        "paper": {"n": SAMPLES, "seeds": 5, "setting": "base"},
+    },
+    control=Control("b·I in place of a·I", {"modified": WITH_B}),
+)
+
+fig23_factor = _order_of_magnitude(
+    "fig23",
+    "a·I and b·I together lower the data needed for majorities by an order of magnitude: at least eight times less. "
+    "(At tier fast the networks are tiny and half of the loss of a guess is asked for; from tier full on a tenth.)",
+    "majority_2",
+    WITH_AB,
+    source="Fig 23",
+    sizes={
+        "fast": {"n": (32, 96, 768), "seeds": 1, "setting": "tiny", "loss": 0.5},
+        "full": {"n": (32, 64, 128, 256, 1024), "seeds": 3, "setting": "base"},
+        "paper": {"n": SAMPLES, "seeds": 5, "setting": "base", "task": "majority_4"},
+    },
+    control=Control("b·I alone", {"modified": WITH_B}),
+)
+
+HELPED = {"number": (WITH_A, WITH_AB), "symbol": (WITH_B, WITH_AB)}
+
+
+def _nothing_gained() -> xr.Dataset:
+    return trajectory({"gain": 0.0})
+
+
+def _gains(tasks: Sequence[str], answers: str, still: bool = False, **sizes: Any) -> xr.Dataset:
+    """Lower end of the interval of factor − 1 for the scalings that should help, and the factors of all three.
+
+    `still` asks the plain network what it gains over itself.
+    """
+    names = (VANILLA, WITH_A, WITH_B, WITH_AB)
+    found = data_need(tasks, architectures=names, **sizes)
+    helped = [VANILLA] if still else list(HELPED[answers])
+    low, factor = (found[name].fillna(0.0) for name in ("factor_low", "factor"))
+    return trajectory(
+        {
+            "gain_low": (("task", "helped"), low.sel(architecture=helped).transpose("task", ...).values - 1),
+            "factor": (("task", "architecture"), factor.transpose("task", "architecture").values),
+            "factor_low": (("task", "architecture"), low.transpose("task", "architecture").values),
+            "n_needed": (("task", "architecture"), found.n_needed.transpose("task", "architecture").values),
+        },
+        {"task": list(tasks), "helped": helped, "architecture": list(names)},
+    )
+
+
+REGRESSION = tuple(task for task in TASKS if task != "print_symbol")
+data_need_claim = Claim(
+    id="abstract_symbols/data_need",
+    source="Observation 1.2",
+    says="On every regression task a·I, alone and with b·I, needs fewer samples than the plain transformer.",
+    predict=_nothing_gained,
+    observe=_gains,
+    compare=positive("gain_low"),
+    settings={
+        "fast": {
+            "tasks": ("same_different",),
+            "answers": "number",
+            "n": (16, 128),
+            "seeds": 3,
+            "setting": "tiny",
+            "loss": 0.5,
+        },
+        "full": {
+            "tasks": REGRESSION,
+            "answers": "number",
+            "n": (32, 128, 512),
+            "seeds": 3,
+            "setting": "small",
+            "loss": 0.1,
+        },
+        "paper": {
+            "tasks": REGRESSION,
+            "answers": "number",
+            "n": SAMPLES,
+            "seeds": 5,
+            "setting": "base",
+            "loss": 0.1,
+        },
+    },
+    control=Control("the plain transformer against itself", {"still": True}),
+)
+
+CLAIMS = [fig2_factor, fig22_factor, fig23_factor, data_need_claim]
