@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from foretrain.cli import main
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("**/*.md"))]
@@ -37,19 +36,15 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.usefixtures("elsewhere", "as_users_run_it")
 @pytest.mark.parametrize(("page", "command"), commands())
-def test_command(page: str, command: str, elsewhere: Path) -> None:
+def test_command(page: str, command: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """In this process: starting Python and torch for each command would take longer than the commands."""
     program, *arguments = shlex.split(command)
     assert program == "foretrain", f"{page}: a bash block is for foretrain commands; use sh or text for others"
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "120"}
-    done = subprocess.run(
-        [sys.executable, "-m", "foretrain", *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, f"{page}: {command}\n{done.stdout}\n{done.stderr}"
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    assert left.value.code == 0, f"{page}: {command}\n{''.join(capfd.readouterr())}"
 
 
 @pytest.mark.parametrize("page", sorted({page for page, _ in blocks("python")}))
