@@ -220,6 +220,8 @@ def test_kinks_away_from_0_are_named_or_refused():
         (lambda: theory.theta1(0.0, "gaussian", "relu"), "derivative must be φ′, a pair .*; got 'relu'"),
         (lambda: theory.theta1(0.0, "gaussian", (0.0,)), r"derivative must be φ′, a pair .*; got \(0.0,\)"),
         (lambda: theory.theta2(0.0, "gaussian", (0.0, np.nan)), "derivative must be φ′, a pair"),
+        (lambda: theory.theta1(0.1, "gaussian", expit, norm=-1.0), "norm must be a finite number above 0; got -1.0"),
+        (lambda: theory.cooccurrence(0.9, 5.5, 2, 0.9), "whole numbers of layers; got 5.5 and 2"),
         (lambda: theory.student_t(1, -1.0), "freedom must be a finite number above 0; got -1.0"),
         (
             lambda: theory.student_t(1, 1.2),

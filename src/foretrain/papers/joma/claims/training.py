@@ -25,10 +25,12 @@ from foretrain.tolerances import (
 )
 from foretrain.trajectory import trajectory
 
+POINTS = 9  # looks at a run; the same for all claims, which then share it
+
 
 def _fig2(seeds: int, steps: int, dimension: int | None = None) -> xr.Dataset:
     """At the end of training: the cosine of ẑ and the slope by seed, the cosines of its parts as means over seeds."""
-    end = layer.fig2(seeds=seeds, steps=steps, points=11, dimension=dimension).isel(time=-1, drop=True)
+    end = layer.fig2(seeds=seeds, steps=steps, points=POINTS, dimension=dimension).isel(time=-1, drop=True)
     return end.assign({name: end[name].mean("seed") for name in ("cosine_first", "cosine_second")})
 
 
@@ -75,7 +77,7 @@ fig2 = erratum_pair(
 
 def _assumption(name: str, words: str) -> Assumption:
     def check(seeds: int, steps: int) -> tuple[bool, str]:
-        run = layer.fig2(seeds=seeds, steps=steps, points=11)[name]
+        run = layer.fig2(seeds=seeds, steps=steps, points=POINTS)[name]
         return float(run.max()) < CONSTANT.value, f"{words}: {float(run.isel(time=0).mean()):.2f} at the start, " + (
             f"{float(run.isel(time=-1).mean()):.2f} at the end"
         )
@@ -109,8 +111,8 @@ def _components(activation: str, seeds: int, steps: int) -> xr.Dataset:
 
     A component has saturated if it moves in the last quarter by less than a twentieth of the one that moves most.
     """
-    run = layer.fig3(activation, seeds, steps, points=5)
-    late = abs(run["v"].isel(time=-1) - run["v"].isel(time=-2))
+    run = layer.fig3(activation, seeds, steps, points=POINTS)
+    late = abs(run["v"].isel(time=-1) - run["v"].isel(time=-1 - POINTS // 4))
     fastest = late.max("context")
     growing = (late > SATURATED.value * fastest).sum("context").where(fastest > ALIVE.value, 0)
     size = abs(run["v"].isel(time=-1)).transpose("seed", "context").values

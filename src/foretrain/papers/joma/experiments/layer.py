@@ -145,7 +145,7 @@ def fig3(
     """
     listed, times = tuple(seed_list(seeds)), even_times(steps, points)
     setting = LayerTraining(steps=steps)
-    model, batch, states = train_layer("smooth", activation, setting, listed, times)
+    model, batch, states = train_layer("smooth", activation, setting, listed, times, None)
     first, last = ({name: value[place] for name, value in states.items()} for place in (0, -1))
     alive = (model.slopes(last, batch) != 0).any(-2)  # [seed, node]
     node = alive.to(torch.int8).argmax(-1)

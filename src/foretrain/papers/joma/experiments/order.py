@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -110,7 +111,7 @@ class LayersInTurn(CausalTransformer):
     """A transformer that learns bottom-up: its hidden nodes begin empty (lower MLP matrices 0), and layer 1 stands
     still for the first `wait` steps."""
 
-    def __init__(self, wait: int, **sizes: int) -> None:
+    def __init__(self, wait: int, **sizes: Any) -> None:
         super().__init__(**sizes, lower_start=0.0)
         self.left = wait
 
@@ -146,7 +147,7 @@ def order_training(
     branching = [setting.tops] + [2] * (setting.depth - 1)
     tree = LatentTree.regular(setting.depth, branching, rho, classes=setting.tops, p_zero=p_zero)
     task = TreeSequences(tree, objective, setting.length)
-    sizes = {
+    sizes: dict[str, Any] = {
         "vocab": tree.vocab + 1,
         "classes": task.labels,
         "layers": setting.layers,

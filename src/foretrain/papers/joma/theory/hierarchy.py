@@ -73,6 +73,8 @@ def _checked(
 ) -> tuple[Array, Array, Array, Array]:
     rho = _correlations(rho)
     L, H, p_zero = (np.asarray(x, dtype=np.float64) for x in (depth, ancestor_depth, p_zero))
+    whole = bool(np.all((np.round(L) == L) & (np.round(H) == H)))
+    require(whole, f"depth and ancestor_depth must be whole numbers of layers; got {L.tolist()} and {H.tolist()}.")
     require(
         bool(np.all((H >= 0) & (H <= L - 1))),
         f"ancestor_depth must lie between 0 and depth − 1 (the root's children); got up to {np.max(H):g} "

@@ -17,7 +17,7 @@ from numbers import Real
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from foretrain.errors import InputError, require
+from foretrain.errors import InputError, require, require_positive
 from foretrain.papers.joma.theory.radial import RadialDensity, line_nodes, radial_density
 
 Array = NDArray[np.float64]
@@ -233,6 +233,7 @@ def _line_average(
     A second cut, anywhere, changes nothing unless a kink that was not named lies in a piece.
     """
     assert callable(derivative)
+    require_positive("norm", norm)
     kinks = derivative.kinks if isinstance(derivative, Kinked) else ()
     averages = np.empty(r.shape)
     for index, distance in np.ndenumerate(r):
