@@ -28,9 +28,10 @@ class Row(NamedTuple):
 def kind_of(path: Path) -> str:
     """How the name ends, but for .gz."""
     kind = next((s.lower() for s in reversed(path.suffixes) if s.lower() != ".gz"), "")
+    ends = f"ends in {kind!r}" if kind else "has no ending"
     require(
         kind in KINDS,
-        f"{path} ends in {repr(kind) if kind else 'nothing'}; labelled texts are read from .csv, .tsv and .parquet, also .gz.",
+        f"{path} {ends}; labelled texts are read from .csv, .tsv and .parquet, the first two also as .gz.",
     )
     return kind
 
