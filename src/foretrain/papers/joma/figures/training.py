@@ -89,7 +89,7 @@ def order(data: xr.Dataset) -> go.Figure:
         "When a hierarchy is found: by layer of the common ancestor, and by layer of the network",
         ["JoMA flow: time to be half way", *(f"logits, {words[o]} (ρ = {rho:g})" for o in objectives), "NCorr"],
         horizontal_spacing=0.1,
-        vertical_spacing=0.16,
+        vertical_spacing=0.2,
     )
     for color, value in enumerate(data["rho"].values.tolist()):
         one = data.sel(rho=value)
@@ -112,7 +112,7 @@ def order(data: xr.Dataset) -> go.Figure:
     figure.update_yaxes(title="time", **panel_place(0))
     figure.update_xaxes(title="step", **panel_place(len(objectives) + 1))
     figure.update_yaxes(title="NCorr", **panel_place(len(objectives) + 1))
-    return figure.update_layout(height=760, legend={"orientation": "h", "y": -0.1, "yanchor": "top"})
+    return figure.update_layout(height=800, legend={"orientation": "h", "y": -0.14, "yanchor": "top"})
 
 
 def table1(data: xr.Dataset) -> go.Figure:
