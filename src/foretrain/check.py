@@ -184,7 +184,7 @@ def judge_all(claims: Sequence[Claim], folder: VerdictFolder, *, check: str = ""
     """Judge and save; gives each verdict, without its trajectories, when it is done.
 
     With more than one job the claims must be those of the papers (a worker looks them up by id), and those
-    that took longest last time go first.
+    that took longest last time go first. Both halves of an erratum go to one worker: they share their measurement.
     """
     require(jobs >= 1, f"jobs must be at least 1; got {jobs}.")
     if jobs == 1 or len(claims) <= 1:
@@ -192,17 +192,20 @@ def judge_all(claims: Sequence[Claim], folder: VerdictFolder, *, check: str = ""
             yield _judge_and_save(claim, folder, fingerprint(claim, folder.tier), check)
         return
     marks = {claim.id: fingerprint(claim, folder.tier) for claim in claims}
-    longest_first = sorted(marks, key=folder.seconds, reverse=True)
+    together: dict[str, list[str]] = {}
+    for name in marks:
+        together.setdefault(name.removesuffix("_corrected"), []).append(name)
+    longest_first = sorted(together.values(), key=lambda names: sum(map(folder.seconds, names)), reverse=True)
     with worker_pool(min(jobs, len(claims))) as pool:
-        todo = [pool.submit(_judge_by_id, name, folder, marks[name], check) for name in longest_first]
+        todo = [pool.submit(_judge_by_id, {n: marks[n] for n in names}, folder, check) for names in longest_first]
         for future in as_completed(todo):
-            yield future.result()
+            yield from future.result()
 
 
-def _judge_by_id(name: str, folder: VerdictFolder, mark: str, check: str) -> Verdict:
+def _judge_by_id(marks: dict[str, str], folder: VerdictFolder, check: str) -> list[Verdict]:
     from foretrain.papers import claims
 
-    return _judge_and_save(claims()[name], folder, mark, check)
+    return [_judge_and_save(claims()[name], folder, mark, check) for name, mark in marks.items()]
 
 
 def _judge_and_save(claim: Claim, folder: VerdictFolder, mark: str, check: str) -> Verdict:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import inspect
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 import xarray as xr
@@ -161,7 +163,7 @@ def _try(claim: Claim, setting: Mapping[str, Any], guarded: bool = True) -> Verd
     try:
         checks = tuple(_check(a, setting) for a in (claim.assumes if guarded else ()))
         unmet = [c for c in checks if c.needed and not c.met]
-        prediction, observation = call_with(claim.predict, setting), call_with(claim.observe, setting)
+        prediction, observation = call_with(claim.predict, setting), _observed(claim.observe, setting)
         outcome = claim.compare(prediction, observation)
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
@@ -193,10 +195,36 @@ def _check(assumption: Assumption, setting: Mapping[str, Any]) -> AssumptionChec
 
 def call_with(function: Callable[..., Any], setting: Mapping[str, Any]) -> Any:
     """Call a function with those names of the setting that it takes."""
+    return function(**_taken(function, setting))
+
+
+def _taken(function: Callable[..., Any], setting: Mapping[str, Any]) -> dict[str, Any]:
     parameters = inspect.signature(function).parameters.values()
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return function(**setting)
-    return function(**{p.name: setting[p.name] for p in parameters if p.name in setting})
+        return dict(setting)
+    return {p.name: setting[p.name] for p in parameters if p.name in setting}
+
+
+def _observed(observe: Callable[..., xr.Dataset], setting: Mapping[str, Any]) -> xr.Dataset:
+    """What is measured, once for both halves of an erratum and for a control that changes the prediction only."""
+    arguments = tuple(sorted(_taken(observe, setting).items()))
+    try:
+        hash(arguments)
+    except TypeError:  # a list or an array among them
+        return observe(**dict(arguments))
+    found, warned = _kept(observe, arguments, tuple(type(value) for _, value in arguments))
+    for w in warned:
+        warnings.warn_explicit(w.message, w.category, w.filename, w.lineno)
+    return found.copy()
+
+
+@lru_cache(maxsize=2)
+def _kept(
+    observe: Callable[..., xr.Dataset], arguments: tuple[tuple[str, Any], ...], _: tuple[type, ...]
+) -> tuple[xr.Dataset, list[warnings.WarningMessage]]:
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        return observe(**dict(arguments)), warned
 
 
 def no_number() -> xr.Dataset:

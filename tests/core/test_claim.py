@@ -9,6 +9,7 @@ from foretrain.claim import Assumption, Claim, Control, erratum_pair, judge
 from foretrain.comparators import close
 from foretrain.errors import InputError
 from foretrain.tolerances import EXACT
+from foretrain.trajectory import trajectory
 
 
 def predict(size: float) -> xr.Dataset:
@@ -86,3 +87,30 @@ def test_the_code_of_a_claim_is_found_through_partial() -> None:
     file, line = made(observe=functools.partial(observe, broken=False)).code()
     assert file.endswith("test_claim.py")
     assert line > 1
+
+
+def test_what_is_measured_is_measured_once_for_both_halves_and_the_printed_control():
+    calls = []
+
+    def observe(size: int) -> xr.Dataset:
+        calls.append(size)
+        return trajectory({"y": float(size)})
+
+    printed, corrected = erratum_pair(
+        printed=lambda: trajectory({"y": 5.0}),
+        corrected=lambda: trajectory({"y": 4.0}),
+        id="toy/once",
+        source="none",
+        says="y is what it is",
+        observe=observe,
+        compare=close("y", EXACT),
+        settings={"fast": {"size": 4}},
+        control=Control("another size", {"size": 6}),
+        erratum="5 for 4",
+    )
+    assert judge(printed).as_expected
+    assert calls == [4]
+    assert judge(corrected).as_expected
+    assert calls == [4, 6]
+    first, second = judge(printed).observation, judge(corrected).observation
+    assert first is not second
