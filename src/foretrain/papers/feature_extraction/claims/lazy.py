@@ -170,7 +170,7 @@ ntk_stability = erratum_pair(
     },
     control=Control(
         "Adagrad from weights of σ = .1: the kernel grows many times over",
-        {"optimizer": "adagrad", "sigma": 0.1, "widths": (32, 64)},
+        {"optimizer": "adagrad", "sigma": 0.1, "widths": (128, 256), "loss_left": 0.7},
     ),
 )
 
