@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -61,6 +62,22 @@ def test_refused_in_one_sentence(
     assert said in told
     assert told.count("\n") == 1
     assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["imdb", "stanfordnlp/imdb"])
+@pytest.mark.parametrize("option", ["--json", "--report"])
+def test_a_corpus_known_by_name_is_not_overwritten(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str, option: str
+) -> None:
+    corpus = file.parent / "imdb" / "train.csv.gz"
+    corpus.parent.mkdir()
+    corpus.write_bytes(gzip.compress(file.read_bytes()))
+    (file.parent / "f.html").symlink_to(corpus)
+    before = corpus.read_bytes()
+    monkeypatch.setenv("FORETRAIN_DATA", str(file.parent))
+    assert typed(name, option, corpus if option == "--json" else "f.html") == 2
+    assert "would overwrite the corpus" in capsys.readouterr().err
+    assert corpus.read_bytes() == before
 
 
 def test_signs_that_steer_the_terminal_are_written_out(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -72,8 +72,10 @@ def corpus(
     from foretrain.trajectory import write_text
 
     require(top >= 1, f"--top must be at least 1; got {top}.")
-    _require_outputs(file, json_out, report)
+    _require_outputs(json_out, report)
+    _keep(file, json_out, report)
     read = _read(file, {"text": text, "label": label, "header": header, "classes": classes}, data)
+    _keep(read.file, json_out, report)  # of a corpus known by name the file is known only now
     found = forecast_corpus(read, window=window, least=least, time=time)
     for note in found.notes[:NOTES]:
         say(note)
@@ -97,15 +99,18 @@ def corpus(
         say(f"Wrote {report}.")
 
 
-def _require_outputs(file: str, json_out: Path | None, report: Path | None) -> None:
-    """Refuse now what would fail, or destroy the corpus, after the work is done."""
+def _keep(corpus: str, json_out: Path | None, report: Path | None) -> None:
+    """Refuse to write over the file of the corpus, under whatever name."""
+    for option, path in (("--json", json_out), ("--report", report)):
+        if path is not None and path.exists() and Path(corpus).is_file():
+            require(not path.samefile(corpus), f"{option} {path} would overwrite the corpus; choose another name.")
+
+
+def _require_outputs(json_out: Path | None, report: Path | None) -> None:
+    """Refuse now what would fail after the work is done."""
     for option, path in (("--json", json_out), ("--report", report)):
         if path is not None:
             require_writable(option, path)
-            require(
-                not (path.exists() and Path(file).exists() and path.samefile(file)),
-                f"{option} {path} would overwrite the corpus; choose another name.",
-            )
     if report is not None:
         require(
             report.suffix.lower() in (".html", ".htm"),
