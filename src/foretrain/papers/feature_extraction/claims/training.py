@@ -99,7 +99,7 @@ cooccurrence = Claim(
 
 
 def _bias_bounds() -> xr.Dataset:
-    return trajectory({"biased_low": 15.0, "other_low": -4.0, "other_high": 4.0, "all_of_it": 1.0})
+    return trajectory({"biased_low": 15.0, "other_low": -4.0, "other_high": 4.0})
 
 
 def _bias(corpus: str, texts: int | None, epochs: int, seeds: int, keep_negatives: float) -> xr.Dataset:
@@ -107,23 +107,25 @@ def _bias(corpus: str, texts: int | None, epochs: int, seeds: int, keep_negative
 
     A ReLU network shifts all scores by chance from the start, to either side: only the change is what training did.
     """
-    trained = _scores(corpus, texts, epochs, seeds, NETWORKS, keep_negatives)
-    unseen = trained["score"].isel(token=np.flatnonzero(trained["unseen"].values))
+    unseen = _unseen(_scores(corpus, texts, epochs, seeds, NETWORKS, keep_negatives))
     after = {
         "z": _in_errors(unseen),
         "z_of_change": _in_errors((unseen - unseen.sel(epoch=0)).isel(epoch=slice(1, None))),
     }
     others = [name for name in NETWORKS if name not in BIASED]
     first = xr.concat([z.sel(epoch=1) for z in after.values()], xr.Variable("of", ["score", "change"]))
-    left = after["z"].isel(epoch=-1, drop=True) / after["z"].sel(epoch=1, drop=True)
     return xr.Dataset(
         {
             "z": after["z"],
             "biased": first.sel(network=list(BIASED)).rename(network="with_relu_mlp"),
             "other": first.sel(network=others).rename(network="without"),
-            "left": left.sel(network=list(BIASED)).rename(network="with_relu_mlp"),
         }
     )
+
+
+def _unseen(trained: xr.Dataset) -> xr.DataArray:
+    """Scores of tokens never seen in training."""
+    return trained["score"].isel(token=np.flatnonzero(trained["unseen"].values))
 
 
 def _in_errors(scores: xr.DataArray) -> xr.DataArray:
@@ -136,21 +138,95 @@ relu_bias = Claim(
     source=SOURCE,
     says=(
         "With imbalanced classes the first epoch shifts the scores of all tokens with ReLU, even of those never seen; "
-        "with GeLU, SiLU, tanh and self-attention it does not, and a ReLU MLP after attention brings it back. The "
-        "shift, in standard errors, fades in later epochs."
+        "with GeLU, SiLU, tanh and self-attention it does not, and a ReLU MLP after attention brings it back."
     ),
     predict=_bias_bounds,
     observe=_bias,
     compare=every(
         bounded("biased", low="biased_low"),
         bounded("other", low="other_low", high="other_high"),
-        bounded("left", high="all_of_it"),
     ),
     settings={
-        "fast": {"corpus": "made_up", "texts": 1500, "epochs": 2, "seeds": 1, "keep_negatives": 0.3},
-        "full": {"corpus": "sst2", "texts": None, "epochs": 6, "seeds": 3, "keep_negatives": 0.3},
+        "fast": {"corpus": "made_up", "texts": 1500, "epochs": 1, "seeds": 1, "keep_negatives": 0.3},
+        "full": {"corpus": "sst2", "texts": None, "epochs": 1, "seeds": 3, "keep_negatives": 0.3},
     },
     control=Control("the classes are balanced", {"keep_negatives": 1.0}),
 )
 
-CLAIMS = [cooccurrence, relu_bias]
+
+ADD_UP = ("MLP ReLU", "CNN ReLU")  # networks that add up what they read, without attention
+
+
+def _as_it_was() -> xr.Dataset:
+    return trajectory({"all_of_it": 1.0})
+
+
+def _later(
+    corpus: str,
+    texts: int | None,
+    epochs: int,
+    seeds: int,
+    keep_negatives: float,
+    fading: tuple[str, ...] = BIASED,
+    growing: tuple[str, ...] = (),
+) -> xr.Dataset:
+    """The shift in logits, mean change of the scores of tokens never seen since the start, after every epoch.
+
+    `left` is the last one over the first, for networks that should fade; `grown` the largest over the first. In
+    standard errors instead every shift would fade: scores of tokens spread ever farther.
+    """
+    unseen = _unseen(_scores(corpus, texts, epochs, seeds, BIASED, keep_negatives))
+    shift = (unseen - unseen.sel(epoch=0)).isel(epoch=slice(1, None)).mean("token")
+    share = shift / shift.sel(epoch=1, drop=True)
+    return xr.Dataset(
+        {
+            "shift": shift,
+            "left": share.isel(epoch=-1, drop=True).sel(network=list(fading)).rename(network="fading"),
+            "grown": share.max("epoch").sel(network=list(growing)).rename(network="growing"),
+        }
+    )
+
+
+LATER = {
+    "fast": {"corpus": "made_up", "texts": 1500, "epochs": 6, "seeds": 1, "keep_negatives": 0.3},
+    "full": {"corpus": "sst2", "texts": None, "epochs": 6, "seeds": 3, "keep_negatives": 0.3},
+}
+FADING = (
+    "In logits it falls without attention only. On SST-2 the shift of tokens never seen, .0064 logits (MLP) and .0090 "
+    "(CNN) after the first epoch, is lower after six for all three seeds, for five of six runs even on the other side "
+    "of 0 (by −1.1 of what it was at most, five standard errors). With a ReLU MLP after attention it grows to 1.5, "
+    "1.7 and 1.9 of what it was, and after six epochs has .6, .9 and 1.6 of it."
+)
+
+relu_bias_fades = Claim(
+    id="feature_extraction/relu_bias_fades",
+    source=SOURCE,
+    says=(
+        "In later epochs the shift towards the larger class fades, in logits: after six it is lower than after the "
+        "first, with every network that has ReLU."
+    ),
+    erratum=FADING,
+    predict=_as_it_was,
+    observe=_later,
+    compare=bounded("left", high="all_of_it"),
+    settings=LATER,
+    control=Control("networks without attention only", {"fading": ADD_UP}),
+    expect="fails",
+)
+
+relu_bias_fades_corrected = Claim(
+    id="feature_extraction/relu_bias_fades_corrected",
+    source="derived; the split by attention was seen first, then asked",
+    says=(
+        "Without attention the shift towards the larger class, in logits, is lower after six epochs than after the "
+        "first; with a ReLU MLP after attention it grows first."
+    ),
+    erratum=FADING,
+    predict=_as_it_was,
+    observe=_later,
+    compare=every(bounded("left", high="all_of_it"), bounded("grown", low="all_of_it")),
+    settings={tier: {**setting, "fading": ADD_UP, "growing": ("SA + ReLU",)} for tier, setting in LATER.items()},
+    control=Control("networks with and without attention change places", {"fading": ("SA + ReLU",), "growing": ADD_UP}),
+)
+
+CLAIMS = [cooccurrence, relu_bias, relu_bias_fades, relu_bias_fades_corrected]
