@@ -41,6 +41,7 @@ def empirical_ntk(
     require(chunk is None or chunk >= 1, f"chunk must be at least 1; got {chunk}.")
     call, weights = _as_function(network, parameters)
     others = x if y is None else y
+    require(min(len(x), len(others)) >= 1, f"x and y must have at least one row; got {len(x)} and {len(others)}.")
     rows = []
     for own in x.split(chunk or max(1, len(x))):
         blocks = [_block(network, call, weights, own, other) for other in others.split(chunk or max(1, len(others)))]

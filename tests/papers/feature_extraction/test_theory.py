@@ -177,3 +177,18 @@ def test_only_the_mask_hides_later_tokens(causal: bool) -> None:
     same = torch.equal(net(one)[:, :-1], net(other)[:, :-1])
     assert same is causal
     assert softmax(net(one).detach().numpy(), axis=-1).shape == (1, 5, 7)
+
+
+@pytest.mark.parametrize(
+    ("labels", "time", "sentence"),
+    [
+        ([1, 0, 1], 1.0, "must be −1 and"),
+        ([[1, 0], [1, 1], [0, 1]], 1.0, "single 1"),
+        ([1, -1], 1.0, "one label per text"),
+        ([1, -1, 1], -1.0, "time must be"),
+        ([1, -1, 1], float("nan"), "time must be"),
+    ],
+)
+def test_label_scores_refuse_what_is_no_label_or_time(labels, time, sentence):
+    with pytest.raises(InputError, match=sentence):
+        theory.label_scores(np.eye(3), labels, (1.0, 0.1), time)

@@ -119,7 +119,8 @@ def label_scores(
     in `steps` steps, each in as many stages as keep it stable; where a large bias makes the flow stiff, the first
     steps are shorter.
     """
-    target = np.asarray(labels, dtype=np.float64)
+    target = _checked(labels, counts.shape[0], loss)
+    require(np.isfinite(time) and time >= 0, f"time must be a finite number of at least 0; got {time}.")
     scores = np.zeros((counts.shape[1], *target.shape[1:]))
     slope = 1.0 if loss == "squared" else _steepest(target)
     rate = 1.1 * fastest(counts, kernel, slope)
@@ -132,6 +133,20 @@ def label_scores(
         stages = max(2, int(np.ceil(np.sqrt(1 + step * rate / 0.65))))
         scores = _chebyshev_step(velocity, scores, step, stages)
     return scores
+
+
+def _checked(labels: ArrayLike, texts: int, loss: str) -> Array:
+    target = np.asarray(labels, dtype=np.float64)
+    require(
+        target.ndim in (1, 2) and len(target) == texts,
+        f"There must be one label per text, or one row of them; got {target.shape} for {texts} texts.",
+    )
+    if loss != "squared" and target.ndim == 1:
+        require(bool((abs(target) == 1).all()), "labels of two classes must be −1 and +1; give 2·labels − 1.")
+    elif loss != "squared":
+        one_hot = ((target == 0) | (target == 1)).all() and (target.sum(1) == 1).all()
+        require(bool(one_hot), "labels of several classes must be rows with a single 1; give np.eye(classes)[labels].")
+    return target
 
 
 def early_scores(counts: Any, labels: ArrayLike, kernel: tuple[float, float]) -> Array:
