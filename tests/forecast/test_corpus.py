@@ -16,7 +16,7 @@ from foretrain.forecast.corpus_figures import scatter
 from foretrain.forecast.corpus_page import page
 from foretrain.forecast.corpus_scores import architectures
 from foretrain.forecast.corpus_training import _compared, learned_scores
-from foretrain.forecast.corpus_words import summary
+from foretrain.forecast.corpus_words import CONTRADICTIONS, summary
 from foretrain.kernels.tangent import Scales
 from foretrain.papers.feature_extraction import theory
 from foretrain.papers.feature_extraction.networks import limit_kernel
@@ -117,8 +117,10 @@ def test_imbalance_gives_relu_a_bias_and_flags_tokens_without_content() -> None:
 
 def test_negations_are_what_an_additive_network_cannot_learn(reviews: LabelledTexts) -> None:
     found = forecast_corpus(reviews)
-    assert {c["bigram"].split()[0] for c in found.contradictions} == {"not"}
-    assert len(found.contradictions) >= 10
+    against = [c["bigram"] for c in found.contradictions if c["log_odds_of_parts"] < 0]
+    assert len(against) >= 10
+    assert {bigram.split()[0] for bigram in against} == {"not"}
+    assert [c["bigram"] for c in found.contradictions[: len(against)]] == against
     assert found.spurious["<br />"] == "markup"
     assert found.spurious["marlowe"] == "name"
 
@@ -245,7 +247,11 @@ def test_the_command_writes_json_and_a_page(tmp_path: Path, capsys: pytest.Captu
         )
     assert stop.value.code == 0
     assert "not funny" in capsys.readouterr().out
-    assert json.loads((tmp_path / "f.json").read_text())["spurious"]["<br />"] == "markup"
+    written = json.loads((tmp_path / "f.json").read_text())
+    assert written["spurious"]["<br />"] == "markup"
+    assert {c["bigram"]: c["kind"] for c in written["additive_cannot_learn"]}["not funny"] == "undecided"
+    page = (tmp_path / "f.html").read_text(encoding="utf-8")
+    assert all(title in page for title in CONTRADICTIONS.values())
     assert (tmp_path / "f.html").stat().st_size > 1_000_000  # Plotly is inside
 
 

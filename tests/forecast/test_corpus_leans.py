@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 from scipy.stats import hypergeom
 
 from foretrain.data.labelled_texts import LabelledTexts
+from foretrain.data.negation import Negation
+from foretrain.data.tokens import TokenTexts
 from foretrain.forecast import corpus_leans as leans
 from foretrain.forecast import corpus_scores
 from foretrain.forecast.corpus import CorpusForecast, forecast_corpus
@@ -51,20 +54,74 @@ def test_one_text_that_repeats_a_token_says_nothing_of_a_class() -> None:
     five = found.tokens.index("5")
     assert found.items[1].by_class[five].tolist() == [0, 200]
     assert found.items[1].lean.texts[five].tolist() == [0, 1]
-    assert not found.items[1].lean.leaning()[five].any()
+    assert found.items[1].lean.two_sided[five].min() > 0.05
     assert not found.spurious
 
 
 def test_planted_negations_are_the_only_contradictions() -> None:
     def clause(draw: np.random.Generator, k: int) -> str:
         n = draw.integers(4)
-        negated = draw.random() < 0.3
+        negated = draw.random() < 0.2
         return ("not " if negated else "very ") + (f"fine{n}" if k != negated else f"poor{n}")
 
-    found = forecast_corpus(texts(np.random.default_rng(1), 400, 400, clause))
+    found = forecast_corpus(texts(np.random.default_rng(1), 800, 800, clause))
     assert {c["bigram"] for c in found.contradictions} == {f"not {a}{n}" for a in ("fine", "poor") for n in range(4)}
     assert all(c["log_odds"] > 0 > c["log_odds_of_parts"] for c in found.contradictions)
+    assert {c["kind"] for c in found.contradictions} == {"wrong"}
     assert not found.spurious
+
+
+def contradicting(texts: TokenTexts, labels: np.ndarray) -> dict[tuple[int, int], dict[str, Any]]:
+    """Bigrams in five texts or more that contradict their parts."""
+    class_of = np.eye(2)[labels]
+    grams, counts = texts.ngrams(2)
+    tokens, pairs = ((held > 0).astype(float).T @ class_of for held in (texts.counts, counts))
+    kept = pairs.sum(axis=1) >= 5
+    sizes = class_of.sum(axis=0)
+    names = [f"{first} {second}" for first, second in grams[kept]]
+    found = leans.contradictions(names, grams[kept], Lean(tokens, sizes), Lean(pairs[kept], sizes), ("no", "yes"))
+    return {(int(c["bigram"].split()[0]), int(c["bigram"].split()[1])): c for c in found}
+
+
+DECIDING = {(modifier, adjective) for modifier in (0, 1) for adjective in range(2, 22)}  # NOT and VERY before any
+
+
+def test_adding_up_is_undecided_where_no_token_says_anything() -> None:
+    """Every modifier with every adjective in ten texts each: all tokens lean by exactly 0."""
+    draw = np.random.default_rng(3)
+    rows = np.array([[*pair, *draw.integers(22, 42, 6)] for pair in sorted(DECIDING) for _ in range(10)])
+    labels = ((rows[:, 1] < 12) != (rows[:, 0] == 0)).astype(np.int64)
+    found = contradicting(TokenTexts.of_rows(rows, 42), labels)
+    assert set(found) == DECIDING
+    assert all((c["kind"], c["log_odds_of_parts"]) == ("undecided", 0) for c in found.values())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_chance_in_the_parts_of_a_negation_is_no_contradiction(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    texts, labels = Negation().sample(2000, draw)
+    found = contradicting(texts, labels)
+    assert set(found) >= DECIDING
+    assert len(found) <= len(DECIDING) + 3  # fillers: one in twenty
+    assert {found[pair]["kind"] for pair in DECIDING} == {"undecided"}
+    assert not any(contradicting(texts, draw.permutation(labels)) for _ in range(3))
+
+
+def test_words_with_content_that_lean_do_not_make_others_spurious() -> None:
+    """300 words that lean, and function words that do not, in 400 texts: a list in one of twenty corpora."""
+    draw = np.random.default_rng(0)
+    empty = sorted(leans.FUNCTION_WORDS)
+    names = [*empty, *(f"w{k}" for k in range(300))]
+    listed = 0
+    for _ in range(200):
+        held = draw.integers(20, 200, len(empty))
+        null = draw.hypergeometric(200, 200, held)
+        content = np.where(draw.random((300, 1)) < 0.5, [[30, 2]], [[2, 30]])
+        lean = Lean(np.concatenate([np.stack([null, held - null], axis=1), content]).astype(float), np.full(2, 200.0))
+        assert lean.two_sided[len(empty) :].max() < 1e-3
+        every = np.ones(len(names), dtype=bool)
+        listed += bool(leans.spurious(names, lean, every, lean.texts.sum(axis=1).astype(np.int64), {}))
+    assert listed <= 200 * 0.05 + 3 * np.sqrt(200 * 0.05 * 0.95)
 
 
 def test_what_all_texts_share_scores_by_the_larger_class_alone() -> None:

@@ -145,7 +145,7 @@ def _print(found: CorpusForecast, learned: dict[str, Learned] | None, top: int) 
     from rich.table import Table
     from rich.text import Text
 
-    from foretrain.forecast.corpus_words import bias_words, counted_words, number, sizes_words
+    from foretrain.forecast.corpus_words import CONTRADICTIONS, bias_words, counted_words, number, sizes_words
 
     out = console(results=True)
     out.print(visible(f"{sizes_words(found)} {counted_words(found)}"), markup=False)
@@ -174,9 +174,10 @@ def _print(found: CorpusForecast, learned: dict[str, Learned] | None, top: int) 
         _say_list(out, f"Likely spurious, {kind}", [token for token, why in found.spurious.items() if why == kind])
     if not found.spurious:
         _say_list(out, "Likely spurious", [])
-    bigrams = [f"{c['bigram']} ({c['class']} {c['log_odds']:+.2f}, its parts {c['log_odds_of_parts']:+.2f})"
-               for c in found.contradictions]  # fmt: skip
-    _say_list(out, "A network that adds up tokens gets wrong (log-odds)", bigrams)
+    for kind, title in CONTRADICTIONS.items():
+        bigrams = [f"{c['bigram']} ({c['class']} {c['log_odds']:+.2f}, its parts {c['log_odds_of_parts']:+.2f})"
+                   for c in found.contradictions if c["kind"] == kind]  # fmt: skip
+        _say_list(out, f"{title} (log-odds)", bigrams)
     out.print("More: --top N per class; all of it with --report FILE.html and --json FILE.")
 
 

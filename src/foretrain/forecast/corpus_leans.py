@@ -1,7 +1,7 @@
 """What looks wrong in a corpus: scores from class sizes, tokens without content, bigrams against their parts.
 
 All is counted in texts, not in occurrences: a token that one text repeats a hundred times says no more of a class than
-that text. Who leans to a class is told from chance over all tokens (or bigrams) at once, after Benjamini and Hochberg.
+that text. Who leans to a class is told from chance over all that could be listed at once, after Benjamini and Hochberg.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ also when where
 """
 _CAPITALS = re.compile(r"(?:^|\s)[a-z][\w'’]*[,;]? ((?:[A-Z][\w'’]*(?: |\b))+)")
 FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
-FALSE_DISCOVERIES = 0.05  # the share of listed items that may be there by chance
+FALSE_DISCOVERIES = 0.05  # of those in question, the share found to lean by chance; where none leans: how often any is
 STRONG = 0.1  # of the largest score of an architecture: from there on a score is taken to be high
-AGAINST = 0.1  # log-odds of the parts of a bigram: with less, an additive network is undecided rather than wrong
+ERRORS = 3  # standard errors from 0, up to which the sum of the parts of a bigram says nothing
 CONTENT = 1 / 3  # of what class sizes give a token: with more of its own, its score is not from the sizes
 IMBALANCE = 0.05  # a class that is so much larger or smaller than an equal share makes the corpus imbalanced
 
@@ -50,9 +50,19 @@ class Lean:
     def log_odds(self) -> Float[Array, "item class"]:
         """Of a class against all others among texts with the item, less that of all texts. One more text, divided as
         all texts are, keeps it finite."""
-        own = self.texts + self.share
-        others = self.texts.sum(axis=1, keepdims=True) + 1 - own
+        own, others = self._held
         return np.log(own / others) - np.log(self.share / (1 - self.share))
+
+    @property
+    def variance(self) -> Float[Array, "item class"]:
+        """Of the log-odds, by chance."""
+        own, others = self._held
+        return 1 / own + 1 / others
+
+    @property
+    def _held(self) -> tuple[Float[Array, "item class"], Float[Array, "item class"]]:
+        own = self.texts + self.share
+        return own, self.texts.sum(axis=1, keepdims=True) + 1 - own
 
     @property
     def chance(self) -> tuple[Float[Array, "item class"], Float[Array, "item class"]]:
@@ -72,12 +82,9 @@ class Lean:
     def two_sided(self) -> Float[Array, "item class"]:
         return np.minimum(1, 2 * np.minimum(*self.chance))
 
-    def leaning(self) -> Bool[Array, "item class"]:
-        """Items that lean to a class, or away from it, by more than chance."""
-        return _beyond_chance(self.two_sided)
-
 
 def _beyond_chance(chances: Float[Array, "*items"]) -> Bool[Array, "*items"]:
+    """Who leans by more than chance."""
     if not chances.size:
         return np.zeros(chances.shape, dtype=bool)
     return false_discovery_control(chances, axis=None).reshape(chances.shape) <= FALSE_DISCOVERIES
@@ -116,13 +123,16 @@ def spurious(
         ("function word", lambda token, _: token in FUNCTION_WORDS),
         ("name", lambda token, count: capital.get(token, 0) >= 0.6 * count and len(token) > 1),
     )
-    rows = np.flatnonzero(candidates & lean.leaning().any(axis=1))
-    found = {}
-    for i in rows[np.argsort(lean.two_sided[rows].min(axis=1), kind="stable")].tolist():
-        why = next((kind for kind, applies in kinds if applies(tokens[i], int(occurrences[i]))), None)
-        if why is not None:
-            found[tokens[i]] = why
-    return found
+    of = {
+        i: next((kind for kind, applies in kinds if applies(token, count)), None)
+        for i, (token, count) in enumerate(zip(tokens, occurrences.tolist(), strict=True))
+    }
+    # words with content, of which many lean, would make it easy for the others to be found
+    empty = np.array([i for i, kind in of.items() if kind is not None], dtype=np.int64)
+    chances = lean.two_sided[empty]
+    found = np.flatnonzero(candidates[empty] & _beyond_chance(chances).any(axis=1))
+    order = found[np.argsort(chances[found].min(axis=1), kind="stable")]
+    return {tokens[i]: str(of[i]) for i in empty[order].tolist()}
 
 
 def capitals(texts: Iterable[str]) -> Counter[str]:
@@ -141,20 +151,26 @@ def capitals(texts: Iterable[str]) -> Counter[str]:
 def contradictions(
     names: Sequence[str], grams: Int[Array, "bigram 2"], tokens: Lean, bigrams: Lean, classes: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Bigrams that lean to a class by more than chance while the sum of their parts leans away from it: an additive
-    network gives them the wrong sign."""
+    """Bigrams that lean to a class by more than chance while the sum of their parts does not, so that an additive
+    network gets them "wrong", where the sum leans away from the class, or is "undecided", where it is within its own
+    error of 0 while the bigram leans more than the sum may. Of the first, the least likely lean comes first; of the
+    second, those whose parts lean away most surely."""
     odds, parts = bigrams.log_odds, tokens.log_odds[grams].sum(axis=1)
-    rows, columns = np.nonzero((odds > 0) & (parts < -AGAINST))
+    error = ERRORS * np.sqrt(tokens.variance[grams].sum(axis=1))
+    rows, columns = np.nonzero((odds > 0) & (parts <= error))
+    odds, parts, error = odds[rows, columns], parts[rows, columns], error[rows, columns]
     chances = bigrams.two_sided[rows, columns]
-    found = np.flatnonzero(_beyond_chance(chances))
-    order = found[np.argsort(chances[found], kind="stable")]
+    wrong = parts < -error
+    found = np.flatnonzero(_beyond_chance(chances) & (wrong | (odds > np.abs(parts) + error)))
+    order = found[np.lexsort((np.where(wrong, chances, parts / error)[found], ~wrong[found]))]
     return [
         {
-            "bigram": names[i],
-            "class": classes[k],
-            "texts": int(bigrams.texts[i].sum()),
-            "log_odds": float(odds[i, k]),
-            "log_odds_of_parts": float(parts[i, k]),
+            "bigram": names[rows[i]],
+            "class": classes[columns[i]],
+            "kind": "wrong" if wrong[i] else "undecided",
+            "texts": int(bigrams.texts[rows[i]].sum()),
+            "log_odds": float(odds[i]),
+            "log_odds_of_parts": float(parts[i]),
         }
-        for i, k in zip(rows[order].tolist(), columns[order].tolist(), strict=True)
+        for i in order.tolist()
     ]

@@ -10,7 +10,14 @@ from typing import Any
 
 from foretrain.forecast.corpus import CorpusForecast, Learned
 from foretrain.forecast.corpus_figures import scatter, shown, trained_scatter
-from foretrain.forecast.corpus_words import bias_words, counted_words, number, sizes_words, summary
+from foretrain.forecast.corpus_words import (
+    CONTRADICTIONS,
+    bias_words,
+    counted_words,
+    number,
+    sizes_words,
+    summary,
+)
 from foretrain.report.files import CONFIG
 
 LISTED = 50  # rows of a list at the most; the JSON has all
@@ -30,8 +37,10 @@ def page(found: CorpusForecast, name: str, learned: Mapping[str, Learned] | None
                  "where they come from.", _spurious(found)),
         _section("Score from class imbalance", "High score, but mostly because one class has more texts.",
                  _chips(said["from_imbalance"])),
-        _section("What a network that adds up tokens gets wrong", "Bigrams that lean to a class while their parts, "
-                 "added up, lean away from it: log-odds of the class, beyond those of all texts.", _against(found)),
+        _section(CONTRADICTIONS["wrong"], "Bigrams that lean to a class while their parts, added up, lean away from "
+                 "it: log-odds of the class, beyond those of all texts.", _against(found, "wrong")),
+        _section(CONTRADICTIONS["undecided"], "Bigrams that lean to a class while their parts, added up, lean neither "
+                 "way by more than chance.", _against(found, "undecided")),
         _section("Predicted bias", f"{bias_words(found)} Where it would settle if tokens said nothing of the class is "
                  "known for MLPs.", _bias(found, said)),
         _section("Predicted score against co-occurrence",
@@ -69,12 +78,13 @@ def _spurious(found: CorpusForecast) -> str:
     return _table(("token", "kind", "leans to", "log-odds", "texts"), rows)
 
 
-def _against(found: CorpusForecast) -> str:
+def _against(found: CorpusForecast, kind: str) -> str:
     rows = [
         (c["bigram"], c["class"], c["log_odds"], c["log_odds_of_parts"], c["texts"])
-        for c in found.contradictions[:LISTED]
+        for c in found.contradictions
+        if c["kind"] == kind
     ]
-    return _table(("bigram", "class", "log-odds", "of its parts", "texts"), rows)
+    return _table(("bigram", "class", "log-odds", "of its parts", "texts"), rows[:LISTED])
 
 
 def _section(title: str, says: str, body: str) -> str:

@@ -11,6 +11,11 @@ from foretrain.forecast.corpus import CorpusForecast, Learned
 
 NEGLIGIBLE = 1e-3  # of the largest score: a bias below it moves no decision
 
+CONTRADICTIONS = {
+    "wrong": "A network that adds up tokens gets wrong",
+    "undecided": "A network that adds up tokens cannot tell",
+}  # by their kind
+
 
 def number(value: float, *, sign: bool = False) -> str:
     """Three digits; 0 is 0."""
