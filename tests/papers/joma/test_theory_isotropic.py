@@ -252,3 +252,25 @@ def test_other_refusals():
         theory.linear_matrix((1.0, 1.0), [0.0, 0.0])
     with pytest.raises(InputError, match="one number per mean"):
         theory.uniform_attention_flow([1.0], 0.0, [[1.0], [0.0]], [1.0])
+
+
+def test_critical_points_have_their_own_hyperplane_within_reach_and_the_other_anywhere():
+    for distance in (50.0, 70.0):
+        (near,) = theory.critical_points(distance, theory.student_t(1, 1.5))
+        wide = theory.critical_points(distance, theory.student_t(1, 1.5), reach=300.0)
+        assert any(point.r_minus == pytest.approx(near.r_minus, rel=1e-9) for point in wide)
+
+
+@pytest.mark.parametrize("spread", [0.5, 0.1])
+def test_a_shell_that_the_nodes_do_not_resolve_is_refused_whatever_it_seems_to_integrate_to(spread):
+    def shell(u):
+        return np.exp(-(((u - 5) / spread) ** 2) / 2)
+
+    seems = 2 * (shell(theory.radial.half_line_nodes()[0]) * theory.radial.half_line_nodes()[1]).sum()
+    with pytest.raises(InputError, match="narrow a shell"):
+        theory.RadialDensity(lambda u: shell(u) / seems)
+
+
+def test_a_shell_with_its_support_is_resolved():
+    wide = theory.RadialDensity(lambda u: np.exp(-((u - 5) ** 2) / 0.5) / np.sqrt(2 * np.pi), support=11.0)
+    assert float(wide.tail(5.0)) == pytest.approx(0.25, abs=1e-7)

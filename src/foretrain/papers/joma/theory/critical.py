@@ -65,6 +65,7 @@ def critical_points(
     ρ₊ = ρ₋ ± distance; each crossing of F/θ1 with its own shift gives one point for either sign.
     """
     require_positive("distance", distance)
+    require_positive("reach", reach)
     required_slopes("Lemma 4", derivative)
 
     def gap(r: float) -> float:
@@ -72,7 +73,7 @@ def critical_points(
         return float(second - first)
 
     shift = max(1, round(distance * 300 / reach))  # some 600 points, whose shift by the distance is on the grid
-    grid = np.arange(-reach, reach, distance / shift)
+    grid = np.arange(-reach - distance, reach + distance, distance / shift)
     with np.errstate(invalid="ignore"):  # a light tail may underflow: 0/0 there is no crossing
         ratio = critical_ratio(grid, density, derivative)
     values = ratio[shift:] - ratio[:-shift]
@@ -84,7 +85,7 @@ def critical_points(
         first, second = theta1([low, low + distance], density, derivative)
         found.append(CriticalPoint(low + distance, low, 1, float(second / first)))
         found.append(CriticalPoint(low, low + distance, -1, float(first / second)))
-    return found
+    return [point for point in found if abs(point.r_minus) < reach]
 
 
 def linear_coefficients(

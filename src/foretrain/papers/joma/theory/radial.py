@@ -59,6 +59,11 @@ class RadialDensity:
         mass = 2 * self._half_sphere * self._weighted(distance, distance, n - 1) * weight
         total = float(mass.sum())
         require(
+            bool(self.support < inf or not abs(2 * mass[::2].sum() - total) > 1e-5),
+            "The radial density lies in too narrow a shell for nodes that are even in the logarithm of the radius; "
+            "widen it, or give its support.",
+        )
+        require(
             bool(np.isfinite(total)) and abs(total - 1) <= 1e-8,
             f"The radial density must integrate to 1 over R^{n}; it integrates to {total:.9g}; divide it by that.",
         )
