@@ -15,11 +15,10 @@ from torch.func import grad_and_value, vmap
 from foretrain.dynamics import SGD, Adagrad
 from foretrain.dynamics.epochs import batch_loss
 from foretrain.errors import require, require_known
-from foretrain.kernels.empirical import kernel_movement
 from foretrain.kernels.tangent import Scales
 from foretrain.models.classifiers import Classifier, Parameters
 from foretrain.papers.feature_extraction.lazy import SmallCorpus
-from foretrain.papers.feature_extraction.networks import network
+from foretrain.papers.feature_extraction.networks import finite_kernels, network
 from foretrain.streams import seed_list, torch_stream
 from foretrain.trajectory import trajectory
 
@@ -56,11 +55,9 @@ def movement_by_width(
                 stacklevel=2,
             )
 
-        def moved(run: int) -> float:
-            before, after = ({key: value[run] for key, value in state.items()} for state in (starts, trained))
-            return kernel_movement(net.of_one, (before, after), table)[1]
-
-        return np.array([moved(i) if reached[i] else np.nan for i in range(len(reached))]).reshape(len(READOUTS), -1)
+        before, after = (finite_kernels(net, state, table) for state in (starts, trained))
+        moved = np.linalg.norm(after - before, axis=(1, 2)) / np.linalg.norm(before, axis=(1, 2))
+        return np.where(reached, moved, np.nan).reshape(len(READOUTS), -1)
 
     found = np.array([[runs(name, width) for width in widths] for name in networks])
     return trajectory(
