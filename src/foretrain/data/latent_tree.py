@@ -94,7 +94,11 @@ class LatentTree:
         listed = np.asarray(rho, dtype=np.float64)
         if listed.ndim == 1 and len(listed) == depth - 1:
             rho = np.concatenate([np.full(len(p), r) for p, r in zip(parents, [0.0, *listed], strict=True)])
-        root.setdefault("class_weights", np.full(classes, 1 / classes))
+        weights = np.atleast_1d(root.setdefault("class_weights", np.full(classes, 1 / classes)))
+        require(
+            len(weights) == classes or classes == 1,
+            f"class_weights must hold one number per class ({classes}); got {len(weights)}.",
+        )
         return cls(np.concatenate(parents), rho, **root)
 
     @property

@@ -10,6 +10,7 @@ from scipy.integrate import solve_ivp
 from scipy.special import softmax
 
 from foretrain import InputError
+from foretrain.data import LatentTree
 from foretrain.measures import entropy
 from foretrain.papers.joma import theory
 from foretrain.papers.joma.claims.hierarchy import caterpillar
@@ -78,6 +79,10 @@ def test_phase_paths_end_at_the_target_unless_the_activation_is_linear():
         (lambda: fig4(targets=(0.0, 1.0)), "none of them 0"),
         (lambda: fig4(variants=("eq. 7",)), "There is no variant 'eq. 7'"),
         (lambda: graph_correlations(steps=(-1,)), "steps must name whole numbers of at least 0"),
+        (lambda: theory.critical_points(2.0, reach=0), "reach must be a finite number above 0"),
+        (lambda: theory.cooccurrence([], 5, 2, 0.9), "rho must hold at least one number"),
+        (lambda: theory.cooccurrence(0.9, 5, 2, []), "p_zero must hold at least one number"),
+        (lambda: LatentTree.regular(2, classes=3, class_weights=[1.0]), r"one number per class \(3\); got 1"),
         (lambda: graph_correlations(rho=1.5), "rho must lie between -1 and 1"),
     ],
 )

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from foretrain.errors import require
 
 
@@ -76,6 +78,12 @@ class Table1Data:
     def as_tree(self, tokens: int) -> Table1Data:
         """The same for a tree with at most so many tokens, in which every latent has one parent: N_0 follows."""
         tops = min(self.latents[1], tokens // self.children**2)
+        require(
+            tops >= self.children,
+            f"A class switches on N_ch top latents, but a tree of {tokens} tokens with N_ch = {self.children} and "
+            f"N_1 = {self.latents[1]} has {tops}; ask for N_ch of at most {int(np.cbrt(tokens))} and N_1 of at least "
+            "N_ch.",
+        )
         return Table1Data(self.classes, self.children, (tops * self.children, tops))
 
     @classmethod

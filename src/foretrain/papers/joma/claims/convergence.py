@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import xarray as xr
+from scipy.optimize import brentq
+from scipy.special import softmax
 
 from foretrain.claim import Claim, Control, erratum_pair
 from foretrain.comparators import bounded, close, close_relative, every, positive
 from foretrain.dynamics import integrate
+from foretrain.measures import entropy
 from foretrain.papers.joma import theory
-from foretrain.papers.joma.experiments.theory import fig4
+from foretrain.papers.joma.experiments.theory import FIG4_TARGETS, fig4
 from foretrain.tolerances import EXACT, FLOW, PRINTED_DIGITS, THREE_DIGITS
 from foretrain.trajectory import trajectory
 
@@ -19,26 +22,38 @@ from foretrain.trajectory import trajectory
 
 
 def _bounds() -> xr.Dataset:
+    """The bounds, and the suprema: g′ = 0 at 1 + 2y² = e^{y²}, G′ = 1 − yG = 0 where G is 1/y."""
+    y = brentq(lambda y: 1 + 2 * y**2 - np.exp(y**2), 1.0, 1.5)
+    z = brentq(lambda z: z * theory.lemma7_function(z) - 1, 1.0, 1.5)
     return trajectory(
-        {"high": ("lemma", [1 / np.sqrt(2), 1.0]), "low": ("lemma", [0.0, 0.0])}, {"lemma": ["6: g", "7: G"]}
+        {
+            "high": ("lemma", [1 / np.sqrt(2), 1.0]),
+            "low": ("lemma", [0.0, 0.0]),
+            "largest": ("lemma", [2 * y / (1 + 2 * y**2), 1 / z]),
+        },
+        {"lemma": ["6: g", "7: G"]},
     )
 
 
 def _functions(points: int, sign: float = 1.0) -> xr.Dataset:
-    """g and G on a grid of 0 and 1e-6 to 1e6."""
+    """g and G on a grid of 0 and 1e-6 to 1e6, and the largest value of each."""
     y = sign * np.concatenate([[0.0], np.geomspace(1e-6, 1e6, points)])
     values = np.stack([theory.lemma6_function(y), theory.lemma7_function(y)])
-    return trajectory({"value": (("lemma", "y"), values)}, {"lemma": ["6: g", "7: G"], "y": y})
+    return trajectory(
+        {"value": (("lemma", "y"), values), "largest": ("lemma", values.max(axis=1))},
+        {"lemma": ["6: g", "7: G"], "y": y},
+    )
 
 
 lemma6_7 = Claim(
     id="joma/lemma6_7",
     source="Lemmas 6 and 7",
     says="For y ≥ 0, (1 − e^{−y²})/y is at most 1/√2 (its maximum is .6382, at 1.121) and e^{−y²/2}∫₀^y e^{x²/2} lies "
-    "in [0, 1] (its maximum is .7651, at 1.307): both bounds hold and neither is reached.",
+    "in [0, 1] (its maximum is .7651, at 1.307): both bounds hold and neither is tight, they leave 10 % and 24 % of "
+    "room.",
     predict=_bounds,
     observe=_functions,
-    compare=bounded("value", low="low", high="high"),
+    compare=every(bounded("value", low="low", high="high"), close("largest", PRINTED_DIGITS)),
     settings={"fast": {"points": 2000}, "full": {"points": 200_000}},
     control=Control("y below 0", {"sign": -1.0}),
 )
@@ -119,17 +134,18 @@ theorem4 = erratum_pair(
 
 PUBLISHED = {"start": 2.3026, "lowest": 0.9416, "last": 1.5493}  # entropy at steps 0, 669 and 4999
 PUBLISHED_STEP = 669
-LOWEST_UNDER_EQ6 = 0.137  # in steps of .002
+# Not published, ours: in steps of .002 a fast component overshoots, and the flow itself falls to .1497
+LOWEST_UNDER_EQ6 = {"steps of .002": 0.137, "flow": 0.150}
 
 
-def _published() -> xr.Dataset:
+def _reference() -> xr.Dataset:
     return trajectory(
         {
             "entropy": ("landmark", list(PUBLISHED.values())),
             "lowest_at": float(PUBLISHED_STEP),
-            "lowest_under_eq6": LOWEST_UNDER_EQ6,
+            "lowest_under_eq6": ("way", list(LOWEST_UNDER_EQ6.values())),
         },
-        {"landmark": list(PUBLISHED)},
+        {"landmark": list(PUBLISHED), "way": list(LOWEST_UNDER_EQ6)},
     )
 
 
@@ -144,19 +160,31 @@ def _dip(variant: str) -> xr.Dataset:
             "lowest_at": float(shown.argmin("time")),
             "fall": curves.isel(time=0, drop=True) - lowest,
             "rebound": curves.isel(time=-1, drop=True) - lowest,
-            "lowest_under_eq6": float(lowest.sel(variant="eq. 6")),
+            "lowest_under_eq6": ("way", [float(lowest.sel(variant="eq. 6")), _lowest_in_flow()]),
         },
-        {"landmark": list(PUBLISHED)},
+        {"landmark": list(PUBLISHED), "way": list(LOWEST_UNDER_EQ6)},
     )
+
+
+def _lowest_in_flow() -> float:
+    """Lowest entropy of softmax(v²/2) along the flow of eq. 6 from zero, solved in ln(1/δ)."""
+    mu = np.array(FIG4_TARGETS)
+
+    def field(_: float, state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {"left": np.exp((mu * np.expm1(-state["left"])) ** 2 / 2)}
+
+    left = integrate(field, {"left": np.zeros(mu.size)}, until=2.0, save_at=np.linspace(0, 2, 2001))["left"].values
+    return float(entropy(softmax((mu * np.expm1(-left)) ** 2 / 2, axis=-1)).min())
 
 
 figure4 = Claim(
     id="joma/fig4",
     source="Fig 4 and eq. 6",
     says="While v grows towards its targets the entropy of attention first falls, as salient components are learned, "
-    "and then rises again: 2.3026, .9416 at step 669, 1.5493 at step 5000 in the published figure (which normalises "
-    "the attention and takes v²/3); under eq. 6 itself it falls to .137 in steps of .002, to .150 in the flow.",
-    predict=_published,
+    "and then rises again: 2.3026, .9416 at step 669, 1.5493 at step 4999 in the published figure (which normalises "
+    "the attention and takes v²/3); under eq. 6 itself it falls to .150 (in steps of .002 to .137, of .001 to .149: "
+    "such steps overshoot).",
+    predict=_reference,
     observe=_dip,
     compare=every(
         close("entropy", PRINTED_DIGITS, relative=False),

@@ -67,7 +67,8 @@ linear = Claim(
     id="joma/theorem1_linear",
     source="Theorem 1, linear attention",
     says="Along the flow of eq. 2 with linear attention z² − Σ_k v_k² does not change, whatever φ (linear, square, "
-    "ReLU or leaky ReLU; the two with a kink by holding φ′ fixed from one record to the next), batch or loss; "
+    "ReLU or leaky ReLU; the two with a kink by holding φ′ fixed from one record to the next), batch or loss (up to "
+    "t = 1, because u² blows up soon after); "
     "gradient descent drifts in proportion to its step. From exactly zero nothing ever moves: b = z∘x is 0 and so "
     "is every speed, so the theorem's zero-initialization is empty for linear attention.",
     predict=_predict,
@@ -84,7 +85,8 @@ exp = Claim(
     id="joma/theorem1_exp",
     source="Theorem 1, exp attention",
     says="Along the flow of eq. 2 with exp attention z − ½Σ_k v_k² does not change, whatever φ (linear, square, "
-    "ReLU or leaky ReLU; the two with a kink by holding φ′ fixed from one record to the next), batch or loss; "
+    "ReLU or leaky ReLU; the two with a kink by holding φ′ fixed from one record to the next), batch or loss (up to "
+    "t = 1, because u² blows up soon after); "
     "gradient descent drifts in proportion to its step.",
     predict=_predict,
     observe=_observe,

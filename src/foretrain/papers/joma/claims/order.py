@@ -138,7 +138,9 @@ layers = Claim(
     id="joma/hierarchy_order_layers",
     source='Section 5, "the lower hierarchy gets learned" first',
     says="NCorr of the lower MLP layer with the lowest latents rises in training, and is half way before that of the "
-    "next layer with theirs, both by more than three standard errors over seeds.",
+    "next layer with theirs, both by more than three standard errors over seeds. (No verdict is expected: that it is "
+    "not shown does not refute it. At tier full the lower layer is half way 138 ± 36 steps after the upper one with "
+    "twelve seeds, 48 ± 58 before it with twelve fresh ones: they differ in sign.)",
     predict=no_number,
     observe=_lead,
     compare=every(positive("sure_rise"), positive("sure_lead")),
@@ -147,10 +149,10 @@ layers = Claim(
         "layers that learn one after the other: both begin empty, and the upper one stands still for half of training",
         {"in_turn": True, "seeds": 4, "steps": 100},
     ),
-    expect="fails",
-    erratum="Both layers rise (.48 to .60 and .46 to .61 in 1000 steps), but not in this order: the lower one is half "
-    "way 138 ± 36 steps after the upper one (twelve seeds), 48 ± 58 before it with twelve fresh seeds, and on the "
-    "class label 32 ± 10 after it.",
+    expect=None,
+    erratum="Both layers rise (.48 to .60 and .46 to .61 in 1000 steps), in no order that seeds agree on: the "
+    "lower one is half way 138 ± 36 steps after the upper one (twelve seeds), 48 ± 58 before it with twelve fresh "
+    "seeds, and on the class label 32 ± 10 after it.",
 )
 
 CLAIMS = [flow, attended, half, by_class, layers]

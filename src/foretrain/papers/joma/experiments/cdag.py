@@ -35,6 +35,7 @@ def graph_correlations(
     z_β of C4 comes from other samples and so tells nothing about z_α or f_k.
     """
     require(len(steps) >= 1 and min(steps) >= 0, f"steps must name whole numbers of at least 0; got {steps}.")
+    require(list(steps) == sorted(set(steps)), f"steps must grow; got {steps}.")
     require_positive("rate", rate)
     for name, count in (("graphs", graphs), ("samples", samples), ("hidden", hidden)):
         require_whole(name, count, 1)
@@ -109,12 +110,13 @@ def cdag(
 ) -> xr.Dataset:
     """Share of the edges meeting the premise whose C4 is positive, by threshold and by steps of training.
 
-    And before training, by the sum of the three angles: the share of negative C4 and the least C4.
+    And before training, by the sum of the three angles: the share of negative C4.
     """
     bins = np.arange(0, 271, 10)
     rows = []
     for seed in seed_list(seeds):
-        found = graph_correlations(graphs=graphs, samples=samples, steps=steps, seed=seed)
+        found = graph_correlations(graphs=graphs, samples=samples, steps=tuple(sorted({0, *steps})), seed=seed)
+        first, found = found.sel(step=0, drop=True), found.sel(step=list(steps))
         met = [premise_met(found, c) for c in thresholds]
         count = xr.concat([m.sum(EDGE) for m in met], "threshold")
         with np.errstate(invalid="ignore"):
@@ -122,7 +124,6 @@ def cdag(
                 name: xr.concat([((found[name] > 0) & m).sum(EDGE) for m in met], "threshold") / count.where(count > 0)
                 for name in ("C4", "C4_actual")
             }
-        first = found.isel(step=0, drop=True)
         angle, c4 = (a.transpose(*EDGE).values.ravel() for a in (angle_sum(first), first["C4"]))
         known = np.isfinite(angle)
         place, values = np.digitize(angle[known], bins) - 1, c4[known]
@@ -134,7 +135,6 @@ def cdag(
                     "positive": shares["C4"],
                     "positive_actual": shares["C4_actual"],
                     "negative_by_angle": ("angle", [float((v < 0).mean()) if v.size else np.nan for v in by_bin]),
-                    "least_by_angle": ("angle", [float(v.min()) if v.size else np.nan for v in by_bin]),
                 },
                 {"threshold": list(thresholds), "step": list(steps), "angle": bins[:-1] + 5},
                 units={"angle": "degrees"},

@@ -63,6 +63,7 @@ def _cooccurrence(rho: Array, L: Array, H: Array, rho0: Array) -> Array:
 
 def _correlations(rho: ArrayLike) -> Array:
     rho = np.asarray(rho, dtype=np.float64)
+    require(rho.size >= 1, "rho must hold at least one number; got none.")
     good = bool(np.all(np.abs(rho) <= 1))
     require(good, f"rho must lie between −1 and 1; got values from {np.min(rho):g} to {np.max(rho):g}.")
     return rho
@@ -73,6 +74,8 @@ def _checked(
 ) -> tuple[Array, Array, Array, Array]:
     rho = _correlations(rho)
     L, H, p_zero = (np.asarray(x, dtype=np.float64) for x in (depth, ancestor_depth, p_zero))
+    given = all(x.size for x in (rho, L, H, p_zero))
+    require(given, "rho, depth, ancestor_depth and p_zero must hold at least one number each; one of them is empty.")
     whole = bool(np.all((np.round(L) == L) & (np.round(H) == H)))
     require(whole, f"depth and ancestor_depth must be whole numbers of layers; got {L.tolist()} and {H.tolist()}.")
     require(
