@@ -35,6 +35,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["x.csv", "--text", "0", "--label", "1"], "say --header if"),
         (["x.csv", "--label", "7"], "no column 7"),
         (["x.csv", "--classes", "0,0,1"], "'0' is named 2 times"),
+        (["x.csv", "--time", "1e9"], "time must be at most 10000, since the work grows with it; got 1e+09"),
         (["x.csv", "--least", "0"], "least must be a whole number of at least 1"),
         (["x.csv", "--least", "99"], "No token occurs 99 times"),
         (["x.csv", "--report", "f.pdf"], "got f.pdf, give a name that ends in .html"),
@@ -62,6 +63,37 @@ def test_refused_in_one_sentence(
     assert said in told
     assert told.count("\n") == 1
     assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ([k // 2 for k in range(3000)], "x.csv: there are 1500 classes, and a forecast takes 100 at the most"),
+        ([max(k, 9) for k in range(40)], "x.csv: 30 of 31 classes have a single text"),
+    ],
+)
+def test_a_column_that_is_no_label_is_refused_at_once(
+    file: Path, capsys: pytest.CaptureFixture[str], labels: list[int], said: str
+) -> None:
+    file.write_text("text,label\n" + "".join(f"good film,{label}\n" for label in labels))
+    assert typed(file.name) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.endswith("is --label the right column?\n")
+
+
+def test_files_have_as_many_as_were_asked_for(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = " ".join(f"w{k}" for k in range(40))
+    file.write_text("text,label\n" + f"{words},1\nbad film,0\nshort,0\n" * 60)
+    assert typed(file, "--top", "35", "--json", "f.json", "--report", "f.html") == 0
+    written = json.loads(Path("f.json").read_text())
+    assert len(written["tokens"]["MLP ReLU"]["1"]) == 35
+    page = Path("f.html").read_text(encoding="utf-8")
+    lists = page[page.index("<summary>MLP ReLU") :]
+    assert lists[: lists.index("</details>")].count("<tr>") == 1 + 35 + 1 + 3  # with a head per class
+    assert len(written["notes"]) == 60
+    assert "55 more such notes (--json has all)" in capsys.readouterr().err
+    assert "The first 50 of 60; every row is kept." in page
 
 
 @pytest.mark.parametrize("name", ["imdb", "stanfordnlp/imdb"])

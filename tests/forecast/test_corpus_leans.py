@@ -132,6 +132,14 @@ def test_what_all_texts_share_scores_by_the_larger_class_alone() -> None:
     assert not imbalanced(forecast_corpus(even))
 
 
+def test_a_class_of_many_is_large_against_its_equal_share() -> None:
+    """Of 20 classes one has twice as many texts: a share of 10 % instead of 5 %."""
+    sizes = np.array([80.0, *[40.0] * 19])
+    assert leans.from_imbalance(Lean(sizes[None], sizes)).all()
+    near = np.array([42.0, *[40.0] * 19])
+    assert not leans.from_imbalance(Lean(near[None], near)).any()
+
+
 def test_imbalance_is_one_of_texts_not_of_their_lengths() -> None:
     """In ten positive texts of a hundred tokens and ten negative ones of ten, no class has more texts."""
     rows = [" ".join(["plain"] * 100)] * 10 + [" ".join(["plain"] * 10)] * 10

@@ -55,7 +55,7 @@ def corpus(
         Path | None, typer.Option(help="Write an HTML report.", metavar="FILE.html", show_default=False)
     ] = None,
     train: Annotated[bool, typer.Option("--train", help="Train small networks and compare their scores.")] = False,
-    top: Annotated[int, typer.Option(help="How many tokens to print per class.", metavar="N")] = 4,
+    top: Annotated[int, typer.Option(help="How many tokens to show per class.", metavar="N")] = 4,
 ) -> None:
     """Which tokens and n-grams will a classifier key on, with which scores and bias, and what can it not learn?
 
@@ -80,7 +80,7 @@ def corpus(
     for note in found.notes[:NOTES]:
         say(note)
     if len(found.notes) > NOTES:
-        say(f"… and {len(found.notes) - NOTES} more such notes (--json and --report have all); every row is kept.")
+        say(f"… and {len(found.notes) - NOTES} more such notes (--json has all); every row is kept.")
     learned: dict[str, Learned] | None = None
     if train:
         from foretrain.forecast.corpus_training import learned_scores
@@ -88,14 +88,16 @@ def corpus(
         learned = learned_scores(read, found)
     _print(found, learned, top)
     if json_out is not None:
-        from foretrain.forecast.corpus_words import summary
+        from foretrain.forecast.corpus_words import IN_JSON, summary
 
-        write_text(json_out, json.dumps(summary(found, learned), indent=1, ensure_ascii=False) + "\n")
+        write_text(
+            json_out, json.dumps(summary(found, learned, max(top, IN_JSON)), indent=1, ensure_ascii=False) + "\n"
+        )
         say(f"Wrote {json_out}.")
     if report is not None:
-        from foretrain.forecast.corpus_page import page
+        from foretrain.forecast.corpus_page import ON_PAGE, page
 
-        write_text(report, page(found, Path(file).name, learned))
+        write_text(report, page(found, Path(file).name, learned, max(top, ON_PAGE)))
         say(f"Wrote {report}.")
 
 
@@ -141,7 +143,7 @@ def _read(file: str, options: dict[str, str | bool | None], data: Path | None) -
 
 
 def _print(found: CorpusForecast, learned: dict[str, Learned] | None, top: int) -> None:
-    """Two screens at the most; the page and the JSON have everything."""
+    """Two screens at the most; the page has more, and the JSON more still."""
     from rich.table import Table
     from rich.text import Text
 
@@ -178,7 +180,7 @@ def _print(found: CorpusForecast, learned: dict[str, Learned] | None, top: int) 
         bigrams = [f"{c['bigram']} ({c['class']} {c['log_odds']:+.2f}, its parts {c['log_odds_of_parts']:+.2f})"
                    for c in found.contradictions if c["kind"] == kind]  # fmt: skip
         _say_list(out, f"{title} (log-odds)", bigrams)
-    out.print("More: --top N per class; all of it with --report FILE.html and --json FILE.")
+    out.print("More: --top N per class; --json FILE has the other lists whole, --report FILE.html up to 50 of each.")
 
 
 def _say_list(out: object, title: str, items: list[str]) -> None:

@@ -28,6 +28,9 @@ from foretrain.kernels.tangent import Scales
 WINDOW = 2  # of the CNNs, where none is given
 LEAST = 5  # occurrences of a token or n-gram, where none is given
 FEWEST = 50  # with fewer of those, rarer ones are taken too
+CLASSES = 100  # at the most
+FEW_CLASSES = 10  # so many may mostly have a single text
+LONGEST = 10_000  # flow
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,8 @@ def forecast_corpus(
     `time` is how long the flow goes on, in times that the fastest direction of the counts needs.
     """
     require_positive("time", time)
+    require(time <= LONGEST, f"time must be at most {LONGEST}, since the work grows with it; got {time:g}.")
+    _require_classes(corpus)
     require_whole("least", 1 if least is None else least, 1)
     missing = [name for name, count in zip(corpus.classes, corpus.class_counts, strict=True) if count == 0]
     require(not missing, f"No text has the label {', '.join(missing)}; a forecast needs texts of every class.")
@@ -151,6 +156,22 @@ def forecast_corpus(
         spurious=leans.spurious(tokens.names, tokens.lean, strong, tokens.occurrences, leans.capitals(corpus.texts)),
         contradictions=tuple(leans.contradictions(pairs.names, pairs.tokens, tokens.lean, pairs.lean, corpus.classes)),
         notes=(*corpus.notes, *notes),
+    )
+
+
+def _require_classes(corpus: LabelledTexts) -> None:
+    """A column of numbers, names or texts taken for the labels would be forecast for hours."""
+    counts = corpus.class_counts
+    place = f"{corpus.file}: " if corpus.file else ""
+    require(
+        len(counts) <= CLASSES,
+        f"{place}there are {len(counts)} classes, and a forecast takes {CLASSES} at the most; "
+        "is --label the right column?",
+    )
+    single = int((counts == 1).sum())
+    require(
+        len(counts) <= FEW_CLASSES or 2 * single <= len(counts),
+        f"{place}{single} of {len(counts)} classes have a single text; is --label the right column?",
     )
 
 

@@ -32,7 +32,7 @@ FALSE_DISCOVERIES = 0.05  # of those in question, the share found to lean by cha
 STRONG = 0.1  # of the largest score of an architecture: from there on a score is taken to be high
 ERRORS = 3  # standard errors from 0, up to which the sum of the parts of a bigram says nothing
 CONTENT = 1 / 3  # of what class sizes give a token: with more of its own, its score is not from the sizes
-IMBALANCE = 0.05  # a class that is so much larger or smaller than an equal share makes the corpus imbalanced
+IMBALANCE = 0.1  # of an equal share: a class that is so much larger or smaller makes the corpus imbalanced
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def from_imbalance(lean: Lean) -> Bool[Array, "token"]:
     """Tokens whose texts are of one class more than of others because that class has more texts at all: what the
     sizes of the classes give any token explains the difference, up to a share of `CONTENT`."""
     excess = lean.share - 1 / len(lean.share)
-    if np.abs(excess).max() < IMBALANCE:
+    if np.abs(excess).max() < IMBALANCE / len(lean.share):
         return np.zeros(len(lean.texts), dtype=bool)
     from_sizes = lean.texts.sum(axis=1, keepdims=True) * excess
     whole = lean.texts - lean.texts.mean(axis=1, keepdims=True)

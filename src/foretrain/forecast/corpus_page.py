@@ -20,12 +20,13 @@ from foretrain.forecast.corpus_words import (
 )
 from foretrain.report.files import CONFIG
 
-LISTED = 50  # rows of a list at the most; the JSON has all
+ON_PAGE = 12  # items per class and architecture, where not more are asked for
+LISTED = 50  # rows of what looks wrong, and notes, at the most; the JSON has all of these
 
 
-def page(found: CorpusForecast, name: str, learned: Mapping[str, Learned] | None = None) -> str:
-    """One self-contained HTML file."""
-    said = summary(found, learned, top=12)
+def page(found: CorpusForecast, name: str, learned: Mapping[str, Learned] | None = None, top: int = ON_PAGE) -> str:
+    """One self-contained HTML file, with the `top` items of every class."""
+    said = summary(found, learned, top)
     figure, views = scatter(found)
     drawn = figure.to_html(full_html=False, include_plotlyjs=True, config=CONFIG, div_id="scatter")
     options = "".join(f"<option>{shown(view)}</option>" for view in views)
@@ -54,7 +55,8 @@ def page(found: CorpusForecast, name: str, learned: Mapping[str, Learned] | None
         parts.append(_section("Predicted against learned", "Small networks trained on these texts.", table + drawn))
     if found.notes:
         notes = "".join(f"<li>{shown(note)}</li>" for note in found.notes[:LISTED])
-        says = f"{len(found.notes):,} in all; every row is kept." if len(found.notes) > LISTED else "Every row is kept."
+        first = f"The first {LISTED} of {len(found.notes):,}; e" if len(found.notes) > LISTED else "E"
+        says = f"{first}very row is kept."
         parts.append(_section("Notes", says, f"<ul>{notes}</ul>"))
     template = files("foretrain.forecast").joinpath("corpus_page.html").read_text(encoding="utf-8")
     filled = {"title": shown(f"Forecast of {name}"), "facts": shown(f"{sizes_words(found)} {counted_words(found)}"),
@@ -72,10 +74,10 @@ def _spurious(found: CorpusForecast) -> str:
     of = found.items[1]
     number = {token: i for i, token in enumerate(of.names)}
     rows = []
-    for token, kind in list(found.spurious.items())[:LISTED]:
+    for token, kind in found.spurious.items():
         texts, odds = of.lean.texts[number[token]], of.lean.log_odds[number[token]]
         rows.append((token, kind, found.classes[int(odds.argmax())], float(odds.max()), int(texts.sum())))
-    return _table(("token", "kind", "leans to", "log-odds", "texts"), rows)
+    return _first(("token", "kind", "leans to", "log-odds", "texts"), rows)
 
 
 def _against(found: CorpusForecast, kind: str) -> str:
@@ -84,7 +86,12 @@ def _against(found: CorpusForecast, kind: str) -> str:
         for c in found.contradictions
         if c["kind"] == kind
     ]
-    return _table(("bigram", "class", "log-odds", "of its parts", "texts"), rows[:LISTED])
+    return _first(("bigram", "class", "log-odds", "of its parts", "texts"), rows)
+
+
+def _first(head: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> str:
+    more = f"<p>and {len(rows) - LISTED:,} more</p>" if len(rows) > LISTED else ""
+    return _table(head, rows[:LISTED]) + more
 
 
 def _section(title: str, says: str, body: str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from foretrain.forecast.corpus import CorpusForecast, Learned
 
+IN_JSON = 30  # items per class and architecture, where not more are asked for
 NEGLIGIBLE = 1e-3  # of the largest score: a bias below it moves no decision
 
 CONTRADICTIONS = {
@@ -55,8 +56,8 @@ def bias_words(found: CorpusForecast) -> str:
     return f"{means}. It matters for {', '.join(have) or 'no architecture here'}."
 
 
-def summary(found: CorpusForecast, learned: Mapping[str, Learned] | None = None, top: int = 30) -> dict[str, Any]:
-    """What `--json` writes."""
+def summary(found: CorpusForecast, learned: Mapping[str, Learned] | None = None, top: int = IN_JSON) -> dict[str, Any]:
+    """What `--json` writes: the `top` items of every class, and all of what looks wrong."""
     scores = {name: found.top(name, top) for name in found.scores}
     return {
         "classes": {name: int(count) for name, count in zip(found.classes, found.class_counts, strict=True)},
