@@ -37,7 +37,9 @@ STEPS_AS_FLOW = Tolerance(
     0.02, "the continuous h for the stepped h*: they differ by a third of a step near the transition"
 )
 QUADRATURE = Tolerance(1e-10, "two quadratures of one integral, each near 1e-12")
-WIDTH_SLOPE = Tolerance(0.15, "slope over a factor 16 in width from a few seeds; the fluctuations fall as width^-1/2")
+WIDTH_SLOPE = Tolerance(
+    0.15, "slope over a factor 4 to 16 in width from a few seeds; the fluctuations fall as width^-1/2"
+)
 WIDE_NETWORK = Tolerance(
     2.56, "relative Frobenius distance of a network from its limit, times sqrt(width): .08 at 1024"
 )

@@ -124,6 +124,14 @@ def test_early_scores_of_two_classes_are_those_of_one_output() -> None:
     np.testing.assert_allclose(both[:, 1] - both[:, 0], one, rtol=1e-4)
 
 
+def test_shares_of_classes_move_scores_as_texts_of_every_class_do() -> None:
+    """One text that is half of each class, and the same text once with each."""
+    counts, kernel = np.array([[2.0, 0, 1], [0, 1, 1]]), (1.0, 0.3)
+    shares = theory.label_scores(counts, [[0.5, 0.5], [0.0, 1.0]], kernel, 2.0)
+    one_hot = theory.label_scores(np.repeat(counts, 2, axis=0), [[1, 0], [0, 1], [0, 1], [0, 1]], kernel, 2.0)
+    np.testing.assert_allclose(shares, one_hot, atol=1e-9)
+
+
 def test_the_first_step_is_the_flow_at_its_start() -> None:
     counts, signs = np.array([[2.0, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 3]]), np.array([1.0, -1, 1, -1])
     start = theory.score_velocity(np.zeros(3), counts, signs, own=1.2, shared=0.3)

@@ -114,10 +114,10 @@ def label_scores(
 ) -> Array:
     """Label scores of every token at `time` of the flow of an additive kernel (ρ, β), ρ·1[e = e′] + β (mean loss).
 
-    `counts` [text, vocab] may be sparse. `labels` are ±1 per text (logistic loss) or a one-hot row per text (softmax);
-    with `loss` = "squared" any numbers, pulled at by their distance. By the second-order Runge-Kutta-Chebyshev method
-    in `steps` steps, each in as many stages as keep it stable; where a large bias makes the flow stiff, the first
-    steps are shorter.
+    `counts` [text, vocab] may be sparse. `labels` are ±1 per text (logistic loss) or a row of shares per text, mostly
+    one-hot (softmax); with `loss` = "squared" any numbers, pulled at by their distance. By the second-order
+    Runge-Kutta-Chebyshev method in `steps` steps, each in as many stages as keep it stable; where a large bias makes
+    the flow stiff, the first steps are shorter.
     """
     target = _checked(labels, counts.shape[0], loss)
     require(np.isfinite(time) and time >= 0, f"time must be a finite number of at least 0; got {time}.")
@@ -144,8 +144,12 @@ def _checked(labels: ArrayLike, texts: int, loss: str) -> Array:
     if loss != "squared" and target.ndim == 1:
         require(bool((abs(target) == 1).all()), "labels of two classes must be −1 and +1; give 2·labels − 1.")
     elif loss != "squared":
-        one_hot = ((target == 0) | (target == 1)).all() and (target.sum(1) == 1).all()
-        require(bool(one_hot), "labels of several classes must be rows with a single 1; give np.eye(classes)[labels].")
+        shares = (target >= 0).all() and np.allclose(target.sum(1), 1)  # a text may be some of each class
+        require(
+            bool(shares),
+            "labels of several classes must be rows with a single 1, or with shares that sum to 1; "
+            "give np.eye(classes)[labels].",
+        )
     return target
 
 

@@ -67,7 +67,8 @@ synthetic = Claim(
     source="derived; the paper states that every architecture extracts token-label co-occurrence, and ReLU shifts it",
     says=(
         "On corpora of chosen co-occurrence and class balance, descent under the limit kernel says the scores that all "
-        "twelve networks learn in the lazy regime, ReLU's shift included: R² at least .95 around the line of slope 1."
+        "twelve networks learn in the lazy regime, ReLU's shift included: around the line of slope 1 the R² of their "
+        "mean over seeds is at least .95."
     ),
     predict=_from_kernels,
     observe=_from_networks,
