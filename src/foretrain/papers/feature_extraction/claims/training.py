@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -187,7 +188,7 @@ def _later(
     )
 
 
-LATER = {
+LATER: dict[str, dict[str, Any]] = {
     "fast": {"corpus": "made_up", "texts": 1500, "epochs": 6, "seeds": 1, "keep_negatives": 0.3},
     "full": {"corpus": "sst2", "texts": None, "epochs": 6, "seeds": 3, "keep_negatives": 0.3},
 }
