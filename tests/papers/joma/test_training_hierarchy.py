@@ -8,6 +8,7 @@ import torch
 import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 from foretrain.data.latent_tree import LatentTree
 from foretrain.errors import InputError
@@ -90,6 +91,32 @@ def test_alignment_column_equals_a_network_evaluated_by_hand():
     for s in range(2):
         best = mean_alignment(latents[s][None], hidden[s].amax(-2))
         assert float(run["ncorr"].isel(time=0, seed=0, s=s)) == pytest.approx(best.item(), abs=1e-6)
+
+
+def test_chance_is_the_best_of_as_many_normal_nodes():
+    """On 256 samples a correlation with noise is normal of variance 1/255: the mean of the largest of 400 is known."""
+    run = table1.align("C20-ch2-10-20", "HBLT", (1, 2), steps=1, width=4, hidden=400, batch=4)
+    x = np.linspace(-6, 8, 20001)
+    largest = np.trapezoid(x * np.gradient(norm.cdf(x) ** 400, x), x) / np.sqrt(table1.EVALUATED - 1)
+    assert run["chance"].shape == (2, 2)
+    # the largest varies by .025 from latent to latent, of which there are 40 and 20
+    np.testing.assert_allclose(run["chance"], largest, atol=4 * 0.025 / 20**0.5)
+
+
+def test_strings_of_a_tree_hold_the_tokens_that_occur():
+    """With N_ch = 3 half of the samples have more than 33 tokens; no token is left out more than others."""
+    task = table1.LatentTreeTask(Table1Data.named("C20-ch3-10-20"))
+    draw = stream("test", 5)
+    present = task.tree(draw).sample(2000, draw).token_sets
+    kept = task._fitting(present, draw)
+    assert present.sum(axis=1).max() > table1.LENGTH
+    assert 1 - kept.sum() / present.sum() < 1e-3
+    task.positions = 20
+    kept = task._fitting(present, draw)
+    np.testing.assert_array_equal(kept.sum(axis=1), np.minimum(present.sum(axis=1), 20))
+    assert not (kept & ~present).any()
+    early, late = (kept[:, part].sum() / present[:, part].sum() for part in (slice(0, 33), slice(66, 99)))
+    assert early == pytest.approx(late, abs=0.02)
 
 
 def test_gain_of_training_is_paired_by_seed_and_averaged_over_configurations():

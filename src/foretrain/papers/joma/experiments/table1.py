@@ -75,12 +75,16 @@ class LatentTreeTask:
     """HBLT(ρ) of Definition 2 in the same shape: a class switches on `children` of the top latents, every latent has
     `children` children, tokens that occur stand in rising order. There are N_1 top latents, or as many as leave at
     most VOCAB − 1 tokens. Samples are fresh at every step.
+
+    Sequences are long enough for nearly all: with N_ch = 2 some 17 to 19 tokens occur, with N_ch = 3 33, twice as many
+    places as of set unions are kept for these. Of what does not fit (one token in 300 with N_ch = 2, in 10 000 with
+    N_ch = 3) it is drawn at random what stays out.
     """
 
     def __init__(self, data: Table1Data, *, shuffled: bool = False, rho: float = 0.9) -> None:
         self.classes, self.children = data.classes, data.children
         self.tops = data.as_tree(VOCAB - 1).latents[1]
-        self.shuffled, self.rho, self.positions = shuffled, rho, LENGTH
+        self.shuffled, self.rho, self.positions = shuffled, rho, LENGTH * max(1, self.children - 1)
         self._drawn: dict[np.random.Generator, LatentTree] = {}
 
     def tree(self, generator: np.random.Generator) -> LatentTree:
@@ -102,12 +106,20 @@ class LatentTreeTask:
     def _batch(self, n: int, generator: np.random.Generator) -> tuple[LabelledSequences, list[Tensor]]:
         tree = self.tree(generator)
         drawn = tree.sample(n, generator)
-        listed = np.sort(np.where(drawn.token_sets, np.arange(tree.vocab), -1), axis=1)[:, -LENGTH:]
-        sequences = np.full((n, LENGTH), VOCAB - 1)
-        sequences[:, LENGTH - listed.shape[1] :] = np.where(listed >= 0, listed, VOCAB - 1)
+        listed = np.sort(np.where(self._fitting(drawn.token_sets, generator), np.arange(tree.vocab), -1), axis=1)
+        listed = listed[:, -self.positions :]
+        sequences = np.full((n, self.positions), VOCAB - 1)
+        sequences[:, self.positions - listed.shape[1] :] = np.where(listed >= 0, listed, VOCAB - 1)
         labels = generator.permutation(drawn.classes) if self.shuffled else drawn.classes
         latents = [torch.from_numpy(drawn.values[:, tree.level == level].astype(np.float64)) for level in (1, 0)]
         return with_short_padding(sequences, labels, self.positions), latents
+
+    def _fitting(self, present: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+        """Of the tokens that occur in a sample as many as there are places, drawn evenly."""
+        order = np.argsort(np.where(present, generator.random(present.shape), 2.0), axis=1)
+        kept = np.zeros_like(present)
+        np.put_along_axis(kept, order[:, : self.positions], True, axis=1)
+        return kept & present
 
 
 def with_short_padding(sequences: np.ndarray, labels: np.ndarray, positions: int) -> LabelledSequences:
@@ -137,7 +149,11 @@ def align(
     shuffled: bool = False,
     batch: int | None = None,
 ) -> xr.Dataset:
-    """NCorr of the two lower layers along the training of one configuration: [seed, time, s]; and the loss."""
+    """NCorr of the two lower layers along the training of one configuration: [seed, time, s]; and the loss.
+
+    Beside it `chance` [seed, s], NCorr of as many nodes that are standard normal noise on the same samples: the best of
+    several hundred correlates with anything, the more so the fewer samples there are.
+    """
     require_known("generator", generator, GENERATORS)
     require_whole("steps", steps, 1)
     data = Table1Data.named(configuration)
@@ -160,6 +176,13 @@ def _align(
     shown = LabelledSequences.stack([batch for batch, _ in drawn])
     latents = [torch.stack([parts[layer] for _, parts in drawn]) for layer in range(2)]
 
+    noise = [
+        stream(experiment, seed, "random nodes").standard_normal((shown.labels.shape[-1], setting.hidden))
+        for seed in seeds
+    ]
+    nodes = torch.from_numpy(np.stack(noise))
+    chance = torch.stack([mean_alignment(part, nodes) for part in latents], dim=-1).numpy()
+
     def alignment(parameters: Mapping[str, Tensor]) -> tuple[tuple[str, ...], Tensor]:
         hidden = model.forward(dict(parameters), shown)[1]
         parts = [mean_alignment(latents[s].unsqueeze(0), hidden[s].amax(-2)) for s in range(2)]  # one setting
@@ -177,7 +200,7 @@ def _align(
         save_at=(0, setting.steps // 2, setting.steps),
         experiment=experiment,
     )
-    return run[["ncorr", "loss"]].assign_coords(s=[0, 1])
+    return run[["ncorr", "loss"]].assign_coords(s=[0, 1]).assign(chance=(("seed", "s"), chance))
 
 
 def table1(
@@ -188,7 +211,10 @@ def table1(
     steps: int = MODEL.steps,
     width: int = MODEL.width,
 ) -> xr.Dataset:
-    """Table 1: NCorr of both layers trained, untrained, and trained on labels shuffled at every step."""
+    """Table 1: NCorr of both layers trained, untrained, and trained on labels shuffled at every step.
+
+    And of random nodes (`chance`), the level above which it says something of the network.
+    """
     listed = tuple(seed_list(seeds))
     cells = []
     for configuration, generator, nodes in product(configurations, generators, hidden):
@@ -197,12 +223,13 @@ def table1(
             for labels in (False, True)
         )
         parts = [trained.isel(time=0), trained.isel(time=-1), shuffled.isel(time=-1)]
-        columns = xr.concat([part.drop_vars("time") for part in parts], xr.IndexVariable("training", list(TRAININGS)))
+        parts = [part.drop_vars(["time", "chance"]) for part in parts]
+        columns = xr.concat(parts, xr.IndexVariable("training", list(TRAININGS))).assign(chance=trained["chance"])
         cells.append(columns.expand_dims(configuration=[configuration], generator=[generator], hidden=[nodes]))
     whole = xr.combine_by_coords(cells, combine_attrs="drop").sel(  # which sorts every axis
         configuration=list(configurations), generator=list(generators), hidden=list(hidden), training=list(TRAININGS)
     )
-    variables = {name: whole[name] for name in ("ncorr", "loss")}
+    variables = {name: whole[name] for name in ("ncorr", "loss", "chance")}
     return trajectory(variables, width=width, steps=steps, batches=BATCHES)
 
 

@@ -116,7 +116,7 @@ def order(data: xr.Dataset) -> go.Figure:
 
 
 def table1(data: xr.Dataset) -> go.Figure:
-    """NCorr by configuration: untrained, trained, trained on shuffled labels, and as printed."""
+    """NCorr by configuration: of random nodes, untrained, trained, trained on shuffled labels, and as printed."""
     rows = list(product(data["generator"].values.tolist(), data["hidden"].values.tolist()))
     names = data["configuration"].values.tolist()
     printed = printed_table([name for name in names if name in TABLE1])
@@ -128,6 +128,12 @@ def table1(data: xr.Dataset) -> go.Figure:
     )
     for (row, (generator, nodes)), s in product(enumerate(rows), (0, 1)):
         place = {"row": row + 1, "col": s + 1}
+        chance = data["chance"].sel(generator=generator, hidden=nodes, s=s).mean("seed")
+        marks = measurement_marks(np.arange(len(names)), chance, "random nodes", INK, showlegend=row == s == 0)
+        marks.marker.symbol = "line-ew-open"
+        marks.marker.size = 16
+        marks.marker.line = {"width": 2, "color": INK}
+        figure.add_trace(marks, **place)
         for color, training in enumerate(data["training"].values.tolist()):
             cell = data["ncorr"].sel(generator=generator, hidden=nodes, training=training, s=s)
             words = {"none": "untrained", "labels": "trained"}.get(training, training)
@@ -149,7 +155,7 @@ def table1(data: xr.Dataset) -> go.Figure:
         shown = row == len(rows) - 1  # the rows share their columns; between them there is no room
         ticks = {"tickvals": list(range(len(names))), "ticktext": names, "tickangle": -50}
         figure.update_xaxes(**ticks, showticklabels=shown, **place)
-        figure.update_yaxes(range=[0.2, 1.05], **place)
+        figure.update_yaxes(range=[0.1, 1.05], **place)
         figure.update_yaxes(title="NCorr", row=row + 1, col=1)
     return figure.update_layout(
         height=240 + 300 * len(rows), legend={"orientation": "h", "y": -0.36 / len(rows), "yanchor": "top"}
