@@ -80,6 +80,17 @@ def test_a_longer_flow_brings_what_is_rare_but_clear() -> None:
         forecast_corpus(corpus(rows), time=0)
 
 
+def test_a_text_that_outweighs_all_others_and_a_cut_are_noted():
+    rows = [("a b", 1), ("a c", 0)] * 10
+    alike = forecast_corpus(corpus(rows), least=1)
+    assert alike.notes == ()
+    found = forecast_corpus(corpus([*rows, ("w " * 50, 1)]), least=1, most=3)
+    assert [note.partition(";")[0] for note in found.notes] == [
+        "Text 21: the text has 50 tokens where half of the texts have at most 2",
+        "Only the 3 most frequent tokens are taken.",
+    ]
+
+
 def test_windows_of_three_and_texts_without_one() -> None:
     found = forecast_corpus(corpus([("a b c", 1), ("c b a", 0)] * 5), window=3)
     assert found.items[3].names == ("a b c", "c b a")

@@ -181,3 +181,11 @@ def test_capitals_count_within_sentences_but_not_in_titles() -> None:
         ["Oil Prices Soar Today", "made by George Clooney, and Anna said so. Today it rains in May."]
     )
     assert found == {"george": 1, "clooney": 1, "anna": 1, "may": 1}
+
+
+def test_a_score_for_the_smaller_class_is_not_from_imbalance():
+    share = np.array([0.6, 0.4])
+    scores = np.array([[1.0], [-1.0], [-0.01]])  # for the second class, for the first, too low
+    assert leans.toward_larger([scores], share).tolist() == [False, True, False]
+    three = np.array([[1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0]])
+    assert leans.toward_larger([three], np.array([0.5, 0.3, 0.2])).tolist() == [True, False, False]

@@ -147,7 +147,7 @@ def _print(found: CorpusForecast, learned: dict[str, Learned] | None, top: int) 
     from rich.table import Table
     from rich.text import Text
 
-    from foretrain.forecast.corpus_words import CONTRADICTIONS, bias_words, counted_words, number, sizes_words
+    from foretrain.forecast.corpus_words import CONTRADICTIONS, bias_words, biased, counted_words, number, sizes_words
 
     out = console(results=True)
     out.print(visible(f"{sizes_words(found)} {counted_words(found)}"), markup=False)
@@ -170,6 +170,12 @@ def _print(found: CorpusForecast, learned: dict[str, Learned] | None, top: int) 
         table.add_row(name, *(Text(visible(one)) for one in lists), *bias, *rank)
     out.print(table)
     out.print(visible(f"Bias. {bias_words(found)}"), markup=False)
+    if len(found.outputs) > 1:
+        for name in biased(found):
+            each = " · ".join(
+                f"{found.classes[k]} {number(found.scores[name].bias[k], sign=True)}" for k in sorted(shown)
+            )
+            out.print(visible(f"  {name}: {each}"), markup=False)
     imbalance = [token for token, flagged in zip(found.tokens, found.from_imbalance, strict=True) if flagged]
     _say_list(out, "Score from class imbalance, not from content", imbalance)
     for kind in dict.fromkeys(found.spurious.values()):

@@ -128,7 +128,8 @@ def forecast_corpus(
     require(not missing, f"No text has the label {', '.join(missing)}; a forecast needs texts of every class.")
     # one string per distinct token, not per occurrence
     cut = [list(map(intern, WORD.findall(text.lower()))) for text in corpus.texts]
-    notes = _short_texts(corpus, [len(text) for text in cut], window)
+    lengths = [len(text) for text in cut]
+    notes = _long_text(corpus, lengths) + _short_texts(corpus, lengths, window)
     window = window or WINDOW
     counted = token_counts(cut)
     require(bool(counted), f"{corpus.place(0)} and after: no text holds a token.")
@@ -139,9 +140,10 @@ def forecast_corpus(
     items = {1: _tokens(vocabulary, texts, corpus, least_of_token)}
     for order in sorted({2, window} - {1}):
         items[order] = _ngrams(vocabulary, texts, corpus, order, least, most)
-    notes += _rare_items(items, window, LEAST if least is None else least)
+    notes += _rare_items(items, window, LEAST if least is None else least) + _frequent_items(items, most)
     scores = _scores(texts, corpus, items, window, scales, time)
-    strong = leans.strong([s.scores for s in scores.values() if s.order == 1])
+    of_tokens = [s.scores for s in scores.values() if s.order == 1]
+    strong = leans.strong(of_tokens)
     tokens, pairs = items[1], items[2]
     return CorpusForecast(
         classes=corpus.classes,
@@ -152,7 +154,7 @@ def forecast_corpus(
         items=items,
         scores=scores,
         plateau=plateaus(texts, corpus.labels, len(corpus.classes), scales),
-        from_imbalance=strong & leans.from_imbalance(tokens.lean),
+        from_imbalance=leans.toward_larger(of_tokens, tokens.lean.share) & leans.from_imbalance(tokens.lean),
         spurious=leans.spurious(tokens.names, tokens.lean, strong, tokens.occurrences, leans.capitals(corpus.texts)),
         contradictions=tuple(leans.contradictions(pairs.names, pairs.tokens, tokens.lean, pairs.lean, corpus.classes)),
         notes=(*corpus.notes, *notes),
@@ -190,6 +192,26 @@ def _short_texts(corpus: LabelledTexts, lengths: Sequence[int], window: int | No
             if length:  # an empty text was noted when it was read
                 notes.append(f"{count}; networks that read windows of {least} see nothing of it.")
     return notes
+
+
+def _long_text(corpus: LabelledTexts, lengths: Sequence[int]) -> list[str]:
+    """A text as long as all others together, in their squares, alone sets the pace of the flow."""
+    squares = np.square(np.array(lengths, dtype=np.float64))
+    longest = int(squares.argmax())
+    if len(lengths) < 4 or 2 * squares[longest] < squares.sum():
+        return []
+    return [
+        f"{corpus.place(longest)}: the text has {lengths[longest]:,} tokens where half of the texts have at most "
+        f"{int(np.median(lengths)):,}; it outweighs all others, so shorten or delete it, or take a longer --time."
+    ]
+
+
+def _frequent_items(items: dict[int, Items], most: int) -> list[str]:
+    return [
+        f"Only the {most:,} most frequent {'tokens' if order == 1 else f'{order}-grams'} are taken."
+        for order, of in items.items()
+        if len(of) == most
+    ]
 
 
 def _least(asked: int | None, counts: Int[Array, "item"]) -> int:

@@ -96,6 +96,16 @@ def strong(scores: Sequence[Float[Array, "token output"]]) -> Bool[Array, "token
     return np.any([(size >= STRONG * size.max()) & (size > 0) for size in sizes], axis=0)
 
 
+def toward_larger(scores: Sequence[Float[Array, "token output"]], share: Float[Array, "class"]) -> Bool[Array, "token"]:
+    """Tokens of high score for a class of more than an equal share, in any architecture."""
+    larger = share > 1 / len(share)
+    found = []
+    for values in scores:
+        favoured = (values[:, 0] > 0).astype(np.int64) if len(share) == 2 else values.argmax(axis=1)
+        found.append(strong([values]) & larger[favoured])
+    return np.any(found, axis=0)
+
+
 def from_imbalance(lean: Lean) -> Bool[Array, "token"]:
     """Tokens whose texts are of one class more than of others because that class has more texts at all: what the
     sizes of the classes give any token explains the difference, up to a share of `CONTENT`."""

@@ -43,6 +43,13 @@ def _or_more(least: int) -> str:
     return f" that occur at least {least} times" if least > 1 else ""
 
 
+def biased(found: CorpusForecast) -> list[str]:
+    """Architectures whose bias can move a decision."""
+    return [
+        name for name, of in found.scores.items() if abs(of.bias).max() > NEGLIGIBLE * abs(of.scores).max(initial=0.0)
+    ]
+
+
 def bias_words(found: CorpusForecast) -> str:
     """What the bias is and what its sign means, and which architectures have one."""
     means = "The score of what was never seen in training, which every other score is shifted by"
@@ -50,10 +57,7 @@ def bias_words(found: CorpusForecast) -> str:
         means += f"; above 0 it is for {found.classes[1]}, below 0 for {found.classes[0]}"
     else:
         means += "; one per class, and the class with the largest is preferred"
-    have = [
-        name for name, of in found.scores.items() if abs(of.bias).max() > NEGLIGIBLE * abs(of.scores).max(initial=0.0)
-    ]
-    return f"{means}. It matters for {', '.join(have) or 'no architecture here'}."
+    return f"{means}. It matters for {', '.join(biased(found)) or 'no architecture here'}."
 
 
 def summary(found: CorpusForecast, learned: Mapping[str, Learned] | None = None, top: int = IN_JSON) -> dict[str, Any]:
