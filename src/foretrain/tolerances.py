@@ -61,7 +61,7 @@ SMALL_BIAS = Tolerance(
 LAZY = Tolerance(0.05, "share of variance a kernel leaves unexplained at width 256 to 1024, mean of a few seeds")
 MOVEMENT_POWER = Tolerance(
     0.2,
-    "power of width from movements that vary by 40 to 70 % between seeds: 20 give it ± .08 (factor 8) or ± .06 (16)",
+    "power of width from movements that vary by 40 to 70 % between seeds: ± .07 (32 seeds, factor 8; 20, factor 16)",
 )
 NETWORK_KERNEL = Tolerance(
     3.0, "relative distance of a transformer's random features from their kernel, times sqrt(width)"

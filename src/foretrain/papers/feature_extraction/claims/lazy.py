@@ -166,7 +166,7 @@ ntk_stability = erratum_pair(
     observe=_movement,
     compare=every(close("power", MOVEMENT_POWER, relative=False), bounded("movement", high="small")),
     settings={
-        "fast": {"widths": (32, 256), "seeds": 20, "loss_left": 0.7},
+        "fast": {"widths": (32, 256), "seeds": 32, "loss_left": 0.8},
         "full": {"widths": (32, 64, 128, 256, 512), "seeds": 20, "loss_left": 0.6},
     },
     control=Control(
