@@ -213,3 +213,17 @@ def test_softmax_attention_looks_at_tokens_that_occur_only():
     batch = JointBatch(x, torch.zeros(1, dtype=torch.long), labels=torch.zeros(1, dtype=torch.long))
     b = model.scores(torch.tensor([[2000.0, 1.0, 1.0]], dtype=torch.float64), batch)
     assert torch.allclose(b, torch.tensor([[0.0, 0.25, 0.75]], dtype=torch.float64))
+
+
+def test_wrong_kinds_and_sizes_are_refused_in_a_sentence(as_users_run_it):
+    x, query, labels = torch.rand(4, 5, dtype=torch.float64), torch.zeros(4, dtype=torch.int64), torch.zeros(4).long()
+    for wrong, sentence in (
+        ({"x": x.numpy()}, "x must be a torch tensor"),
+        ({"query": query[:1]}, "query for each"),
+        ({"labels": labels[:1]}, "label or a row"),
+        ({"x": x[:0], "query": query[:0], "labels": labels[:0]}, "query for each"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            JointBatch(**{"x": x, "query": query, "labels": labels, **wrong})
+    with pytest.raises(InputError, match="Activation"):
+        Joint("exp", torch.tanh, nodes=3, contexts=5)

@@ -108,8 +108,8 @@ def train_validated(
 
     Returns over (rate, seed): `test_loss`, `test_accuracy`, `train_loss` and `validation_loss` at the chosen epoch,
     that `epoch` itself, `epochs_done`, `diverged_at` (the step whose loss was not finite), and over (rate, seed, epoch)
-    the curves `train_curve` and `validation_curve` (nan where it was not looked at). Accuracy is the share of samples whose output is nearest to their
-    own label (of the labels of the task), or whose highest score is their token's.
+    the curves `train_curve` and `validation_curve` (nan where it was not looked at). Accuracy is the share of samples
+    whose output is nearest to their own label (of the labels of the task), or whose highest score is their token's.
     """
     schedule = schedule or Schedule()
     check_rates({"rates": xr.DataArray(list(rates))})

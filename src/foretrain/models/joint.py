@@ -71,7 +71,23 @@ class JointBatch:
     signal: Float[Tensor, "*run sample node"] | None = None
 
     def __post_init__(self) -> None:
-        require((self.labels is None) != (self.signal is None), "A batch needs either labels or a signal, not both.")
+        require((self.labels is None) != (self.signal is None), "A batch needs either labels or a signal: one of them.")
+        for name in ("x", "query", "labels", "signal"):
+            value = getattr(self, name)
+            require(
+                value is None or isinstance(value, Tensor),
+                f"{name} must be a torch tensor; got {type(value).__name__}, give torch.as_tensor({name}).",
+            )
+        driven = self.signal[..., 0] if self.labels is None and self.signal is not None else self.labels
+        require(
+            self.x.shape[-2] >= 1 and self.query.shape[-1:] == self.x.shape[-2:-1],
+            f"A batch needs a query for each of its samples; got {tuple(self.x.shape)} for x and "
+            f"{tuple(self.query.shape)} for query.",
+        )
+        require(
+            driven is not None and driven.shape[-1:] == self.x.shape[-2:-1],
+            f"A batch needs a label or a row of the signal for each of its {self.x.shape[-2]} samples.",
+        )
         least, rows = self.x.amin(), self.x.sum(-1)
         require(
             bool(torch.isfinite(rows).all()) and bool(least >= 0) and bool((rows > 0).all()),
@@ -116,6 +132,10 @@ class Joint:
         if isinstance(activation, str):
             require_known("activation", activation, ACTIVATIONS)
             activation = ACTIVATIONS[activation]
+        require(
+            isinstance(activation, Activation),
+            f"activation must be one of {', '.join(ACTIVATIONS)}, or an Activation(φ, φ′); got {activation!r}.",
+        )
         for name, count in (("nodes", nodes), ("contexts", contexts), ("queries", queries)):
             require_whole(name, count, 1)
         require_positive("temperature", temperature)
