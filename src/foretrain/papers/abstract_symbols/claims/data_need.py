@@ -94,21 +94,21 @@ fig23_factor = _order_of_magnitude(
     control=Control("b·I alone", {"modified": WITH_B}),
 )
 
-HELPED = {"number": (WITH_A, WITH_AB), "symbol": (WITH_B, WITH_AB)}
+HELPED = (WITH_A, WITH_AB)  # where the answer is a number
 
 
 def _nothing_gained() -> xr.Dataset:
     return trajectory({"gain": 0.0})
 
 
-def _gains(tasks: Sequence[str], answers: str, still: bool = False, **sizes: Any) -> xr.Dataset:
+def _gains(tasks: Sequence[str], still: bool = False, **sizes: Any) -> xr.Dataset:
     """Lower end of the interval of factor − 1 for the scalings that should help, and the factors of all three.
 
     `still` asks the plain network what it gains over itself.
     """
     names = (VANILLA, WITH_A, WITH_B, WITH_AB)
     found = data_need(tasks, architectures=names, **sizes)
-    helped = [VANILLA] if still else list(HELPED[answers])
+    helped = [VANILLA] if still else list(HELPED)
     low, factor = (found[name].fillna(0.0) for name in ("factor_low", "factor"))
     return trajectory(
         {
@@ -132,7 +132,6 @@ data_need_claim = Claim(
     settings={
         "fast": {
             "tasks": ("same_different",),
-            "answers": "number",
             "n": (16, 128),
             "seeds": 3,
             "setting": "tiny",
@@ -140,7 +139,6 @@ data_need_claim = Claim(
         },
         "full": {
             "tasks": REGRESSION,
-            "answers": "number",
             "n": (32, 128, 512),
             "seeds": 3,
             "setting": "small",
@@ -148,7 +146,6 @@ data_need_claim = Claim(
         },
         "paper": {
             "tasks": REGRESSION,
-            "answers": "number",
             "n": SAMPLES,
             "seeds": 5,
             "setting": "base",

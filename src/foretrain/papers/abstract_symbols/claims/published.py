@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import xarray as xr
 
@@ -72,60 +73,55 @@ def _measured(
     )
 
 
-fig22_published = Claim(
-    id="abstract_symbols/fig22_published",
-    source="Fig 22, published numbers",
-    says="Mean test losses in the base setting are those published, within what they vary between figures.",
-    predict=_published,
-    observe=_measured,
-    compare=close("test_loss", PUBLISHED_SPREAD, relative=False),
-    settings={
+def _as_published(
+    figure: str, source: str, says: str, settings: Mapping[str, Mapping[str, Any]], stand_in: str
+) -> Claim:
+    return Claim(
+        id=f"abstract_symbols/{figure}_published",
+        source=f"{source}, published numbers",
+        says=says,
+        predict=_published,
+        observe=_measured,
+        compare=close("test_loss", PUBLISHED_SPREAD, relative=False),
+        settings=settings,
+        control=Control(STAND_INS[stand_in], {"stand_in": stand_in}),
+    )
+
+
+STAND_INS = {MLP_XX: "an MLP with vec(XXᵀ) in place of every architecture", MLP: "an MLP without it"}
+ALL = (*TRANSFORMERS, MLP)
+BOTH = (VANILLA, WITH_AB)
+fig22_published = _as_published(
+    "fig22",
+    "Fig 22",
+    "Mean test losses in the base setting are those published, within what they vary between figures.",
+    {
         "fast": {"task": ABA_ABB, "n": (16,), "architectures": (MLP,), "seeds": 2, "epochs": 100},
-        "full": {"task": ABA_ABB, "n": (16, 64), "architectures": (*TRANSFORMERS, MLP), "seeds": 5, "epochs": None},
-        "paper": {
-            "task": ABA_ABB,
-            "n": (4, 16, 64, 256, 512, 1024),
-            "architectures": (*TRANSFORMERS, MLP),
-            "seeds": 5,
-            "epochs": None,
-        },
+        "full": {"task": ABA_ABB, "n": (16, 64), "architectures": ALL, "seeds": 5, "epochs": None},
+        "paper": {"task": ABA_ABB, "n": (4, 16, 64, 256, 512, 1024), "architectures": ALL, "seeds": 5, "epochs": None},
     },
-    control=Control("an MLP with vec(XXᵀ) in place of every architecture", {"stand_in": MLP_XX}),
+    MLP_XX,
 )
-
-fig23_published = Claim(
-    id="abstract_symbols/fig23_published",
-    source="Fig 23 at length 4, published numbers",
-    says="Mean test losses on majorities of 4, with and without both scalings, are those published.",
-    predict=_published,
-    observe=_measured,
-    compare=close("test_loss", PUBLISHED_SPREAD, relative=False),
-    settings={
+fig23_published = _as_published(
+    "fig23",
+    "Fig 23 at length 4",
+    "Mean test losses on majorities of 4, with and without both scalings, are those published.",
+    {
         "fast": {"task": MAJORITY, "n": (8,), "architectures": (VANILLA,), "seeds": 2, "epochs": 50},
-        "full": {"task": MAJORITY, "n": (8, 32, 128), "architectures": (VANILLA, WITH_AB), "seeds": 3, "epochs": None},
-        "paper": {
-            "task": MAJORITY,
-            "n": (8, 32, 128, 512, 2048),
-            "architectures": (VANILLA, WITH_AB),
-            "seeds": 5,
-            "epochs": None,
-        },
+        "full": {"task": MAJORITY, "n": (8, 32, 128), "architectures": BOTH, "seeds": 3, "epochs": None},
+        "paper": {"task": MAJORITY, "n": (8, 32, 128, 512, 2048), "architectures": BOTH, "seeds": 5, "epochs": None},
     },
-    control=Control("an MLP with vec(XXᵀ) in place of every architecture", {"stand_in": MLP_XX}),
+    MLP_XX,
 )
-
-fig25_published = Claim(
-    id="abstract_symbols/fig25_published",
-    source="Fig 25, published numbers",
-    says="Mean test losses of an MLP with vec(XXᵀ) in the base setting are those published, within what they vary.",
-    predict=_published,
-    observe=_measured,
-    compare=close("test_loss", PUBLISHED_SPREAD, relative=False),
-    settings={
+fig25_published = _as_published(
+    "fig25",
+    "Fig 25",
+    "Mean test losses of an MLP with vec(XXᵀ) in the base setting are those published, within what they vary.",
+    {
         "fast": {"task": ABA_ABB, "n": (32,), "architectures": (MLP_XX,), "seeds": 2, "epochs": 200},
         "full": {"task": ABA_ABB, "n": (32, 64, 256), "architectures": (MLP_XX,), "seeds": 5, "epochs": None},
     },
-    control=Control("an MLP without it", {"stand_in": MLP}),
+    MLP,
 )
 
 
