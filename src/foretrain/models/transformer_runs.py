@@ -2,8 +2,9 @@
 
 What is saved is exact. (1) The last layer is computed at the read-out position only: with one query per string,
 q·(X·W_K) is (W_K·q)·X and values are mixed before W_V, so keys and values cost one row per string. (2) In the first
-layer a token at a position is the same row in every string: normalisation, queries, keys and values through W_O are
-computed once per distinct row, then looked up. (3) Runs (seeds, learning rates) share every operation.
+layer a row is the sum of a token and a position, over its spread: queries, keys and values through W_O are computed
+once per distinct token and once per position, then added and looked up. (3) Runs (seeds, learning rates) share every
+operation.
 
 Tables are [run, row, d], states [run, sample, place, d]; inside, runs and samples are often counted through.
 """
@@ -11,7 +12,7 @@ Tables are [run, row, d], states [run, sample, place, d]; inside, runs and sampl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -25,68 +26,100 @@ from foretrain.errors import require
 from foretrain.models.transformer import Transformer, TransformerShape
 
 Parameters = dict[str, Tensor]
+NORM_EPS = 1e-5  # torch's own
+
+
+@dataclass(frozen=True)
+class Places:
+    """Rows of a table that are looked up, `terms` of them added at a time, and the other way round for gradients:
+    for each row of the table, one behind the other, where it was looked up."""
+
+    place: Int[Tensor, "all"]
+    used: Int[Tensor, "all"]
+    used_start: Int[Tensor, "row"]
+    terms: int = 1
+
+    @classmethod
+    def of(cls, place: Int[Tensor, "..."], rows: int, terms: int = 1) -> Places:
+        flat = place.flatten()
+        counts = torch.bincount(flat, minlength=rows)
+        return cls(flat, torch.argsort(flat, stable=True) // terms, counts.cumsum(0) - counts, terms)
 
 
 @dataclass(frozen=True)
 class StringRows:
-    """Strings of every run as places among the run's distinct (token, position) pairs.
+    """Strings of every run by the run's distinct tokens, and by its distinct pairs of a token and a position.
 
-    The row of the CLS token, if there is one, comes last; runs with fewer pairs repeat their first.
+    Runs with fewer tokens or pairs repeat their first.
     """
 
-    strings: Int[Tensor, "run sample position"]
-    token: Int[Tensor, "run pair"]
-    position: Int[Tensor, "run pair"]
-    row: Int[Tensor, "run sample place"]
+    strings: Int[Tensor, "run sample place"]
+    token: Int[Tensor, "run row"]
+    token_row: Int[Tensor, "run sample place"]
+    pair: Int[Tensor, "run pair 2"]  # row of the token, position
+    pair_row: Int[Tensor, "run sample place"]
     heads: int
 
-    @property
-    def rows(self) -> int:
-        return self.token.shape[1] + (self.row.shape[2] > self.strings.shape[2])
+    @cached_property
+    def pair_places(self) -> Places:
+        """[run, sample, place] into a table [run, pair]."""
+        return Places.of(_counted_on(self.pair_row, self.pair.shape[1]), len(self.pair) * self.pair.shape[1])
 
     @cached_property
-    def first(self) -> Int[Tensor, "run 1 1"]:
-        """Number of each run's first row when the rows of all runs are counted on."""
-        return self.rows * torch.arange(len(self.row))[:, None, None]
+    def pair_parts(self) -> Places:
+        """The token and the position of every pair, in tables [run, token, then position, then one row more]."""
+        tokens, places = self.token.shape[1], self.pair_row.shape[2]
+        rows = torch.stack([self.pair[..., 0], self.pair[..., 1] + tokens], dim=-1)
+        each = tokens + places + 1
+        return Places.of(_counted_on(rows, each), len(rows) * each, terms=2)
 
     @cached_property
-    def flat_row(self) -> Int[Tensor, "all"]:
-        """[run, sample, place]"""
-        return (self.first + self.row).flatten()
+    def pair_head_places(self) -> Places:
+        """[run, sample, head, place] into a table [run, pair, head]."""
+        return self._by_head(self.pair_row, self.pair.shape[1])
 
     @cached_property
-    def row_then_head(self) -> Int[Tensor, "all"]:
-        """[run, sample, head, place] into a table [run, row, head]."""
-        head = torch.arange(self.heads)[:, None]
-        return ((self.first + self.row)[:, :, None] * self.heads + head).flatten()
+    def token_head_places(self) -> Places:
+        """[run, sample, head, place] into a table [run, token, head]."""
+        return self._by_head(self.token_row, self.token.shape[1])
 
-    @cached_property
-    def head_then_row(self) -> Int[Tensor, "all"]:
-        """[run, sample, head, place] into a table [run, head, row]."""
-        head = self.rows * torch.arange(self.heads)[:, None]
-        return (self.heads * self.first[..., None] + head + self.row[:, :, None]).flatten()
+    def _by_head(self, row: Int[Tensor, "run sample place"], rows: int) -> Places:
+        places = _counted_on(row, rows)[:, :, None] * self.heads + torch.arange(self.heads)[:, None]
+        return Places.of(places, len(row) * rows * self.heads)
 
     def some(self, samples: Int[Tensor, "run some"]) -> StringRows:
         """Those samples of each run, with their own distinct rows."""
         chosen = self.strings.gather(1, samples[:, :, None].expand(-1, -1, self.strings.shape[2]))
-        return string_rows(chosen, self.heads, cls=self.row.shape[2] > self.strings.shape[2])
+        return string_rows(chosen, self.heads)
 
     def of_runs(self, runs: Int[Tensor, "kept"]) -> StringRows:
         """The rows of some runs."""
-        return StringRows(self.strings[runs], self.token[runs], self.position[runs], self.row[runs], self.heads)
+        tensors = ("strings", "token", "token_row", "pair", "pair_row")
+        return replace(self, **{name: getattr(self, name)[runs] for name in tensors})
 
 
-def string_rows(strings: Int[Tensor, "run sample position"], heads: int, *, cls: bool) -> StringRows:
-    runs, samples, length = strings.shape
-    codes = strings.numpy() * length + np.arange(length)
-    found = [np.unique(code, return_inverse=True) for code in codes]
-    most = max(len(pairs) for pairs, _ in found)
-    pairs = np.stack([np.concatenate([p, np.full(most - len(p), p[0])]) for p, _ in found])
-    row = np.stack([inverse.reshape(samples, length) for _, inverse in found])
-    if cls:
-        row = np.concatenate([row, np.full((runs, samples, 1), most)], axis=2)
-    token, position = (torch.from_numpy(part) for part in (pairs // length, pairs % length))
-    return StringRows(strings, token, position, torch.from_numpy(row), heads)
+def string_rows(strings: Int[Tensor, "run sample place"], heads: int) -> StringRows:
+    places = strings.shape[2]
+    token, token_row = _distinct(strings.numpy())
+    pair, pair_row = _distinct(token_row * places + np.arange(places))
+    token_and_place = np.stack([pair // places, pair % places], axis=-1)
+    as_torch = torch.from_numpy
+    return StringRows(
+        strings, as_torch(token), as_torch(token_row), as_torch(token_and_place), as_torch(pair_row), heads
+    )
+
+
+def _distinct(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct numbers of every run, and the place of each number among them."""
+    found = [np.unique(of_run, return_inverse=True) for of_run in numbers]
+    most = max(len(distinct) for distinct, _ in found)
+    distinct = np.stack([np.pad(one, (0, most - len(one)), constant_values=one[0]) for one, _ in found])
+    return distinct, np.stack([place.reshape(numbers.shape[1:]) for _, place in found])
+
+
+def _counted_on(rows: Int[Tensor, "run *rest"], each: int) -> Int[Tensor, "run *rest"]:
+    """Rows of each run's table as rows of all tables, one behind the other."""
+    return rows + each * torch.arange(len(rows)).view(-1, *[1] * (rows.ndim - 1))
 
 
 class TransformerRuns:
@@ -102,7 +135,9 @@ class TransformerRuns:
         return stacked([Transformer(self.shape, draw) for draw in draws])
 
     def prepare(self, strings: Int[Tensor, "run sample position"], start: Parameters | None = None) -> StringRows:
-        return string_rows(strings, self.shape.heads, cls=self.shape.cls)
+        if self.shape.cls:  # one more token, behind those of the vocabulary
+            strings = F.pad(strings, (0, 1), value=self.shape.tokens)
+        return string_rows(strings, self.shape.heads)
 
     def outputs(self, p: Parameters, strings: StringRows) -> Tensor:
         """[run, sample] for numbers, [run, sample, token] for scores."""
@@ -115,52 +150,70 @@ class TransformerRuns:
         return out[..., 0] if self.shape.output == "number" else out
 
     def features(self, p: Parameters, strings: StringRows) -> Float[Tensor, "run sample d"]:
-        table = self._embedded(p, strings)
+        tokens, positions = self._embedded(p, strings)
+        pairs = _look_up(torch.cat([tokens, positions], dim=1), strings.pair_parts)
+        pairs = pairs.view(len(tokens), -1, self.shape.embedding)
+        x = _look_up(pairs, strings.pair_places).view(*strings.pair_row.shape, -1)
         last = self.shape.depth - 1
-        if last == 0:
-            x = _look_up(table, strings.flat_row).view(*strings.row.shape, -1)
-        else:
-            x = self._first_block(p, table, strings)
+        if last > 0:
+            x = self._first_block(_of_block(p, 0), x, (tokens, positions, pairs), strings)
         for block in range(1, last):
             x = self._block(_of_block(p, block), x)
         return F.layer_norm(self._last_block(_of_block(p, last), x), (self.shape.embedding,))
 
-    def _embedded(self, p: Parameters, strings: StringRows) -> Tensor:
-        runs, pairs = strings.token.shape
-        flat = (strings.token + p["tokens"].shape[1] * torch.arange(runs)[:, None]).flatten()
-        table = _look_up(p["tokens"], flat).view(runs, pairs, -1)
-        if self.shape.positions:
-            places = p["positions"].shape[1]
-            flat = (strings.position + places * torch.arange(runs)[:, None]).flatten()
-            table = table + _look_up(p["positions"], flat).view(runs, pairs, -1)
-        if not self.shape.cls:
-            return table
-        cls = p["cls"] + p["positions"][:, -1] if self.shape.positions else p["cls"]
-        return torch.cat([table, cls[:, None]], dim=1)
+    def _embedded(self, p: Parameters, strings: StringRows) -> tuple[Tensor, Tensor]:
+        """Embeddings of every run's distinct tokens, and of its positions with a row of zeros."""
+        table = torch.cat([p["tokens"], p["cls"][:, None]], dim=1) if self.shape.cls else p["tokens"]
+        R, d = len(table), self.shape.embedding
+        positions = p["positions"] if self.shape.positions else table.new_zeros(R, self.shape.places, d)
+        return table[torch.arange(R)[:, None], strings.token], F.pad(positions, (0, 0, 0, 1))
 
-    def _first_block(self, p: Parameters, table: Tensor, strings: StringRows) -> Tensor:
-        s, block = self.shape, _of_block(p, 0)
-        R, n, T = strings.row.shape
-        H, e, d = s.heads, s.head, s.embedding
-        y = self._normed(block, "attention_norm", table) if s.norm == "pre" else table
-        q = _look_up(s.logit_scale * (y @ block["attention.query"]).view(R, -1, H, e), strings.row_then_head)
-        k = _look_up((y @ block["attention.key"]).view(R, -1, H, e), strings.row_then_head)
-        logits = _products(q.view(-1, T, e), k.view(-1, T, e)).view(R * n, H, T, T)
-        values = (y @ block["attention.value"]).view(R, -1, H, e).transpose(1, 2).reshape(R * H, -1, e)
-        through_out = torch.bmm(values, block["attention.out"].view(R * H, e, d))  # W_V·W_O per head and row
-        rows = _look_up(through_out, strings.head_then_row).view(R * n, H * T, d)
+    def _first_block(
+        self, block: Parameters, x: Tensor, embedded: tuple[Tensor, Tensor, Tensor], strings: StringRows
+    ) -> Tensor:
+        """Queries, keys and values are projected per distinct token and per position.
+
+        A pair of both is their sum, divided by its spread if there is a normalisation before. For values, which go
+        through W_O first, that division goes to the attention weights.
+        """
+        s, (tokens, positions, pairs) = self.shape, embedded
+        R, n, T, d = x.shape
+        H, e = s.heads, s.head
+        pre = s.norm == "pre"
+        parts = torch.cat([tokens, positions], dim=1)
+        if pre:  # the last row, of zeros, becomes what normalisation adds
+            parts = (parts - parts.mean(-1, keepdim=True)) * block["attention_norm.weight"][:, None]
+            parts = torch.cat([parts[:, :-1], block["attention_norm.bias"][:, None]], dim=1)
+            per_spread = torch.rsqrt(pairs.var(-1, correction=0, keepdim=True) + NORM_EPS)
+        query, key, value = (parts @ block[f"attention.{name}"] for name in ("query", "key", "value"))
+        q, k = (_look_up(table, strings.pair_parts).view(R, -1, H * e) for table in (query, key))
+        if pre:  # what it adds to a key is the same for all keys, and attention does not see it
+            q, k = torch.addcmul(query[:, -1:], q, per_spread), k * per_spread
+        q, k = (_look_up(table.view(-1, e), strings.pair_head_places).view(-1, T, e) for table in (q, k))
+        logits = s.logit_scale * _products(q, k).view(R * n, H, T, T)
         own = None
         if s.identity_kq or s.identity_vo:
-            own = _look_up(y, strings.flat_row).view(R * n, T, d)
+            y = self._normed(block, "attention_norm", pairs) if pre else pairs
+            own = _look_up(y, strings.pair_places).view(R * n, T, d)
         if s.identity_kq and own is not None:
             logits = logits + self._by_head(block["attention.a"], n)[..., None] * torch.bmm(own, own.mT)[:, None]
         weights = _softmax_over_few(logits.transpose(1, 2))  # [run·sample, query, head, key]
-        out = torch.bmm(weights.view(R * n, T, H * T), rows)
+
+        values = _per_head(value.view(R, -1, H, e), block["attention.out"].view(R, H, e, d))  # [run, row, head, d]
+        shares = weights
+        if pre:
+            shares = weights * _look_up(per_spread, strings.pair_places).view(R * n, 1, 1, T)
+        of_token, of_place = values[:, : tokens.shape[1]], values[:, tokens.shape[1] :]
+        looked_up = _look_up(of_token, strings.token_head_places).view(R * n, H * T, d)
+        out = torch.bmm(shares.view(R * n, T, H * T), looked_up).view(R, n * T, d)
+        by_place = of_place[:, :T].transpose(1, 2).reshape(R, H * T, d)
+        out = torch.baddbmm(out, shares.view(R, n * T, H * T), by_place)
+        if pre:
+            out = out + of_place[:, -1:].sum(2)
         if s.identity_vo and own is not None:
             share = (self._by_head(block["attention.b"], n)[:, None] * weights).sum(2)
-            out = out + torch.bmm(share, own)
-        x = _look_up(table, strings.flat_row).view(R, n * T, d)
-        x = self._after(block, "attention_norm", x, out.view(R, n * T, d))
+            out = out + torch.bmm(share, own).view(R, n * T, d)
+        x = self._after(block, "attention_norm", x.view(R, n * T, d), out)
         return self._mlp(block, x).view(R, n, T, d)
 
     def _block(self, block: Parameters, x: Tensor) -> Tensor:
@@ -191,17 +244,15 @@ class TransformerRuns:
         H, e = s.heads, s.head
         y = self._normed(block, "attention_norm", x.view(R, n * T, d)).view(R, n, T, d) if s.norm == "pre" else x
         asking, own = y[:, :, -1], y.reshape(R * n, T, d)
-        q = (s.logit_scale * (asking @ block["attention.query"])).view(R, n, H, e).transpose(1, 2).reshape(R * H, n, e)
-        key = block["attention.key"].view(R, d, H, e).permute(0, 2, 3, 1).reshape(R * H, e, d)
-        looked = torch.bmm(q, key).view(R, H, n, d).transpose(1, 2).reshape(R * n, H, d)
-        logits = _products(looked, own)  # [run·sample, head, place]
+        q = (s.logit_scale * (asking @ block["attention.query"])).view(R, n, H, e)
+        looked = _per_head(q, block["attention.key"].view(R, d, H, e).permute(0, 2, 3, 1))
+        logits = _products(looked.reshape(R * n, H, d), own)  # [run·sample, head, place]
         if s.identity_kq:
             likeness = torch.bmm(own, asking.reshape(R * n, d, 1)).mT
             logits = logits + self._by_head(block["attention.a"], n) * likeness
         mixed = torch.bmm(_softmax_over_few(logits), own).view(R, n, H, d)
-        value = block["attention.value"].view(R, d, H, e).transpose(1, 2).reshape(R * H, d, e)
-        values = torch.bmm(mixed.transpose(1, 2).reshape(R * H, n, d), value).view(R, H, n, e)
-        out = values.transpose(1, 2).reshape(R, n, H * e) @ block["attention.out"]
+        values = _per_head(mixed, block["attention.value"].view(R, d, H, e).transpose(1, 2))
+        out = values.reshape(R, n, H * e) @ block["attention.out"]
         if s.identity_vo:
             out = out + (block["attention.b"][:, None, None] @ mixed)[:, :, 0]
         return self._mlp(block, self._after(block, "attention_norm", x[:, :, -1], out))
@@ -272,9 +323,58 @@ def _of_block(p: Parameters, number: int) -> Parameters:
     return {name.removeprefix(start): value for name, value in p.items() if name.startswith(start)}
 
 
-def _look_up(table: Tensor, rows: Tensor) -> Tensor:
+class _LookUp(torch.autograd.Function):
+    """Sums of rows of a table. Gradients are added up row by row of the table, in an order that is known beforehand."""
+
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, places: Places) -> Tensor:
+        ctx.places = places
+        if places.terms == 1:
+            return F.embedding(places.place, table)
+        return F.embedding_bag(places.place.view(-1, places.terms), table, mode="sum")
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (gradient,) = gradients
+        return F.embedding_bag(ctx.places.used, gradient, ctx.places.used_start, mode="sum"), None
+
+
+def _look_up(table: Tensor, places: Places) -> Tensor:
     """Rows of a table whose leading axes are counted through."""
-    return table.reshape(-1, table.shape[-1]).index_select(0, rows)
+    found: Tensor = _LookUp.apply(table.reshape(-1, table.shape[-1]), places)
+    return found
+
+
+class _PerHead(torch.autograd.Function):
+    """Each head's rows times its own matrix. Nothing is copied: BLAS steps over the other heads by itself."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, matrices: Tensor) -> Tensor:
+        ctx.save_for_backward(x, matrices)
+        return _each_run(x.transpose(1, 2), matrices).transpose(1, 2)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
+        (x, matrices), (gradient,) = ctx.saved_tensors, gradients
+        by_x = _each_run(gradient.transpose(1, 2), matrices.mT)
+        by_matrices = torch.empty_like(matrices)  # in the order of the parameter that they view
+        for rows, wanted, into in zip(x, gradient, by_matrices, strict=True):
+            torch.bmm(rows.permute(1, 2, 0), wanted.transpose(0, 1), out=into)
+        return by_x.transpose(1, 2), by_matrices
+
+
+def _each_run(x: Tensor, y: Tensor) -> Tensor:
+    """x·y over [run, head]; of more than one run at once torch would make copies."""
+    out = x.new_empty(*x.shape[:3], y.shape[3])
+    for left, right, into in zip(x, y, out, strict=True):
+        torch.bmm(left, right, out=into)
+    return out
+
+
+def _per_head(x: Float[Tensor, "run row head a"], matrices: Float[Tensor, "run head a b"]) -> Tensor:
+    """[run, row, head, b]"""
+    found: Tensor = _PerHead.apply(x, matrices)
+    return found
 
 
 def _softmax_over_few(logits: Tensor) -> Tensor:
