@@ -11,6 +11,9 @@ import pytest
 import torch
 from hypothesis import settings
 
+import typecheck
+
+jaxtyping.jaxtyped = typecheck.enforced
 torch.set_num_threads(1)
 settings.register_profile("foretrain", deadline=None, max_examples=50, derandomize=True, database=None)
 settings.load_profile("foretrain")

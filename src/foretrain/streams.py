@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from foretrain.errors import require
+
+if TYPE_CHECKING:
+    import torch
 
 
 def _digest(key: tuple[str | int, ...]) -> bytes:
@@ -26,6 +29,8 @@ def stream(*key: str | int) -> np.random.Generator:
 
 def torch_stream(*key: str | int) -> torch.Generator:
     """A torch generator for this key."""
+    import torch  # two seconds, which a worker process without torch can save
+
     return torch.Generator().manual_seed(int.from_bytes(_digest(key)[:7], "big"))
 
 

@@ -10,6 +10,7 @@ Both have any leading run axes; so may the batch, whose leading axes are broadca
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -98,12 +99,9 @@ class JointBatch:
     @classmethod
     def stack(cls, batches: Sequence[JointBatch]) -> JointBatch:
         """Batches of equal size along a new leading axis."""
-
-        def together(name: str) -> Any:
-            parts = [getattr(batch, name) for batch in batches]
-            return None if parts[0] is None else torch.stack(parts)
-
-        return cls(together("x"), together("query"), together("labels"), together("signal"))
+        parts = [[getattr(batch, name) for batch in batches] for name in ("x", "query", "labels", "signal")]
+        together: list[Any] = [None if part[0] is None else torch.stack(part) for part in parts]
+        return cls(*together)
 
 
 class Joint:
@@ -151,6 +149,7 @@ class Joint:
         self.embeddings = None if embeddings is None else embeddings.to(torch.float64)
         self.dimension = tokens if embeddings is None else embeddings.shape[-2]
         self.temperature, self.start_size = temperature, start
+        self._prepared: tuple[Sequence[JointBatch], JointBatch] | None = None
 
     def start(self, seeds: Sequence[int], experiment: str) -> Parameters:
         """Initial parameters [seed, …], each seed from its own stream."""
@@ -163,7 +162,9 @@ class Joint:
         return {"W": W, "Z": Z}
 
     def prepare(self, batches: Sequence[JointBatch]) -> JointBatch:
-        return self._fitting(JointBatch.stack(batches))
+        if self._prepared is None or not _the_same(batches, self._prepared[0]):  # whole-batch training repeats them
+            self._prepared = tuple(batches), self._fitting(JointBatch.stack(batches))
+        return self._prepared[1]
 
     def gradient(self, parameters: Parameters, batch: JointBatch, samples: int = 0) -> Parameters:
         """Gradient of the loss: what training descends."""
@@ -275,3 +276,7 @@ class Joint:
 
     def _one_hot(self, query: Tensor, like: Tensor) -> Tensor:
         return torch.nn.functional.one_hot(query, self.queries).to(like.dtype)
+
+
+def _the_same(some: Sequence[object], others: Sequence[object]) -> bool:
+    return len(some) == len(others) and all(map(operator.is_, some, others))
