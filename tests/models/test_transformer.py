@@ -31,7 +31,7 @@ def moved(shape: TransformerShape, runs: int) -> list[Transformer]:
     for seed, module in enumerate(modules):
         draw = torch.Generator().manual_seed(100 + seed)
         for name, parameter in module.named_parameters():
-            if name.endswith((".a", ".b", "norm.bias")):
+            if name.endswith((".a", ".b", "norm.bias", "norm.weight")):
                 parameter.data = torch.randn(parameter.shape, generator=draw, dtype=torch.float64)
     return modules
 

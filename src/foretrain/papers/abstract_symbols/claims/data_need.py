@@ -58,7 +58,7 @@ fig2_factor = _order_of_magnitude(
     expect=None,
     sizes={
         "fast": {"n": (8, 64), "seeds": 2, "setting": "glance", "loss": 0.9},
-        "full": {"n": (32, 128, 512), "seeds": 3, "setting": "small"},
+        "full": {"n": (32, 256), "seeds": 3, "setting": "small"},
         "paper": {"n": SAMPLES, "seeds": 5, "setting": "base"},
     },
     control=Control("b·I in place of a·I", {"modified": WITH_B}),
@@ -73,7 +73,7 @@ fig22_factor = _order_of_magnitude(
     source="Fig 22, Observation 1.2",
     sizes={
         "fast": {"n": (16, 64, 512), "seeds": 1, "setting": "tiny", "loss": 0.5},
-        "full": {"n": (16, 32, 64, 128, 512, 1024), "seeds": 3, "setting": "base"},
+        "full": {"n": (32, 64, 512), "seeds": 3, "setting": "base"},
         "paper": {"n": SAMPLES, "seeds": 5, "setting": "base"},
     },
     control=Control("b·I in place of a·I", {"modified": WITH_B}),
@@ -88,7 +88,7 @@ fig23_factor = _order_of_magnitude(
     source="Fig 23",
     sizes={
         "fast": {"n": (32, 96, 768), "seeds": 1, "setting": "tiny", "loss": 0.5},
-        "full": {"n": (32, 64, 128, 256, 1024), "seeds": 3, "setting": "base"},
+        "full": {"n": (64, 128, 1024), "seeds": 3, "setting": "small"},
         "paper": {"n": SAMPLES, "seeds": 5, "setting": "base", "task": "majority_4"},
     },
     control=Control("b·I alone", {"modified": WITH_B}),

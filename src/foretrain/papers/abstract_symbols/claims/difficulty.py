@@ -20,7 +20,7 @@ def _harder(make: Any, argument: str, number: int, says: str, easy: Any, hard: A
         sides=(easy, (hard,)),
         settings={
             "fast": {"setting": "tiny", "architecture": WITH_AB, "seeds": 4, "n": (n,)},
-            "full": {"setting": "small", "architecture": VANILLA, "seeds": 5, "n": (256, 512)},
+            "full": {"setting": "small", "architecture": VANILLA, "seeds": 5, "n": (128, 256)},
             "paper": {"setting": "base", "architecture": VANILLA, "seeds": 5, "n": figures.SAMPLES[2:]},
         },
         control=Control("the harder tasks in the place of the easier", {"better": hard, "worse": (easy,)}),

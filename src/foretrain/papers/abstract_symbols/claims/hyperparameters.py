@@ -14,7 +14,7 @@ from foretrain.papers.abstract_symbols.experiments import hyperparameters as fig
 from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, WITH_A
 
 TINY = {"setting": "tiny", "architecture": WITH_A, "seeds": 4, "n": 64, "rates": (1e-2,)}
-SMALL = {"setting": "small", "architecture": VANILLA, "seeds": 5, "n": 512, "rates": (1e-3, 3e-3)}
+SMALL = {"setting": "small", "architecture": VANILLA, "seeds": 5, "n": 512, "rates": (2e-3,)}
 BASE = {"setting": "base", "architecture": VANILLA, "seeds": 5, "n": 512, "rates": figures.RATES}
 
 
@@ -58,7 +58,7 @@ fig10 = better_than(
     source="Fig 10",
     says="With more samples a deeper network does better than one of a single layer.",
     settings=_settings(
-        {"better": 2, "worse": (1,)}, {"better": 4, "worse": (1,), "n": 1024}, {"better": 8, "worse": (1,), "n": 1024}
+        {"better": 2, "worse": (1,)}, {"better": 2, "worse": (1,), "n": 1024}, {"better": 8, "worse": (1,), "n": 1024}
     ),
 )
 
@@ -79,7 +79,7 @@ fig12 = better_than(
     says="With more samples too, more heads are better.",
     settings=_settings(
         {"better": 4, "worse": (1,), "seeds": 6},
-        {"better": 16, "worse": (1, 2), "n": 1024},
+        {"better": 8, "worse": (1, 2), "n": 1024},
         {"better": 32, "worse": (1, 2), "n": 1024},
     ),
 )
@@ -92,7 +92,7 @@ fig13 = better_than(
     says="A smaller embedding dimension is generally better at n = 1024.",
     settings=_settings(
         {"better": 32, "worse": (64,)},
-        {"better": 64, "worse": (256,), "n": 1024},
+        {"better": 32, "worse": (128,), "n": 1024},
         {"better": 64, "worse": (512,), "n": 1024},
     ),
     expect=None,
