@@ -62,6 +62,8 @@ class Control:
 
 @dataclass(frozen=True)
 class Claim:
+    """What a paper says, how it is measured and compared, in which settings, and the control that turns it over."""
+
     id: str
     source: str  # where the paper says it: "Lemma 6, eq. 45"
     says: str  # the statement, in one or two sentences
@@ -104,6 +106,8 @@ class AssumptionCheck:
 
 @dataclass(frozen=True)
 class Verdict:
+    """How a claim came out: its status and error, those of its control, and the two trajectories compared."""
+
     claim: str
     status: Status
     expected: Status | None

@@ -19,11 +19,13 @@ class DamagedFile(InputError):
 
 
 def require(condition: bool | np.bool_, sentence: str) -> None:
+    """Refuse with this sentence unless the condition is met."""
     if not condition:
         raise InputError(sentence)
 
 
 def require_positive(name: str, value: float) -> None:
+    """Refuse all but finite numbers above 0."""
     require(
         isinstance(value, Real) and math.isfinite(value) and value > 0,
         f"{name} must be a finite number above 0; got {value!r}.",
@@ -31,6 +33,7 @@ def require_positive(name: str, value: float) -> None:
 
 
 def require_at_least(name: str, value: float, least: float) -> None:
+    """Refuse all but finite numbers of at least `least`."""
     require(
         isinstance(value, Real) and math.isfinite(value) and value >= least,
         f"{name} must be at least {least}; got {value!r}.",
@@ -38,6 +41,7 @@ def require_at_least(name: str, value: float, least: float) -> None:
 
 
 def require_whole(name: str, value: object, least: int) -> None:
+    """Refuse all but whole numbers of at least `least`."""
     ok = isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= least
     require(ok, f"{name} must be a whole number of at least {least}; got {value!r}.")
 

@@ -47,6 +47,7 @@ def new_panels(title: str, panels: Sequence[str], *, columns: int = 2, **kwargs:
 
 
 def panel_place(index: int, columns: int = 2) -> dict[str, int]:
+    """Row and column of a panel, as `add_trace` takes them."""
     return {"row": index // columns + 1, "col": index % columns + 1}
 
 

@@ -48,6 +48,8 @@ def _as_json(config: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass
 class RunFolder:
+    """The folder of one run: its configuration, where it came from, and a checksum for every shard that is done."""
+
     path: Path
     experiment: str
     config: dict[str, Any]

@@ -31,6 +31,8 @@ class Optimizer(Protocol):
 
 @dataclass(frozen=True)
 class SGD:
+    """Gradient descent, with momentum if asked for. A rate may be an array: its axes become those of the runs."""
+
     rate: Rate | Mapping[str, Rate]
     momentum: float = 0.0
 
@@ -49,6 +51,8 @@ class SGD:
 
 @dataclass(frozen=True)
 class Adam:
+    """Adam, with weight decay if asked for."""
+
     rate: Rate | Mapping[str, Rate]
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
@@ -73,6 +77,8 @@ class Adam:
 
 @dataclass(frozen=True)
 class Adagrad:
+    """Adagrad: the rate over the root of the sum of squared gradients."""
+
     rate: Rate | Mapping[str, Rate]
     eps: float = 1e-10
 

@@ -16,6 +16,8 @@ Array = NDArray[np.float64]
 
 @runtime_checkable
 class Activation(Protocol):
+    """φ of an MLP layer, and the mean of its product over two Gaussians, which makes a kernel."""
+
     def __call__(self, t: Array) -> Array:
         """φ itself."""
 

@@ -83,7 +83,10 @@ class FiniteTransformer(nn.Module):
 
     def features(self, strings: Int[Tensor, "string position"]) -> Float[Tensor, "string embedding"]:
         """z2: the output of the MLP layer."""
-        before = self.attention_features(strings) @ self.W_A.T / self.widths.embedding**0.5
+        return self._mlp(self.attention_features(strings))
+
+    def _mlp(self, z1: Tensor) -> Tensor:
+        before = z1 @ self.W_A.T / self.widths.embedding**0.5
         return self._phi(before) @ self.W_B / self.widths.mlp**0.5
 
     def forward(self, strings: Int[Tensor, "string position"]) -> Float[Tensor, "string"]:
@@ -94,7 +97,8 @@ class FiniteTransformer(nn.Module):
     ) -> tuple[Float[Tensor, "string string"], Float[Tensor, "string string"]]:
         """K̂_attn and K̂_trans of all pairs of strings."""
         with torch.no_grad():
-            z1, z2 = self.attention_features(strings), self.features(strings)
+            z1 = self.attention_features(strings)
+            z2 = self._mlp(z1)
         return z1 @ z1.T / self.widths.embedding, z2 @ z2.T / self.widths.embedding
 
     def _phi(self, t: Tensor) -> Tensor:

@@ -32,6 +32,8 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Paper:
+    """A paper: what it is called, how to cite it, and its letters."""
+
     name: str  # the folder's name
     title: str
     citation: str
@@ -40,6 +42,7 @@ class Paper:
 
 @cache
 def papers() -> dict[str, Paper]:
+    """Every paper by the name of its folder."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg)
     return {name: import_module(f"{__name__}.{name}").PAPER for name in names}
 

@@ -115,7 +115,7 @@ EXPERIMENTS: list[Experiment] = [
         "movement of the tangent kernel against width",
         movement,
         cut=("widths",),
-        quick={"networks": ("MLP ReLU", "MLP GeLU"), "widths": (32, 64), "seeds": 2},
+        quick={"networks": ("MLP ReLU", "MLP GeLU"), "widths": (32, 64), "seeds": 2, "loss_left": 0.9},
     ),
     Experiment(
         "feature_extraction/depth",

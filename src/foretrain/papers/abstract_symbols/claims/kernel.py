@@ -18,7 +18,6 @@ from foretrain.papers.abstract_symbols.experiments.kernel import LAYERS, STRINGS
 from foretrain.tolerances import EXACT, NETWORK_KERNEL, SLOPE
 from foretrain.trajectory import trajectory
 
-
 OTHER_BETA = 4.0  # of the networks in the control
 
 

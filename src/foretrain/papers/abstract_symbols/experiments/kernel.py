@@ -28,22 +28,37 @@ STRINGS = ("AB*", "BA*", "AA*", "CD*")
 
 @lru_cache(maxsize=4)
 def network_kernels(
-    strings: tuple[str, ...], beta: float, gamma: float, widths: tuple[int, ...], seeds: int | tuple[int, ...]
+    strings: tuple[str, ...],
+    betas: tuple[float, ...],
+    gamma: float,
+    widths: tuple[int, ...],
+    seeds: int | tuple[int, ...],
 ) -> xr.Dataset:
-    """K̂_attn and K̂_trans of networks of finite width (H.1): all four widths are equal."""
+    """K̂_attn and K̂_trans of networks of finite width (H.1): all four widths are equal.
+
+    Every β on the same networks: to draw their weights takes longest.
+    """
     tokens = sorted({t for s in strings for t in s})
     codes = torch.tensor([[tokens.index(t) for t in s] for s in strings])
     numbers = seed_list(seeds)
-    values = np.zeros((len(widths), len(numbers), 2, len(strings), len(strings)))
+    values = np.zeros((len(betas), len(widths), len(numbers), 2, len(strings), len(strings)))
     for (i, width), (j, seed) in itertools.product(enumerate(widths), enumerate(numbers)):
         generator = torch_stream("abstract_symbols/kernel", width, seed)
         net = FiniteTransformer(
-            len(tokens), codes.shape[1], Widths.all(width), beta=beta, gamma=gamma, generator=generator
+            len(tokens), codes.shape[1], Widths.all(width), beta=betas[0], gamma=gamma, generator=generator
         )
-        values[i, j] = [kernel.numpy() for kernel in net.kernels(codes)]
+        for b, net.beta in enumerate(betas):
+            values[b, i, j] = [kernel.numpy() for kernel in net.kernels(codes)]
     return trajectory(
-        {"kernel": (("width", "seed", "layer", "x", "y"), values)},
-        {"width": list(widths), "seed": numbers, "layer": list(LAYERS), "x": list(strings), "y": list(strings)},
+        {"kernel": (("beta", "width", "seed", "layer", "x", "y"), values)},
+        {
+            "beta": list(betas),
+            "width": list(widths),
+            "seed": numbers,
+            "layer": list(LAYERS),
+            "x": list(strings),
+            "y": list(strings),
+        },
     )
 
 
@@ -66,7 +81,7 @@ def kernel_width(
     seeds: int = 40,
 ) -> xr.Dataset:
     """Distance of random features from the kernel with the same scores (eq. 4) and with independent ones (G.1)."""
-    features = network_kernels(tuple(strings), beta, gamma, tuple(widths), seeds).kernel
+    features = network_kernels(tuple(strings), (beta,), gamma, tuple(widths), seeds).kernel.isel(beta=0, drop=True)
     found = {}
     for name, attention in (
         ("same", attention_matrix(strings, strings, beta=beta, gamma=gamma).values),

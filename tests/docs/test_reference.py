@@ -1,0 +1,23 @@
+"""docs/reference.md says what the docstrings say today."""
+
+from __future__ import annotations
+
+from scripts.reference import PAGE, front_door, modules, page
+
+import foretrain
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run .venv/bin/python scripts/reference.py"
+
+
+def test_every_public_name_has_a_docstring() -> None:
+    listed = [(module.name, entry) for _, _, room in modules() for module in room for entry in module.entries]
+    assert len(listed) > 200
+    assert [f"{module}.{entry.name}" for module, entry in listed if not entry.docstring] == []
+
+
+def test_the_front_door_is_listed() -> None:
+    names = {entry.name for _, _, room in modules() for module in room for entry in module.entries}
+    assert front_door() == foretrain.__all__
+    assert set(front_door()) <= names
