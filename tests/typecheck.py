@@ -38,27 +38,38 @@ def _enforced(item: Any) -> Any:
 
 
 def _checked(function: FunctionType) -> Callable[..., Any]:
-    hints = {name: _hint(name, function) for name in function.__annotations__}
-    if not hints:
+    if not function.__annotations__:
         return function
-    function.__annotations__ = hints
-    checked = check(function)
-    named_axes = any(map(_names_axes, hints.values()))
+    checked: Callable[..., Any] | None = None
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        nonlocal checked
         if jaxtyping.config.jaxtyping_disable:
             return function(*args, **kwargs)
-        if not named_axes:
-            return checked(*args, **kwargs)
-        with axes_of_a_call("context"):
-            return checked(*args, **kwargs)
+        if checked is None:  # made on the first call: most functions are not called by most tests
+            checked = _with_checks(function)
+        return checked(*args, **kwargs)
 
     return call
 
 
+def _with_checks(function: FunctionType) -> Callable[..., Any]:
+    hints = {name: _hint(name, function) for name in function.__annotations__}
+    function.__annotations__ = hints
+    checked = check(function)
+    if not any(map(_names_axes, hints.values())):
+        return checked
+
+    def in_a_scope_of_its_own(*args: Any, **kwargs: Any) -> Any:
+        with axes_of_a_call("context"):
+            return checked(*args, **kwargs)
+
+    return in_a_scope_of_its_own
+
+
 def _hint(name: str, function: FunctionType) -> Any:
-    """An annotation as a type; anything goes where it means something to a reader only, or names what comes later."""
+    """An annotation as a type; anything goes where it means something to a reader only."""
 
     def alone() -> None: ...
 

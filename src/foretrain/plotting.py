@@ -31,11 +31,11 @@ TEMPLATE = go.layout.Template(
 
 def new_figure(title: str, *, x: str, y: str, log_x: bool = False, log_y: bool = False) -> go.Figure:
     """An empty figure with named axes."""
-    figure = go.Figure()
-    figure.update_layout(template=TEMPLATE, title=title)
-    figure.update_xaxes(title=x, type="log" if log_x else "linear")
-    figure.update_yaxes(title=y, type="log" if log_y else "linear")
-    return figure
+    axes = {
+        axis: {"title": {"text": words}, "type": "log" if log else "linear"}
+        for axis, words, log in (("xaxis", x, log_x), ("yaxis", y, log_y))
+    }
+    return go.Figure(layout={"template": TEMPLATE, "title": {"text": title}, **axes})
 
 
 def new_panels(title: str, panels: Sequence[str], *, columns: int = 2, **kwargs: Any) -> go.Figure:

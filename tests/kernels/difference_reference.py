@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 from scipy.special import softmax
@@ -16,6 +17,7 @@ from scipy.special import softmax
 BLOCK = 20_000
 
 
+@cache
 def reference_kernel(
     x: Sequence[object], y: Sequence[object], beta: float, gamma: float, identity: float = 0.0, error: float = 1e-11
 ) -> float:

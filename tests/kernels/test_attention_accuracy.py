@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -74,6 +75,7 @@ def test_named_tasks_are_narrow_enough_to_contract(name: str) -> None:
             assert attention._narrow(pattern_of(x, y), task.length, setting, setting.tolerance)
 
 
+@cache
 def _one_token_twice(gamma: float) -> float:
     """K_attn(AA, AA) at β = 1: 1 + γ²·E[σ(d)² + σ(−d)²] for d of variance 2γ²."""
     z = np.linspace(-12, 12, 400_001)

@@ -47,7 +47,7 @@ def claim_figures(
     for name, others in about(compare) if compare else ():
         looked_at.setdefault(name, []).extend(others)
     single: dict[str, tuple[float, float]] = {}  # name: predicted, measured
-    figures = []
+    figures: list[go.Figure] = []
     for name in sorted(measured, key=lambda name: (name not in looked_at, name not in predicted)):
         value = _mean_over_replicates(measured[name], predicted.get(name))
         spread = _spread(measured[name], value)
@@ -60,6 +60,8 @@ def claim_figures(
         if value.size == 1 and predicted.get(name, value).size == 1:
             single[name] = (_only(predicted[name]) if name in predicted else np.nan, _only(value))
             single |= {bound: (_only(array), np.nan) for bound, array in bounds.items()}
+        elif len(figures) == MOST_FIGURES:
+            continue
         elif name in predicted:
             figures.append(_both(name, predicted[name].astype(float), value, spread))
         else:
@@ -129,16 +131,18 @@ def _both(name: str, predicted: xr.DataArray, measured: xr.DataArray, spread: xr
     drawn = curves(measured, axis)
     figure, x, chosen = _over(axis, name, measured, [predicted, measured])
     prediction = _theory(measured, axis)
+    spread = None if spread is None else _on_the_axes_of(measured, spread)
+    traces = []
     for color, curve in enumerate(drawn):
-        y, yhat = (_points(array, measured, curve.where, chosen) for array in (measured, predicted))
-        bars = None if spread is None else _points(spread, measured, curve.where, chosen)
+        y, yhat = (_points(array, curve.where, chosen) for array in (measured, predicted))
+        bars = None if spread is None else _points(spread, curve.where, chosen)
         if len(drawn) == 1:
-            figure.add_trace(prediction(x, yhat, "predicted", 0))
-            figure.add_trace(measurement_marks(x, y, "measured", 1, bars))
+            traces += [prediction(x, yhat, "predicted", 0), measurement_marks(x, y, "measured", 1, bars)]
         else:
             group = {"legendgroup": curve.label}
-            figure.add_trace(prediction(x, yhat, curve.label, color, showlegend=False, **group))
-            figure.add_trace(measurement_marks(x, y, curve.label, color, bars, **group))
+            traces.append(prediction(x, yhat, curve.label, color, showlegend=False, **group))
+            traces.append(measurement_marks(x, y, curve.label, color, bars, **group))
+    figure.add_traces(traces)
     return _finish(figure, note="lines: predicted, points: measured" if len(drawn) > 1 else "")
 
 
@@ -147,16 +151,20 @@ def _measured(name: str, value: xr.DataArray, bounds: Arrays, spread: xr.DataArr
     everything = curves(value, axis)
     drawn = [everything[i] for i in keep(everything, MOST_CURVES)]
     figure, x, chosen = _over(axis, name, value, [value, *bounds.values()])
+    spread = None if spread is None else _on_the_axes_of(value, spread)
+    traces = []
     for color, curve in enumerate(drawn):
-        bars = None if spread is None else _points(spread, value, curve.where, chosen)
-        y = _points(value, value, curve.where, chosen)
-        figure.add_trace(measurement_marks(x, y, curve.label or "measured", color + 1, bars))
+        bars = None if spread is None else _points(spread, curve.where, chosen)
+        y = _points(value, curve.where, chosen)
+        traces.append(measurement_marks(x, y, curve.label or "measured", color + 1, bars))
     for dash, (bound, array) in zip(itertools.cycle(("solid", "dash", "dot")), bounds.items(), strict=False):
-        same_for_all = set(array.dims) <= {axis}
+        same_for_all, whole = set(array.dims) <= {axis}, _on_the_axes_of(value, array)
         for number, curve in enumerate(drawn[:1] if same_for_all else drawn):
-            y = _points(array, value, curve.where, chosen)
-            line = _theory(value, axis)(x, y, words(bound), GREY, showlegend=number == 0)
-            figure.add_trace(line.update(line_dash=dash))
+            line = _theory(value, axis)(
+                x, _points(whole, curve.where, chosen), words(bound), GREY, showlegend=number == 0
+            )
+            traces.append(line.update(line_dash=dash))
+    figure.add_traces(traces)
     return _finish(figure, note=f"{len(drawn)} of {len(everything)} curves" if len(drawn) < len(everything) else "")
 
 
@@ -192,9 +200,14 @@ def _over(
     return figure, x[chosen], chosen
 
 
-def _points(array: xr.DataArray, like: xr.DataArray, where: dict[str, int], chosen: np.ndarray) -> np.ndarray:
-    """The values of one curve, whether or not `array` has all axes of `like`."""
-    return xr.broadcast(array, like)[0].transpose(*like.dims).isel(where).values[chosen]
+def _on_the_axes_of(like: xr.DataArray, array: xr.DataArray) -> xr.DataArray:
+    """The same values along all axes of `like`, whether or not `array` has them."""
+    return xr.broadcast(array, like)[0].transpose(*like.dims)
+
+
+def _points(array: xr.DataArray, where: dict[str, int], chosen: np.ndarray) -> np.ndarray:
+    """The values of one curve."""
+    return array.variable.isel(where).values[chosen]
 
 
 def _finish(figure: go.Figure, note: str = "") -> go.Figure:
@@ -206,7 +219,5 @@ def _finish(figure: go.Figure, note: str = "") -> go.Figure:
     if note:
         legend["title"] = {"text": f"{note} ", "side": "top", "font": {"size": 12}}
     margin = {"l": 56, "r": 16, "t": 44, "b": 60}
-    figure.update_layout(height=320 + 20 * lines, margin=margin, legend=legend, showlegend=True)
-    figure.update_xaxes(exponentformat="power")
-    figure.update_yaxes(exponentformat="power")
-    return figure
+    axes = {name: {"exponentformat": "power"} for name in ("xaxis", "yaxis")}
+    return figure.update_layout(height=320 + 20 * lines, margin=margin, legend=legend, showlegend=True, **axes)
