@@ -9,7 +9,6 @@ import math
 
 import numpy as np
 import xarray as xr
-from scipy import stats
 
 from foretrain.claim import Comparator, Outcome, Status
 from foretrain.tolerances import CHANCE, NONE, SLOPE, THREE_ERRORS, Tolerance
@@ -122,12 +121,14 @@ def covered(inside: str, at_least: str) -> Comparator:
     """
 
     def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
+        from scipy.stats import binomtest  # more than a second to load, and few claims need it
+
         hits, wanted = observation[inside], float(prediction[at_least].max())
         repeats = [d for d in hits.dims if d != "time"]  # the times of one run do not count as draws
         draws = int(np.prod([hits.sizes[d] for d in repeats]))
         count = int(hits.sum(repeats).min())
         share = count / draws
-        low = stats.binomtest(count, draws, wanted, alternative="less").pvalue < CHANCE.value
+        low = binomtest(count, draws, wanted, alternative="less").pvalue < CHANCE.value
         words = f"{inside} in {share:.2%} of {draws} draws{', at the worst time' * ('time' in hits.dims)}"
         return Outcome("fails" if low else "holds", max(0.0, wanted - share), 0.0, f"{words}, {wanted:.2%} promised")
 
