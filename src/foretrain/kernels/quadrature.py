@@ -211,7 +211,8 @@ def position_factor(u: Array, spread: float) -> tuple[Array, Array, Array]:
     for node, weight in zip(p, weights, strict=True):
         for total, values in zip(sums, _double_exponential(knots + spread * node), strict=True):
             total += weight * values
-    H, first, second = (CubicSpline(knots, total)(u) for total in sums)
+    together = CubicSpline(knots, np.stack(sums, axis=-1))(u)  # finds the place of every u among the knots once
+    H, first, second = (np.ascontiguousarray(part) for part in np.moveaxis(together, -1, 0))
     return H, first, second
 
 
