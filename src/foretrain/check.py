@@ -63,7 +63,7 @@ def fingerprint(claim: Claim, tier: str) -> str:
         "versions": versions(),
         "setting": claim.setting(tier),
         "control": dict(claim.control.changes),
-        "expect": claim.expect,
+        "expect": claim.expected_at(tier),
     }
     return hashlib.sha256(json.dumps(depends_on, sort_keys=True, default=_named).encode()).hexdigest()[:12]
 

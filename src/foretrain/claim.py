@@ -73,6 +73,7 @@ class Claim:
     settings: Mapping[str, Mapping[str, Any]]  # by tier; a missing tier takes the one before it
     control: Control
     expect: Status | None = "holds"  # None: a measurement with no expected verdict
+    expect_from: Tier = "fast"  # the first tier that is large enough to show it; below, a measurement
     assumes: tuple[Assumption, ...] = ()
     erratum: str | None = None  # what is printed, what is right, with numbers
     figure: Callable[[xr.Dataset, xr.Dataset], Any] | None = None  # default: drawn from the two datasets
@@ -87,6 +88,11 @@ class Claim:
             if name in self.settings:
                 return dict(self.settings[name])
         return {}
+
+    def expected_at(self, tier: str) -> Status | None:
+        """The verdict that is expected at a tier; None: a measurement."""
+        require_known("tier", tier, TIERS)
+        return self.expect if TIERS.index(tier) >= TIERS.index(self.expect_from) else None
 
     def code(self) -> tuple[str, int]:
         """File and line of the measurement."""
@@ -152,6 +158,7 @@ def judge(claim: Claim, tier: str = "fast") -> Verdict:
     """Run a claim and its control at a tier."""
     started = time.perf_counter()
     setting = claim.setting(tier)
+    claim = replace(claim, expect=claim.expected_at(tier))
     verdict = _try(claim, setting)
     control = _try(claim, {**setting, **claim.control.changes}, guarded=False)
     return replace(

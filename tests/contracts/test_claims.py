@@ -27,9 +27,11 @@ def test_verdict_control_trajectories_and_figure(claim: Claim, tmp_path: Path) -
     """One test, because judging is what takes the time."""
     verdict = judge(claim, "fast")
     assert not verdict.stopped, verdict.reason
-    if claim.expect is not None:
-        assert verdict.status == claim.expect, verdict.reason
-        assert verdict.control_status == turned(claim.expect), f"the control does not turn it: {verdict.control_reason}"
+    expected = claim.expected_at("fast")
+    assert verdict.expected == expected
+    if expected is not None:
+        assert verdict.status == expected, verdict.reason
+        assert verdict.control_status == turned(expected), f"the control does not turn it: {verdict.control_reason}"
     assert verdict.reason
     assert not np.isnan(verdict.error) or verdict.status == "inconclusive"
 

@@ -152,7 +152,10 @@ def _claim_facts(claim: Claim, claims: dict[str, Claim]) -> list[tuple[str, str]
     from foretrain.claim import TIERS, other_half
 
     file, line = claim.code()
-    facts = [("says", claim.says), ("source", claim.source), ("expected", claim.expect or "a measurement: no verdict")]
+    expected: str = claim.expect or "a measurement: no verdict"
+    if claim.expect and claim.expect_from != "fast":
+        expected += f" from tier {claim.expect_from} on; below, a measurement"
+    facts = [("says", claim.says), ("source", claim.source), ("expected", expected)]
     if claim.erratum:
         facts.append(("erratum", claim.erratum))
     if other_half(claim.id) in claims:

@@ -25,10 +25,10 @@ fig2 = better_than(
     expect=None,
     sides=(WITH_A, (VANILLA,)),
     settings={
-        "fast": {"setting": "tiny", "rates": (1e-2,), "seeds": 3, "n": (16,)},
+        "fast": {"setting": "glance", "rates": (1e-2,), "seeds": 3, "n": (16,)},
         "full": {
             "setting": "small",
-            "rates": (2e-3,),
+            "rates": (3e-3,),
             "seeds": 4,
             "n": (64, 128),
         },
@@ -166,7 +166,7 @@ fig23 = better_than(
             "setting": "small",
             "seeds": 5,
             "lengths": (2, 4),
-            "n": (256,),
+            "n": (512,),
         },
         "paper": {
             "setting": "base",

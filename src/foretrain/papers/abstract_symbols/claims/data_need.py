@@ -58,7 +58,7 @@ fig2_factor = _order_of_magnitude(
     expect=None,
     sizes={
         "fast": {"n": (8, 64), "seeds": 2, "setting": "glance", "loss": 0.9},
-        "full": {"n": (32, 256), "seeds": 3, "setting": "small"},
+        "full": {"n": (64, 256, 1024), "seeds": 3, "setting": "small"},
         "paper": {"n": SAMPLES, "seeds": 5, "setting": "base"},
     },
     control=Control("b·I in place of a·I", {"modified": WITH_B}),
@@ -88,7 +88,7 @@ fig23_factor = _order_of_magnitude(
     source="Fig 23",
     sizes={
         "fast": {"n": (32, 96, 768), "seeds": 1, "setting": "tiny", "loss": 0.5},
-        "full": {"n": (64, 128, 1024), "seeds": 3, "setting": "small"},
+        "full": {"n": (64, 128, 256, 2048), "seeds": 3, "setting": "small"},
         "paper": {"n": SAMPLES, "seeds": 5, "setting": "base", "task": "majority_4"},
     },
     control=Control("b·I alone", {"modified": WITH_B}),
@@ -139,7 +139,7 @@ data_need_claim = Claim(
         },
         "full": {
             "tasks": REGRESSION,
-            "n": (32, 128, 512),
+            "n": (32, 128, 512, 2048),
             "seeds": 3,
             "setting": "small",
             "loss": 0.1,
