@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -49,6 +50,20 @@ def new_panels(title: str, panels: Sequence[str], *, columns: int = 2, **kwargs:
 def panel_place(index: int, columns: int = 2) -> dict[str, int]:
     """Row and column of a panel, as `add_trace` takes them."""
     return {"row": index // columns + 1, "col": index % columns + 1}
+
+
+def log_ticks(values: Any) -> dict[str, Any]:
+    """Ticks of a logarithmic axis: 1, 2 and 5 of every decade, powers of ten over many, Plotly's own within one."""
+    numbers = np.asarray(values, dtype=float)
+    numbers = numbers[np.isfinite(numbers) & (numbers > 0)]
+    decades = np.log10(numbers.max() / numbers.min()) if numbers.size else 0.0
+    if decades < 0.7:
+        return {}
+    if decades > 3:
+        return {"dtick": 1, "exponentformat": "power"}
+    powers = range(math.floor(np.log10(numbers.min())) - 1, math.ceil(np.log10(numbers.max())) + 1)
+    ticks = [float(f"{first}e{power}") for power in powers for first in (1, 2, 5)]
+    return {"tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
 
 
 def prediction_line(x: Any, y: Any, name: str, color: int | str = 0, **kwargs: Any) -> go.Scatter:

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 import xarray as xr
 
 from foretrain.dynamics.validated import best_rate
-from foretrain.plotting import PALETTE, measurement_marks, new_figure, new_panels, panel_place
+from foretrain.plotting import PALETTE, log_ticks, measurement_marks, new_figure, new_panels, panel_place
 
 LOSS = "test loss on unseen symbols"
 ERROR = "error on unseen symbols"
@@ -37,7 +37,16 @@ def against_n(found: xr.Dataset, *, title: str, lines: str, label: str = "{}", q
     for color, value in enumerate(found[lines].values.tolist()):
         figure.add_trace(_curve(found.n, _measured(found.sel({lines: value}), quantity), label.format(value), color))
     figure.update_xaxes(tickvals=found.n.values.tolist())
+    figure.update_yaxes(**_scale(found, quantity))
+    figure.update_layout(showlegend=True)
     return figure
+
+
+def _scale(found: xr.Dataset, quantity: str) -> dict[str, Any]:
+    """How the measured quantity is shown: errors from 0 to 1, losses on a logarithmic axis."""
+    if quantity == ERROR:
+        return {"type": "linear", "range": [-0.02, 1.05]}
+    return {"type": "log", **log_ticks(found.test_loss)}
 
 
 def panels_against_n(
@@ -53,7 +62,7 @@ def panels_against_n(
             figure.add_trace(_curve(found.n, curve, label.format(value), color, showlegend=index == 0), **place)
         ticks = found.n.values.tolist()
         figure.update_xaxes(title="training samples n", type="log", tickvals=ticks[:: -(-len(ticks) // 6)], **place)
-        figure.update_yaxes(type="log" if quantity == LOSS else "linear", **place)
+        figure.update_yaxes(**_scale(found, quantity), **place)
     figure.update_yaxes(title=quantity, row=1, col=1)
     figure.update_layout(height=480)
     return figure
@@ -68,7 +77,7 @@ def against_rate(found: xr.Dataset, *, title: str, lines: str, label: str) -> go
             curve = found[name].sel({lines: value}).clip(min=1e-6)
             figure.add_trace(_curve(found["rate"], curve, label.format(value), color, showlegend=index == 0), **place)
         figure.update_xaxes(title="learning rate", type="log", dtick=1, exponentformat="power", **place)
-        figure.update_yaxes(type="log", exponentformat="power", **place)
+        figure.update_yaxes(type="log", **log_ticks(found[name].clip(min=1e-6)), **place)
     figure.update_yaxes(title="squared error", row=1, col=1)
     figure.update_layout(height=480)
     return figure
@@ -83,7 +92,7 @@ def fig17(found: xr.Dataset) -> go.Figure:
             curve = found[name].sel(task=task).clip(min=1e-6)
             figure.add_trace(_curve(found.n, curve, task, color, showlegend=index == 0), **place)
         figure.update_xaxes(title="training samples n", type="log", tickvals=found.n.values.tolist(), **place)
-        figure.update_yaxes(type="log", exponentformat="power", **place)
+        figure.update_yaxes(type="log", **log_ticks(found[name].clip(min=1e-6)), **place)
     figure.update_yaxes(title="squared error", row=1, col=1)
     figure.update_layout(height=480)
     return figure
@@ -95,9 +104,11 @@ def train(found: xr.Dataset) -> go.Figure:
     best = float(best_rate(found)["rate"])
     names = [f"rate {rate:g}" + (" (chosen)" if rate == best and len(rates) > 1 else "") for rate in rates]
     title = f"{found.attrs.get('architecture', 'Training')}: loss over epochs"
-    figure = new_panels(title, names, columns=min(2, len(rates)), vertical_spacing=0.16)
+    columns = min(2, len(rates))
+    figure = new_panels(title, names, columns=columns, vertical_spacing=0.12)
+    curves = xr.concat([found.train_curve, found.validation_curve], "which").clip(min=1e-8)
     for index, rate in enumerate(rates):
-        place = panel_place(index, min(2, len(rates)))
+        place = panel_place(index, columns)
         for name, color, label in (("train_curve", 0, "training"), ("validation_curve", 1, "unseen symbols")):
             for seed in found.seed.values.tolist():
                 first = index == 0 and seed == found.seed.values[0]
@@ -113,8 +124,9 @@ def train(found: xr.Dataset) -> go.Figure:
                     line={"color": PALETTE[color], "width": 1.2},
                 )
                 figure.add_trace(trace, **place)
-        figure.update_yaxes(type="log", exponentformat="power", title="loss", **place)
-        figure.update_xaxes(title="epoch", **place)
+        figure.update_yaxes(type="log", title="loss", **log_ticks(curves.sel(rate=rate)), **place)
+        if index + columns >= len(rates):  # nothing below
+            figure.update_xaxes(title="epoch", **place)
     return figure
 
 
@@ -138,6 +150,8 @@ def data_need(found: xr.Dataset) -> go.Figure:
         )
         figure.add_trace(bars)
     figure.update_xaxes(type="category")
+    bottom = float(min(found.n.min(), found.n_needed.min())) / 2
+    figure.update_yaxes(range=np.log10([bottom, 2 * most]).tolist(), **log_ticks([bottom, most]))
     return figure
 
 
