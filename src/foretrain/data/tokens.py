@@ -100,9 +100,10 @@ class TokenTexts:
 
     def select(self, rows: Int[Array, "chosen"]) -> TokenTexts:
         """The given texts, in the given order."""
-        starts = np.concatenate([[0], np.cumsum(self.lengths[rows])])
-        flat = np.concatenate([self[i] for i in rows]) if len(rows) else self.flat[:0]
-        return TokenTexts(flat, starts, self.vocab)
+        lengths = self.lengths[rows]
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        places = np.repeat(self.starts[rows] - starts[:-1], lengths) + np.arange(starts[-1])
+        return TokenTexts(self.flat[places], starts, self.vocab)
 
     def followed_by(self, others: TokenTexts) -> TokenTexts:
         """These texts, and then the others, over the same vocabulary."""

@@ -62,9 +62,9 @@ def train_epochs(
 
 def padded_batch(texts: TokenTexts, rows: np.ndarray) -> tuple[Tensor, Tensor]:
     """The distinct tokens of some texts, and the texts as places among them, padded with −1 at the end."""
-    lengths = texts.lengths[rows]
-    flat = np.concatenate([texts[i] for i in rows])
-    distinct, place = np.unique(flat, return_inverse=True)
+    chosen = texts.select(rows)
+    lengths = chosen.lengths
+    distinct, place = np.unique(chosen.flat, return_inverse=True)
     table = np.full((len(rows), max(1, int(lengths.max()))), -1, dtype=np.int64)
     table[np.arange(table.shape[1]) < lengths[:, None]] = place
     return torch.from_numpy(distinct), torch.from_numpy(table)
