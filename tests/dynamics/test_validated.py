@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
 import numpy as np
 import pytest
 import torch
 
-from foretrain.data.template_tasks import aba_abb, copying
-from foretrain.dynamics.validated import Schedule, best_rate, train_validated
+from foretrain.data.template_tasks import aba_abb, copying, majority_token
+from foretrain.data.templates import TemplateSplit, TemplateTask
+from foretrain.dynamics.validated import Adam, RunsModel, Schedule, best_rate, train_validated
 from foretrain.errors import InputError
+from foretrain.models.sequence_baselines import Strings
 from foretrain.models.transformer import Transformer, TransformerShape
 from foretrain.models.transformer_runs import LastLayerRuns, TransformerRuns
 from foretrain.streams import stream, torch_stream
@@ -26,41 +31,81 @@ def splits(count: int, n: int = 12):
     return [aba_abb().split(n, seed, held_out=20, held_out_alphabet=20) for seed in range(1, count + 1)]
 
 
-def looped(split, seed: int, rate: float, epochs: int, batch: int):
-    """Validation losses by epoch, and the test loss at the best: one run, torch.optim.Adam."""
-    model = Transformer(SHAPE, torch_stream(NAME, seed, "start"))
-    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
+@dataclass(frozen=True)
+class Case:
+    """What is trained, and on what."""
+
+    make: Callable[[TransformerShape], RunsModel] = TransformerRuns
+    shape: TransformerShape = SHAPE
+    task: Callable[[], TemplateTask] = aba_abb
+
+    def split(self, seed: int) -> TemplateSplit:
+        return self.task().split(12, seed, held_out=20, held_out_alphabet=20)
+
+
+SYMBOLS = replace(SHAPE, output="token", readout="last")
+CASES = {
+    "whole network": Case(),
+    "last layer": Case(make=LastLayerRuns),
+    "next token": Case(shape=SYMBOLS, task=lambda: majority_token(3)),
+    "next token, tied": Case(shape=replace(SYMBOLS, tied=True, score_scale=0.3), task=lambda: majority_token(3)),
+}
+
+
+def looped(case: Case, seed: int, rate: float, epochs: int, batch: int):
+    """One run with torch.optim.Adam: by epoch validation loss, test loss and test accuracy; its first gradients."""
+    model = Transformer(case.shape, torch_stream(NAME, seed, "start"))
+    moving = [model.read, model.read_bias] if case.make is LastLayerRuns else list(model.parameters())
+    optimizer = torch.optim.Adam(moving, lr=rate)
     order = stream(NAME, seed, "order")
-    parts = [(torch.from_numpy(b.tokens), torch.from_numpy(b.labels).float()) for b in vars(split).values()]
-    (strings, labels), validation, test = parts
+    (strings, labels), validation, test = (
+        (torch.from_numpy(b.tokens), torch.from_numpy(b.labels)) for b in vars(case.split(seed)).values()
+    )
 
-    def loss(some):
-        return (model(some[0]) - some[1]).square().mean()
+    def loss(strings, labels):
+        if case.shape.output == "token":
+            return torch.nn.functional.cross_entropy(model(strings), labels)
+        return torch.nn.functional.mse_loss(model(strings), labels.float())
 
-    curve, tested = [], []
+    def accuracy(strings, labels):
+        outputs = model(strings)
+        right = outputs.argmax(1) == labels if case.shape.output == "token" else outputs.sign() == labels
+        return right.float().mean()
+
+    curves, first = [], None
     for _ in range(epochs):
         rows = torch.arange(len(labels)) if len(labels) <= batch else torch.from_numpy(order.permutation(len(labels)))
         for some in rows.split(batch):
             optimizer.zero_grad()
-            loss((strings[some], labels[some])).backward()
+            loss(strings[some], labels[some]).backward()
+            first = first or [parameter.grad.clone() for parameter in moving]
             optimizer.step()
         with torch.no_grad():
-            curve.append(loss(validation).item())
-            tested.append(loss(test).item())
-    return np.array(curve), tested[int(np.argmin(curve))]
+            curves.append([loss(*validation).item(), loss(*test).item(), accuracy(*test).item()])
+    return np.array(curves), first
 
 
-@pytest.mark.parametrize("batch", [64, 5])
-def test_every_run_equals_a_plain_loop(batch):
-    rates, data = (1e-3, 1e-2), splits(2)
-    found = train_validated(TransformerRuns(SHAPE), data, rates=rates, schedule=every(6, batch), experiment=NAME)
-    for rate in rates:
-        for seed in (1, 2):
-            curve, test = looped(data[seed - 1], seed, rate, 6, batch)
-            run = found.sel(rate=rate, seed=seed)
-            np.testing.assert_allclose(run.validation_curve, curve, rtol=2e-5)
-            assert int(run.epoch) == 1 + int(np.argmin(curve))
-            np.testing.assert_allclose(float(run.test_loss), test, rtol=2e-5)
+@pytest.mark.parametrize(
+    ("name", "batch"),
+    [("whole network", 64), ("whole network", 5), ("last layer", 5), ("next token", 64), ("next token, tied", 5)],
+)
+def test_every_run_equals_a_plain_loop(name, batch, monkeypatch):
+    case, rates, gradients = CASES[name], (1e-3, 1e-2), []
+    step = Adam.step
+    monkeypatch.setattr(Adam, "step", lambda self, *both: (gradients.append(both[1]), step(self, *both))[1])
+    data = [case.split(seed) for seed in (1, 2)]
+    found = train_validated(case.make(case.shape), data, rates=rates, schedule=every(5, batch), experiment=NAME)
+    for run, rate, seed in ((0, 1e-3, 1), (3, 1e-2, 2)):
+        curves, first = looped(case, seed, rate, 5, batch)
+        for ours, theirs in zip(gradients[0], first, strict=True):  # steps of Adam would not show their scale
+            torch.testing.assert_close(ours[run], theirs, rtol=1e-4, atol=1e-6)
+        ours, best = found.sel(rate=rate, seed=seed), int(np.argmin(curves[:, 0]))
+        np.testing.assert_allclose(ours.validation_curve, curves[:, 0], rtol=2e-5)
+        assert int(ours.epoch) == 1 + best
+        np.testing.assert_allclose(float(ours.test_loss), curves[best, 1], rtol=2e-5)
+        np.testing.assert_allclose(float(ours.test_accuracy), curves[best, 2], rtol=1e-6)
+    learnable = name != "next token"  # that is, scores of symbols never seen are not
+    assert (0 < float(found.test_accuracy.mean()) < 1) == learnable
 
 
 def test_runs_do_not_depend_on_how_many_go_together():
@@ -82,6 +127,35 @@ def test_a_run_that_is_not_finite_ends_and_the_others_go_on():
     np.testing.assert_allclose(kept.validation_curve, alone.validation_curve, rtol=1e-5)
     assert kept.diverged_at.isnull().all()
     assert (found.epochs_done.sel(rate=1e-3) == 5).all()
+
+
+class Sinking:
+    """Run r begins at r + 1.5 and falls by about the rate at each step: at a rate of 1 below 0 at its (r + 2)nd."""
+
+    trained = None
+
+    def start(self, draws):
+        return {"height": torch.arange(len(draws))[:, None] + 1.5}
+
+    def prepare(self, strings, start):
+        return Strings(strings)
+
+    def outputs(self, p, strings):
+        return 100 + p["height"].log().expand(strings.values.shape[:2])
+
+
+@pytest.mark.parametrize("schedule", [Schedule(9, look_every=1), Schedule(9), Schedule(9, 5), Schedule(9, 3)], ids=str)
+def test_runs_diverge_at_the_step_behind_which_a_loss_is_not_finite(schedule):
+    told = []
+    found = train_validated(Sinking(), splits(3), rates=(1.0,), schedule=schedule, progress=told.append).isel(rate=0)
+    np.testing.assert_array_equal(found.diverged_at, [2, 3, 4])
+    for progress in told:  # of those that are still finite
+        now = found.sel(epoch_done=progress.epoch)
+        finite = np.isfinite(now.train_curve) & np.isfinite(now.validation_curve)
+        assert progress.train_loss == pytest.approx(float(now.train_curve.where(finite).mean()), nan_ok=True)
+        assert progress.validation_loss == pytest.approx(float(now.validation_curve.where(finite).mean()), nan_ok=True)
+        assert np.isfinite(progress.validation_accuracy) == finite.any()
+    assert told[0].running == 3
 
 
 def test_runs_that_are_done_leave_with_their_best_epoch():
@@ -121,14 +195,6 @@ def test_looks_are_fewer_where_samples_are_few_and_see_the_same_runs():
     best = whole.validation_curve.where(looked).argmin("epoch_done")
     np.testing.assert_array_equal(some.epoch, best + 1)
     np.testing.assert_array_equal(some.train_loss, whole.train_curve.isel(epoch_done=best))
-
-
-def test_only_the_last_layer_moves():
-    model = LastLayerRuns(SHAPE)
-    assert set(model.trained) == {"read", "read_bias"}
-    found = train_validated(model, splits(1), rates=(1e-2,), schedule=Schedule(30), experiment=NAME)
-    curve = found.train_curve.values.ravel()
-    assert curve[-1] < curve[0]
 
 
 def test_next_token_accuracy_counts_the_right_symbols():

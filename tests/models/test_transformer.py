@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from foretrain.errors import InputError
 from foretrain.models.sequence_baselines import LSTM, MLP, MLP_XX, RNN, BaselineRuns
-from foretrain.models.transformer import Transformer, TransformerShape
+from foretrain.models.transformer import Attention, Transformer, TransformerShape
 from foretrain.models.transformer_runs import LastLayerRuns, TransformerRuns, stacked
 
 SMALL = {"tokens": 20, "length": 3, "heads": 3, "embedding": 8, "head": 5, "mlp": 7}
@@ -23,6 +24,7 @@ OPTIONS = [
     {"positions": False},
     {"attention_multiplier": 3.0},
 ]
+IDENTITIES = [{}, {"identity_kq": True}, {"identity_vo": True}, {"identity_kq": True, "identity_vo": True}]
 
 
 def moved(shape: TransformerShape, runs: int) -> list[Transformer]:
@@ -36,10 +38,10 @@ def moved(shape: TransformerShape, runs: int) -> list[Transformer]:
     return modules
 
 
-@pytest.mark.parametrize("identities", [False, True])
+@pytest.mark.parametrize("identities", IDENTITIES, ids=str)
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_runs_equal_the_module_with_gradients(options, identities):
-    shape = TransformerShape(**{**SMALL, "identity_kq": identities, "identity_vo": identities, **options})
+    shape = TransformerShape(**{**SMALL, **identities, **options})
     modules = moved(shape, 2)
     p = {name: value.requires_grad_() for name, value in stacked(modules).items()}
     strings = torch.randint(20, (2, 6, 3), generator=torch.Generator().manual_seed(0))
@@ -53,6 +55,29 @@ def test_runs_equal_the_module_with_gradients(options, identities):
         own = torch.autograd.grad((wanted * weights[run]).sum(), list(module.parameters()), materialize_grads=True)
         for name, ours, theirs in zip(p, gradients, own, strict=True):
             torch.testing.assert_close(ours[run], theirs, rtol=1e-9, atol=1e-9, msg=name)
+
+
+@pytest.mark.parametrize("identities", IDENTITIES, ids=str)
+def test_attention_is_its_formula_head_by_head(identities):
+    shape = TransformerShape(**SMALL, **identities, attention_multiplier=2.0)
+    attention = Attention(shape, torch.Generator().manual_seed(0)).double()
+    draw = np.random.default_rng(0)
+    a, b = (draw.normal(size=3) if name in identities else np.zeros(3) for name in ("identity_kq", "identity_vo"))
+    for name, value in zip(("a", "b"), (a, b), strict=True):
+        if hasattr(attention, name):
+            getattr(attention, name).data = torch.from_numpy(value)
+    x = draw.normal(size=(4, 8))
+    wanted = np.zeros((4, 8))
+    for head in range(3):
+        own = slice(5 * head, 5 * head + 5)
+        query, key, value = (getattr(attention, name).detach().numpy()[:, own] for name in ("query", "key", "value"))
+        logits = x @ (2 / np.sqrt(5) * query @ key.T + a[head] * np.eye(8)) @ x.T
+        weights = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+        wanted += weights @ x @ (value @ attention.out.detach().numpy()[own] + b[head] * np.eye(8))
+    assert {name for name in ("a", "b") if hasattr(attention, name)} == {
+        {"identity_kq": "a", "identity_vo": "b"}[name] for name in identities
+    }
+    np.testing.assert_allclose(attention(torch.from_numpy(x)[None])[0].detach().numpy(), wanted, atol=1e-12)
 
 
 def test_scalings_at_0_change_nothing_and_a_adds_the_products_of_normed_rows():
@@ -116,6 +141,28 @@ def test_recurrent_baselines_equal_torch(kind, module):
             states = net(p["tokens"][run][strings[run]])[0][:, -1]
             wanted = (states @ p["read"][run] + p["read_bias"][run])[:, 0]
         torch.testing.assert_close(outputs[run], wanted)
+
+
+@pytest.mark.parametrize("kind", [MLP, MLP_XX])
+def test_connected_baselines_equal_their_formula_sample_by_sample(kind):
+    model = BaselineRuns(kind, tokens=9, length=3, embedding=4, hidden=6)
+    p = {
+        name: value.double() for name, value in model.start([torch.Generator().manual_seed(s) for s in (0, 1)]).items()
+    }
+    strings = torch.randint(9, (2, 7, 3), generator=torch.Generator().manual_seed(0))
+    outputs = model.outputs(p, model.prepare(strings)).numpy()
+    cut = [0, 0]  # entries that each of the two rectifications sets to 0
+    for run in range(2):
+        own = {name: value[run].numpy() for name, value in p.items()}
+        for sample in range(7):
+            x = own["tokens"][strings[run, sample].numpy()]
+            related = [x[i] @ x[j] for i in range(3) for j in range(3)] if kind == MLP_XX else []
+            lower = np.array([*x.ravel(), *related]) @ own["in_0"] + own["bias_0"]
+            upper = np.maximum(lower, 0) @ own["in_1"] + own["bias_1"]
+            cut = [cut[0] + (lower < 0).sum(), cut[1] + (upper < 0).sum()]
+            wanted = np.maximum(upper, 0) @ own["read"][:, 0] + own["read_bias"][0]
+            assert outputs[run, sample] == pytest.approx(wanted, rel=1e-12)
+    assert min(cut) > 0
 
 
 @pytest.mark.parametrize("kind", [MLP, MLP_XX])

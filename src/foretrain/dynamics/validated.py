@@ -83,7 +83,10 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Progress:
-    """What is told after every look at the validation samples: means over the runs still in training."""
+    """What is told after a look at the validation samples: means over the runs in training whose losses are finite.
+
+    Where none is, they are nan.
+    """
 
     epoch: int
     epochs: int
@@ -107,9 +110,10 @@ def train_validated(
     """Adam from the same start at every rate, on the data of each seed (`splits`, one per seed).
 
     Returns over (rate, seed): `test_loss`, `test_accuracy`, `train_loss` and `validation_loss` at the chosen epoch,
-    that `epoch` itself, `epochs_done`, `diverged_at` (the step whose loss was not finite), and over (rate, seed, epoch)
-    the curves `train_curve` and `validation_curve` (nan where it was not looked at). Accuracy is the share of samples
-    whose output is nearest to their own label (of the labels of the task), or whose highest score is their token's.
+    that `epoch` itself, `epochs_done`, `diverged_at` (the steps after which a loss, of the next step or of validation,
+    was first not finite), and over (rate, seed, epoch_done) the curves `train_curve` and `validation_curve` (nan where
+    it was not looked at). Accuracy is the share of samples whose output is nearest to their own label (of the labels of
+    the task), or whose highest score is their token's.
     """
     schedule = schedule or Schedule()
     check_rates({"rates": xr.DataArray(list(rates))})
@@ -259,7 +263,7 @@ class _Runs:
         chosen, done, diverged = np.zeros(count, int), np.zeros(count, int), np.full(count, np.nan)
         looks = schedule.looks(self.data.count, self.held_out.count)
         for epoch in range(1, epochs + 1):
-            here, losses = self.place, self._epoch(optimizer, schedule.batch)
+            here, (losses, lasted) = self.place, self._epoch(optimizer, schedule.batch)
             train_curve[here, epoch - 1], done[here] = losses, epoch
             going = np.isfinite(losses)
             if epoch in looks or epoch in (1, epochs):
@@ -270,34 +274,35 @@ class _Runs:
                 better = validation < least[here]  # never true of a loss that is not a number
                 least[here[better]], chosen[here[better]] = validation[better], epoch
                 self._keep_aside(here, better)
-                if progress:
-                    accuracy = float(self.held_out.accuracy(outputs).mean())
-                    means = float(np.mean(losses)), float(np.mean(validation))
-                    progress(Progress(epoch, epochs, len(here), *means, accuracy))
                 finite = going & np.isfinite(validation)
-                diverged[here[~finite]] = optimizer.steps
+                if progress:
+                    told = np.stack([losses, validation, self.held_out.accuracy(outputs).numpy()])[:, finite]
+                    means = told.mean(1) if finite.any() else np.full(3, np.nan)
+                    progress(Progress(epoch, epochs, len(here), *means.tolist()))
+                diverged[here[~finite]] = lasted[~finite]
                 going = finite & (validation > schedule.good_enough)
                 if schedule.patience is not None:
                     going &= epoch - chosen[here] < schedule.patience
             else:
-                diverged[here[~going]] = optimizer.steps
+                diverged[here[~going]] = lasted[~going]
             if not going.any():
                 break
             if not going.all():
                 self._leave(going, optimizer)
         return self._results(least, chosen, done, diverged, train_curve, validation_curve)
 
-    def _epoch(self, optimizer: Adam, batch: int) -> np.ndarray:
-        """One pass over the training samples; the mean loss of each run on the way."""
+    def _epoch(self, optimizer: Adam, batch: int) -> tuple[np.ndarray, np.ndarray]:
+        """One pass over the training samples; the mean loss of each run on the way, and its steps of finite loss."""
         moving, count = list(self.moving.values()), self.data.count
-        total = np.zeros(len(self.place))
+        total, lasted = np.zeros(len(self.place)), np.full(len(self.place), optimizer.steps)
         for samples, share in self._batches(batch):
             losses = samples.losses(self.model.outputs(self.parameters, samples.prepared))
             gradients = torch.autograd.grad(losses.sum(), moving, materialize_grads=True)
             with torch.no_grad():
                 optimizer.step(moving, [gradient.contiguous() for gradient in gradients])
             total += losses.detach().numpy() * (share / count)
-        return total
+            lasted += np.isfinite(total)  # once a loss is not finite, no later total is
+        return total, lasted
 
     def _batches(self, size: int) -> Any:
         count = self.data.count

@@ -2,7 +2,9 @@
 
 XXᵀ are the products of the embeddings of all pairs of positions. All have a leading axis of runs, learned token
 embeddings N(0, 1), two hidden layers and one number as output. They begin as torch's Linear, RNN and LSTM do:
-uniform within ±1/√(inputs), ±1/√(hidden) in a recurrent layer.
+uniform within ±1/√(inputs), ±1/√(hidden) in a recurrent layer. But a recurrent layer has one bias where torch's has two
+that are added: the same functions, yet ours begins with half the variance of that sum, and a step of Adam, which moves
+both of torch's alike, moves it half as far.
 """
 
 from __future__ import annotations

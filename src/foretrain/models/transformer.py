@@ -20,7 +20,6 @@ from foretrain.errors import require, require_known, require_positive, require_w
 OUTPUTS = ("number", "token")
 READOUTS = ("cls", "last")
 NORMS = ("pre", "post")
-CHANGED = ("identity_kq", "identity_vo")
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,9 @@ class TransformerShape:
     tied        scores are products with the token embeddings, times `score_scale`
     readout     at a CLS token behind the string, or at its "last" token
     residual    every layer adds to its input; off: it replaces it
-    attention_multiplier  of the attention logits, as if W_Q began that much larger
+    attention_multiplier  of the attention logits. The function at the start is that of a W_Q that many times as large;
+                          training is not: Adam's steps, whose size does not depend on the gradient's, then move
+                          attention_multiplier·W_Q that many times as far
     """
 
     tokens: int

@@ -12,114 +12,20 @@ Tables are [run, row, d], states [run, sample, place, d]; inside, runs and sampl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
 from foretrain.errors import require
+from foretrain.models.small_products import per_head, products, softmax_over_few
+from foretrain.models.string_rows import StringRows, look_up, string_rows
 from foretrain.models.transformer import Transformer, TransformerShape
 
 Parameters = dict[str, Tensor]
 NORM_EPS = 1e-5  # torch's own
-
-
-@dataclass(frozen=True)
-class Places:
-    """Rows of a table that are looked up, `terms` of them added at a time, and the other way round for gradients:
-    for each row of the table, one behind the other, where it was looked up."""
-
-    place: Int[Tensor, "all"]
-    used: Int[Tensor, "all"]
-    used_start: Int[Tensor, "row"]
-    terms: int = 1
-
-    @classmethod
-    def of(cls, place: Int[Tensor, "..."], rows: int, terms: int = 1) -> Places:
-        flat = place.flatten()
-        counts = torch.bincount(flat, minlength=rows)
-        return cls(flat, torch.argsort(flat, stable=True) // terms, counts.cumsum(0) - counts, terms)
-
-
-@dataclass(frozen=True)
-class StringRows:
-    """Strings of every run by the run's distinct tokens, and by its distinct pairs of a token and a position.
-
-    Runs with fewer tokens or pairs repeat their first.
-    """
-
-    strings: Int[Tensor, "run sample place"]
-    token: Int[Tensor, "run row"]
-    token_row: Int[Tensor, "run sample place"]
-    pair: Int[Tensor, "run pair 2"]  # row of the token, position
-    pair_row: Int[Tensor, "run sample place"]
-    heads: int
-
-    @cached_property
-    def pair_places(self) -> Places:
-        """[run, sample, place] into a table [run, pair]."""
-        return Places.of(_counted_on(self.pair_row, self.pair.shape[1]), len(self.pair) * self.pair.shape[1])
-
-    @cached_property
-    def pair_parts(self) -> Places:
-        """The token and the position of every pair, in tables [run, token, then position, then one row more]."""
-        tokens, places = self.token.shape[1], self.pair_row.shape[2]
-        rows = torch.stack([self.pair[..., 0], self.pair[..., 1] + tokens], dim=-1)
-        each = tokens + places + 1
-        return Places.of(_counted_on(rows, each), len(rows) * each, terms=2)
-
-    @cached_property
-    def pair_head_places(self) -> Places:
-        """[run, sample, head, place] into a table [run, pair, head]."""
-        return self._by_head(self.pair_row, self.pair.shape[1])
-
-    @cached_property
-    def token_head_places(self) -> Places:
-        """[run, sample, head, place] into a table [run, token, head]."""
-        return self._by_head(self.token_row, self.token.shape[1])
-
-    def _by_head(self, row: Int[Tensor, "run sample place"], rows: int) -> Places:
-        places = _counted_on(row, rows)[:, :, None] * self.heads + torch.arange(self.heads)[:, None]
-        return Places.of(places, len(row) * rows * self.heads)
-
-    def some(self, samples: Int[Tensor, "run some"]) -> StringRows:
-        """Those samples of each run, with their own distinct rows."""
-        chosen = self.strings.gather(1, samples[:, :, None].expand(-1, -1, self.strings.shape[2]))
-        return string_rows(chosen, self.heads)
-
-    def of_runs(self, runs: Int[Tensor, "kept"]) -> StringRows:
-        """The rows of some runs."""
-        tensors = ("strings", "token", "token_row", "pair", "pair_row")
-        return replace(self, **{name: getattr(self, name)[runs] for name in tensors})
-
-
-def string_rows(strings: Int[Tensor, "run sample place"], heads: int) -> StringRows:
-    places = strings.shape[2]
-    token, token_row = _distinct(strings.numpy())
-    pair, pair_row = _distinct(token_row * places + np.arange(places))
-    token_and_place = np.stack([pair // places, pair % places], axis=-1)
-    as_torch = torch.from_numpy
-    return StringRows(
-        strings, as_torch(token), as_torch(token_row), as_torch(token_and_place), as_torch(pair_row), heads
-    )
-
-
-def _distinct(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct numbers of every run, and the place of each number among them."""
-    found = [np.unique(of_run, return_inverse=True) for of_run in numbers]
-    most = max(len(distinct) for distinct, _ in found)
-    distinct = np.stack([np.pad(one, (0, most - len(one)), constant_values=one[0]) for one, _ in found])
-    return distinct, np.stack([place.reshape(numbers.shape[1:]) for _, place in found])
-
-
-def _counted_on(rows: Int[Tensor, "run *rest"], each: int) -> Int[Tensor, "run *rest"]:
-    """Rows of each run's table as rows of all tables, one behind the other."""
-    return rows + each * torch.arange(len(rows)).view(-1, *[1] * (rows.ndim - 1))
 
 
 class TransformerRuns:
@@ -151,9 +57,9 @@ class TransformerRuns:
 
     def features(self, p: Parameters, strings: StringRows) -> Float[Tensor, "run sample d"]:
         tokens, positions = self._embedded(p, strings)
-        pairs = _look_up(torch.cat([tokens, positions], dim=1), strings.pair_parts)
+        pairs = look_up(torch.cat([tokens, positions], dim=1), strings.pair_parts)
         pairs = pairs.view(len(tokens), -1, self.shape.embedding)
-        x = _look_up(pairs, strings.pair_places).view(*strings.pair_row.shape, -1)
+        x = look_up(pairs, strings.pair_places).view(*strings.pair_row.shape, -1)
         last = self.shape.depth - 1
         if last > 0:
             x = self._first_block(_of_block(p, 0), x, (tokens, positions, pairs), strings)
@@ -186,25 +92,25 @@ class TransformerRuns:
             parts = torch.cat([parts[:, :-1], block["attention_norm.bias"][:, None]], dim=1)
             per_spread = torch.rsqrt(pairs.var(-1, correction=0, keepdim=True) + NORM_EPS)
         query, key, value = (parts @ block[f"attention.{name}"] for name in ("query", "key", "value"))
-        q, k = (_look_up(table, strings.pair_parts).view(R, -1, H * e) for table in (query, key))
+        q, k = (look_up(table, strings.pair_parts).view(R, -1, H * e) for table in (query, key))
         if pre:  # what it adds to a key is the same for all keys, and attention does not see it
             q, k = torch.addcmul(query[:, -1:], q, per_spread), k * per_spread
-        q, k = (_look_up(table.view(-1, e), strings.pair_head_places).view(-1, T, e) for table in (q, k))
-        logits = s.logit_scale * _products(q, k).view(R * n, H, T, T)
+        q, k = (look_up(table.view(-1, e), strings.pair_head_places).view(-1, T, e) for table in (q, k))
+        logits = s.logit_scale * products(q, k).view(R * n, H, T, T)
         own = None
         if s.identity_kq or s.identity_vo:
             y = self._normed(block, "attention_norm", pairs) if pre else pairs
-            own = _look_up(y, strings.pair_places).view(R * n, T, d)
+            own = look_up(y, strings.pair_places).view(R * n, T, d)
         if s.identity_kq and own is not None:
             logits = logits + self._by_head(block["attention.a"], n)[..., None] * torch.bmm(own, own.mT)[:, None]
-        weights = _softmax_over_few(logits.transpose(1, 2))  # [run·sample, query, head, key]
+        weights = softmax_over_few(logits.transpose(1, 2))  # [run·sample, query, head, key]
 
-        values = _per_head(value.view(R, -1, H, e), block["attention.out"].view(R, H, e, d))  # [run, row, head, d]
+        values = per_head(value.view(R, -1, H, e), block["attention.out"].view(R, H, e, d))  # [run, row, head, d]
         shares = weights
         if pre:
-            shares = weights * _look_up(per_spread, strings.pair_places).view(R * n, 1, 1, T)
+            shares = weights * look_up(per_spread, strings.pair_places).view(R * n, 1, 1, T)
         of_token, of_place = values[:, : tokens.shape[1]], values[:, tokens.shape[1] :]
-        looked_up = _look_up(of_token, strings.token_head_places).view(R * n, H * T, d)
+        looked_up = look_up(of_token, strings.token_head_places).view(R * n, H * T, d)
         out = torch.bmm(shares.view(R * n, T, H * T), looked_up).view(R, n * T, d)
         by_place = of_place[:, :T].transpose(1, 2).reshape(R, H * T, d)
         out = torch.baddbmm(out, shares.view(R, n * T, H * T), by_place)
@@ -230,7 +136,7 @@ class TransformerRuns:
         logits = s.logit_scale * q @ k.mT
         if s.identity_kq:
             logits = logits + self._by_head(block["attention.a"], n)[..., None] * torch.bmm(own, own.mT)[:, None]
-        weights = _softmax_over_few(logits)
+        weights = softmax_over_few(logits)
         out = (weights @ v).transpose(1, 2).reshape(R, n * T, -1) @ block["attention.out"]
         if s.identity_vo:
             share = (self._by_head(block["attention.b"], n)[..., None] * weights).sum(1)
@@ -245,13 +151,13 @@ class TransformerRuns:
         y = self._normed(block, "attention_norm", x.view(R, n * T, d)).view(R, n, T, d) if s.norm == "pre" else x
         asking, own = y[:, :, -1], y.reshape(R * n, T, d)
         q = (s.logit_scale * (asking @ block["attention.query"])).view(R, n, H, e)
-        looked = _per_head(q, block["attention.key"].view(R, d, H, e).permute(0, 2, 3, 1))
-        logits = _products(looked.reshape(R * n, H, d), own)  # [run·sample, head, place]
+        looked = per_head(q, block["attention.key"].view(R, d, H, e).permute(0, 2, 3, 1))
+        logits = products(looked.reshape(R * n, H, d), own)  # [run·sample, head, place]
         if s.identity_kq:
             likeness = torch.bmm(own, asking.reshape(R * n, d, 1)).mT
             logits = logits + self._by_head(block["attention.a"], n) * likeness
-        mixed = torch.bmm(_softmax_over_few(logits), own).view(R, n, H, d)
-        values = _per_head(mixed, block["attention.value"].view(R, d, H, e).transpose(1, 2))
+        mixed = torch.bmm(softmax_over_few(logits), own).view(R, n, H, d)
+        values = per_head(mixed, block["attention.value"].view(R, d, H, e).transpose(1, 2))
         out = values.reshape(R, n, H * e) @ block["attention.out"]
         if s.identity_vo:
             out = out + (block["attention.b"][:, None, None] @ mixed)[:, :, 0]
@@ -321,82 +227,3 @@ def stacked(modules: Sequence[torch.nn.Module]) -> Parameters:
 def _of_block(p: Parameters, number: int) -> Parameters:
     start = f"blocks.{number}."
     return {name.removeprefix(start): value for name, value in p.items() if name.startswith(start)}
-
-
-class _LookUp(torch.autograd.Function):
-    """Sums of rows of a table. Gradients are added up row by row of the table, in an order that is known beforehand."""
-
-    @staticmethod
-    def forward(ctx: Any, table: Tensor, places: Places) -> Tensor:
-        ctx.places = places
-        if places.terms == 1:
-            return F.embedding(places.place, table)
-        return F.embedding_bag(places.place.view(-1, places.terms), table, mode="sum")
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        (gradient,) = gradients
-        return F.embedding_bag(ctx.places.used, gradient, ctx.places.used_start, mode="sum"), None
-
-
-def _look_up(table: Tensor, places: Places) -> Tensor:
-    """Rows of a table whose leading axes are counted through."""
-    found: Tensor = _LookUp.apply(table.reshape(-1, table.shape[-1]), places)
-    return found
-
-
-class _PerHead(torch.autograd.Function):
-    """Each head's rows times its own matrix. Nothing is copied: BLAS steps over the other heads by itself."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, matrices: Tensor) -> Tensor:
-        ctx.save_for_backward(x, matrices)
-        return _each_run(x.transpose(1, 2), matrices).transpose(1, 2)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
-        (x, matrices), (gradient,) = ctx.saved_tensors, gradients
-        by_x = _each_run(gradient.transpose(1, 2), matrices.mT)
-        by_matrices = torch.empty_like(matrices)  # in the order of the parameter that they view
-        for rows, wanted, into in zip(x, gradient, by_matrices, strict=True):
-            torch.bmm(rows.permute(1, 2, 0), wanted.transpose(0, 1), out=into)
-        return by_x.transpose(1, 2), by_matrices
-
-
-def _each_run(x: Tensor, y: Tensor) -> Tensor:
-    """x·y over [run, head]; of more than one run at once torch would make copies."""
-    out = x.new_empty(*x.shape[:3], y.shape[3])
-    for left, right, into in zip(x, y, out, strict=True):
-        torch.bmm(left, right, out=into)
-    return out
-
-
-def _per_head(x: Float[Tensor, "run row head a"], matrices: Float[Tensor, "run head a b"]) -> Tensor:
-    """[run, row, head, b]"""
-    found: Tensor = _PerHead.apply(x, matrices)
-    return found
-
-
-def _softmax_over_few(logits: Tensor) -> Tensor:
-    """Softmax over the last axis, which is short: along the first axis torch does many rows in one instruction."""
-    return torch.softmax(logits.movedim(-1, 0).contiguous(), dim=0).movedim(0, -1).contiguous()
-
-
-class _Products(torch.autograd.Function):
-    """x·yᵀ of many small matrices. Torch's own gradient of y comes out transposed and is copied; this one does not."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
-        ctx.save_for_backward(x, y)
-        return torch.bmm(x, y.mT)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
-        x, y = ctx.saved_tensors
-        (gradient,) = gradients
-        return torch.bmm(gradient, y), torch.bmm(gradient.mT, x)
-
-
-def _products(x: Tensor, y: Tensor) -> Tensor:
-    product: Tensor = _Products.apply(x, y)
-    return product
