@@ -133,10 +133,20 @@ def _kept(task: Task, architecture: str, frozen: tuple[tuple[str, Any], ...]) ->
     return cell(task, architecture, **dict(frozen))[list(SCALARS)]
 
 
-def summary(task: Task, architecture: str = VANILLA, **arguments: Any) -> xr.Dataset:
-    """`cell` without its curves, computed once per process: figures and claims share their runs."""
-    frozen = {k: tuple(v) if isinstance(v, Sequence) and not isinstance(v, str) else v for k, v in arguments.items()}
-    return _kept(task, architecture, tuple(sorted(frozen.items())))
+def summary(
+    task: Task,
+    architecture: str = VANILLA,
+    *,
+    seeds: int | Sequence[int] = 5,
+    setting: TrainingSetting | None = None,
+    rates: Sequence[float] = (),
+    good_enough: float = 0.0,
+    **others: Any,
+) -> xr.Dataset:
+    """`cell` without its curves, computed once per process, however it is asked for: figures and claims share runs."""
+    s = setting or TrainingSetting()
+    same = {"seeds": tuple(seed_list(seeds)), "setting": s, "rates": tuple(rates) or (s.learning_rate,)}
+    return _kept(task, architecture, tuple(sorted({**same, "good_enough": good_enough, **others}.items())))
 
 
 def at_its_rate(task: Task, architecture: str = VANILLA, **arguments: Any) -> xr.Dataset:
