@@ -78,6 +78,9 @@ class Claim:
     erratum: str | None = None  # what is printed, what is right, with numbers
     figure: Callable[[xr.Dataset, xr.Dataset], Any] | None = None  # default: drawn from the two datasets
 
+    def __post_init__(self) -> None:
+        require_known("tier", self.expect_from, TIERS)
+
     @property
     def paper(self) -> str:
         return self.id.split("/", 1)[0]

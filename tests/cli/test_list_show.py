@@ -18,6 +18,9 @@ def test_list_names_every_claim_with_its_source_and_expectation(foretrain: Foret
     assert said.code == 0
     for words in ("toy/holds", "toy/misprint_corrected", "Theorem 2, eq. 7", "(measured)", "<script>alert('says')"):
         assert words in said.out
+    (late,) = (line for line in said.out.splitlines() if "toy/coverage" in line)
+    assert "holds from tier full on" in late
+    assert said.out.count("from tier") == 1
 
 
 def test_list_as_json_is_clean(foretrain: Foretrain) -> None:
@@ -25,6 +28,7 @@ def test_list_as_json_is_clean(foretrain: Foretrain) -> None:
     assert rows["toy/misprint"]["expected"] == "fails"
     assert "printed .135" in rows["toy/misprint"]["erratum"]
     assert rows["toy/stops"] == {**rows["toy/stops"], "paper": "toy", "expected": None, "source": "Remark 3"}
+    assert [rows[f"toy/{name}"]["expected_from"] for name in ("holds", "coverage", "stops")] == ["fast", "full", None]
 
 
 def test_list_takes_patterns(foretrain: Foretrain) -> None:
@@ -46,6 +50,7 @@ def test_show_claim(foretrain: Foretrain) -> None:
     assumptions = foretrain("show", "toy/holds").out
     assert "the rate is above 0" in assumptions
     assert "reported, not needed" in assumptions
+    assert "holds from tier full on; below, a measurement" in foretrain("show", "toy/coverage").out
 
 
 def test_show_experiment(foretrain: Foretrain) -> None:
@@ -53,6 +58,9 @@ def test_show_experiment(foretrain: Foretrain) -> None:
     assert said.code == 0
     for words in ("--set eta_z", "(0.5, 1.0)", "steps = 2", "experiments.py:"):
         assert words in said.out
+    assert "--tier full" not in said.out
+    sizes = [line.split() for line in foretrain("show", "toy/plain").out.splitlines() if "--tier" in line]
+    assert [" ".join(words) for words in sizes] == ["--tier fast size = 2", "--tier full size = 4, offset = 1.0"]
 
 
 def test_unknown_name_gives_the_three_nearest(foretrain: Foretrain) -> None:

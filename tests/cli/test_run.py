@@ -58,6 +58,19 @@ def test_other_arguments_go_to_another_folder(foretrain: Foretrain) -> None:
     assert third.startswith("elsewhere/toy/plain/")
 
 
+def test_a_tier_chooses_the_sizes_and_set_goes_over_it(foretrain: Foretrain) -> None:
+    def sizes(*options: str) -> int:
+        return load(Path(foretrain("run", "toy/plain", *options).out.strip())).x.size
+
+    assert [sizes("--tier", tier) for tier in ("fast", "full", "paper")] == [2, 4, 3]
+    assert sizes() == 3
+    assert sizes("--quick") == sizes("--quick", "--tier", "fast") == 2
+    kept = load(Path(foretrain("run", "toy/plain", "--tier", "full", "--set", "size=7").out.strip())).x
+    assert kept.values.tolist() == [1, 2, 3, 4, 5, 6, 7]  # offset as at tier full
+    seeds = load(Path(foretrain("run", "toy/noise", "--tier", "full", "--seeds", "1").out.strip()))
+    assert dict(seeds.sizes) == {"eta_z": 2, "seed": 1, "time": 4}  # no sizes of its own at tier full: the paper's
+
+
 def test_changed_source_code_is_told(foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch) -> None:
     foretrain("run", "toy/plain")
     monkeypatch.setattr("foretrain.runfolder.source_digest", lambda paper: "another")
@@ -90,6 +103,9 @@ def test_a_diverged_run_is_told_with_its_step(foretrain: Foretrain) -> None:
         (["run", "toy/noise", "--set", "seeds=1,1"], "seeds must differ"),
         (["run", "toy/noise", "--set", "seeds=2", "--seeds", "2"], "not both"),
         (["run", "toy/plain", "--seeds", "2"], "takes no --seeds"),
+        (["run", "toy/noise", "--tier", "quick"], "There is no tier 'quick'"),
+        (["run", "toy/noise", "--quick", "--tier", "full"], "--quick means --tier fast; give it or --tier full, not"),
+        (["figure", "toy/noise", "--quick", "--tier", "paper"], "give it or --tier paper, not both."),
         (["run", "toy/noise", "--jobs", "-1"], "--jobs must be at least 1"),
         (["run", "toy/noise", "--out", "/proc/none"], "cannot be written"),
     ],

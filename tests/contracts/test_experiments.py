@@ -30,7 +30,7 @@ def test_says_what_it_is(experiment: Experiment) -> None:
     assert experiment.says.strip()
     defaults = experiment.defaults()
     assert inspect.Parameter.empty not in defaults.values(), "every argument has a default: the paper's own"
-    assert set(experiment.quick) <= set(defaults)
+    assert set(experiment.quick) | set(experiment.full) <= set(defaults)
     assert set(experiment.cut) <= set(defaults)
     for axis in experiment.cut:
         assert axis == "seeds" or isinstance(defaults[axis], tuple | list | range), f"{axis} is not a sequence"
@@ -38,16 +38,17 @@ def test_says_what_it_is(experiment: Experiment) -> None:
 
 @every_experiment
 def test_arguments_can_be_given_on_the_command_line(experiment: Experiment) -> None:
-    for name, default in experiment.defaults().items():
-        if isinstance(default, bool | int | float | str | tuple | list):
-            written = ",".join(map(repr, default)) if isinstance(default, tuple | list) else str(default)
-            read = read_value(name, written, default)
-            assert read == (tuple(default) if isinstance(default, list) else default), name
+    defaults = experiment.defaults()
+    for name, value in [*defaults.items(), *experiment.quick.items(), *experiment.full.items()]:
+        if isinstance(value, bool | int | float | str | tuple | list):
+            written = ",".join(map(repr, value)) if isinstance(value, tuple | list) else str(value)
+            read = read_value(name, written, defaults[name])
+            assert read == (tuple(value) if isinstance(value, list) else value), name
 
 
 @every_experiment
 def test_quick_run_whole_and_cut_is_the_same_and_can_be_drawn(experiment: Experiment, tmp_path: Path) -> None:
-    arguments = {**experiment.defaults(), **experiment.quick}
+    arguments = experiment.arguments("fast")
     whole = experiment.run(**arguments)
     assert isinstance(whole, xr.Dataset)
     assert len(whole.data_vars) >= 1

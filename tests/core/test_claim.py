@@ -114,3 +114,26 @@ def test_what_is_measured_is_measured_once_for_both_halves_and_the_printed_contr
     assert calls == [4, 6]
     first, second = judge(printed).observation, judge(corrected).observation
     assert first is not second
+
+
+def test_a_verdict_is_expected_from_its_tier_on() -> None:
+    claim = made(expect_from="full")
+    assert [claim.expected_at(tier) for tier in ("fast", "full", "paper")] == [None, "holds", "holds"]
+    assert made(expect=None, expect_from="full").expected_at("paper") is None
+    with pytest.raises(InputError, match="no tier 'quick'"):
+        claim.expected_at("quick")
+    object.__setattr__(claim, "expect_from", "soon")  # the type checker of the tests would stop __init__
+    with pytest.raises(InputError, match="no tier 'soon'"):
+        claim.__post_init__()
+
+
+def test_below_its_tier_a_claim_that_turns_out_otherwise_is_a_measurement() -> None:
+    def wrong(size: float) -> xr.Dataset:
+        return xr.Dataset({"v": size})
+
+    claim = made(expect_from="full", predict=wrong)
+    fast, full = judge(claim, "fast"), judge(claim, "full")
+    assert (fast.status, fast.expected, fast.as_expected) == ("fails", None, True)
+    assert (full.status, full.expected, full.as_expected) == ("fails", "holds", False)
+    right = judge(made(expect_from="full"), "full")
+    assert (right.expected, right.as_expected) == ("holds", True)

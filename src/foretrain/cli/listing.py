@@ -58,6 +58,7 @@ def _claim_rows(claims: dict[str, Claim]) -> list[dict[str, Any]]:
             "paper": claim.paper,
             "source": claim.source,
             "expected": claim.expect,
+            "expected_from": claim.expect_from if claim.expect else None,
             "erratum": claim.erratum,
             "says": claim.says,
         }
@@ -79,10 +80,18 @@ def _experiment_rows(experiments: dict[str, Experiment]) -> list[dict[str, Any]]
 
 
 def _claim_table(rows: list[dict[str, Any]], width: int) -> Table:
-    cells = [(row["id"], row["source"], row["expected"] or "(measured)", row["says"]) for row in rows]
+    cells = [
+        (row["id"], row["source"], _expectation(row["expected"], row["expected_from"]), row["says"]) for row in rows
+    ]
     table = _one_line_each(("claim", "source", "expected", "says"), cells, width)
     table.caption = f"{len(rows)} claim{'s' * (len(rows) != 1)}; foretrain show CLAIM says all of one"
     return table
+
+
+def _expectation(expected: str | None, first_tier: str | None) -> str:
+    if expected is None:
+        return "(measured)"
+    return expected if first_tier == "fast" else f"{expected} from tier {first_tier} on"
 
 
 def _experiment_table(rows: list[dict[str, Any]], width: int) -> Table:
@@ -152,9 +161,9 @@ def _claim_facts(claim: Claim, claims: dict[str, Claim]) -> list[tuple[str, str]
     from foretrain.claim import TIERS, other_half
 
     file, line = claim.code()
-    expected: str = claim.expect or "a measurement: no verdict"
-    if claim.expect and claim.expect_from != "fast":
-        expected += f" from tier {claim.expect_from} on; below, a measurement"
+    expected = _expectation(claim.expect, claim.expect_from)
+    if claim.expected_at("fast") != claim.expect:
+        expected += "; below, a measurement"
     facts = [("says", claim.says), ("source", claim.source), ("expected", expected)]
     if claim.erratum:
         facts.append(("erratum", claim.erratum))
@@ -175,8 +184,11 @@ def _experiment_facts(experiment: Experiment) -> list[tuple[str, str]]:
               for name, default in experiment.defaults().items()]  # fmt: skip
     if experiment.cut:
         facts.append(("cut along", ", ".join(experiment.cut)))
-    if experiment.quick:
-        facts.append(("--quick", assignments(experiment.quick)))
+    facts += [
+        (f"--tier {tier}", assignments(own))
+        for tier, own in (("fast", experiment.quick), ("full", experiment.full))
+        if own
+    ]
     facts.append(("code", f"{inspect.getsourcefile(code)}:{inspect.getsourcelines(code)[1]}"))
     return facts
 

@@ -29,7 +29,15 @@ Set = Annotated[
     typer.Option("--set", help="An argument of the experiment; lists with commas.", metavar="NAME=VALUE"),
 ]
 Seeds = Annotated[int | None, typer.Option(help="How many seeds: 1 to N.", metavar="N")]
-Quick = Annotated[bool, typer.Option("--quick", help="Small sizes: a matter of seconds.")]
+Size = Annotated[
+    str | None,
+    typer.Option(
+        "--tier",
+        help="How large: fast (seconds), full (minutes, a thinned grid where there is one), paper (its own sizes).",
+        show_default="paper",
+    ),
+]
+Quick = Annotated[bool, typer.Option("--quick", help="The same as --tier fast.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Compute again what is on disk.")]
 Cluster = Annotated[str | None, typer.Option(help="Address of a Dask scheduler to work on.", metavar="ADDRESS")]
 FIGURE_KINDS = (".html", ".png", ".svg")
@@ -40,6 +48,7 @@ def run(
     name: Name,
     settings: Set = None,
     seeds: Seeds = None,
+    tier: Size = None,
     quick: Quick = False,
     jobs: Jobs = 1,
     out: Annotated[Path, typer.Option(help="Folder of runs.", metavar="DIR")] = RUNS,
@@ -53,11 +62,12 @@ def run(
     \b
     Examples:
       foretrain run scan_snap/fig6 --quick
+      foretrain run abstract_symbols/fig22 --tier full --jobs 2
       foretrain run scan_snap/fig6 --set eta_z=.5,1 --set steps=200 --seeds 5 --jobs 2
       foretrain run scan_snap/fig6 --cluster tcp://scheduler:8786
     """
     require_jobs(jobs)
-    experiment, arguments = _arguments(name, settings, seeds, quick)
+    experiment, arguments = _arguments(name, settings, seeds, _tier(tier, quick))
     require_writable("--out", out, folder=True)
     folder = _compute(experiment, arguments, out, jobs=jobs, cluster=cluster, fresh=fresh)
     _summarise(folder)
@@ -68,6 +78,7 @@ def figure(
     name: Name,
     settings: Set = None,
     seeds: Seeds = None,
+    tier: Size = None,
     quick: Quick = False,
     jobs: Jobs = 1,
     out: Annotated[
@@ -81,13 +92,14 @@ def figure(
     \b
     Examples:
       foretrain figure scan_snap/fig6 --quick
+      foretrain figure abstract_symbols/fig22 --tier full --jobs 2
       foretrain figure scan_snap/fig6 --seeds 5 --out fig6.png
     """
     from foretrain.papers import figure_of
     from foretrain.report.files import as_html, as_image
 
     require_jobs(jobs)
-    experiment, arguments = _arguments(name, settings, seeds, quick)
+    experiment, arguments = _arguments(name, settings, seeds, _tier(tier, quick))
     draw = figure_of(name)
     place = out or Path(f"{name.replace('/', '_')}.html")
     kind = place.suffix.lower()
@@ -135,8 +147,13 @@ def export(
     say(f"{place} has {written}.")
 
 
-def _arguments(name: str, given: list[str] | None, seeds: int | None, quick: bool) -> tuple[Experiment, dict[str, Any]]:
-    """The experiment and all its arguments: defaults, then --quick, then --set and --seeds."""
+def _tier(tier: str | None, quick: bool) -> str:
+    require(not quick or tier in (None, "fast"), f"--quick means --tier fast; give it or --tier {tier}, not both.")
+    return tier or ("fast" if quick else "paper")
+
+
+def _arguments(name: str, given: list[str] | None, seeds: int | None, tier: str) -> tuple[Experiment, dict[str, Any]]:
+    """The experiment and all its arguments: those of the tier, then --set and --seeds."""
     from foretrain import papers
 
     require_known("experiment", name, papers.experiments())
@@ -148,7 +165,7 @@ def _arguments(name: str, given: list[str] | None, seeds: int | None, quick: boo
         require("seeds" not in settings, "Give --seeds or --set seeds=, not both.")
         require(seeds >= 1, f"--seeds must be at least 1; got {seeds}.")
         settings["seeds"] = seeds
-    arguments = {**defaults, **(experiment.quick if quick else {}), **settings}
+    arguments = {**experiment.arguments(tier), **settings}
     missing = [key for key, value in arguments.items() if value is inspect.Parameter.empty]
     require(not missing, f"{name} needs {', '.join(missing)}; give --set {missing[0] if missing else ''}=…")
     return experiment, arguments

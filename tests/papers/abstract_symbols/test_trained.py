@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import xarray as xr
+from scipy import stats
 
+from foretrain.dynamics.validated import Progress
 from foretrain.errors import InputError
+from foretrain.papers.abstract_symbols.claims.forecast import _rank_correlation
 from foretrain.papers.abstract_symbols.experiments import data_need
-from foretrain.papers.abstract_symbols.experiments.architectures import train
+from foretrain.papers.abstract_symbols.experiments.architectures import _teller, train
 from foretrain.papers.abstract_symbols.experiments.data_need import predicted_need
 from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, WITH_A, cell, n_needed, setting_called
 from foretrain.trajectory import trajectory
@@ -26,7 +30,11 @@ def test_samples_needed_is_interpolated_between_sizes():
     assert float(n_needed(curves([10.0, 1.0, 0.01]), 0.1)) == pytest.approx(10**2.5)
     assert float(n_needed(curves([0.01, 0.01, 0.01]), 0.1)) == 10
     assert float(n_needed(curves([1.0, 1.0, 0.5]), 0.1)) == np.inf
-    # seeds are averaged first, and a later rise counts
+    # how far below it falls does not matter, nor that it falls to 0: half way from 1 to a hundredth
+    assert float(n_needed(curves([1.0, 1.0, 1e-9]), 0.1)) == pytest.approx(10**2.5)
+    assert float(n_needed(curves([1.0, 1.0, 0.0]), 0.1)) == pytest.approx(10**2.5)
+    # seeds are averaged first, a later rise counts, and a run that diverged has not learned
+    assert float(n_needed(curves([1.0, 0.01, 0.01], [1.0, np.nan, np.nan]), 0.1)) == np.inf
     assert float(n_needed(curves([0.0, 1.0, 0.0], [0.02, 1.0, 0.02]), 0.1)) > 100
 
 
@@ -59,17 +67,39 @@ def test_data_need_stops_where_every_seed_is_below_and_the_plain_need_is_at_leas
     needed = float(found.n_needed.sel(architecture=WITH_A))
     assert needed == pytest.approx(10**1.5)  # half way in log loss
     a = found.sel(architecture=WITH_A)
-    assert float(a.factor) == float(a.factor_low) == float(a.factor_high) == pytest.approx(1000 / needed)
+    assert float(a.factor) == pytest.approx(1000 / needed)
     assert found.factor.sel(architecture=VANILLA).isnull()
 
 
-def test_the_interval_of_a_factor_covers_what_seeds_may_give(monkeypatch):
-    plain = {10: (1.0, 1.0, 1.0), 100: (1.0, 1.0, 0.001), 1000: (0.01, 0.01, 0.01)}
-    train, _ = made_up_runs({VANILLA: plain, WITH_A: {10: (0.01, 0.01, 0.01)}})
-    monkeypatch.setattr(data_need, "at_its_rate", train)
-    found = data_need.data_need(("same_different",), (10, 100, 1000), (VANILLA, WITH_A), seeds=3).isel(task=0)
-    a = found.sel(architecture=WITH_A)
-    assert float(a.factor_low) < float(a.factor) <= float(a.factor_high)
+def misses(*rows):
+    return xr.DataArray(np.array(rows).T, dims=("n", "seed"), coords={"n": [10, 100, 1000]})
+
+
+NEVER, LATE, MIDDLE, FIRST = (1.0, 1.0, 1.0), (1.0, 1.0, 0.0), (1.0, 0.0, np.nan), (0.0, np.nan, np.nan)
+
+
+@pytest.mark.parametrize(
+    ("plain", "ours", "low", "high"),
+    [
+        (LATE, MIDDLE, 1, 100),  # between 100 and 1000, over between 10 and 100
+        (NEVER, MIDDLE, 10, np.inf),
+        (NEVER, FIRST, 100, np.inf),
+        (MIDDLE, LATE, 0.01, 1),
+        (LATE, NEVER, 0, 1),  # ours needs more than 1000
+        (NEVER, NEVER, 0, np.inf),  # nothing is known
+    ],
+)
+def test_the_range_of_a_factor_knows_the_grid_and_what_was_not_reached(plain, ours, low, high):
+    found = data_need.factors(misses(plain), misses(ours), 0.1)
+    assert (float(found.factor_low), float(found.factor_high)) == (low, high)
+    two = data_need.factors(misses(plain, LATE), misses(ours, LATE), 0.1)  # another seed widens it
+    assert float(two.factor_low) <= low
+    assert float(two.factor_high) >= high
+
+
+def test_the_range_encloses_the_factor():
+    found = data_need.factors(misses(LATE, NEVER, LATE), misses(MIDDLE, FIRST, MIDDLE), 0.1)
+    assert float(found.factor_low) <= float(found.factor) <= float(found.factor_high)
 
 
 def test_a_task_of_ones_own(tmp_path):
@@ -87,6 +117,15 @@ def test_training_tells_loss_and_accuracy(capsys):
     assert len(lines) == 2
     assert "on unseen symbols" in lines[0]
     assert "accuracy" in lines[0]
+
+
+def test_every_group_of_runs_tells_its_progress(capsys):
+    tell = _teller(10)
+    for _ in range(2):
+        for epoch in (1, 4, 8, 12, 16, 20):
+            tell(Progress(epoch, 24, 3, 0.5, 0.25, 1.0))
+    told = [line.split(" of ")[0] for line in capsys.readouterr().err.splitlines()]
+    assert told == ["epoch 12", "epoch 20"] * 2
 
 
 def test_architectures_of_one_seed_share_their_data():
@@ -110,6 +149,15 @@ def test_architectures_of_one_seed_share_their_data():
 def test_refusals_are_one_sentence(change, sentence):
     with pytest.raises(InputError, match=sentence):
         train(**{"n": 8, **QUICK, **change})
+
+
+def test_rank_correlation_with_ties_is_scipys():
+    draw = np.random.default_rng(0)
+    for _ in range(20):
+        x, y = draw.integers(0, 4, (2, 3, 4)).astype(float)
+        wanted = stats.kendalltau(x, y).statistic
+        y[y == 3] = x[x == 3] = np.inf  # needs that were not reached
+        assert _rank_correlation(x, y) == pytest.approx(wanted)
 
 
 def test_kernels_predict_that_a_helps_and_that_an_mlp_never_learns():

@@ -191,6 +191,7 @@ coverage = Claim(
     compare=covered("inside", "promised"),
     settings={"fast": {"share": 0.95}},
     control=Control("half", {"share": 0.5}),
+    expect_from="full",
 )
 
 CLAIMS = (holds, *misprint, means, bounds, matrix, coverage, *slow, stops, surprise)

@@ -62,5 +62,5 @@ def plain(size: int = 3, offset: float | None = None) -> xr.Dataset:
 EXPERIMENTS = [
     Experiment("toy/noise", "Noise, cut along rate and seed.", noise, cut=("eta_z", "seeds"), quick={"steps": 2}),
     Experiment("toy/diverges", "A rate too large.", diverges, cut=("rates",)),
-    Experiment("toy/plain", "One part, no figure.", plain, quick={"size": 2}),
+    Experiment("toy/plain", "One part, no figure.", plain, quick={"size": 2}, full={"size": 4, "offset": 1.0}),
 ]

@@ -103,6 +103,7 @@ def fig21(
 
 
 QUICK = {"n": (16, 32), "seeds": 1, "setting": "glance"}
+FULL = {"n": SAMPLES[:-1], "setting": "small"}
 EXPERIMENTS = [
     Experiment(
         "abstract_symbols/fig17",
@@ -110,9 +111,17 @@ EXPERIMENTS = [
         fig17,
         cut=("tasks", "n"),
         quick={**QUICK, "tasks": ("aba_abb", "majority_2")},
+        full=FULL,
     ),
     *(
-        Experiment(f"abstract_symbols/{figure.__name__}", says, figure, cut=(values, "n"), quick={**QUICK, values: few})
+        Experiment(
+            f"abstract_symbols/{figure.__name__}",
+            says,
+            figure,
+            cut=(values, "n"),
+            quick={**QUICK, values: few},
+            full=FULL,
+        )
         for figure, says, values, few in (
             (fig18, "Two random templates against their length", "lengths", (3, 5)),
             (fig19, "Two random templates against the number of wildcards", "wildcards", (2, 3)),

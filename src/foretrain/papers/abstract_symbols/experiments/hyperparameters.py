@@ -157,6 +157,8 @@ def fig16(
 
 QUICK = {"seeds": 2, "setting": "glance"}
 RATE_QUICK = {**QUICK, "n": 32, "rates": (1e-3, 1e-2)}
+# Small networks train for 300 epochs, in which Adam moves a parameter by at most about 300 rates: at 1e-5 nowhere.
+FULL = {"rates": RATES[2:], "seeds": 3, "setting": "small"}
 EXPERIMENTS = [
     Experiment(
         "abstract_symbols/fig8",
@@ -164,6 +166,7 @@ EXPERIMENTS = [
         fig8,
         cut=("n",),
         quick={**QUICK, "n": (16, 32), "rates": (1e-3, 1e-2)},
+        full={**FULL, "seeds": 5},
     ),
     *(
         Experiment(
@@ -172,6 +175,7 @@ EXPERIMENTS = [
             figure,
             cut=(values,),
             quick={**RATE_QUICK, values: few},
+            full=FULL,
         )
         for figure, says, values, few in (
             (fig9, "depth at n = 512", "depths", (1, 2)),
@@ -188,6 +192,7 @@ EXPERIMENTS = [
         fig15,
         cut=("multipliers", "n"),
         quick={**QUICK, "n": (16, 32), "multipliers": (1.0, 8.0), "epochs": 50, "heads": 4},
+        full={"n": (64, 128, 256, 512, 1024, 2048), "epochs": 5000, "setting": "small"},
     ),
     Experiment(
         "abstract_symbols/fig16",
@@ -195,5 +200,6 @@ EXPERIMENTS = [
         fig16,
         cut=("batch_sizes", "n"),
         quick={**QUICK, "n": (16, 32), "batch_sizes": (16, 32)},
+        full={"n": (64, 128, 256, 512, 1024), "batch_sizes": (64, 128, 256, 512, 1024), "seeds": 3, "setting": "small"},
     ),
 ]
