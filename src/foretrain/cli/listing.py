@@ -161,7 +161,7 @@ def _claim_facts(claim: Claim, claims: dict[str, Claim]) -> list[tuple[str, str]
     from foretrain.claim import TIERS, other_half
 
     file, line = claim.code()
-    expected = _expectation(claim.expect, claim.expect_from)
+    expected = _expectation(claim.expect, claim.expect_from) if claim.expect else "a measurement: no verdict"
     if claim.expected_at("fast") != claim.expect:
         expected += "; below, a measurement"
     facts = [("says", claim.says), ("source", claim.source), ("expected", expected)]
