@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from foretrain.claim import Claim, Control
+from foretrain.claim import Claim
 from foretrain.papers.abstract_symbols.claims.sides import better_than
 from foretrain.papers.abstract_symbols.experiments import difficulty as figures
 from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, WITH_AB
@@ -28,7 +28,6 @@ def _harder(make: Any, argument: str, number: int, says: str, easy: Any, hard: A
             "full": {"setting": "small", "architecture": VANILLA, "seeds": 8, "n": (512, 1024)},
             "paper": {"setting": "base", "architecture": VANILLA, "seeds": 5, "n": figures.SAMPLES[2:]},
         },
-        control=Control("the harder tasks in the place of the easier", {"better": hard, "worse": (easy,)}),
         **claim,
     )
 

@@ -19,21 +19,24 @@ from foretrain.dynamics.validated import best_rate
 from foretrain.trajectory import trajectory
 
 Make = Callable[..., xr.Dataset]
+DIVERGED = 10.0  # what a run that diverged counts as: ten times the loss of a guess, and more than all errors
 SAME = Control("the same network and task on both sides, with other seeds", {"still": True})
 
 
-def difference(make: Make, argument: str) -> Make:
+def difference(make: Make, argument: str, quantity: str = "test_loss") -> Make:
     """How much lower the loss is at `better` than at each of `worse`, values of one argument of an experiment.
+
+    `quantity` "error" takes the share of wrong answers in place of the loss.
 
     `gain_low` is the lower end of the one-sided 95 % interval (t) of the mean paired difference over n and seeds.
     """
 
     def observe(better: Any, worse: Sequence[Any], seeds: int, still: bool = False, **sizes: Any) -> xr.Dataset:
-        ours = _losses(make, argument, better, range(1, seeds + 1), sizes)
+        ours = _losses(make, argument, better, range(1, seeds + 1), sizes, quantity)
         if still:
-            sides = [_losses(make, argument, better, range(seeds + 1, 2 * seeds + 1), sizes)] * len(worse)
+            sides = [_losses(make, argument, better, range(seeds + 1, 2 * seeds + 1), sizes, quantity)] * len(worse)
         else:
-            sides = [_losses(make, argument, value, range(1, seeds + 1), sizes) for value in worse]
+            sides = [_losses(make, argument, value, range(1, seeds + 1), sizes, quantity) for value in worse]
         losses = np.stack([ours, *sides])  # [side, measured]
         gains = losses[1:] - losses[0]
         count = gains.shape[1]
@@ -43,7 +46,7 @@ def difference(make: Make, argument: str) -> Make:
             {
                 "gain_low": ("worse", gains.mean(axis=1) - error),
                 "gain": ("worse", gains.mean(axis=1)),
-                "test_loss": (("side", "measured"), losses),
+                quantity: (("side", "measured"), losses),
             },
             {"worse": names, "side": [str(better), *(f"{name} " if name == str(better) else name for name in names)]},
         )
@@ -67,10 +70,18 @@ def no_difference(make: Make, argument: str) -> Make:
     return observe
 
 
-def _losses(make: Make, argument: str, value: Any, seeds: Sequence[int], sizes: dict[str, Any]) -> np.ndarray:
+def _losses(
+    make: Make,
+    argument: str,
+    value: Any,
+    seeds: Sequence[int],
+    sizes: dict[str, Any],
+    quantity: str = "test_loss",
+) -> np.ndarray:
     found = make(**{**sizes, argument: (value,), "seeds": tuple(seeds)})
     found = best_rate(found) if "rate" in found.dims else found
-    return found.test_loss.values.ravel()
+    losses = found.test_loss if quantity == "test_loss" else 1 - found.test_accuracy
+    return losses.fillna(DIVERGED).values.ravel()
 
 
 def some_gain() -> xr.Dataset:
@@ -86,9 +97,10 @@ def better_than(
     argument: str,
     settings: Mapping[str, Mapping[str, Any]],
     sides: tuple[Any, Sequence[Any]] | None = None,
+    quantity: str = "test_loss",
     **claim: Any,
 ) -> Claim:
-    """A claim that one value of an argument gives a lower loss than others.
+    """A claim that one value of an argument gives a lower loss, or error, than others.
 
     `sides` are (better, worse) where they are the same at every tier; otherwise each tier names its own.
     """
@@ -96,7 +108,7 @@ def better_than(
     return Claim(
         settings={tier: {**one, **shared} for tier, one in settings.items()},
         predict=some_gain,
-        observe=difference(make, argument),
+        observe=difference(make, argument, quantity),
         compare=positive("gain_low"),
         **{"control": SAME, **claim},
     )

@@ -170,12 +170,14 @@ def grid(axes: Mapping[str, Sequence[Any]], make: Callable[..., xr.Dataset]) -> 
 def n_needed(found: xr.Dataset, loss: float = 0.1) -> xr.DataArray:
     """The samples from which on the mean test loss over seeds stays below `loss`, for every other axis.
 
-    Between two sizes of the grid it is interpolated in log n and log loss; infinite where the last size does not
-    reach `loss`, and the first size where all do.
+    Between two sizes of the grid it is interpolated in log n and log loss, where a loss below a tenth of `loss` counts
+    as that tenth: how far below says little about where between them it fell. Infinite where the last size does not
+    reach `loss`, and the first size where all do. A run that diverged has not learned.
     """
     require(loss > 0, f"loss must be above 0; got {loss}.")
     require("n" in found.test_loss.dims, "n_needed takes a trajectory over n; this one has no such axis.")
-    mean = found.test_loss.mean("seed") if "seed" in found.test_loss.dims else found.test_loss
+    losses = found.test_loss.fillna(np.inf)
+    mean = losses.mean("seed") if "seed" in losses.dims else losses
     sizes = np.asarray(found.n.values, dtype=np.float64)
 
     def one(curve: np.ndarray) -> float:
@@ -185,7 +187,7 @@ def n_needed(found: xr.Dataset, loss: float = 0.1) -> xr.DataArray:
         last = int(above[-1])
         if last == len(sizes) - 1:
             return float("inf")
-        high, low = np.log(curve[last : last + 2])
+        high, low = np.log(np.maximum(curve[last : last + 2], loss / 10))
         share = (high - np.log(loss)) / (high - low) if np.isfinite(high) else 1.0
         return float(np.exp(np.log(sizes[last]) + share * np.log(sizes[last + 1] / sizes[last])))
 
