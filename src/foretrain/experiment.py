@@ -21,6 +21,7 @@ class Experiment:
            an axis of the result, and one value at a time gives the same numbers as all together
     quick  arguments of tier fast: a matter of seconds, for tests and a first look
     full   arguments of tier full: a thinned grid on smaller networks, a matter of minutes
+    concludes  what a whole run says, in a sentence for those who made it
     """
 
     id: str
@@ -29,6 +30,7 @@ class Experiment:
     cut: tuple[str, ...] = ()
     quick: Mapping[str, Any] = field(default_factory=dict)
     full: Mapping[str, Any] = field(default_factory=dict)
+    concludes: Callable[[xr.Dataset], str] | None = None
 
     def defaults(self) -> dict[str, Any]:
         return {p.name: p.default for p in inspect.signature(self.run).parameters.values()}

@@ -42,8 +42,10 @@ def run_path(root: Path, experiment: str, config: Mapping[str, Any]) -> Path:
 
 
 def _as_json(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration as it reads back from disk: tuples become lists."""
-    return dict(json.loads(json.dumps(dict(config), default=plain)))
+    """A configuration as it reads back from disk: tuples become lists, and files that it names add what is in them."""
+    files = {key: Path(value) for key, value in config.items() if isinstance(value, str) and value.endswith(".toml")}
+    contents = {f"sha256 of {key}": sha256_of(path) for key, path in files.items() if path.is_file()}
+    return dict(json.loads(json.dumps({**config, **contents}, default=plain)))
 
 
 @dataclass

@@ -187,3 +187,10 @@ def test_only_relations_tell_strings_apart_when_embeddings_are_not_read(kind):
 def test_refuses_shapes_that_cannot_be(change, sentence):
     with pytest.raises(InputError, match=sentence):
         TransformerShape(**{**SMALL, **change})
+
+
+@pytest.mark.parametrize(("tokens", "length", "says"), [(19, 3, "token 19"), (20, 4, "reads 4")])
+def test_strings_that_do_not_fit_are_refused(tokens, length, says):
+    model = TransformerRuns(TransformerShape(**{**SMALL, "tokens": tokens, "length": length}))
+    with pytest.raises(InputError, match=says):
+        model.prepare(torch.tensor([[[0, 1, 19]]]))

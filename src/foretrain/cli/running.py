@@ -71,6 +71,8 @@ def run(
     require_writable("--out", out, folder=True)
     folder = _compute(experiment, arguments, out, jobs=jobs, cluster=cluster, fresh=fresh)
     _summarise(folder)
+    if experiment.concludes is not None:
+        say(experiment.concludes(folder.dataset()))
     typer.echo(str(folder.path))
 
 

@@ -116,7 +116,14 @@ def train_validated(
     the task), or whose highest score is their token's.
     """
     schedule = schedule or Schedule()
+    require(
+        isinstance(rates, Sequence) and len(rates) >= 1, f"rates must be a list of at least one rate; got {rates!r}."
+    )
     check_rates({"rates": xr.DataArray(list(rates))})
+    sizes = {len(split.train.tokens) for split in splits}
+    require(len(sizes) == 1, f"All splits must have as many training samples; got {sorted(sizes)}.")
+    if runs_at_once is not None:
+        require_whole("runs_at_once", runs_at_once, 1)
     listed = seed_list(len(splits) if seeds is None else seeds)
     require(len(listed) == len(splits), f"There must be one split per seed; got {len(splits)} for {len(listed)} seeds.")
     cells = [(rate, place) for rate in rates for place in range(len(listed))]

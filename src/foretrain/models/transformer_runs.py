@@ -41,6 +41,11 @@ class TransformerRuns:
         return stacked([Transformer(self.shape, draw) for draw in draws])
 
     def prepare(self, strings: Int[Tensor, "run sample position"], start: Parameters | None = None) -> StringRows:
+        s, most = self.shape, int(strings.max())
+        require(
+            most < s.tokens, f"The strings hold token {most}; the network knows {s.tokens}, the last {s.tokens - 1}."
+        )
+        require(strings.shape[2] == s.length, f"Strings have {strings.shape[2]} tokens; the network reads {s.length}.")
         if self.shape.cls:  # one more token, behind those of the vocabulary
             strings = F.pad(strings, (0, 1), value=self.shape.tokens)
         return string_rows(strings, self.shape.heads)

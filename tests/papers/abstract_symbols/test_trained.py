@@ -11,9 +11,19 @@ from foretrain.dynamics.validated import Progress
 from foretrain.errors import InputError
 from foretrain.papers.abstract_symbols.claims.forecast import _rank_correlation
 from foretrain.papers.abstract_symbols.experiments import data_need
-from foretrain.papers.abstract_symbols.experiments.architectures import _teller, train
+from foretrain.papers.abstract_symbols.experiments.architectures import _teller, chosen_rate, train
 from foretrain.papers.abstract_symbols.experiments.data_need import predicted_need
-from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, WITH_A, cell, n_needed, setting_called
+from foretrain.papers.abstract_symbols.experiments.trained import (
+    VANILLA,
+    WITH_A,
+    cell,
+    n_needed,
+    network,
+    setting_called,
+    summary,
+    task_called,
+)
+from foretrain.runfolder import run_path
 from foretrain.trajectory import trajectory
 
 QUICK = {"setting": "glance", "epochs": 2, "rates": (1e-2,), "seeds": 1, "told_every": 0}
@@ -111,6 +121,34 @@ def test_a_task_of_ones_own(tmp_path):
     assert np.isfinite(found.test_loss).all()
 
 
+def test_a_task_file_that_changes_is_another_run(tmp_path):
+    file = tmp_path / "mine.toml"
+    text = '[[template]]\nstring = "αα"\nlabel = 1\n[[template]]\nstring = "αβ"\nlabel = -1\n'
+    s = setting_called("glance", epochs=1)
+    losses, paths = [], []
+    for label in ("1", "50"):
+        file.write_text(text.replace("label = 1", f"label = {label}"))
+        losses.append(summary(str(file), n=8, seeds=1, setting=s).test_loss.item())
+        paths.append(run_path(tmp_path, "abstract_symbols/train", {"task": str(file)}))
+    assert losses[1] > 10 * losses[0]
+    assert paths[0] != paths[1]
+
+
+def test_what_copies_its_last_symbol_is_read_at_a_cls_token():
+    assert network([task_called("copying")[0]], VANILLA, 8, setting_called("glance")).shape.readout == "cls"
+    assert network([task_called("print_symbol")[0]], VANILLA, 8, setting_called("glance")).shape.readout == "last"
+
+
+def test_sizes_too_small_for_a_task_count_as_not_learned():
+    found = data_need.data_need(("relational_match_to_sample",), (4,), (VANILLA,), seeds=1, setting="glance")
+    assert found.miss.item() == found.n_needed.item() == np.inf
+
+
+def test_a_run_says_which_rate_validation_chose():
+    said = chosen_rate(train(**{**QUICK, "n": 8, "rates": (1e-9, 1e-2), "epochs": 20}))
+    assert said.startswith("Chosen by validation: rate 0.01. On unseen symbols: loss")
+
+
 def test_training_tells_loss_and_accuracy(capsys):
     train(n=8, **{**QUICK, "told_every": 1})
     lines = capsys.readouterr().err.splitlines()
@@ -140,7 +178,7 @@ def test_architectures_of_one_seed_share_their_data():
     ("change", "sentence"),
     [
         ({"n": 0}, "n must be a whole number of at least 1; got 0"),
-        ({"n": 1}, "alphabet"),
+        ({"n": 1}, "n must be at least 2"),
         ({"task": "aba_abc"}, "no task 'aba_abc'"),
         ({"setting": "huge"}, "no setting 'huge'"),
         ({"rates": (float("inf"),)}, "finite number above 0"),

@@ -129,8 +129,8 @@ fig25_published = Claim(
     id="abstract_symbols/fig25_published",
     source="Fig 25, published numbers",
     says=(
-        "Mean test losses of an MLP with vec(XXᵀ) in the base setting are at most those published. (They are lower: .02 "
-        "from 32 and from 64 samples, published .132 and .138. That plateau is not reproduced.)"
+        "Mean test losses of an MLP with vec(XXᵀ) in the base setting are at most those published. (They are lower: "
+        ".02 from 32 and from 64 samples, published .132 and .138. That plateau is not reproduced.)"
     ),
     predict=_published,
     observe=_measured,
@@ -206,7 +206,7 @@ fig5_repaired_published = Claim(
     erratum=(
         "Not reproduced. Published: at most .018 wrong from 16 samples on, at every dimension. In the setting in which "
         "the plain network agrees with Fig 5 (a), b beginning at 0 and one rate for all parameters, b·I helps (d = 64: "
-        ".25 wrong instead of .62 at n = 32) but needs 64 samples for it: W_V and W_O memorise 16 symbols before b moves."
+        ".25 wrong instead of .62 at n = 32) but needs 64 samples: W_V and W_O memorise 16 symbols before b moves."
     ),
     expect="fails",
     predict=_published_bound,

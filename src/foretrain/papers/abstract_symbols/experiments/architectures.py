@@ -57,6 +57,16 @@ def train(
     return found.assign_attrs(architecture=architecture, task=task, n=n)
 
 
+def chosen_rate(found: xr.Dataset) -> str:
+    """The rate of least validation loss and what it gives on unseen symbols."""
+    best = best_rate(found)
+    loss, spread = float(best.test_loss.mean()), float(best.test_loss.std(ddof=1)) if best.sizes["seed"] > 1 else 0.0
+    return (
+        f"Chosen by validation: rate {float(best['rate']):g}. On unseen symbols: loss {loss:.3g} ± {spread:.2g} over "
+        f"{best.sizes['seed']} seeds, accuracy {float(best.test_accuracy.mean()):.0%}."
+    )
+
+
 def _teller(every: int) -> Callable[[Progress], None] | None:
     told = last = 0
 
@@ -180,6 +190,7 @@ EXPERIMENTS = [
         "abstract_symbols/train",
         "A transformer on a template task of one's choice, with or without a·I and b·I",
         train,
+        concludes=chosen_rate,
         cut=("rates",),
         quick={"n": 32, "seeds": 2, "rates": (1e-3, 1e-2), "setting": "glance", "told_every": 0},
         full={"setting": "small"},

@@ -66,6 +66,9 @@ def data_need(
         scale = _scale(task)
         misses = np.full((len(n), len(listed)), np.nan)
         for place, size in enumerate(n):
+            if size < task_called(task)[0].wildcard_count:  # too few tokens to fill a template: nothing is learned
+                misses[place] = np.inf
+                continue
             found = at_its_rate(
                 task, architecture, n=size, seeds=listed, setting=s, good_enough=loss / 10 * (scale or 1.0)
             )

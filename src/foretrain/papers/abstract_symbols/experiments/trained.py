@@ -58,7 +58,13 @@ def network(tasks: Sequence[TemplateTask], architecture: str, n: int, s: Trainin
         return BaselineRuns(architecture, tokens=tokens, length=task.length, embedding=s.embedding, hidden=s.mlp)
     if task.kind == "next-token":
         # Embeddings begin at N(0, 1): without the scale scores begin at √d to d, and cross-entropy hardly moves them.
-        options = {"output": "token", "tied": True, "readout": "last", "score_scale": s.embedding**-0.5, **options}
+        # Where the answer is the last symbol itself, the residual stream holds it there before any training.
+        last = (
+            "cls"
+            if all(t.symbols[-1] == label for t, label in zip(task.templates, task.labels, strict=True))
+            else "last"
+        )
+        options = {"output": "token", "tied": True, "readout": last, "score_scale": s.embedding**-0.5, **options}
     last_layer = options.pop("last_layer", False)
     shape = TransformerShape(
         tokens=tokens,
@@ -106,6 +112,11 @@ def cell(
         made = (one,) * len(listed)
     else:
         made = task
+    most = max(own.wildcard_count for own in made)
+    require(
+        alphabet is not None or n >= most,
+        f"n must be at least {most}, so that its n training tokens fill the wildcards of {made[0].name}; got {n}.",
+    )
     size = n if alphabet is None else alphabet
     splits = [
         own.split(
@@ -145,7 +156,9 @@ def summary(
 ) -> xr.Dataset:
     """`cell` without its curves, computed once per process, however it is asked for: figures and claims share runs."""
     s = setting or TrainingSetting()
-    same = {"seeds": tuple(seed_list(seeds)), "setting": s, "rates": tuple(rates) or (s.learning_rate,)}
+    same: dict[str, Any] = {"seeds": tuple(seed_list(seeds)), "setting": s, "rates": tuple(rates) or (s.learning_rate,)}
+    if isinstance(task, str) and task.endswith(".toml"):  # what the file says may change
+        return cell(task, architecture, good_enough=good_enough, **same, **others)[list(SCALARS)]
     return _kept(task, architecture, tuple(sorted({**same, "good_enough": good_enough, **others}.items())))
 
 
