@@ -114,7 +114,7 @@ def _gains(tasks: Sequence[str], seeds: int, loss: float, still: bool = False, *
         again = again.isel(architecture=0, drop=True).assign_coords(seed=found.seed)
         plain = found.miss.sel(architecture=VANILLA, drop=True)
         factor = factors(plain, again, loss).factor.expand_dims(architecture=list(names))
-    learned = [task for task in tasks if np.isfinite(found.n_needed.sel(task=task)).any()]
+    learned = [task for task in tasks if np.isfinite(found.n_needed.sel(task=task)).any()] or list(tasks)
     helped = {task: (WITH_A if task_called(task)[0].kind == "regression" else WITH_B, WITH_AB) for task in learned}
     gains = [
         [float(factor.sel(task=task, architecture=name).fillna(0.0)) - 1 for name in helped[task]] for task in learned
