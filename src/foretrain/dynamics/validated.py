@@ -27,7 +27,8 @@ from foretrain.streams import seed_list, stream, torch_stream
 from foretrain.trajectory import trajectory
 
 Parameters = dict[str, Tensor]
-FLOATS_AT_ONCE = 4_000_000  # of parameters that are trained together: more no longer fit in the cache
+FLOATS_AT_ONCE = 17_000_000  # that are trained together: more no longer fit in the cache
+SAMPLES_AS_LARGE = 40  # samples whose states take as much memory as the parameters of the base transformer
 
 
 @runtime_checkable
@@ -128,7 +129,9 @@ def train_validated(
     require(len(listed) == len(splits), f"There must be one split per seed; got {len(splits)} for {len(listed)} seeds.")
     cells = [(rate, place) for rate in rates for place in range(len(listed))]
     first = model.start([torch_stream(experiment, listed[0], "start")])
-    at_once = runs_at_once or max(1, FLOATS_AT_ONCE // sum(value.numel() for value in first.values()))
+    floats = sum(value.numel() for value in first.values())
+    floats += floats * min(schedule.batch, max(sizes)) // SAMPLES_AS_LARGE
+    at_once = runs_at_once or max(1, FLOATS_AT_ONCE // floats)
     keep_freed_memory()
     found: dict[tuple[float, int], dict[str, Any]] = {}
     for begin in range(0, len(cells), at_once):
