@@ -43,8 +43,7 @@ fig3 = better_than(
     "architectures",
     id="abstract_symbols/fig3",
     source="Fig 3",
-    says="With symbols as labels, b·I in every head lowers the error on unseen symbols from the same samples.",
-    quantity="error",
+    says="With symbols as labels, b·I in every head lowers the loss on unseen symbols from the same samples.",
     sides=(WITH_B, (VANILLA,)),
     settings={
         "fast": {
