@@ -107,8 +107,8 @@ BOTH = (VANILLA, WITH_AB)
 fig22_published = _as_published(
     "fig22",
     "Fig 22",
-    "Mean test losses in the base setting are those published, within what they vary between figures. (Not with a·I from "
-    "64 samples: .94 here at rate .001 and .33 at .003, published .038. The other weights memorise before a moves.)",
+    "Mean test losses in the base setting are those published, within what they vary between figures. (Not with a·I "
+    "from 64 samples: .94 here at rate .001, .33 at .003, published .038. The other weights memorise before a moves.)",
     {
         "fast": {"task": ABA_ABB, "n": (16,), "architectures": (MLP,), "seeds": 2, "epochs": 100},
         "full": {"task": ABA_ABB, "n": (16, 64), "architectures": ALL, "seeds": 5, "epochs": None},
