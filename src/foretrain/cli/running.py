@@ -70,9 +70,10 @@ def run(
     experiment, arguments = _arguments(name, settings, seeds, _tier(tier, quick))
     require_writable("--out", out, folder=True)
     folder = _compute(experiment, arguments, out, jobs=jobs, cluster=cluster, fresh=fresh)
-    _summarise(folder)
+    found = folder.dataset()
+    _summarise(found)
     if experiment.concludes is not None:
-        say(experiment.concludes(folder.dataset()))
+        say(experiment.concludes(found))
     typer.echo(str(folder.path))
 
 
@@ -233,14 +234,13 @@ def _executor(cluster: str | None) -> Iterator[Executor | None]:
             ) from error
 
 
-def _summarise(folder: RunFolder) -> None:
+def _summarise(dataset: xr.Dataset) -> None:
     """What came out: every variable with its axes and range, then what went wrong on the way."""
     from rich import box
     from rich.table import Table
 
     from foretrain.trajectory import notes_of
 
-    dataset = folder.dataset()
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
     for column in ("variable", "axes", "least", "mean", "greatest", "unit"):
         table.add_column(column, justify="right" if column in ("least", "mean", "greatest") else "left")

@@ -13,7 +13,8 @@ import xarray as xr
 
 from foretrain.claim import Claim, Control
 from foretrain.comparators import bounded, positive
-from foretrain.papers.abstract_symbols.experiments.data_need import SAMPLES, TASKS, data_need, factors
+from foretrain.papers.abstract_symbols.experiments.architectures import SAMPLES
+from foretrain.papers.abstract_symbols.experiments.data_need import TASKS, data_need, factors
 from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, WITH_A, WITH_AB, WITH_B, task_called
 from foretrain.trajectory import trajectory
 

@@ -14,8 +14,9 @@ from foretrain.papers.abstract_symbols.experiments import difficulty as figures
 from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, WITH_AB
 
 
-def _harder(make: Any, argument: str, number: int, says: str, easy: Any, hard: Any, **claim: Any) -> Claim:
-    fast = claim.pop("fast")
+def _harder(
+    make: Any, argument: str, number: int, says: str, easy: Any, hard: Any, *, fast: dict[str, Any], **claim: Any
+) -> Claim:
     return better_than(
         make,
         argument,

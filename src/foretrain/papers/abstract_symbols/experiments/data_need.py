@@ -15,6 +15,7 @@ from foretrain.kernels import architectures as kernels
 from foretrain.kernels.learning_curve import LearningCurve
 from foretrain.kernels.template_matrix import template_matrix
 from foretrain.models.sequence_baselines import MLP, MLP_XX
+from foretrain.papers.abstract_symbols.experiments.architectures import SAMPLES
 from foretrain.papers.abstract_symbols.experiments.trained import (
     TRANSFORMERS,
     VANILLA,
@@ -32,7 +33,6 @@ TASKS = (
     "same_different", "aba_abb", "abab_aabb", "majority_2", "majority_4", "majority_6", "print_program", "print_symbol",
     "distribution_of_3", "relational_match_to_sample",
 )  # fmt: skip
-SAMPLES = (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
 KERNELS = {
     VANILLA: kernels.TRANSFORMER,
     WITH_A: kernels.TRANSFORMER_AI,
