@@ -33,6 +33,8 @@ class TransformerShape:
     tied        scores are products with the token embeddings, times `score_scale`
     readout     at a CLS token behind the string, or at its "last" token
     residual    every layer adds to its input; off: it replaces it
+    scaling_multiplier    of a and b: what a head adds is that many times a_h·I and b_h·I. With Adam, whose steps do
+                          not depend on the gradient's size, it is a rate of their own, so many times the others'
     attention_multiplier  of the attention logits. The function at the start is that of a W_Q that many times as large;
                           training is not: Adam's steps, whose size does not depend on the gradient's, then move
                           attention_multiplier·W_Q that many times as far
@@ -54,6 +56,7 @@ class TransformerShape:
     residual: bool = True
     identity_kq: bool = False
     identity_vo: bool = False
+    scaling_multiplier: float = 1.0
     attention_multiplier: float = 1.0
 
     def __post_init__(self) -> None:
@@ -63,8 +66,8 @@ class TransformerShape:
         require_known("output", self.output, OUTPUTS)
         require_known("readout", self.readout, READOUTS)
         require_known("norm placement", self.norm, NORMS)
-        require_positive("attention_multiplier", self.attention_multiplier)
-        require_positive("score_scale", self.score_scale)
+        for name in ("attention_multiplier", "scaling_multiplier", "score_scale"):
+            require_positive(name, getattr(self, name))
         require(self.output == "token" or not self.tied, 'tied embeddings need output="token"; set tied to false.')
 
     @property
@@ -102,11 +105,11 @@ class Attention(nn.Module):
         q, k, v = by_head(x @ self.query), by_head(x @ self.key), by_head(x @ self.value)
         logits = self.shape.logit_scale * (q @ k.mT)  # [sample, head, place, place]
         if self.shape.identity_kq:
-            logits = logits + self.a[:, None, None] * (x @ x.mT)[:, None]
+            logits = logits + self.shape.scaling_multiplier * self.a[:, None, None] * (x @ x.mT)[:, None]
         weights = torch.softmax(logits, dim=-1)
         out = (weights @ v).transpose(1, 2).flatten(2) @ self.out
         if self.shape.identity_vo:
-            out = out + torch.einsum("h,shqk->sqk", self.b, weights) @ x
+            out = out + torch.einsum("h,shqk->sqk", self.shape.scaling_multiplier * self.b, weights) @ x
         return out
 
 

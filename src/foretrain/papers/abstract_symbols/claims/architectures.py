@@ -136,8 +136,8 @@ fig22 = better_than(
     says="A transformer with a·I outperforms the plain one, RNN, LSTM and MLP on αβα against αββ.",
     sides=(WITH_A, (VANILLA, RNN, LSTM, MLP)),
     settings={
-        "fast": {"setting": "tiny", "seeds": 4, "n": (64,)},
-        "full": {"setting": "small", "seeds": 5, "n": (64, 256)},
+        "fast": {"setting": "tiny", "seeds": 4, "n": (64,), "rates": ()},
+        "full": {"setting": "small", "seeds": 5, "n": (64, 256), "rates": ()},
         "paper": {
             "setting": "base",
             "seeds": 5,
@@ -160,12 +160,14 @@ fig23 = better_than(
             "seeds": 4,
             "lengths": (2,),
             "n": (96,),
+            "rates": (),
         },
         "full": {
             "setting": "small",
             "seeds": 5,
             "lengths": (2, 4),
             "n": (512,),
+            "rates": (),
         },
         "paper": {
             "setting": "base",

@@ -13,7 +13,7 @@ import xarray as xr
 
 from foretrain.claim import Claim, Control
 from foretrain.comparators import bounded, positive
-from foretrain.papers.abstract_symbols.experiments.architectures import SAMPLES
+from foretrain.papers.abstract_symbols.experiments.architectures import BASE_RATES, SAMPLES
 from foretrain.papers.abstract_symbols.experiments.data_need import TASKS, data_need, factors
 from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, WITH_A, WITH_AB, WITH_B, task_called
 from foretrain.trajectory import trajectory
@@ -75,8 +75,8 @@ fig22_factor = _order_of_magnitude(
     source="Fig 22, Observation 1.2",
     sizes={
         "fast": {"n": (8, 64), "seeds": 2, "setting": "glance", "loss": 0.9},
-        "full": {"n": (32, 64, 512), "seeds": 3, "setting": "base"},
-        "paper": {"n": SAMPLES, "seeds": 5, "setting": "base"},
+        "full": {"n": (64, 128, 1024), "seeds": 3, "setting": "base", "epochs": 200, "rates": BASE_RATES},
+        "paper": {"n": SAMPLES, "seeds": 5, "setting": "base", "rates": BASE_RATES},
     },
     control=Control("b·I in place of a·I", {"modified": WITH_B}),
 )
@@ -90,7 +90,7 @@ fig23_factor = _order_of_magnitude(
     sizes={
         "fast": {"n": (8, 64), "seeds": 2, "setting": "glance", "loss": 0.9},
         "full": {"n": (64, 128, 256, 2048), "seeds": 3, "setting": "small"},
-        "paper": {"n": SAMPLES, "seeds": 5, "setting": "base", "task": "majority_4"},
+        "paper": {"n": SAMPLES, "seeds": 5, "setting": "base", "task": "majority_4", "rates": BASE_RATES},
     },
     control=Control("b·I alone", {"modified": WITH_B}),
 )

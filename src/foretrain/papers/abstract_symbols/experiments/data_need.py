@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from foretrain.data.templates import TemplateTask
+from foretrain.dynamics.validated import best_rate
 from foretrain.errors import require
 from foretrain.experiment import Experiment
 from foretrain.kernels import architectures as kernels
@@ -20,10 +21,10 @@ from foretrain.papers.abstract_symbols.experiments.trained import (
     TRANSFORMERS,
     VANILLA,
     WITH_A,
-    at_its_rate,
     grid,
     n_needed,
     setting_called,
+    summary,
     task_called,
 )
 from foretrain.streams import seed_list
@@ -50,13 +51,14 @@ def data_need(
     setting: str = "base",
     loss: float = 0.1,
     epochs: int | None = None,
+    rates: Sequence[float] = (),
 ) -> xr.Dataset:
     """Samples from which on the `miss` on unseen symbols stays below `loss`, per task and architecture.
 
     `miss` is the test loss over that of a constant guess, or the share of wrong symbols where symbols are asked for.
     Sizes are tried upwards until every seed is below; larger ones are not run, and are nan. A run ends when its
-    validation loss is a tenth of what is asked for. `factor` is what the plain transformer needs over what this one
-    needs; see `factors`.
+    validation loss is a tenth of what is asked for. With several `rates` each size and architecture has the one of
+    least validation loss. `factor` is what the plain transformer needs over what this one needs; see `factors`.
     """
     s = setting_called(setting, epochs=epochs)
     listed = seed_list(seeds)
@@ -69,8 +71,9 @@ def data_need(
             if size < task_called(task)[0].wildcard_count:  # too few tokens to fill a template: nothing is learned
                 misses[place] = np.inf
                 continue
-            found = at_its_rate(
-                task, architecture, n=size, seeds=listed, setting=s, good_enough=loss / 10 * (scale or 1.0)
+            enough = loss / 10 * (scale or 1.0)
+            found = best_rate(
+                summary(task, architecture, n=size, seeds=listed, setting=s, rates=rates, good_enough=enough)
             )
             miss = found.test_loss / scale if scale else 1 - found.test_accuracy
             misses[place] = miss.fillna(np.inf).values  # a run that diverged has not learned
