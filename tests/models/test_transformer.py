@@ -23,6 +23,7 @@ OPTIONS = [
     {"residual": False, "mlp": 0},
     {"positions": False},
     {"attention_multiplier": 3.0},
+    {"scaling_multiplier": 3.0, "depth": 3},
 ]
 IDENTITIES = [{}, {"identity_kq": True}, {"identity_vo": True}, {"identity_kq": True, "identity_vo": True}]
 
@@ -59,7 +60,7 @@ def test_runs_equal_the_module_with_gradients(options, identities):
 
 @pytest.mark.parametrize("identities", IDENTITIES, ids=str)
 def test_attention_is_its_formula_head_by_head(identities):
-    shape = TransformerShape(**SMALL, **identities, attention_multiplier=2.0)
+    shape = TransformerShape(**SMALL, **identities, attention_multiplier=2.0, scaling_multiplier=3.0)
     attention = Attention(shape, torch.Generator().manual_seed(0)).double()
     draw = np.random.default_rng(0)
     a, b = (draw.normal(size=3) if name in identities else np.zeros(3) for name in ("identity_kq", "identity_vo"))
@@ -71,9 +72,9 @@ def test_attention_is_its_formula_head_by_head(identities):
     for head in range(3):
         own = slice(5 * head, 5 * head + 5)
         query, key, value = (getattr(attention, name).detach().numpy()[:, own] for name in ("query", "key", "value"))
-        logits = x @ (2 / np.sqrt(5) * query @ key.T + a[head] * np.eye(8)) @ x.T
+        logits = x @ (2 / np.sqrt(5) * query @ key.T + 3 * a[head] * np.eye(8)) @ x.T
         weights = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
-        wanted += weights @ x @ (value @ attention.out.detach().numpy()[own] + b[head] * np.eye(8))
+        wanted += weights @ x @ (value @ attention.out.detach().numpy()[own] + 3 * b[head] * np.eye(8))
     assert {name for name in ("a", "b") if hasattr(attention, name)} == {
         {"identity_kq": "a", "identity_vo": "b"}[name] for name in identities
     }

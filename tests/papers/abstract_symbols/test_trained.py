@@ -7,11 +7,10 @@ import pytest
 import xarray as xr
 from scipy import stats
 
-from foretrain.dynamics.validated import Progress
 from foretrain.errors import InputError
 from foretrain.papers.abstract_symbols.claims.forecast import _rank_correlation
-from foretrain.papers.abstract_symbols.experiments import data_need
-from foretrain.papers.abstract_symbols.experiments.architectures import _teller, chosen_rate, train
+from foretrain.papers.abstract_symbols.experiments import architectures, data_need
+from foretrain.papers.abstract_symbols.experiments.architectures import chosen_rate, train
 from foretrain.papers.abstract_symbols.experiments.data_need import predicted_need
 from foretrain.papers.abstract_symbols.experiments.trained import (
     VANILLA,
@@ -26,7 +25,7 @@ from foretrain.papers.abstract_symbols.experiments.trained import (
 from foretrain.runfolder import run_path
 from foretrain.trajectory import trajectory
 
-QUICK = {"setting": "glance", "epochs": 2, "rates": (1e-2,), "seeds": 1, "told_every": 0}
+QUICK = {"setting": "glance", "epochs": 2, "rates": (1e-2,), "seeds": 1}
 
 
 def curves(*losses):
@@ -54,24 +53,28 @@ def test_samples_needed_refuses_what_has_no_sizes():
 
 
 def made_up_runs(misses):
-    """In place of training: the test loss, over that of a guess, of each size by architecture."""
+    """In place of training: the test loss, over that of a guess, of each size by architecture, at the second rate."""
 
-    def at_its_rate(task, architecture, *, n, seeds, setting, good_enough):
+    def summary(task, architecture, *, n, seeds, setting, rates, good_enough):
         run.append((architecture, n))
         assert good_enough == pytest.approx(0.01)  # a tenth of .1, and same/different is ±1
         values = np.asarray(misses[architecture][n], dtype=float)
-        return trajectory({"test_loss": ("seed", values)}, {"seed": seeds})
+        losses = {"validation_loss": (("rate", "seed"), [9.0 + values, values])}
+        return trajectory(
+            {"test_loss": (("rate", "seed"), [0 * values, values]), **losses}, {"rate": rates, "seed": seeds}
+        )
 
     run = []
-    return at_its_rate, run
+    return summary, run
 
 
 def test_data_need_stops_where_every_seed_is_below_and_the_plain_need_is_at_least_the_largest_size(monkeypatch):
     plain = {10: (1.0, 1.0), 100: (1.0, 0.9), 1000: (0.5, 0.6)}
     ours = {10: (1.0, 1.0), 100: (0.01, 0.01)}
     train, run = made_up_runs({VANILLA: plain, WITH_A: ours})
-    monkeypatch.setattr(data_need, "at_its_rate", train)
-    found = data_need.data_need(("same_different",), (10, 100, 1000), (VANILLA, WITH_A), seeds=2).isel(task=0)
+    monkeypatch.setattr(data_need, "summary", train)
+    sides, sizes = (VANILLA, WITH_A), (10, 100, 1000)
+    found = data_need.data_need(("same_different",), sizes, sides, seeds=2, rates=(0.1, 0.2)).isel(task=0)
     assert run == [(VANILLA, 10), (VANILLA, 100), (VANILLA, 1000), (WITH_A, 10), (WITH_A, 100)]
     assert found.n_needed.sel(architecture=VANILLA) == np.inf
     needed = float(found.n_needed.sel(architecture=WITH_A))
@@ -149,21 +152,25 @@ def test_a_run_says_which_rate_validation_chose():
     assert said.startswith("Chosen by validation: rate 0.01. On unseen symbols: loss")
 
 
-def test_training_tells_loss_and_accuracy(capsys):
-    train(n=8, **{**QUICK, "told_every": 1})
+def test_training_tells_loss_and_accuracy_now_and_then(capsys, monkeypatch):
+    train(n=8, **QUICK)
+    assert capsys.readouterr().err == ""  # it took no time
+    monkeypatch.setattr(architectures, "TOLD_EVERY", 0.0)
+    train(n=8, **QUICK)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2
-    assert "on unseen symbols" in lines[0]
+    assert lines[0].startswith("rate 0.01, epoch 1 of 2, 1 runs: train loss ")
+    assert "on unseen symbols loss" in lines[0]
     assert "accuracy" in lines[0]
 
 
-def test_every_group_of_runs_tells_its_progress(capsys):
-    tell = _teller(10)
-    for _ in range(2):
-        for epoch in (1, 4, 8, 12, 16, 20):
-            tell(Progress(epoch, 24, 3, 0.5, 0.25, 1.0))
-    told = [line.split(" of ")[0] for line in capsys.readouterr().err.splitlines()]
-    assert told == ["epoch 12", "epoch 20"] * 2
+def test_the_network_of_a_run_may_be_changed():
+    one, two = (train(n=8, **QUICK, heads=heads, depth=1, embedding=8, batch=4) for heads in (1, 3))
+    assert one.test_loss.item() != two.test_loss.item()
+    slow, fast = (train(n=8, identity_vo=True, **QUICK, scaling_multiplier=m).test_loss.item() for m in (1.0, 50.0))
+    assert slow != fast
+    with pytest.raises(InputError, match="heads must be"):
+        train(n=8, **QUICK, heads=0)
 
 
 def test_architectures_of_one_seed_share_their_data():

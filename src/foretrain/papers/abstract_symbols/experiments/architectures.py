@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Sequence
 
 import xarray as xr
 
 from foretrain.dynamics.validated import Progress, best_rate
-from foretrain.errors import require
 from foretrain.experiment import Experiment
 from foretrain.models.sequence_baselines import LSTM, MLP, MLP_XX, RNN
 from foretrain.papers.abstract_symbols.experiments.trained import (
@@ -25,6 +25,7 @@ from foretrain.papers.abstract_symbols.experiments.trained import (
 )
 
 SAMPLES = (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
+TOLD_EVERY = 5.0  # seconds
 BASE_RATES = (1e-3, 3e-3)  # the paper's, and one at which a and b move far enough before few samples are memorised
 
 
@@ -37,22 +38,27 @@ def train(
     seeds: int | Sequence[int] = 5,
     setting: str = "base",
     epochs: int | None = None,
-    told_every: int = 50,
+    depth: int | None = None,
+    heads: int | None = None,
+    embedding: int | None = None,
+    batch: int | None = None,
+    scaling_multiplier: float | None = None,
 ) -> xr.Dataset:
     """One architecture on one task, by name or from a TOML file, with its curves over (rate, seed, epoch_done).
 
-    About every `told_every` epochs a line on standard error says loss, and accuracy on unseen symbols (0: never).
+    What is given, from `epochs` on, takes the place of the setting's own. Every few seconds a line on standard error
+    says loss, and accuracy on unseen symbols.
     """
-    require(told_every >= 0, f"told_every must be at least 0; got {told_every}.")
     architecture = {(0, 0): VANILLA, (1, 0): WITH_A, (0, 1): WITH_B, (1, 1): WITH_AB}[identity_kq, identity_vo]
+    changes = {"epochs": epochs, "depth": depth, "heads": heads, "embedding": embedding, "batch": batch}
     found = cell(
         task,
         architecture,
         n=n,
         seeds=seeds if isinstance(seeds, int) else list(seeds),
-        setting=setting_called(setting, epochs=epochs),
+        setting=setting_called(setting, scaling_multiplier=scaling_multiplier, **changes),
         rates=tuple(rates),
-        progress=_teller(told_every),
+        progress=_teller(rates),
     )
     return found.assign_attrs(architecture=architecture, task=task, n=n)
 
@@ -67,24 +73,22 @@ def chosen_rate(found: xr.Dataset) -> str:
     )
 
 
-def _teller(every: int) -> Callable[[Progress], None] | None:
-    told = last = 0
+def _teller(rates: Sequence[float]) -> Callable[[Progress], None]:
+    told = time.monotonic()
+    named = "rate " + ", ".join(f"{rate:g}" for rate in rates)
 
     def tell(now: Progress) -> None:
-        nonlocal told, last
-        if now.epoch <= last:  # the next of the runs that are trained together has begun
-            told = 0
-        last = now.epoch
-        if now.epoch // every > told or now.epoch == now.epochs:
-            told = now.epoch // every
+        nonlocal told
+        if time.monotonic() - told >= TOLD_EVERY:
+            told = time.monotonic()
             print(
-                f"epoch {now.epoch} of {now.epochs}, {now.running} runs: train loss {now.train_loss:.3g}, on unseen "
-                f"symbols loss {now.validation_loss:.3g}, accuracy {now.validation_accuracy:.0%}",
+                f"{named}, epoch {now.epoch} of {now.epochs}, {now.running} runs: train loss {now.train_loss:.3g}, on "
+                f"unseen symbols loss {now.validation_loss:.3g}, accuracy {now.validation_accuracy:.0%}",
                 file=sys.stderr,
                 flush=True,
             )
 
-    return tell if every else None
+    return tell
 
 
 def fig2(
@@ -196,7 +200,7 @@ EXPERIMENTS = [
         train,
         concludes=chosen_rate,
         cut=("rates",),
-        quick={"n": 32, "seeds": 2, "rates": (1e-3, 1e-2), "setting": "glance", "told_every": 0},
+        quick={"n": 32, "seeds": 2, "rates": (1e-3, 1e-2), "setting": "glance"},
         full={"setting": "small"},
     ),
     Experiment(
