@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from foretrain.errors import InputError
+from foretrain.models import string_rows
 from foretrain.models.sequence_baselines import LSTM, MLP, MLP_XX, RNN, BaselineRuns
 from foretrain.models.transformer import Attention, Transformer, TransformerShape
 from foretrain.models.transformer_runs import LastLayerRuns, TransformerRuns, stacked
@@ -54,6 +55,32 @@ def test_runs_equal_the_module_with_gradients(options, identities):
         wanted = module(strings[run])
         torch.testing.assert_close(outputs[run], wanted, rtol=1e-10, atol=1e-10)
         own = torch.autograd.grad((wanted * weights[run]).sum(), list(module.parameters()), materialize_grads=True)
+        for name, ours, theirs in zip(p, gradients, own, strict=True):
+            torch.testing.assert_close(ours[run], theirs, rtol=1e-9, atol=1e-9, msg=name)
+
+
+@pytest.mark.parametrize("options", [{}, {"norm": "post"}, {"identity_kq": True, "identity_vo": True}], ids=str)
+@pytest.mark.parametrize("limit", [0, 10**9], ids=["looked up", "all products"])
+@pytest.mark.parametrize(
+    "strings",
+    [[[0, 1, 2], [0, 3, 2], [0, 1, 2]], [[4, 5, 6]], [[0, 1, 2], [1, 2, 0], [5, 6, 7]]],
+    ids=["fixed places", "one string", "none fixed"],
+)
+def test_first_layer_rows_either_way(strings, limit, options, monkeypatch):
+    monkeypatch.setattr(string_rows, "PRODUCTS_PER_PLACE", limit)
+    shape = TransformerShape(**SMALL, **options)
+    modules = moved(shape, 2)
+    p = {name: value.requires_grad_() for name, value in stacked(modules).items()}
+    both = torch.stack([torch.tensor(strings), 8 + torch.tensor(strings)])  # fixed tokens differ between runs
+    model = TransformerRuns(shape)
+    rows = model.prepare(both)
+    assert rows.few_parts == bool(limit)
+    outputs = model.outputs(p, rows)
+    gradients = torch.autograd.grad(outputs.square().sum(), list(p.values()), materialize_grads=True)
+    for run, module in enumerate(modules):
+        wanted = module(both[run])
+        torch.testing.assert_close(outputs[run], wanted, rtol=1e-10, atol=1e-10)
+        own = torch.autograd.grad(wanted.square().sum(), list(module.parameters()), materialize_grads=True)
         for name, ours, theirs in zip(p, gradients, own, strict=True):
             torch.testing.assert_close(ours[run], theirs, rtol=1e-9, atol=1e-9, msg=name)
 

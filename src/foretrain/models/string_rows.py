@@ -12,6 +12,8 @@ from jaxtyping import Int
 from torch import Tensor
 from torch.nn import functional as F
 
+PRODUCTS_PER_PLACE = 32  # of parts, that cost as much as looking a place's query and key up and multiplying them
+
 
 @dataclass(frozen=True)
 class Places:
@@ -32,17 +34,32 @@ class Places:
 
 @dataclass(frozen=True)
 class StringRows:
-    """Strings of every run by the run's distinct tokens, and by its distinct pairs of a token and a position.
+    """Strings of every run by the run's distinct tokens, and by its distinct pairs of a token and a place.
 
-    Runs with fewer tokens or pairs repeat their first.
+    Places where all samples hold the same token (CLS, or a word of the template) are `fixed`: there token and place
+    are one. Tables of parts are [run, token, then place, then two rows more], of which the first is zero: it stands
+    for the token at fixed places. Runs with fewer tokens or pairs repeat their first.
     """
 
     strings: Int[Tensor, "run sample place"]
-    token: Int[Tensor, "run row"]
-    token_row: Int[Tensor, "run sample place"]
-    pair: Int[Tensor, "run pair 2"]  # row of the token, position
+    free: Int[Tensor, "free"]  # places that are not fixed
+    fixed: Int[Tensor, "fixed"]
+    fixed_token: Int[Tensor, "run fixed"]
+    token: Int[Tensor, "run row"]  # at free places
+    token_row: Int[Tensor, "run sample place"]  # the row of zeros at fixed places
+    pair: Int[Tensor, "run pair 2"]  # row of the token, place
     pair_row: Int[Tensor, "run sample place"]
     heads: int
+
+    @property
+    def parts(self) -> int:
+        """Rows of a table of parts."""
+        return self.token.shape[1] + self.pair_row.shape[2] + 2
+
+    @property
+    def few_parts(self) -> bool:
+        """Whether all products between parts are less work than those between the places of every string."""
+        return self.parts**2 <= PRODUCTS_PER_PLACE * self.pair_row[0].numel()
 
     @cached_property
     def pair_places(self) -> Places:
@@ -51,11 +68,20 @@ class StringRows:
 
     @cached_property
     def pair_parts(self) -> Places:
-        """The token and the position of every pair, in tables [run, token, then position, then one row more]."""
-        tokens, places = self.token.shape[1], self.pair_row.shape[2]
-        rows = torch.stack([self.pair[..., 0], self.pair[..., 1] + tokens], dim=-1)
-        each = tokens + places + 1
-        return Places.of(_counted_on(rows, each), len(rows) * each, terms=2)
+        """The token and the place of every pair, in tables of parts."""
+        return Places.of(_counted_on(self._two_parts(self.pair), self.parts), len(self.pair) * self.parts, terms=2)
+
+    @cached_property
+    def place_parts(self) -> Places:
+        """The token and the place at [run, sample, place], in tables of parts."""
+        return Places.of(_counted_on(self._place_parts, self.parts), len(self.pair) * self.parts, terms=2)
+
+    @cached_property
+    def product_parts(self) -> Places:
+        """The four products of the parts at [run, sample, place, another place], in tables [run, part, part]."""
+        two, each = self._place_parts, self.parts**2
+        four = (two[:, :, :, None, :, None] * self.parts + two[:, :, None, :, None, :]).flatten(-2)
+        return Places.of(_counted_on(four, each), len(two) * each, terms=4)
 
     @cached_property
     def pair_head_places(self) -> Places:
@@ -64,8 +90,16 @@ class StringRows:
 
     @cached_property
     def token_head_places(self) -> Places:
-        """[run, sample, head, place] into a table [run, token, head]."""
-        return self._by_head(self.token_row, self.token.shape[1])
+        """[run, sample, head, free place] into a table [run, token, head]."""
+        return self._by_head(self.token_row[:, :, self.free], self.token.shape[1])
+
+    @property
+    def _place_parts(self) -> Int[Tensor, "run sample place 2"]:
+        places = torch.arange(self.token_row.shape[2]).expand_as(self.token_row)
+        return self._two_parts(torch.stack([self.token_row, places], dim=-1))
+
+    def _two_parts(self, pair: Int[Tensor, "run *rest 2"]) -> Int[Tensor, "run *rest 2"]:
+        return torch.stack([pair[..., 0], pair[..., 1] + self.token.shape[1]], dim=-1)
 
     def _by_head(self, row: Int[Tensor, "run sample place"], rows: int) -> Places:
         places = _counted_on(row, rows)[:, :, None] * self.heads + torch.arange(self.heads)[:, None]
@@ -78,18 +112,31 @@ class StringRows:
 
     def of_runs(self, runs: Int[Tensor, "kept"]) -> StringRows:
         """The rows of some runs."""
-        tensors = ("strings", "token", "token_row", "pair", "pair_row")
+        tensors = ("strings", "fixed_token", "token", "token_row", "pair", "pair_row")
         return replace(self, **{name: getattr(self, name)[runs] for name in tensors})
 
 
 def string_rows(strings: Int[Tensor, "run sample place"], heads: int) -> StringRows:
-    places = strings.shape[2]
-    token, token_row = _distinct(strings.numpy())
+    numbers, places = strings.numpy(), strings.shape[2]
+    same = (numbers == numbers[:, :1]).all(axis=(0, 1))
+    same[0] &= not same.all()  # some place is free
+    free, fixed = np.flatnonzero(~same), np.flatnonzero(same)
+    token, free_row = _distinct(numbers[:, :, free])
+    token_row = np.full(numbers.shape, token.shape[1] + places)  # the row of zeros
+    token_row[:, :, free] = free_row
     pair, pair_row = _distinct(token_row * places + np.arange(places))
     token_and_place = np.stack([pair // places, pair % places], axis=-1)
     as_torch = torch.from_numpy
     return StringRows(
-        strings, as_torch(token), as_torch(token_row), as_torch(token_and_place), as_torch(pair_row), heads
+        strings,
+        free=as_torch(free),
+        fixed=as_torch(fixed),
+        fixed_token=as_torch(numbers[:, 0, fixed]),
+        token=as_torch(token),
+        token_row=as_torch(token_row),
+        pair=as_torch(token_and_place),
+        pair_row=as_torch(pair_row),
+        heads=heads,
     )
 
 

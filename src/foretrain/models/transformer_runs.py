@@ -2,9 +2,10 @@
 
 What is saved is exact. (1) The last layer is computed at the read-out position only: with one query per string,
 q·(X·W_K) is (W_K·q)·X and values are mixed before W_V, so keys and values cost one row per string. (2) In the first
-layer a row is the sum of a token and a position, over its spread: queries, keys and values through W_O are computed
-once per distinct token and once per position, then added and looked up. (3) Runs (seeds, learning rates) share every
-operation.
+layer a row is the sum of a token and a place, over its spread: queries, keys and values through W_O are computed once
+per distinct token and once per place, then added and looked up; where tokens are few, so are products of queries and
+keys. A token that all strings hold at a place (CLS, the words of a template) counts as the place. (3) Runs
+(seeds, learning rates) share every operation.
 
 Tables are [run, row, d], states [run, sample, place, d]; inside, runs and samples are often counted through.
 """
@@ -61,66 +62,61 @@ class TransformerRuns:
         return out[..., 0] if self.shape.output == "number" else out
 
     def features(self, p: Parameters, strings: StringRows) -> Float[Tensor, "run sample d"]:
-        tokens, positions = self._embedded(p, strings)
-        pairs = look_up(torch.cat([tokens, positions], dim=1), strings.pair_parts)
+        tokens, places = self._embedded(p, strings)
+        pairs = look_up(torch.cat([tokens, places], dim=1), strings.pair_parts)
         pairs = pairs.view(len(tokens), -1, self.shape.embedding)
         x = look_up(pairs, strings.pair_places).view(*strings.pair_row.shape, -1)
         last = self.shape.depth - 1
         if last > 0:
-            x = self._first_block(_of_block(p, 0), x, (tokens, positions, pairs), strings)
+            x = self._first_block(_of_block(p, 0), x, (tokens, places, pairs), strings)
         for block in range(1, last):
             x = self._block(_of_block(p, block), x)
         return F.layer_norm(self._last_block(_of_block(p, last), x), (self.shape.embedding,))
 
     def _embedded(self, p: Parameters, strings: StringRows) -> tuple[Tensor, Tensor]:
-        """Embeddings of every run's distinct tokens, and of its positions with a row of zeros."""
+        """Embeddings of every run's distinct tokens, and of its places, with the tokens that are fixed there."""
         table = torch.cat([p["tokens"], p["cls"][:, None]], dim=1) if self.shape.cls else p["tokens"]
         R, d = len(table), self.shape.embedding
-        positions = p["positions"] if self.shape.positions else table.new_zeros(R, self.shape.places, d)
-        return table[torch.arange(R)[:, None], strings.token], F.pad(positions, (0, 0, 0, 1))
+        run = torch.arange(R)[:, None]
+        places = p["positions"] if self.shape.positions else table.new_zeros(R, self.shape.places, d)
+        if len(strings.fixed):
+            places = places.index_add(1, strings.fixed, table[run, strings.fixed_token])
+        return table[run, strings.token], F.pad(places, (0, 0, 0, 2))
 
     def _first_block(
         self, block: Parameters, x: Tensor, embedded: tuple[Tensor, Tensor, Tensor], strings: StringRows
     ) -> Tensor:
-        """Queries, keys and values are projected per distinct token and per position.
+        """Queries, keys and values are projected per distinct token and per place.
 
         A pair of both is their sum, divided by its spread if there is a normalisation before. For values, which go
         through W_O first, that division goes to the attention weights.
         """
-        s, (tokens, positions, pairs) = self.shape, embedded
+        s, (tokens, places, pairs) = self.shape, embedded
         R, n, T, d = x.shape
         H, e = s.heads, s.head
         pre = s.norm == "pre"
-        parts = torch.cat([tokens, positions], dim=1)
-        if pre:  # the last row, of zeros, becomes what normalisation adds
+        parts, per_spread = torch.cat([tokens, places], dim=1), pairs.new_ones(())
+        if pre:  # the last row becomes what normalisation adds
             parts = (parts - parts.mean(-1, keepdim=True)) * block["attention_norm.weight"][:, None]
             parts = torch.cat([parts[:, :-1], block["attention_norm.bias"][:, None]], dim=1)
             per_spread = torch.rsqrt(pairs.var(-1, correction=0, keepdim=True) + NORM_EPS)
         query, key, value = (parts @ block[f"attention.{name}"] for name in ("query", "key", "value"))
-        q, k = (look_up(table, strings.pair_parts).view(R, -1, H * e) for table in (query, key))
-        if pre:  # what it adds to a key is the same for all keys, and attention does not see it
-            q, k = torch.addcmul(query[:, -1:], q, per_spread), k * per_spread
-        q, k = (look_up(table.view(-1, e), strings.pair_head_places).view(-1, T, e) for table in (q, k))
-        logits = s.logit_scale * products(q, k).view(R * n, H, T, T)
+        per_place = look_up(per_spread, strings.pair_places).view(R * n, T) if pre else per_spread.expand(R * n, T)
+        logits = self._first_logits(query, key, per_spread, per_place, strings)  # [run·sample, query, head, key]
         own = None
         if s.identity_kq or s.identity_vo:
             y = self._normed(block, "attention_norm", pairs) if pre else pairs
             own = look_up(y, strings.pair_places).view(R * n, T, d)
         if s.identity_kq and own is not None:
-            logits = (
-                logits
-                + self._by_head(s.scaling_multiplier * block["attention.a"], n)[..., None]
-                * torch.bmm(own, own.mT)[:, None]
-            )
-        weights = softmax_over_few(logits.transpose(1, 2))  # [run·sample, query, head, key]
+            a = self._by_head(s.scaling_multiplier * block["attention.a"], n)[:, None]
+            logits = logits + a * torch.bmm(own, own.mT)[:, :, None]
+        weights = softmax_over_few(logits)
 
         values = per_head(value.view(R, -1, H, e), block["attention.out"].view(R, H, e, d))  # [run, row, head, d]
-        shares = weights
-        if pre:
-            shares = weights * look_up(per_spread, strings.pair_places).view(R * n, 1, 1, T)
+        shares = weights * per_place[:, None, None] if pre else weights
         of_token, of_place = values[:, : tokens.shape[1]], values[:, tokens.shape[1] :]
-        looked_up = look_up(of_token, strings.token_head_places).view(R * n, H * T, d)
-        out = torch.bmm(shares.view(R * n, T, H * T), looked_up).view(R, n * T, d)
+        looked_up = look_up(of_token, strings.token_head_places).view(R * n, -1, d)
+        out = torch.bmm(shares[..., strings.free].view(R * n, T, -1), looked_up).view(R, n * T, d)
         by_place = of_place[:, :T].transpose(1, 2).reshape(R, H * T, d)
         out = torch.baddbmm(out, shares.view(R, n * T, H * T), by_place)
         if pre:
@@ -130,6 +126,26 @@ class TransformerRuns:
             out = out + torch.bmm(share, own).view(R, n * T, d)
         x = self._after(block, "attention_norm", x.view(R, n * T, d), out)
         return self._mlp(block, x).view(R, n, T, d)
+
+    def _first_logits(
+        self, query: Tensor, key: Tensor, per_spread: Tensor, per_place: Tensor, strings: StringRows
+    ) -> Float[Tensor, "sample query head key"]:
+        """From queries and keys of parts: what normalisation adds to a key is the same for all, and is not seen."""
+        (R, P, _), (samples, T) = query.shape, per_place.shape
+        H, e = self.shape.heads, self.shape.head
+        pre = self.shape.norm == "pre"
+        if strings.few_parts:  # products of all parts, of which every pair of places takes four
+            every = per_head(query.view(R, P, H, e), key.view(R, P, H, e).permute(0, 2, 3, 1)).transpose(2, 3)
+            logits = look_up(every, strings.product_parts).view(samples, T, T, H)
+            if pre:
+                added = look_up(every[:, -1], strings.place_parts).view(samples, 1, T, H)
+                logits = (logits * per_place[:, :, None, None] + added) * per_place[:, None, :, None]
+            return self.shape.logit_scale * logits.transpose(2, 3)
+        q, k = (look_up(table, strings.pair_parts).view(R, -1, H * e) for table in (query, key))
+        if pre:
+            q, k = torch.addcmul(query[:, -1:], q, per_spread), k * per_spread
+        q, k = (look_up(table.view(-1, e), strings.pair_head_places).view(-1, T, e) for table in (q, k))
+        return self.shape.logit_scale * products(q, k).view(samples, H, T, T).transpose(1, 2)
 
     def _block(self, block: Parameters, x: Tensor) -> Tensor:
         s = self.shape
