@@ -150,9 +150,18 @@ class RunFolder:
         notes = list(dict.fromkeys(note for shard in shards for note in notes_of(shard)))
         if self.status != "done":
             notes.append(f"This run is not finished: {len(shards)} shards so far; the same command goes on with it.")
-        whole = combine(shards)
+        whole = self._in_order(combine(shards))
         whole.attrs.setdefault("config", json.dumps(self.config))  # dropped where shards differ in theirs
         return whole.assign_attrs({NOTES: json.dumps(notes)}) if notes else whole
+
+    def _in_order(self, whole: xr.Dataset) -> xr.Dataset:
+        """Names along an axis in the order in which they were asked for; put together, they are sorted."""
+        asked = [value for value in self.config.values() if isinstance(value, list)]
+        named = [axis for axis in whole.dims if axis in whole.coords and whole[axis].dtype.kind in "UO"]
+        order = {
+            axis: values for axis in named for values in asked if sorted(map(str, values)) == sorted(whole[axis].values)
+        }
+        return whole.sel(order)
 
 
 def combine(shards: list[xr.Dataset]) -> xr.Dataset:

@@ -44,6 +44,17 @@ def test_shards_add_up_to_the_whole_whoever_computes_them(tmp_path: Path) -> Non
     assert "torch" in record["versions"]
 
 
+def of_tasks(tasks: Sequence[str]) -> xr.Dataset:
+    return trajectory({"length": ("task", [float(len(task)) for task in tasks])}, {"task": list(tasks)})
+
+
+def test_names_stay_in_the_order_in_which_they_were_asked_for(tmp_path: Path) -> None:
+    asked = ("same", "majority", "copying")
+    found = sweep("made_up/tasks", of_tasks, cut={"tasks": asked}, fixed={}, root=tmp_path).dataset()
+    assert tuple(found.task.values) == asked
+    assert found.length.values.tolist() == [4.0, 8.0, 7.0]
+
+
 def test_what_is_there_is_not_computed_again_and_damage_is(tmp_path: Path) -> None:
     folder = run(tmp_path)
     CALLS.clear()

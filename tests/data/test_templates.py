@@ -207,3 +207,9 @@ def make(*strings: str, labels: tuple[object, ...] | None = None, **more: object
 def test_bad_input_is_refused_in_a_sentence(build: object, words: str) -> None:
     with pytest.raises(InputError, match=words):
         build()  # type: ignore[operator]
+
+
+def test_a_split_is_shown_in_a_few_words():
+    shown = repr(same_different().split(500, 1))
+    assert len(shown) < 300
+    assert "500 samples of same_different: t" in shown

@@ -223,6 +223,18 @@ def test_refuses_rates_that_are_not_finite(rate):
         train_validated(TransformerRuns(SHAPE), splits(1), rates=(rate,))
 
 
+@pytest.mark.parametrize(
+    ("task", "output", "wanted"),
+    [(copying, "number", "asks for tokens"), (aba_abb, "token", "asks for numbers")],
+    ids=["number for tokens", "tokens for a number"],
+)
+def test_refuses_networks_that_answer_with_something_else(task, output, wanted):
+    split = task().split(12, 1, held_out=20, held_out_alphabet=20)
+    shape = replace(SHAPE, tokens=80, length=task().length, output=output)
+    with pytest.raises(InputError, match=wanted):
+        train_validated(TransformerRuns(shape), [split], rates=(1e-3,), schedule=Schedule(1))
+
+
 def test_refuses_schedules_without_epochs():
     with pytest.raises(InputError, match="epochs must be a whole number of at least 1; got 0"):
         Schedule(0)

@@ -19,7 +19,7 @@ __all__ = ["CLS", "GREEK", "Template", "TemplateBatch", "TemplateSplit", "Templa
 CLS = "[CLS]"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TemplateBatch:
     """Samples as whole numbers: tokens of the task first (`task.vocabulary`), then those of the alphabets."""
 
@@ -36,6 +36,10 @@ class TemplateBatch:
             spelled([names[t] if t < len(names) else f"t{t - len(names)}" for t in row])
             for row in self.tokens[:count].tolist()
         ]
+
+    def __repr__(self) -> str:
+        first = ", ".join(self.strings(2))
+        return f"TemplateBatch({len(self.tokens)} samples of {self.task.name}: {first}, …)"
 
 
 @dataclass(frozen=True)

@@ -229,11 +229,15 @@ class _Samples:
     def losses(self, outputs: Tensor) -> Tensor:
         """Mean loss of each run."""
         if self.answers is None:
+            require(
+                outputs.ndim == 3, 'The task asks for tokens, the network answers with numbers; set output="token".'
+            )
             return (
                 F.cross_entropy(outputs.flatten(0, 1), self.labels.flatten(), reduction="none")
                 .view(self.labels.shape)
                 .mean(1)
             )
+        require(outputs.ndim == 2, 'The task asks for numbers, the network answers with tokens; set output="number".')
         return (outputs - self.labels).square().mean(1)
 
     def accuracy(self, outputs: Tensor) -> Tensor:
