@@ -212,4 +212,4 @@ def test_bad_input_is_refused_in_a_sentence(build: object, words: str) -> None:
 def test_a_split_is_shown_in_a_few_words():
     shown = repr(same_different().split(500, 1))
     assert len(shown) < 300
-    assert "500 samples of same_different: t" in shown
+    assert "500 samples of same/different: t" in shown
