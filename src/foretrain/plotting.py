@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -47,6 +48,13 @@ def new_panels(title: str, panels: Sequence[str], *, columns: int = 2, **kwargs:
     return figure
 
 
+def add_subtitle(figure: go.Figure, words: str) -> None:
+    """Smaller words below the title, and room for them."""
+    lines = textwrap.wrap(words, 120)
+    title = {"subtitle": {"text": "<br>".join(lines), "font": {"size": 13}}, "yanchor": "top", "y": 1, "pad": {"t": 16}}
+    figure.update_layout(title=title, margin={"t": 80 + 17 * len(lines)})
+
+
 def panel_place(index: int, columns: int = 2) -> dict[str, int]:
     """Row and column of a panel, as `add_trace` takes them."""
     return {"row": index // columns + 1, "col": index % columns + 1}
@@ -60,10 +68,21 @@ def log_ticks(values: Any) -> dict[str, Any]:
     if decades < 0.7:
         return {}
     if decades > 3:
-        return {"dtick": 1, "exponentformat": "power"}
-    powers = range(math.floor(np.log10(numbers.min())) - 1, math.ceil(np.log10(numbers.max())) + 1)
-    ticks = [float(f"{first}e{power}") for power in powers for first in (1, 2, 5)]
+        return power_ticks(numbers)
+    ticks = [float(f"{first}e{power}") for power in _powers(numbers) for first in (1, 2, 5)]
     return {"tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
+
+
+def power_ticks(values: Any) -> dict[str, Any]:
+    """A tick at every power of ten, in the size of other numbers (Plotly's own are larger)."""
+    short = {0: "1", 1: "10"}
+    texts = {power: short.get(power, f"10<sup>{power}</sup>".replace("-", "−")) for power in _powers(values)}
+    return {"tickvals": [10.0**power for power in texts], "ticktext": list(texts.values())}
+
+
+def _powers(values: Any) -> range:
+    """The powers of ten around positive numbers, and one below: error bars reach further down."""
+    return range(math.floor(np.log10(np.min(values))) - 1, math.ceil(np.log10(np.max(values))) + 1)
 
 
 def prediction_line(x: Any, y: Any, name: str, color: int | str = 0, **kwargs: Any) -> go.Scatter:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from importlib import resources
 
 import plotly.graph_objects as go
 
@@ -16,9 +17,25 @@ CONFIG = {
 }
 
 
+# Once it is drawn: on a narrow screen it is drawn again, to fit.
+FIT = """
+const drawn = document.getElementById("{plot_id}");
+if (isNarrow()) {
+  fitNarrow(drawn.layout, drawn.data);
+  Plotly.react(drawn, drawn.data, drawn.layout, { responsive: true, displayModeBar: false });
+}
+"""
+
+
+def report_file(name: str) -> str:
+    """A file of the page that stands beside this one."""
+    return (resources.files("foretrain.report") / name).read_text(encoding="utf-8")
+
+
 def as_html(figure: go.Figure, title: str) -> str:
     """A whole page with one interactive figure; asks nothing of the network."""
-    drawn = figure.to_html(full_html=False, include_plotlyjs=True, config=CONFIG)
+    script = report_file("narrow.js") + FIT
+    drawn = figure.to_html(full_html=False, include_plotlyjs=True, config=CONFIG, post_script=script)
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
     return f"<!doctype html><html><head>{head}<title>{html.escape(title)}</title></head><body>{drawn}</body></html>\n"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from importlib import resources
 from pathlib import Path
 from string import Template
 
@@ -17,7 +16,7 @@ from foretrain.provenance import machine, versions
 from foretrain.report.card import Drawn, card, escape, status_pill
 from foretrain.report.compact import for_script
 from foretrain.report.drawing import draw_all
-from foretrain.report.files import CONFIG
+from foretrain.report.files import CONFIG, report_file
 from foretrain.trajectory import write_text
 
 COLUMNS = ("verdict", "claim", "error", "tolerance", "control", "seconds")
@@ -35,10 +34,10 @@ def report_page(verdicts: Mapping[str, Verdict], tier: str, known: Mapping[str, 
     drawn = draw_all([(known[name], verdict) for name, verdict in verdicts.items()])
     by_paper = {name: [v for c, v in verdicts.items() if known[c].paper == name] for name in papers()}
     expected = sum(verdict.as_expected for verdict in verdicts.values())
-    return Template(_file("page.html")).substitute(
+    return Template(report_file("page.html")).substitute(
         count=f"{expected} of {len(verdicts)} verdicts as expected",
-        css=_file("page.css"),
-        js=_file("page.js"),
+        css=report_file("page.css"),
+        js=report_file("narrow.js") + report_file("page.js"),
         plotly=get_plotlyjs(),
         look=for_script({"template": TEMPLATE.to_plotly_json(), "config": CONFIG}),
         header=_header(verdicts, tier),
@@ -47,10 +46,6 @@ def report_page(verdicts: Mapping[str, Verdict], tier: str, known: Mapping[str, 
             _paper(papers()[name], judged, known, verdicts, tier, drawn) for name, judged in by_paper.items() if judged
         ),
     )
-
-
-def _file(name: str) -> str:
-    return (resources.files("foretrain.report") / name).read_text(encoding="utf-8")
 
 
 def _header(verdicts: Mapping[str, Verdict], tier: str) -> str:

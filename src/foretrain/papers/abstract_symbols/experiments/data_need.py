@@ -23,6 +23,7 @@ from foretrain.papers.abstract_symbols.experiments.trained import (
     WITH_A,
     grid,
     n_needed,
+    setting_attrs,
     setting_called,
     summary,
     task_called,
@@ -85,7 +86,7 @@ def data_need(
     found = found.assign(n_needed=_needed(found.miss.mean("seed"), loss))
     if VANILLA in architectures:
         found = found.assign(factors(found.miss.sel(architecture=VANILLA, drop=True), found.miss, loss).data_vars)
-    return found
+    return found.assign_attrs(setting_attrs(s, rates), loss=loss)
 
 
 def _scale(task: str) -> float | None:

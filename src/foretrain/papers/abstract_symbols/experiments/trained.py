@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -129,7 +129,7 @@ def cell(
         )
         for seed, own in zip(listed, made, strict=True)
     ]
-    return train_validated(
+    found = train_validated(
         network(made, architecture, size, s, **options),
         splits,
         rates=rates or (s.learning_rate,),
@@ -138,6 +138,13 @@ def cell(
         experiment=f"abstract_symbols/{made[0].name}/{n}",
         progress=progress,
     )
+    return found.assign_attrs(setting_attrs(s, rates), task=made[0].name, architecture=architecture, n=n)
+
+
+def setting_attrs(s: TrainingSetting, rates: Sequence[float] = ()) -> dict[str, Any]:
+    """What a trajectory says of its networks; a grid keeps what all its cells have in common."""
+    sizes = {name: value for name, value in asdict(s).items() if name != "learning_rate"}
+    return {**sizes, "rates": ", ".join(f"{rate:g}" for rate in rates or (s.learning_rate,))}
 
 
 @lru_cache(maxsize=512)

@@ -2,110 +2,165 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 import xarray as xr
+from plotly.colors import sample_colorscale
 
 from foretrain.dynamics.validated import best_rate
-from foretrain.plotting import PALETTE, log_ticks, measurement_marks, new_figure, new_panels, panel_place
+from foretrain.papers.abstract_symbols.experiments.trained import ARCHITECTURES, TASKS
+from foretrain.papers.abstract_symbols.setting import TrainingSetting
+from foretrain.plotting import (
+    PALETTE,
+    add_subtitle,
+    log_ticks,
+    measurement_marks,
+    new_figure,
+    new_panels,
+    panel_place,
+    power_ticks,
+)
 
-LOSS = "test loss on unseen symbols"
-ERROR = "error on unseen symbols"
+LOSS = "squared error on unseen symbols"
+ERROR = "error rate on unseen symbols"
+PANELS = {"test_loss": "test loss, on unseen symbols", "train_loss": "train loss, at the chosen epoch"}
+FLOOR = 1e-6  # train losses below are drawn here: how far a few memorised samples go says nothing
 
 
-def _curve(x: Any, y: xr.DataArray, name: str, color: int, **kwargs: Any) -> go.Scatter:
+def setting_words(found: xr.Dataset, seeds: str = "mean and standard error of") -> str:
+    """What the networks of a figure have in common, how far they are from the paper's, and what is shown of seeds."""
+    known = {key: value for key, value in found.attrs.items() if key not in found.dims}
+    if "task" in known:
+        known["task"] = task_name(known["task"])
+    on = {"architecture": "{}", "task": "task {}", "n": "n = {}"}
+    sizes = {"depth": "depth {}", "heads": "{} heads", "embedding": "embedding {}", "epochs": "{} epochs"}
+    if "rate" not in found.dims:
+        sizes["rates"] = "best of rates {} by validation" if "," in str(known.get("rates")) else "rate {}"
+    words = [", ".join(text.format(known[key]) for key, text in says.items() if key in known) for says in (on, sizes)]
+    base = asdict(TrainingSetting())
+    if any(known.get(key, np.inf) < base[key] for key in ("heads", "embedding", "head", "mlp", "epochs")):
+        words[1] += " (less than the paper's)"
+    count = found.sizes.get("seed", 1)
+    words.append(f"{seeds} {count} seeds" if count > 1 else "1 seed")
+    if "diverged_at" in found:
+        lost = int((found.diverged_at.notnull() & found.test_loss.isnull()).sum())
+        words += [f"{lost} runs diverged and are left out"] if lost else []
+    text = "; ".join(filter(None, words))
+    return text[0].upper() + text[1:]
+
+
+def _colors(axis: str, values: Sequence[Any]) -> list[str]:
+    """An architecture has the same colour in every figure; numbers go from dark to light."""
+    if axis == "architecture":
+        return [PALETTE[ARCHITECTURES.index(name)] for name in values]
+    if axis == "task":
+        return [PALETTE[place % len(PALETTE)] for place in range(len(values))]
+    return list(sample_colorscale("Viridis", np.linspace(0, 0.88, len(values)).tolist()))
+
+
+def _curve(x: Any, y: xr.DataArray, name: str, color: str, **kwargs: Any) -> go.Scatter:
     """Mean over seeds with its standard error."""
     seeds = y.sizes.get("seed", 1)
     mean = y.mean("seed") if "seed" in y.dims else y
     error = y.std("seed", ddof=1) / np.sqrt(seeds) if seeds > 1 else None
-    marks = measurement_marks(x, mean, name, color, error, **kwargs)
-    marks.update(mode="lines+markers", line={"color": PALETTE[color % len(PALETTE)]})
+    marks = measurement_marks(x, mean, name, color, error, legendgroup=name, **kwargs)
+    marks.update(mode="lines+markers", line={"color": color})
     return marks
 
 
-def _measured(found: xr.Dataset, quantity: str) -> xr.DataArray:
-    return 1 - found.test_accuracy if quantity == ERROR else found.test_loss
+def _curves(found: xr.Dataset, y: xr.DataArray, x: str, lines: str, **kwargs: Any) -> list[go.Scatter]:
+    """One curve over x per value of the axis `lines`."""
+    values = found[lines].values.tolist()
+    names = [task_name(value) if lines == "task" else f"{value}" for value in values]
+    return [
+        _curve(found[x], y.sel({lines: value}), name, color, **kwargs)
+        for value, name, color in zip(values, names, _colors(lines, values), strict=True)
+    ]
 
 
-def against_n(found: xr.Dataset, *, title: str, lines: str, label: str = "{}", quantity: str = LOSS) -> go.Figure:
+def task_name(key: str) -> str:
+    """A task in words; one from a file keeps its path."""
+    return TASKS[key]().name if key in TASKS else key
+
+
+def _x_axis(found: xr.Dataset, x: str) -> dict[str, Any]:
+    """The learning rate, or n with a tick at every size and a number at six at most."""
+    if x == "rate":
+        return {"title": "learning rate", "type": "log", **power_ticks(found["rate"])}
+    sizes = found.n.values.tolist()
+    return {
+        "title": "training samples n",
+        "type": "log",
+        "tickvals": sizes[:: -(-len(sizes) // 6)],
+        "minor": {"tickvals": sizes, "ticks": "outside"},
+    }
+
+
+def _measured(found: xr.Dataset, quantity: str) -> tuple[xr.DataArray, dict[str, Any]]:
+    """The quantity and its axis: errors from 0 to 1, losses on a logarithmic axis."""
+    if quantity == ERROR:
+        return 1 - found.test_accuracy, {"range": [-0.02, 1.05]}
+    return found.test_loss, {"type": "log", **log_ticks(found.test_loss)}
+
+
+def against_n(found: xr.Dataset, *, title: str, lines: str, legend: str = "", quantity: str = LOSS) -> go.Figure:
     """One curve over n per value of an axis."""
-    figure = new_figure(title, x="training samples n", y=quantity, log_x=True, log_y=quantity == LOSS)
-    for color, value in enumerate(found[lines].values.tolist()):
-        figure.add_trace(_curve(found.n, _measured(found.sel({lines: value}), quantity), label.format(value), color))
-    figure.update_xaxes(tickvals=found.n.values.tolist())
-    figure.update_yaxes(**_scale(found, quantity))
-    figure.update_layout(showlegend=True)
+    figure = new_figure(title, x="", y=quantity)
+    y, scale = _measured(found, quantity)
+    figure.add_traces(_curves(found, y, "n", lines))
+    figure.update_xaxes(**_x_axis(found, "n"))
+    figure.update_yaxes(**scale)
+    figure.update_layout(height=560, showlegend=True, legend_title_text=legend)
+    add_subtitle(figure, setting_words(found))
     return figure
 
 
-def _scale(found: xr.Dataset, quantity: str) -> dict[str, Any]:
-    """How the measured quantity is shown: errors from 0 to 1, losses on a logarithmic axis."""
-    if quantity == ERROR:
-        return {"type": "linear", "range": [-0.02, 1.05]}
-    return {"type": "log", **log_ticks(found.test_loss)}
-
-
-def panels_against_n(
-    found: xr.Dataset, *, title: str, panels: str, lines: str, label: str = "{}", quantity: str = LOSS
-) -> go.Figure:
-    """The same, one panel per value of a second axis."""
-    names = found[panels].values.tolist()
-    figure = new_panels(title, [str(name) for name in names], columns=len(names), shared_yaxes=True)
+def by_architecture(found: xr.Dataset, *, title: str, lines: str, legend: str, quantity: str = LOSS) -> go.Figure:
+    """The same, one panel per architecture."""
+    names = found.architecture.values.tolist()
+    figure = new_panels(title, names, columns=len(names), shared_yaxes=True)
+    y, scale = _measured(found, quantity)
     for index, name in enumerate(names):
         place = panel_place(index, len(names))
-        for color, value in enumerate(found[lines].values.tolist()):
-            curve = _measured(found.sel({panels: name, lines: value}), quantity)
-            figure.add_trace(_curve(found.n, curve, label.format(value), color, showlegend=index == 0), **place)
-        ticks = found.n.values.tolist()
-        figure.update_xaxes(title="training samples n", type="log", tickvals=ticks[:: -(-len(ticks) // 6)], **place)
-        figure.update_yaxes(**_scale(found, quantity), **place)
+        curves = _curves(found, y.sel(architecture=name), "n", lines, showlegend=index == 0)
+        for curve in curves:
+            figure.add_trace(curve, **place)
+        figure.update_xaxes(**_x_axis(found, "n"), **place)
+        figure.update_yaxes(**scale, **place)
     figure.update_yaxes(title=quantity, row=1, col=1)
-    figure.update_layout(height=480)
+    figure.update_layout(height=500, showlegend=True, legend_title_text=legend)
+    add_subtitle(figure, setting_words(found))
     return figure
 
 
-def against_rate(found: xr.Dataset, *, title: str, lines: str, label: str) -> go.Figure:
-    """Test loss, and train loss beside it, over the learning rate: one curve per value of an axis."""
-    figure = new_panels(title, [LOSS, "train loss at the chosen epoch"], columns=2)
-    for index, name in enumerate(("test_loss", "train_loss")):
-        place = panel_place(index, 2)
-        for color, value in enumerate(found[lines].values.tolist()):
-            curve = found[name].sel({lines: value}).clip(min=1e-6)
-            figure.add_trace(_curve(found["rate"], curve, label.format(value), color, showlegend=index == 0), **place)
-        figure.update_xaxes(title="learning rate", type="log", dtick=1, exponentformat="power", **place)
-        figure.update_yaxes(type="log", **log_ticks(found[name].clip(min=1e-6)), **place)
+def beside_train_loss(found: xr.Dataset, *, title: str, x: str, lines: str, legend: str = "") -> go.Figure:
+    """Test loss, and train loss beside it, over the learning rate or n: one curve per value of an axis."""
+    figure = new_panels(title, list(PANELS.values()), columns=2)
+    for index, name in enumerate(PANELS):
+        place, y = panel_place(index, 2), found[name].clip(min=FLOOR)
+        for curve in _curves(found, y, x, lines, showlegend=index == 0):
+            figure.add_trace(curve, **place)
+        figure.update_xaxes(**_x_axis(found, x), **place)
+        figure.update_yaxes(type="log", **log_ticks(y), **place)
     figure.update_yaxes(title="squared error", row=1, col=1)
-    figure.update_layout(height=480)
-    return figure
-
-
-def fig17(found: xr.Dataset) -> go.Figure:
-    """Test loss and train loss against n, one curve per task."""
-    figure = new_panels("Fig 17: tasks of different difficulty", [LOSS, "train loss at the chosen epoch"], columns=2)
-    for index, name in enumerate(("test_loss", "train_loss")):
-        place = panel_place(index, 2)
-        for color, task in enumerate(found.task.values.tolist()):
-            curve = found[name].sel(task=task).clip(min=1e-6)
-            figure.add_trace(_curve(found.n, curve, task, color, showlegend=index == 0), **place)
-        figure.update_xaxes(title="training samples n", type="log", tickvals=found.n.values.tolist(), **place)
-        figure.update_yaxes(type="log", **log_ticks(found[name].clip(min=1e-6)), **place)
-    figure.update_yaxes(title="squared error", row=1, col=1)
-    figure.update_layout(height=480)
+    figure.update_layout(height=500, showlegend=True, legend_title_text=legend)
+    add_subtitle(figure, setting_words(found))
     return figure
 
 
 def train(found: xr.Dataset) -> go.Figure:
-    """Loss over epochs, in training and on unseen symbols: one panel per rate, one colour per seed."""
+    """Loss over epochs, in training and on unseen symbols: one panel per rate, one line per seed."""
     rates = found["rate"].values.tolist()
     best = float(best_rate(found)["rate"])
     names = [f"rate {rate:g}" + (" (chosen)" if rate == best and len(rates) > 1 else "") for rate in rates]
-    title = f"{found.attrs.get('architecture', 'Training')}: loss over epochs"
-    columns = min(2, len(rates))
-    figure = new_panels(title, names, columns=columns, vertical_spacing=0.12)
+    columns = len(rates) if len(rates) <= 3 else 2
+    figure = new_panels("Loss over epochs", names, columns=columns, vertical_spacing=0.14, shared_yaxes="all")
     curves = xr.concat([found.train_curve, found.validation_curve], "which").clip(min=1e-8)
     for index, rate in enumerate(rates):
         place = panel_place(index, columns)
@@ -124,34 +179,40 @@ def train(found: xr.Dataset) -> go.Figure:
                     line={"color": PALETTE[color], "width": 1.2},
                 )
                 figure.add_trace(trace, **place)
-        figure.update_yaxes(type="log", title="loss", **log_ticks(curves.sel(rate=rate)), **place)
+        figure.update_yaxes(type="log", title="loss" if index % columns == 0 else None, **log_ticks(curves), **place)
         if index + columns >= len(rates):  # nothing below
             figure.update_xaxes(title="epoch", **place)
+    add_subtitle(figure, setting_words(found, "one line for each of"))
     return figure
 
 
 def data_need(found: xr.Dataset) -> go.Figure:
-    """Samples needed per task, one bar per architecture; a hatched bar where the largest n did not suffice."""
+    """Samples needed per task, one mark per architecture; an open one where the largest n did not suffice."""
     most = int(found.n.max())
-    figure = new_figure("Samples needed on unseen symbols", x="task", y="samples n", log_y=True)
-    for color, name in enumerate(found.architecture.values.tolist()):
+    title = f"Samples from which on less than {found.attrs['loss']:.0%} is missed on unseen symbols"
+    figure = new_figure(title, x="training samples n", y="", log_x=True)
+    names = found.architecture.values.tolist()
+    for name, color in zip(names, _colors("architecture", names), strict=True):
         needed = found.n_needed.sel(architecture=name).values
         enough = np.isfinite(needed)
-        bars = go.Bar(
-            x=found.task.values.tolist(),
-            y=np.where(enough, needed, most).tolist(),
-            textposition="outside",
-            text=[f"{value:.0f}" if ok else f"> {most}" for value, ok in zip(needed, enough, strict=True)],
-            name=name,
-            marker={
-                "color": PALETTE[color % len(PALETTE)],
-                "pattern": {"shape": ["" if ok else "/" for ok in enough]},
-            },
+        marks = measurement_marks(
+            np.where(enough, needed, most),
+            ["<br>".join(textwrap.wrap(task_name(task), 14)) for task in found.task.values.tolist()],
+            name,
+            color,
+            orientation="h",
+            offsetgroup=name,
+            hovertext=[f"{value:.0f}" if ok else f"more than {most}" for value, ok in zip(needed, enough, strict=True)],
         )
-        figure.add_trace(bars)
-    figure.update_xaxes(type="category")
-    bottom = float(min(found.n.min(), found.n_needed.min())) / 2
-    figure.update_yaxes(range=np.log10([bottom, 2 * most]).tolist(), **log_ticks([bottom, most]))
+        marks.marker.update(symbol=["circle" if ok else "triangle-right-open" for ok in enough], size=9)
+        figure.add_trace(marks)
+    figure.update_yaxes(type="category", autorange="reversed", tickson="boundaries")
+    low = float(min(found.n.min(), found.n_needed.min()))
+    figure.update_xaxes(range=np.log10([low / 1.3, most * 1.3]).tolist(), **log_ticks([low, most]))
+    figure.update_layout(scattermode="group", showlegend=True, height=max(420, 180 + 48 * found.sizes["task"]))
+    missed = "Missed: squared error over that of a constant guess, or the share of wrong symbols"
+    never = f"; open: more than {most} samples" if not np.isfinite(found.n_needed).all() else ""
+    add_subtitle(figure, f"{missed}{never}. {setting_words(found)}")
     return figure
 
 
@@ -161,50 +222,38 @@ FIGURES: dict[str, Callable[[xr.Dataset], go.Figure]] = {
     "fig2": partial(against_n, title="Fig 2: print programs, a number as label", lines="architecture"),
     "fig3": partial(against_n, title="Fig 3: print programs, a symbol as label", lines="architecture", quantity=ERROR),
     "fig5": partial(
-        panels_against_n,
-        title="Fig 5: copying an unseen symbol",
-        panels="architecture",
-        lines="embedding",
-        label="d = {}",
-        quantity=ERROR,
+        by_architecture, title="Fig 5: copying an unseen symbol", lines="embedding", legend="embedding", quantity=ERROR
     ),
-    "fig8": partial(against_rate, title="Fig 8: learning rate and n", lines="n", label="n = {}"),
-    "fig9": partial(against_rate, title="Fig 9: learning rate and depth", lines="depth", label="depth {}"),
-    "fig10": partial(
-        against_rate, title="Fig 10: learning rate and depth, more samples", lines="depth", label="depth {}"
-    ),
-    "fig11": partial(against_rate, title="Fig 11: learning rate and heads", lines="heads", label="{} heads"),
-    "fig12": partial(
-        against_rate, title="Fig 12: learning rate and heads, more samples", lines="heads", label="{} heads"
-    ),
-    "fig13": partial(
-        against_rate, title="Fig 13: learning rate and embedding dimension", lines="embedding", label="d = {}"
-    ),
-    "fig14": partial(
-        against_rate, title="Fig 14: learning rate and batch size", lines="batch_size", label="batches of {}"
-    ),
+    **{
+        f"fig{number}": partial(
+            beside_train_loss, title=f"Fig {number}: learning rate and {legend}", x="rate", lines=lines, legend=legend
+        )
+        for number, lines, legend in (
+            (8, "n", "samples n"),
+            (9, "depth", "depth"),
+            (10, "depth", "depth"),
+            (11, "heads", "heads per layer"),
+            (12, "heads", "heads per layer"),
+            (13, "embedding", "embedding"),
+            (14, "batch_size", "batch size"),
+        )
+    },
     "fig15": partial(
-        against_n, title="Fig 15: the last layer trained alone", lines="multiplier", label="logits × {:g}"
+        against_n, title="Fig 15: the last layer trained alone", lines="multiplier", legend="attention logits ×"
     ),
-    "fig16": partial(against_n, title="Fig 16: batch size and n", lines="batch_size", label="batches of {}"),
-    "fig17": fig17,
-    "fig18": partial(
-        against_n, title="Fig 18: two random templates of growing length", lines="length", label="length {}"
-    ),
+    "fig16": partial(against_n, title="Fig 16: batch size and n", lines="batch_size", legend="batch size"),
+    "fig17": partial(beside_train_loss, title="Fig 17: tasks of different difficulty", x="n", lines="task"),
+    "fig18": partial(against_n, title="Fig 18: two random templates, by length", lines="length", legend="length"),
     "fig19": partial(
-        against_n, title="Fig 19: two random templates of more wildcards", lines="wildcard", label="{} wildcards"
+        against_n, title="Fig 19: two random templates, by wildcards", lines="wildcard", legend="wildcards"
     ),
     "fig20": partial(
-        against_n, title="Fig 20: two random templates with regular tokens", lines="token", label="{} tokens"
+        against_n, title="Fig 20: two random templates, by regular tokens", lines="token", legend="regular tokens"
     ),
-    "fig21": partial(against_n, title="Fig 21: more random templates", lines="template", label="{} templates"),
-    "fig22": partial(against_n, title="Fig 22: architectures on αβα against αββ", lines="architecture"),
-    "fig23": partial(
-        panels_against_n,
-        title="Fig 23: majority of k symbols",
-        panels="architecture",
-        lines="length",
-        label="k = {}",
+    "fig21": partial(
+        against_n, title="Fig 21: random templates, by their number", lines="template", legend="templates"
     ),
+    "fig22": partial(against_n, title="Fig 22: different architectures", lines="architecture"),
+    "fig23": partial(by_architecture, title="Fig 23: majority of k symbols", lines="length", legend="k"),
     "fig25": partial(against_n, title="Fig 25: an MLP given vec(XXᵀ)", lines="architecture"),
 }

@@ -1,0 +1,79 @@
+"use strict";
+
+function isNarrow() {
+  return window.matchMedia("(max-width: 720px)").matches;
+}
+
+// On a narrow screen panels stand one below the other, the title is broken into lines and the legend lies below.
+function fitNarrow(layout, data) {
+  layout.font = Object.assign({ size: 12 }, layout.font);
+  const title = layout.title || {};
+  const words = lines(title.text, 40);
+  const small = lines(((title.subtitle || {}).text || "").replaceAll("<br>", " "), 52);
+  layout.title = Object.assign({}, title, {
+    text: words.join("<br>"), font: { size: 14 }, pad: { t: 14, l: 14 },
+    x: 0, xref: "container", xanchor: "left", y: 1, yref: "container", yanchor: "top",
+    subtitle: { text: small.join("<br>"), font: { size: 12 } },
+  });
+  layout.margin = { l: 56, r: 12, t: words.length ? 52 + 18 * words.length + 16 * small.length : 28 };
+  const legendTitle = Object.assign({}, (layout.legend || {}).title, { side: "top" });
+  layout.legend = Object.assign({}, layout.legend, {
+    orientation: "h", x: 0, xanchor: "left", y: 0, yanchor: "bottom", yref: "container", title: legendTitle,
+  });
+  const panels = Object.keys(layout)
+    .filter((key) => /^xaxis\d*$/.test(key) && (layout[key].domain || layout[key].anchor))
+    .map((key) => ({ x: layout[key], y: layout["yaxis" + (layout[key].anchor || key.slice(4)).slice(1)] }));
+  const whole = panels.every((panel) => panel.x.domain && panel.y && panel.y.domain);
+  const number = Math.max(1, whole ? panels.length : 1);
+  const legend = Math.max(70, 30 + 20 * (legendRows(data) + (legendTitle.text ? 1 : 0)));
+  if (number > 1) {
+    const names = (layout.annotations || []).map((note) => [note, panels.find((panel) => isAbove(note, panel))]);
+    const gap = 90 / (290 * number); // between two panels: the ticks and title of one, the name of the next
+    const size = (1 - gap * (number - 1)) / number;
+    panels.sort((one, other) => other.y.domain[1] - one.y.domain[1] || one.x.domain[0] - other.x.domain[0]);
+    const titles = ["x", "y"].map((axis) => (panels.map((panel) => panel[axis].title).find((title) => title && title.text) || {}));
+    panels.forEach((panel, place) => {
+      const top = 1 - place * (size + gap);
+      Object.assign(panel.x, { domain: [0, 1], showticklabels: true, title: titles[0] });
+      Object.assign(panel.y, { domain: [top - size, top], showticklabels: true, title: titles[1] });
+    });
+    for (const [note, panel] of names) {
+      if (panel) {
+        Object.assign(note, { x: 0.5, xanchor: "center", y: panel.y.domain[1], yanchor: "bottom" });
+      }
+    }
+    layout.height = 290 * number + layout.margin.t + legend;
+  } else {
+    layout.height = Math.max(310, (layout.height || 0) - 190) + layout.margin.t + legend;
+  }
+  layout.margin.b = 40 + legend;
+}
+
+function isAbove(note, panel) {
+  const middle = (panel.x.domain[0] + panel.x.domain[1]) / 2;
+  return Math.abs(note.x - middle) < 0.02 && Math.abs(note.y - panel.y.domain[1]) < 0.02;
+}
+
+// Names stand in columns as wide as the longest.
+function legendRows(data) {
+  const names = data.filter((trace) => trace.showlegend !== false).map((trace) => trace.name || "");
+  const longest = Math.max(0, ...names.map((name) => name.length));
+  return Math.ceil(names.length / Math.max(1, Math.floor((0.85 * window.innerWidth) / (45 + 7 * longest))));
+}
+
+function lines(text, width) {
+  return (text || "").split("<br>").filter(Boolean).flatMap((line) => broken(line, width));
+}
+
+function broken(line, width) {
+  const parts = [""];
+  for (const word of line.split(" ")) {
+    const longer = (parts[parts.length - 1] + " " + word).trim();
+    if (longer.length > width && parts[parts.length - 1]) {
+      parts.push(word);
+    } else {
+      parts[parts.length - 1] = longer;
+    }
+  }
+  return parts;
+}
