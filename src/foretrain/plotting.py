@@ -26,7 +26,14 @@ TEMPLATE = go.layout.Template(
         hovermode="closest",
         legend={"orientation": "v", "bgcolor": "rgba(255,255,255,.7)"},
         xaxis={"gridcolor": GRID, "linecolor": INK, "ticks": "outside", "zeroline": False, "automargin": True},
-        yaxis={"gridcolor": GRID, "linecolor": INK, "ticks": "outside", "zeroline": False, "automargin": True},
+        yaxis={
+            "gridcolor": GRID,
+            "linecolor": INK,
+            "ticks": "outside",
+            "zeroline": False,
+            "automargin": True,
+            "title": {"standoff": 10},
+        },
     )
 )
 
@@ -61,12 +68,12 @@ def panel_place(index: int, columns: int = 2) -> dict[str, int]:
 
 
 def log_ticks(values: Any) -> dict[str, Any]:
-    """Ticks of a logarithmic axis: 1, 2 and 5 of every decade, powers of ten over many, Plotly's own within one."""
+    """Ticks of a logarithmic axis: 1, 2 and 5 of every decade, powers of ten over many, a few within one."""
     numbers = np.asarray(values, dtype=float)
     numbers = numbers[np.isfinite(numbers) & (numbers > 0)]
     decades = np.log10(numbers.max() / numbers.min()) if numbers.size else 0.0
     if decades < 0.7:
-        return {}
+        return {"nticks": 6}
     if decades > 3:
         return power_ticks(numbers)
     ticks = [float(f"{first}e{power}") for power in _powers(numbers) for first in (1, 2, 5)]

@@ -8,7 +8,7 @@ function isNarrow() {
 function fitNarrow(layout, data) {
   layout.font = Object.assign({ size: 12 }, layout.font);
   const title = layout.title || {};
-  const words = lines(title.text, 40);
+  const words = lines(title.text, 44);
   const small = lines(((title.subtitle || {}).text || "").replaceAll("<br>", " "), 52);
   layout.title = Object.assign({}, title, {
     text: words.join("<br>"), font: { size: 14 }, pad: { t: 14, l: 14 },
@@ -25,7 +25,7 @@ function fitNarrow(layout, data) {
     .map((key) => ({ x: layout[key], y: layout["yaxis" + (layout[key].anchor || key.slice(4)).slice(1)] }));
   const whole = panels.every((panel) => panel.x.domain && panel.y && panel.y.domain);
   const number = Math.max(1, whole ? panels.length : 1);
-  const legend = Math.max(70, 30 + 20 * (legendRows(data) + (legendTitle.text ? 1 : 0)));
+  const legend = Math.max(70, 40 + 20 * (legendRows(data) + (legendTitle.text ? 1 : 0)));
   if (number > 1) {
     const names = (layout.annotations || []).map((note) => [note, panels.find((panel) => isAbove(note, panel))]);
     const gap = 90 / (290 * number); // between two panels: the ticks and title of one, the name of the next

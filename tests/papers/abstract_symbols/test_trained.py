@@ -119,7 +119,7 @@ def test_a_task_of_ones_own(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text('alphabet = 7\n[[template]]\nstring = "αα"\nlabel = 1\n[[template]]\nstring = "αβ"\nlabel = -1\n')
     found = train(task=str(file), n=9, identity_kq=True, **QUICK)
-    assert found.attrs["architecture"] == WITH_A
+    assert {"architecture": WITH_A, "n": 9, "epochs": 2, "heads": 2}.items() <= found.attrs.items()
     assert found.validation_curve.sizes == {"rate": 1, "seed": 1, "epoch_done": 2}
     assert np.isfinite(found.test_loss).all()
 

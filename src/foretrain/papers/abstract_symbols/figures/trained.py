@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,12 +46,12 @@ def setting_words(found: xr.Dataset, seeds: str = "mean and standard error of") 
     words = [", ".join(text.format(known[key]) for key, text in says.items() if key in known) for says in (on, sizes)]
     base = asdict(TrainingSetting())
     if any(known.get(key, np.inf) < base[key] for key in ("heads", "embedding", "head", "mlp", "epochs")):
-        words[1] += " (less than the paper's)"
+        words[1] = f"smaller than in the paper: {words[1]}"
     count = found.sizes.get("seed", 1)
     words.append(f"{seeds} {count} seeds" if count > 1 else "1 seed")
     if "diverged_at" in found:
         lost = int((found.diverged_at.notnull() & found.test_loss.isnull()).sum())
-        words += [f"{lost} runs diverged and are left out"] if lost else []
+        words += [f"diverged and left out: {lost}"] if lost else []
     text = "; ".join(filter(None, words))
     return text[0].upper() + text[1:]
 
@@ -77,7 +78,7 @@ def _curve(x: Any, y: xr.DataArray, name: str, color: str, **kwargs: Any) -> go.
 def _curves(found: xr.Dataset, y: xr.DataArray, x: str, lines: str, **kwargs: Any) -> list[go.Scatter]:
     """One curve over x per value of the axis `lines`."""
     values = found[lines].values.tolist()
-    names = [task_name(value) if lines == "task" else f"{value}" for value in values]
+    names = [task_name(value) if isinstance(value, str) else f"{value:g}" for value in values]
     return [
         _curve(found[x], y.sel({lines: value}), name, color, **kwargs)
         for value, name, color in zip(values, names, _colors(lines, values), strict=True)
@@ -85,7 +86,9 @@ def _curves(found: xr.Dataset, y: xr.DataArray, x: str, lines: str, **kwargs: An
 
 
 def task_name(key: str) -> str:
-    """A task in words; one from a file keeps its path."""
+    """A task in words, or the name of its file; other words stay as they are."""
+    if key.endswith(".toml"):
+        return Path(key).name
     return TASKS[key]().name if key in TASKS else key
 
 
@@ -190,7 +193,7 @@ def data_need(found: xr.Dataset) -> go.Figure:
     """Samples needed per task, one mark per architecture; an open one where the largest n did not suffice."""
     most = int(found.n.max())
     title = f"Samples from which on less than {found.attrs['loss']:.0%} is missed on unseen symbols"
-    figure = new_figure(title, x="training samples n", y="", log_x=True)
+    figure = new_figure(title, x="", y="")
     names = found.architecture.values.tolist()
     for name, color in zip(names, _colors("architecture", names), strict=True):
         needed = found.n_needed.sel(architecture=name).values
@@ -207,12 +210,12 @@ def data_need(found: xr.Dataset) -> go.Figure:
         marks.marker.update(symbol=["circle" if ok else "triangle-right-open" for ok in enough], size=9)
         figure.add_trace(marks)
     figure.update_yaxes(type="category", autorange="reversed", tickson="boundaries")
-    low = float(min(found.n.min(), found.n_needed.min()))
-    figure.update_xaxes(range=np.log10([low / 1.3, most * 1.3]).tolist(), **log_ticks([low, most]))
+    ends = np.log10([int(found.n.min()) / 1.25, most * 1.25])
+    figure.update_xaxes(range=ends.tolist(), **_x_axis(found, "n"))
     figure.update_layout(scattermode="group", showlegend=True, height=max(420, 180 + 48 * found.sizes["task"]))
     missed = "Missed: squared error over that of a constant guess, or the share of wrong symbols"
     never = f"; open: more than {most} samples" if not np.isfinite(found.n_needed).all() else ""
-    add_subtitle(figure, f"{missed}{never}. {setting_words(found)}")
+    add_subtitle(figure, f"{missed}{never}. {setting_words(found, 'by the mean over')}")
     return figure
 
 

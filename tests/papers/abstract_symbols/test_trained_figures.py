@@ -1,0 +1,67 @@
+"""Figures of trained networks: what they say of their setting, and with which colours and marks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from foretrain.papers.abstract_symbols.experiments.trained import ARCHITECTURES, VANILLA, WITH_A, grid, setting_attrs
+from foretrain.papers.abstract_symbols.figures.trained import FIGURES, setting_words
+from foretrain.papers.abstract_symbols.setting import SETTINGS
+from foretrain.trajectory import trajectory
+
+
+def _found(setting="base", rates=(), architectures=(VANILLA, WITH_A), seeds=3):
+    """Made-up losses over architectures and n, with what real ones say of themselves."""
+
+    def one(architecture, n):
+        values = {name: ("seed", np.full(seeds, 1 / n)) for name in ("test_loss", "train_loss", "test_accuracy")}
+        values["diverged_at"] = ("seed", np.full(seeds, np.nan))
+        attrs = setting_attrs(SETTINGS[setting], rates)
+        return trajectory(values, {"seed": range(seeds)}).assign_attrs(
+            attrs, task="aba_abb", architecture=architecture, n=n
+        )
+
+    return grid({"architecture": architectures, "n": (8, 16, 32)}, one)
+
+
+def test_a_small_network_is_called_so():
+    paper, glance = setting_words(_found()), setting_words(_found("glance", seeds=1))
+    assert paper == (
+        "Task αβα vs αββ; depth 2, 16 heads, embedding 128, 1000 epochs, rate 0.001; mean and standard error of 3 seeds"
+    )
+    assert glance == (
+        "Task αβα vs αββ; smaller than in the paper: depth 2, 2 heads, embedding 16, 25 epochs, rate 0.01; 1 seed"
+    )
+
+
+def test_rates_and_lost_runs_are_told():
+    found = _found(rates=(1e-3, 3e-3))
+    assert "best of rates 0.001, 0.003 by validation" in setting_words(found)
+    assert "diverged" not in setting_words(found)
+    found.diverged_at[0, 0, :2] = 40.0
+    found.test_loss[0, 0, 0] = np.nan  # the other run was finite for a while, and its best epoch is shown
+    assert "diverged and left out: 1" in setting_words(found)
+
+
+@pytest.mark.parametrize("figure", ["fig2", "fig22", "fig25"])
+def test_an_architecture_has_one_colour(figure):
+    drawn = FIGURES[figure](_found(architectures=ARCHITECTURES))
+    some = FIGURES["fig2"](_found(architectures=(ARCHITECTURES[-1], WITH_A)))
+    colors = {trace.name: trace.line.color for trace in drawn.data}
+    assert len(set(colors.values())) == len(ARCHITECTURES)
+    assert {trace.name: trace.line.color for trace in some.data}.items() <= colors.items()
+
+
+def test_a_need_beyond_the_largest_size_is_drawn_open_at_it():
+    needed = xr.Dataset(
+        {"n_needed": (("task", "architecture"), [[20.0, np.inf]])},
+        {"task": ["aba_abb"], "architecture": [VANILLA, WITH_A], "n": [8, 16, 32]},
+        {**setting_attrs(SETTINGS["glance"]), "loss": 0.25},
+    )
+    figure = FIGURES["data_need"](needed)
+    assert "less than 25%" in figure.layout.title.text
+    assert [trace.x for trace in figure.data] == [(20.0,), (32.0,)]
+    assert [trace.marker.symbol for trace in figure.data] == [("circle",), ("triangle-right-open",)]
+    assert "open: more than 32 samples" in figure.layout.title.subtitle.text.replace("<br>", " ")
