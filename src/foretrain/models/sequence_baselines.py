@@ -1,10 +1,10 @@
 """What the template transformer is held against: fully connected (with and without vec(XXᵀ)), RNN and LSTM.
 
-XXᵀ are the products of the embeddings of all pairs of positions. All have a leading axis of runs, learned token
-embeddings N(0, 1), two hidden layers and one number as output. They begin as torch's Linear, RNN and LSTM do:
-uniform within ±1/√(inputs), ±1/√(hidden) in a recurrent layer. But a recurrent layer has one bias where torch's has two
-that are added: the same functions, yet ours begins with half the variance of that sum, and a step of Adam, which moves
-both of torch's alike, moves it half as far.
+All have a leading axis of runs and one number as output. Fully connected networks read X, the one-hot tokens of all
+positions, in one hidden layer; XXᵀ says which positions hold equal tokens. Recurrent ones read learned token embeddings
+N(0, 1) in two layers. They begin as torch's Linear, RNN and LSTM do: uniform within ±1/√(inputs), ±1/√(hidden) in a
+recurrent layer. But a recurrent layer has one bias where torch's has two that are added: the same functions, yet ours
+begins with half the variance of that sum, and a step of Adam, which moves both of torch's alike, moves it half as far.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn import functional as F
 
 from foretrain.errors import require_known, require_whole
 
 Parameters = dict[str, Tensor]
 MLP, MLP_XX, RNN, LSTM = "MLP", "MLP + XXᵀ", "RNN", "LSTM"
 KINDS = (MLP, MLP_XX, RNN, LSTM)
-LAYERS = 2
+LAYERS = 2  # of a recurrent network
 
 
 @dataclass(frozen=True)
@@ -55,41 +56,41 @@ class BaselineRuns:
             return (2 * torch.rand(*size, generator=draw) - 1) / fan_in**0.5
 
         h = self.hidden
-        p = {"tokens": torch.randn(self.tokens, self.embedding, generator=draw)}
-        inputs = self.embedding
+        read = {"read": uniform(h, 1, fan_in=h), "read_bias": uniform(1, fan_in=h)}
         if self.kind in (MLP, MLP_XX):
-            inputs = self.length * self.embedding + (self.length**2 if self.kind == MLP_XX else 0)
-        gates = 4 if self.kind == LSTM else 1
+            inputs = self.length * self.tokens + (self.length**2 if self.kind == MLP_XX else 0)
+            return {"in": uniform(inputs, h, fan_in=inputs), "bias": uniform(h, fan_in=inputs), **read}
+        p = {"tokens": torch.randn(self.tokens, self.embedding, generator=draw)}
+        inputs, gates = self.embedding, 4 if self.kind == LSTM else 1
         for layer in range(LAYERS):
-            fan_in = inputs if self.kind in (MLP, MLP_XX) else h
-            p[f"in_{layer}"] = uniform(inputs, gates * h, fan_in=fan_in)
-            p[f"bias_{layer}"] = uniform(gates * h, fan_in=fan_in)
-            if self.kind in (RNN, LSTM):
-                p[f"again_{layer}"] = uniform(h, gates * h, fan_in=h)
+            p[f"in_{layer}"] = uniform(inputs, gates * h, fan_in=h)
+            p[f"bias_{layer}"] = uniform(gates * h, fan_in=h)
+            p[f"again_{layer}"] = uniform(h, gates * h, fan_in=h)
             inputs = h
-        return {**p, "read": uniform(h, 1, fan_in=h), "read_bias": uniform(1, fan_in=h)}
+        return {**p, **read}
 
     def prepare(self, strings: Int[Tensor, "run sample position"], start: Parameters | None = None) -> Strings:
         return Strings(strings)
 
     def outputs(self, p: Parameters, strings: Strings) -> Float[Tensor, "run sample"]:
-        runs, samples, length = strings.values.shape
-        flat = (strings.values + self.tokens * torch.arange(runs)[:, None, None]).flatten()
-        x = p["tokens"].flatten(0, 1).index_select(0, flat).view(runs, samples, length, -1)
-        state = self._connected(p, x) if self.kind in (MLP, MLP_XX) else self._recurrent(p, x)
+        state = (self._connected if self.kind in (MLP, MLP_XX) else self._recurrent)(p, strings.values)
         return torch.baddbmm(p["read_bias"][:, None], state, p["read"])[..., 0]
 
-    def _connected(self, p: Parameters, x: Float[Tensor, "run sample position d"]) -> Tensor:
-        state = x.flatten(2)
+    def _connected(self, p: Parameters, strings: Int[Tensor, "run sample position"]) -> Float[Tensor, "run sample h"]:
+        """X times the weights is a sum of their rows: one per position."""
+        runs, samples, length = strings.shape
+        rows = strings + self.tokens * torch.arange(length) + p["in"].shape[1] * torch.arange(runs)[:, None, None]
+        read = F.embedding_bag(rows.flatten(0, 1), p["in"].flatten(0, 1), mode="sum").view(runs, samples, -1)
         if self.kind == MLP_XX:
-            state = torch.cat([state, (x @ x.mT).flatten(2)], dim=2)
-        for layer in range(LAYERS):
-            state = torch.relu(torch.baddbmm(p[f"bias_{layer}"][:, None], state, p[f"in_{layer}"]))
-        return state
+            equal = (strings[..., None] == strings[..., None, :]).flatten(2).to(read.dtype)
+            read = torch.baddbmm(read, equal, p["in"][:, length * self.tokens :])
+        return torch.relu(read + p["bias"][:, None])
 
-    def _recurrent(self, p: Parameters, x: Float[Tensor, "run sample position d"]) -> Tensor:
+    def _recurrent(self, p: Parameters, strings: Int[Tensor, "run sample position"]) -> Float[Tensor, "run sample h"]:
         """The state behind the last position."""
-        runs, samples, length, _ = x.shape
+        runs, samples, length = strings.shape
+        flat = (strings + self.tokens * torch.arange(runs)[:, None, None]).flatten()
+        x = p["tokens"].flatten(0, 1).index_select(0, flat).view(runs, samples, length, -1)
         states = list(x.unbind(2))
         for layer in range(LAYERS):
             h = c = x.new_zeros(runs, samples, self.hidden)

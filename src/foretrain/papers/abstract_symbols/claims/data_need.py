@@ -61,7 +61,7 @@ fig2_factor = _order_of_magnitude(
     source="Fig 2, Observation 1.2",
     sizes={
         "fast": {"n": (8, 64), "seeds": 2, "setting": "glance", "loss": 0.9},
-        "full": {"n": (64, 256, 1024), "seeds": 3, "setting": "small"},
+        "full": {"n": (512, 4096), "seeds": 3, "setting": "small", "epochs": 100},
         "paper": {"n": SAMPLES, "seeds": 5, "setting": "base"},
     },
     control=Control("b·I in place of a·I", {"modified": WITH_B}),
@@ -152,10 +152,11 @@ data_need_claim = Claim(
         },
         "full": {
             "tasks": TASKS,
-            "n": (64, 128, 256, 512, 1024),
+            "n": (64, 256, 1024),
             "seeds": 3,
-            "setting": "tiny",
+            "setting": "small",
             "loss": 0.1,
+            "epochs": 100,
         },
         "paper": {
             "tasks": TASKS,

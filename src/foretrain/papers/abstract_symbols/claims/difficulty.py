@@ -26,7 +26,7 @@ def _harder(
         sides=(easy, (hard,)),
         settings={
             "fast": {"setting": "tiny", "architecture": WITH_AB, **fast},
-            "full": {"setting": "small", "architecture": VANILLA, "seeds": 8, "n": (512, 1024)},
+            "full": {"setting": "small", "architecture": VANILLA, "seeds": 5, "n": (512, 1024)},
             "paper": {"setting": "base", "architecture": VANILLA, "seeds": 5, "n": figures.SAMPLES[2:]},
         },
         **claim,

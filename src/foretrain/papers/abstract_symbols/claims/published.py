@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from foretrain.claim import Claim, Control
@@ -26,6 +27,7 @@ from foretrain.papers.abstract_symbols.experiments.trained import (
 from foretrain.tolerances import PUBLISHED_SPREAD
 from foretrain.trajectory import trajectory
 
+TRIALS = 5  # behind every published mean
 ABA_ABB, MAJORITY, COPYING = "aba_abb", "majority_4", "copying"
 
 
@@ -58,12 +60,11 @@ COPYING_ERRORS = {
 WITH_B_ERROR = 0.018  # the largest with b·I, from 16 samples on, at every dimension
 
 
-def _published(task: str, n: Sequence[int], architectures: Sequence[str]) -> xr.Dataset:
-    values = [[PUBLISHED[task][name][size] for size in n] for name in architectures]
-    return trajectory({"test_loss": (("architecture", "n"), values)}, {"architecture": list(architectures), "n": n})
+def _most_gap() -> xr.Dataset:
+    return trajectory({"most_gap": PUBLISHED_SPREAD.value})
 
 
-def _measured(
+def _gaps(
     task: str,
     n: Sequence[int],
     architectures: Sequence[str],
@@ -73,18 +74,23 @@ def _measured(
     multiplier: float | None = None,
     stand_in: str = "",
 ) -> xr.Dataset:
-    """In the base setting; `stand_in` is trained in place of every architecture, `multiplier` is that of a and b."""
+    """How far mean losses in the base setting are from those published, beyond twice the error of such a difference.
+
+    Published means, of 5 trials, are taken to be as uncertain as ours. `stand_in` is trained in place of every
+    architecture, `multiplier` is that of a and b.
+    """
     s = setting_called("base", epochs=epochs, scaling_multiplier=multiplier)
 
     def one(architecture: str, n: int) -> xr.Dataset:
         return best_rate(summary(task, stand_in or architecture, n=n, seeds=seeds, setting=s, rates=rates))
 
-    found = grid({"architecture": architectures, "n": n}, one)
+    found = grid({"architecture": architectures, "n": n}, one).test_loss.transpose("architecture", "n", "seed")
+    published = np.array([[PUBLISHED[task][name][size] for size in n] for name in architectures])
+    mean, spread = found.mean("seed", skipna=False).values, found.std("seed", ddof=1).values
+    gap = np.abs(mean - published) - 2 * spread * np.sqrt(1 / seeds + 1 / TRIALS)
+    axes = ("architecture", "n")
     return trajectory(
-        {
-            "test_loss": (("architecture", "n"), found.test_loss.mean("seed", skipna=False).values),
-            "spread": (("architecture", "n"), found.test_loss.std("seed", ddof=1).values),
-        },
+        {"gap": (axes, gap), "test_loss": (axes, mean), "published": (axes, published), "spread": (axes, spread)},
         {"architecture": list(architectures), "n": list(n)},
     )
 
@@ -92,9 +98,9 @@ def _measured(
 def _as_published(source: str, settings: Mapping[str, Mapping[str, Any]], control: Control, **claim: Any) -> Claim:
     return Claim(
         source=f"{source}, published numbers",
-        predict=_published,
-        observe=_measured,
-        compare=close("test_loss", PUBLISHED_SPREAD, relative=False),
+        predict=_most_gap,
+        observe=_gaps,
+        compare=bounded("gap", high="most_gap"),
         settings=settings,
         control=control,
         **claim,
@@ -153,25 +159,23 @@ fig23_published = _as_published(
     id="abstract_symbols/fig23_published",
     says="Mean test losses on majorities of 4, with and without both scalings, are those published.",
 )
-fig25_published = Claim(
-    id="abstract_symbols/fig25_published",
-    source="Fig 25, published numbers",
-    says=(
-        "Mean test losses of an MLP with vec(XXᵀ) in the base setting are at most those published. (They are lower: "
-        ".02 from 32 and from 64 samples, published .132 and .138. That plateau is not reproduced.)"
-    ),
-    predict=_published,
-    observe=_measured,
-    compare=bounded("test_loss", high="test_loss"),
-    settings={
+fig25_published = _as_published(
+    "Fig 25",
+    {
         tier: {"task": ABA_ABB, "architectures": (MLP_XX,), "rates": (1e-3,), **sizes}
         for tier, sizes in {
-            "fast": {"n": (32,), "seeds": 2, "epochs": 200},
-            "full": {"n": (32, 64, 256), "seeds": 5, "epochs": None},
-            "paper": {"n": (4, 32, 64, 256, 2048, 8192), "seeds": 5, "epochs": None},
+            "fast": {"n": (32,), "seeds": 2, "epochs": 100},
+            "full": {"n": (32, 64, 256), "seeds": 5},
+            "paper": {"n": (4, 32, 64, 256, 2048, 8192), "seeds": 5},
         }.items()
     },
-    control=WITHOUT_XX,
+    WITHOUT_XX,
+    id="abstract_symbols/fig25_published",
+    says=(
+        "Mean test losses of an MLP with vec(XXᵀ) in the base setting are those published, with a plateau that more "
+        "samples hardly lower. (Depth and width are not printed. One hidden layer of 256 has the plateau, two have "
+        "not.)"
+    ),
 )
 
 

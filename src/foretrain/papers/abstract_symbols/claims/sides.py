@@ -37,7 +37,7 @@ def difference(make: Make, argument: str, quantity: str = "test_loss") -> Make:
             sides = [_losses(make, argument, better, range(seeds + 1, 2 * seeds + 1), sizes, quantity)] * len(worse)
         else:
             sides = [_losses(make, argument, value, range(1, seeds + 1), sizes, quantity) for value in worse]
-        losses = np.stack([ours, *sides])  # [side, measured]
+        losses = np.stack([ours, *sides])  # [side, run]
         gains = losses[1:] - losses[0]
         count = gains.shape[1]
         error = stats.t.ppf(0.95, count - 1) * gains.std(axis=1, ddof=1) / np.sqrt(count)
@@ -46,7 +46,7 @@ def difference(make: Make, argument: str, quantity: str = "test_loss") -> Make:
             {
                 "gain_low": ("worse", gains.mean(axis=1) - error),
                 "gain": ("worse", gains.mean(axis=1)),
-                quantity: (("side", "measured"), losses),
+                quantity: (("side", "run"), losses),
             },
             {"worse": names, "side": [str(better), *(f"{name} " if name == str(better) else name for name in names)]},
         )
@@ -62,7 +62,7 @@ def no_difference(make: Make, argument: str) -> Make:
         return trajectory(
             {
                 "chance": float(stats.ttest_rel(first, second).pvalue),
-                "test_loss": (("side", "measured"), np.stack([first, second])),
+                "test_loss": (("side", "run"), np.stack([first, second])),
             },
             {"side": [str(value) for value in values]},
         )
