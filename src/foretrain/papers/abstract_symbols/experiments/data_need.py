@@ -155,5 +155,6 @@ EXPERIMENTS = [
             "setting": "glance",
             "loss": 0.9,
         },
+        full={"n": (64, 256, 1024), "seeds": 3, "setting": "small", "epochs": 100},
     ),
 ]
