@@ -123,10 +123,16 @@ def test_measured_with_its_bounds() -> None:
 def test_single_values_share_one_figure() -> None:
     inside = trajectory({"inside": ("draw", np.arange(10) < 9), "shift": ((), 2.0)})
     (figure,) = claim_figures(trajectory({"promised": ((), 0.8), "shift": ((), 2.5)}), inside)
-    predicted, measured = figure.data
-    assert predicted.x == ("shift", "inside", "promised")
-    np.testing.assert_allclose(predicted.y, [2.5, np.nan, 0.8])
-    np.testing.assert_allclose(measured.y, [2.0, 0.9, np.nan])
+    predicted, measured, promised = figure.data
+    assert predicted.x == measured.x == ("shift", "inside")
+    np.testing.assert_allclose(predicted.y, [2.5, np.nan])
+    np.testing.assert_allclose(measured.y, [2.0, 0.9])
+    assert (promised.name, promised.x, promised.y) == ("promised", ("inside",), (0.8,))
+
+
+def test_single_values_without_a_prediction_name_none() -> None:
+    (figure,) = claim_figures(trajectory({}), trajectory({"shift": ((), 2.0)}))
+    assert [trace.name for trace in figure.data] == ["measured"]
 
 
 @pytest.mark.parametrize(

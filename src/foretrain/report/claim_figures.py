@@ -17,7 +17,7 @@ import xarray as xr
 
 from foretrain.claim import Comparator
 from foretrain.comparators import about
-from foretrain.plotting import measurement_marks, new_figure, prediction_line
+from foretrain.plotting import PALETTE, measurement_marks, new_figure, prediction_line
 from foretrain.report.axes import (
     REPLICATES,
     curves,
@@ -47,6 +47,7 @@ def claim_figures(
     for name, others in about(compare) if compare else ():
         looked_at.setdefault(name, []).extend(others)
     single: dict[str, tuple[float, float]] = {}  # name: predicted, measured
+    limits: dict[str, dict[str, float]] = {}  # bound: what it bounds, and its value there
     figures: list[go.Figure] = []
     for name in sorted(measured, key=lambda name: (name not in looked_at, name not in predicted)):
         value = _mean_over_replicates(measured[name], predicted.get(name))
@@ -59,7 +60,8 @@ def claim_figures(
         )
         if value.size == 1 and predicted.get(name, value).size == 1:
             single[name] = (_only(predicted[name]) if name in predicted else np.nan, _only(value))
-            single |= {bound: (_only(array), np.nan) for bound, array in bounds.items()}
+            for bound, array in bounds.items():
+                limits.setdefault(bound, {})[name] = _only(array)
         elif len(figures) == MOST_FIGURES:
             continue
         elif name in predicted:
@@ -67,7 +69,7 @@ def claim_figures(
         else:
             figures.append(_measured(name, value, bounds, spread))
     if single:
-        figures.insert(0, _single_values(single))
+        figures.insert(0, _single_values(single, limits))
     return figures[:MOST_FIGURES]
 
 
@@ -102,13 +104,19 @@ def _bounds_of(name: str, value: xr.DataArray, predicted: Arrays) -> Arrays:
     return {other: array for other, array in fits.items() if name in other} or fits
 
 
-def _single_values(single: dict[str, tuple[float, float]]) -> go.Figure:
-    values = np.array(list(single.values()))
+def _single_values(single: dict[str, tuple[float, float]], limits: dict[str, dict[str, float]]) -> go.Figure:
+    """Names side by side; a bound is a dash beside what it bounds."""
+    predicted, measured = np.array(list(single.values())).T
+    bounds = [value for bounded in limits.values() for value in bounded.values()]
     names = [words(name) for name in single]
-    figure = new_figure("", x="", y="value", log_y=wants_log(values))
+    figure = new_figure("", x="", y="value", log_y=wants_log(np.concatenate([predicted, measured, bounds])))
     figure.update_xaxes(type="category")
-    figure.add_trace(_prediction_dashes(names, values[:, 0], "predicted", 0))
-    figure.add_trace(measurement_marks(names, values[:, 1], "measured"))
+    if np.isfinite(predicted).any():
+        figure.add_trace(_prediction_dashes(names, predicted, "predicted", 0))
+    figure.add_trace(measurement_marks(names, measured, "measured"))
+    for color, (bound, bounded) in zip(itertools.cycle((GREY, *PALETTE[2:])), limits.items(), strict=False):
+        dashes = _prediction_dashes([words(name) for name in bounded], list(bounded.values()), words(bound), color)
+        figure.add_trace(dashes)
     return _finish(figure)
 
 
@@ -218,6 +226,6 @@ def _finish(figure: go.Figure, note: str = "") -> go.Figure:
     legend: dict[str, Any] = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"size": 12}}
     if note:
         legend["title"] = {"text": f"{note} ", "side": "top", "font": {"size": 12}}
-    margin = {"l": 56, "r": 16, "t": 44, "b": 60}
+    margin = {"l": 56, "r": 16, "t": 44, "b": 68}
     axes = {name: {"exponentformat": "power"} for name in ("xaxis", "yaxis")}
     return figure.update_layout(height=320 + 20 * lines, margin=margin, legend=legend, showlegend=True, **axes)
