@@ -24,7 +24,7 @@ TEMPLATE = go.layout.Template(
         plot_bgcolor="white",
         margin={"l": 64, "r": 24, "t": 72, "b": 56},
         hovermode="closest",
-        legend={"orientation": "v", "bgcolor": "rgba(255,255,255,.7)"},
+        legend={"orientation": "v", "bgcolor": "rgba(255,255,255,.7)", "tracegroupgap": 2},
         xaxis={"gridcolor": GRID, "linecolor": INK, "ticks": "outside", "zeroline": False, "automargin": True},
         yaxis={
             "gridcolor": GRID,

@@ -8,6 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 import xarray as xr
 
+from foretrain.papers.abstract_symbols.figures.trained import COLORS
 from foretrain.papers.abstract_symbols.setting import REGRESSION_TASKS
 from foretrain.plotting import PALETTE, TEMPLATE, measurement_marks, new_panels, panel_place, prediction_line
 from foretrain.trajectory import config_of
@@ -39,11 +40,11 @@ def fig4(found: xr.Dataset) -> go.Figure:
         )
     figure.update_yaxes(title="samples, by template", row=1, col=1)
     place = panel_place(len(names), len(panels))
-    for color, name in enumerate(names):
+    for name in names:
         angle = found.angle.sel(architecture=name)
         error = angle.std("seed").values if angle.sizes["seed"] > 1 else None
-        marks = measurement_marks(found.n, angle.mean("seed"), name, color, error)
-        marks.update(mode="lines+markers", line={"color": PALETTE[color]})
+        marks = measurement_marks(found.n, angle.mean("seed"), name, COLORS[name], error)
+        marks.update(mode="lines+markers", line={"color": COLORS[name]})
         figure.add_trace(marks, **place)
     figure.update_xaxes(title="samples n", type="log", tickvals=found.n.values.tolist(), **place)
     figure.update_yaxes(range=[0, 92], **place)
@@ -85,14 +86,14 @@ def data_efficiency(found: xr.Dataset) -> go.Figure:
     figure.update_layout(template=TEMPLATE, title=title, barmode="group")
     tasks = [task_name(task) for task in found.task.values.tolist()]
     top = float(found.samples_needed.where(np.isfinite(found.samples_needed)).max())
-    for color, name in enumerate(found.architecture.values.tolist()):
+    for name in found.architecture.values.tolist():
         needed = found.samples_needed.sel(architecture=name).values
         never = ~np.isfinite(needed)
         figure.add_bar(
             x=tasks,
             y=np.where(never, 1.0, needed).tolist(),
             name=name,
-            marker_color=PALETTE[color],
+            marker_color=COLORS[name],
             text=["never" if no else f"{value:,.0f}" for no, value in zip(never, needed, strict=True)],
             textposition="outside",
             textangle=-90,

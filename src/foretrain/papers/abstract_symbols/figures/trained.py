@@ -31,6 +31,7 @@ from foretrain.plotting import (
 LOSS = "squared error on unseen symbols"
 ERROR = "error rate on unseen symbols"
 PANELS = {"test_loss": "test loss, on unseen symbols", "train_loss": "train loss, at the chosen epoch"}
+COLORS = dict(zip(ARCHITECTURES, PALETTE, strict=True))  # an architecture has the same in every figure
 FLOOR = 1e-6  # train losses below are drawn here: how far a few memorised samples go says nothing
 
 
@@ -57,9 +58,9 @@ def setting_words(found: xr.Dataset, seeds: str = "mean and standard error of") 
 
 
 def _colors(axis: str, values: Sequence[Any]) -> list[str]:
-    """An architecture has the same colour in every figure; numbers go from dark to light."""
+    """One for every curve; those of numbers go from dark to light."""
     if axis == "architecture":
-        return [PALETTE[ARCHITECTURES.index(name)] for name in values]
+        return [COLORS[name] for name in values]
     if axis == "task":
         return [PALETTE[place % len(PALETTE)] for place in range(len(values))]
     return list(sample_colorscale("Viridis", np.linspace(0, 0.88, len(values)).tolist()))
