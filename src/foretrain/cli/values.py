@@ -71,6 +71,8 @@ def _common_kind(values: Sequence[Any]) -> type:
 
 
 def _parts(text: str) -> list[Any]:
+    if not text.strip():  # rates= for none
+        return []
     value = _literal(text)
     if isinstance(value, list | tuple):
         return list(value)
