@@ -87,7 +87,7 @@ def _gaps(
     found = grid({"architecture": architectures, "n": n}, one).test_loss.transpose("architecture", "n", "seed")
     published = np.array([[PUBLISHED[task][name][size] for size in n] for name in architectures])
     mean, spread = found.mean("seed", skipna=False).values, found.std("seed", ddof=1).values
-    gap = np.abs(mean - published) - 2 * spread * np.sqrt(1 / seeds + 1 / TRIALS)
+    gap = np.maximum(0.0, np.abs(mean - published) - 2 * spread * np.sqrt(1 / seeds + 1 / TRIALS))
     axes = ("architecture", "n")
     return trajectory(
         {"gap": (axes, gap), "test_loss": (axes, mean), "published": (axes, published), "spread": (axes, spread)},
