@@ -102,15 +102,18 @@ def ranked(name: str, along: str, *, rising: bool) -> Comparator:
     return _about(compare, name)
 
 
-def positive(name: str) -> Comparator:
-    """`name` (measured) is above 0 everywhere; the error is how far the smallest value is below 0."""
+def positive(name: str, drawn_with: str | None = None) -> Comparator:
+    """`name` (measured) is above 0 everywhere; the error is how far the smallest value is below 0.
+
+    `drawn_with` is a predicted 0 that a drawing shows beside it.
+    """
 
     def compare(_: xr.Dataset, observation: xr.Dataset) -> Outcome:
         smallest = float(observation[name].min(skipna=False))
         ok = smallest > 0
         return Outcome("holds" if ok else "fails", max(0.0, -smallest), 0.0, f"the smallest {name} is {smallest:.3g}")
 
-    return _about(compare, name)
+    return _about(compare, name, drawn_with)
 
 
 def covered(inside: str, at_least: str) -> Comparator:
@@ -159,6 +162,29 @@ def same_mean(name: str, tolerance: Tolerance = THREE_ERRORS, least_seeds: int =
         error = float(distance.where(published, 0.0).max(skipna=False))
         words = f"{cells} predicted means, the farthest {error:.2f} combined standard errors off"
         return _outcome(error, tolerance.value, f"{name}: {words}")
+
+    return _about(compare, name, name)
+
+
+def as_printed(name: str, tolerance: Tolerance, trials: int) -> Comparator:
+    """Measured means over `seed` are within `tolerance` of printed means of so many trials, wherever that can be told.
+
+    It cannot where twice the error of the difference, with the measured spread for both, is more than `tolerance` and
+    the difference no more than both together: such points are left out, and if all are the outcome is inconclusive.
+    """
+
+    def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
+        measured = observation[name]
+        printed, mean = _same_points(prediction[name], measured.mean("seed", skipna=False))
+        error = 2 * measured.std("seed", ddof=1) * math.sqrt(1 / measured.sizes["seed"] + 1 / trials)
+        apart = abs(mean - printed)
+        told = ~((error > tolerance.value) & (apart <= tolerance.value + error))  # nan must not go unnoticed
+        if not told.any():
+            return Outcome("inconclusive", math.nan, tolerance.value, f"{name} varies too much over seeds to tell")
+        farthest = float(apart.where(told, 0.0).max(skipna=False))
+        words = f"{name} differs by at most {farthest:.3g} at {int(told.sum())} of {told.size} points"
+        left = "" if told.all() else "; the others vary too much over seeds to tell"
+        return _outcome(farthest, tolerance.value, words + left)
 
     return _about(compare, name, name)
 

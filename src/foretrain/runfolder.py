@@ -8,6 +8,7 @@ call goes on where it stopped.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 import shutil
@@ -158,9 +159,11 @@ class RunFolder:
         """Names along an axis in the order in which they were asked for; put together, they are sorted."""
         asked = [value for value in self.config.values() if isinstance(value, list)]
         named = [axis for axis in whole.dims if axis in whole.coords and whole[axis].dtype.kind in "UO"]
-        order = {
-            axis: values for axis in named for values in asked if sorted(map(str, values)) == sorted(whole[axis].values)
-        }
+        order = {}
+        for axis, values in itertools.product(named, asked):
+            there = set(whole[axis].values)
+            if there <= set(map(str, values)):
+                order[axis] = [name for name in dict.fromkeys(map(str, values)) if name in there]
         return whole.sel(order)
 
 

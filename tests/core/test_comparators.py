@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from foretrain import comparators as c
 from foretrain.claim import Outcome
 from foretrain.tolerances import Tolerance
+from foretrain.trajectory import trajectory
 
 TOLERANCE = Tolerance(1e-3, "made up")
 NOTHING = xr.Dataset()
@@ -80,6 +81,26 @@ def test_ranked_averages_seeds_first() -> None:
     values = xr.Dataset({"e": (("rate", "seed"), [[1.0, 3.0], [2.0, 2.5], [2.0, 3.0]])})
     assert c.ranked("e", "rate", rising=True)(NOTHING, values).status == "holds"
     assert c.ranked("e", "rate", rising=False)(NOTHING, values).status == "fails"
+
+
+def test_as_printed_leaves_out_what_cannot_be_told() -> None:
+    def judged(*losses: list[float]) -> object:
+        printed = trajectory({"loss": ("n", [0.04, 0.6][: len(losses)])}, {"n": [64, 16][: len(losses)]})
+        measured = trajectory(
+            {"loss": (("n", "seed"), list(losses))}, {"n": printed.n.values, "seed": range(1, 1 + len(losses[0]))}
+        )
+        return c.as_printed("loss", Tolerance(0.15, "made up"), trials=5)(printed, measured)
+
+    assert judged([0.01, 0.12, 0.02]).status == "holds"
+    assert judged([0.31, 0.36, 0.33]).status == "fails"
+    assert judged([0.03, 0.97, 0.02]).status == "inconclusive"  # a mean of coin flips tells nothing
+    assert judged([0.0, 1.0, 0.0, 1.0, 0.0]).status == "inconclusive"
+    both = judged([0.01, 0.12, 0.02], [0.1, 1.0, 0.4])
+    assert both.status == "holds"
+    assert "at 1 of 2 points; the others vary too much" in both.reason
+    assert judged([0.31, 0.36, 0.33], [0.1, 1.0, 0.4]).status == "fails"
+    assert judged([0.7, 1.1, 0.9]).status == "fails"  # it varies much, and yet is far
+    assert judged([0.01, float("nan"), 0.02]).status == "fails"
 
 
 def test_positive() -> None:

@@ -55,6 +55,13 @@ def test_names_stay_in_the_order_in_which_they_were_asked_for(tmp_path: Path) ->
     assert found.length.values.tolist() == [4.0, 8.0, 7.0]
 
 
+def test_what_is_not_finished_is_in_order_too(tmp_path: Path) -> None:
+    folder = RunFolder.at(tmp_path, "made_up/tasks", {"tasks": ("z", 30, "y", "a"), "others": ("z", "z")})
+    for name, tasks in (("00000", ["30"]), ("00001", ["a"]), ("00002", ["z"])):
+        folder.put(name, of_tasks(tasks))
+    assert folder.dataset().task.values.tolist() == ["z", "30", "a"]
+
+
 def test_what_is_there_is_not_computed_again_and_damage_is(tmp_path: Path) -> None:
     folder = run(tmp_path)
     CALLS.clear()

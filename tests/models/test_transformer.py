@@ -60,7 +60,7 @@ def test_runs_equal_the_module_with_gradients(options, identities):
 
 
 @pytest.mark.parametrize("options", [{}, {"norm": "post"}, {"identity_kq": True, "identity_vo": True}], ids=str)
-@pytest.mark.parametrize("limit", [0, 10**9], ids=["looked up", "all products"])
+@pytest.mark.parametrize("limit", [0, 10**6], ids=["looked up", "all products"])
 @pytest.mark.parametrize(
     "strings",
     [[[0, 1, 2], [0, 3, 2], [0, 1, 2]], [[4, 5, 6]], [[0, 1, 2], [1, 2, 0], [5, 6, 7]]],
@@ -190,6 +190,26 @@ def test_connected_baselines_equal_their_formula_sample_by_sample(kind):
             wanted = np.maximum(hidden, 0) @ own["read"][:, 0] + own["read_bias"][0]
             assert outputs[run, sample] == pytest.approx(wanted, rel=1e-12)
     assert cut > 0
+
+
+@pytest.mark.parametrize("kind", [MLP, MLP_XX, RNN, LSTM])
+def test_baselines_begin_within_the_bounds_of_torch(kind):
+    p = BaselineRuns(kind, tokens=50, length=4, embedding=30, hidden=40).start([torch.Generator().manual_seed(0)])
+    for name, value in p.items():
+        if name == "tokens":
+            assert float(value.std()) == pytest.approx(1.0, abs=0.1)
+            continue
+        inputs = 4 * 50 + (16 if kind == MLP_XX else 0) if name in ("in", "bias") else 40
+        assert float(value.abs().max()) <= inputs**-0.5
+        if value.numel() > 100:
+            assert float(value.abs().max()) >= 0.95 * inputs**-0.5
+
+
+@pytest.mark.parametrize("kind", [MLP, RNN])
+@pytest.mark.parametrize(("strings", "says"), [([[[0, 7]]], "token 7"), ([[[0, 1, 2]]], "network reads 2")])
+def test_baselines_refuse_strings_that_do_not_fit(kind, strings, says):
+    with pytest.raises(InputError, match=says):
+        BaselineRuns(kind, tokens=5, length=2).prepare(torch.tensor(strings))
 
 
 @pytest.mark.parametrize("kind", [MLP, MLP_XX])

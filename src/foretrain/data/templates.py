@@ -19,7 +19,7 @@ __all__ = ["CLS", "GREEK", "Template", "TemplateBatch", "TemplateSplit", "Templa
 CLS = "[CLS]"
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class TemplateBatch:
     """Samples as whole numbers: tokens of the task first (`task.vocabulary`), then those of the alphabets."""
 
@@ -38,8 +38,8 @@ class TemplateBatch:
         ]
 
     def __repr__(self) -> str:
-        first = ", ".join(self.strings(2))
-        return f"TemplateBatch({len(self.tokens)} samples of {self.task.name}: {first}, …)"
+        more = ", …" if len(self.tokens) > 2 else ""
+        return f"TemplateBatch({len(self.tokens)} samples of {self.task.name}: {', '.join(self.strings(2))}{more})"
 
 
 @dataclass(frozen=True)

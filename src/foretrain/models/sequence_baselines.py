@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from foretrain.errors import require_known, require_whole
+from foretrain.models.string_rows import require_fitting
 
 Parameters = dict[str, Tensor]
 MLP, MLP_XX, RNN, LSTM = "MLP", "MLP + XXᵀ", "RNN", "LSTM"
@@ -70,6 +71,7 @@ class BaselineRuns:
         return {**p, **read}
 
     def prepare(self, strings: Int[Tensor, "run sample position"], start: Parameters | None = None) -> Strings:
+        require_fitting(strings, self.tokens, self.length)
         return Strings(strings)
 
     def outputs(self, p: Parameters, strings: Strings) -> Float[Tensor, "run sample"]:

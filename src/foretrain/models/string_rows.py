@@ -12,7 +12,10 @@ from jaxtyping import Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from foretrain.errors import require
+
 PRODUCTS_PER_PLACE = 32  # of parts, that cost as much as looking a place's query and key up and multiplying them
+NUMBERS_PER_PAIR = 16  # of a head's dimension, that cost as much as looking four numbers up
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,7 @@ class StringRows:
     pair: Int[Tensor, "run pair 2"]  # row of the token, place
     pair_row: Int[Tensor, "run sample place"]
     heads: int
+    head: int  # its dimension
 
     @property
     def parts(self) -> int:
@@ -58,8 +62,12 @@ class StringRows:
 
     @property
     def few_parts(self) -> bool:
-        """Whether all products between parts are less work than those between the places of every string."""
-        return self.parts**2 <= PRODUCTS_PER_PLACE * self.pair_row[0].numel()
+        """Whether all products between parts are less work than those between the places of every string.
+
+        Those also take numbers, one per head, for all pairs of places of a string, which are many if it is long.
+        """
+        samples, places = self.pair_row.shape[1:]
+        return self.parts**2 <= samples * places * (PRODUCTS_PER_PLACE - NUMBERS_PER_PAIR * places / self.head)
 
     @cached_property
     def pair_places(self) -> Places:
@@ -108,7 +116,7 @@ class StringRows:
     def some(self, samples: Int[Tensor, "run some"]) -> StringRows:
         """Those samples of each run, with their own distinct rows."""
         chosen = self.strings.gather(1, samples[:, :, None].expand(-1, -1, self.strings.shape[2]))
-        return string_rows(chosen, self.heads)
+        return string_rows(chosen, self.heads, self.head)
 
     def of_runs(self, runs: Int[Tensor, "kept"]) -> StringRows:
         """The rows of some runs."""
@@ -116,7 +124,7 @@ class StringRows:
         return replace(self, **{name: getattr(self, name)[runs] for name in tensors})
 
 
-def string_rows(strings: Int[Tensor, "run sample place"], heads: int) -> StringRows:
+def string_rows(strings: Int[Tensor, "run sample place"], heads: int, head: int) -> StringRows:
     numbers, places = strings.numpy(), strings.shape[2]
     same = (numbers == numbers[:, :1]).all(axis=(0, 1))
     same[0] &= not same.all()  # some place is free
@@ -137,6 +145,7 @@ def string_rows(strings: Int[Tensor, "run sample place"], heads: int) -> StringR
         pair=as_torch(token_and_place),
         pair_row=as_torch(pair_row),
         heads=heads,
+        head=head,
     )
 
 
@@ -151,6 +160,13 @@ def _distinct(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _counted_on(rows: Int[Tensor, "run *rest"], each: int) -> Int[Tensor, "run *rest"]:
     """Rows of each run's table as rows of all tables, one behind the other."""
     return rows + each * torch.arange(len(rows)).view(-1, *[1] * (rows.ndim - 1))
+
+
+def require_fitting(strings: Int[Tensor, "run sample position"], tokens: int, length: int) -> None:
+    """Refuse strings that a network of so many tokens and positions cannot read."""
+    most = int(strings.max())
+    require(most < tokens, f"The strings hold token {most}; the network knows {tokens}, the last {tokens - 1}.")
+    require(strings.shape[2] == length, f"Strings have {strings.shape[2]} tokens; the network reads {length}.")
 
 
 class _LookUp(torch.autograd.Function):

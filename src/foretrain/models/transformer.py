@@ -24,7 +24,7 @@ NORMS = ("pre", "post")
 
 @dataclass(frozen=True)
 class TransformerShape:
-    """Sizes and options; the defaults are the paper's base setting.
+    """Sizes and options; the defaults are the paper's base setting, with one rate for all parameters.
 
     tokens      size of the vocabulary, all alphabets included
     length      positions of a string, without the CLS token

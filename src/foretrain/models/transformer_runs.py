@@ -22,7 +22,7 @@ from torch.nn import functional as F
 
 from foretrain.errors import require
 from foretrain.models.small_products import per_head, products, softmax_over_few
-from foretrain.models.string_rows import StringRows, look_up, string_rows
+from foretrain.models.string_rows import StringRows, look_up, require_fitting, string_rows
 from foretrain.models.transformer import Transformer, TransformerShape
 
 Parameters = dict[str, Tensor]
@@ -42,14 +42,10 @@ class TransformerRuns:
         return stacked([Transformer(self.shape, draw) for draw in draws])
 
     def prepare(self, strings: Int[Tensor, "run sample position"], start: Parameters | None = None) -> StringRows:
-        s, most = self.shape, int(strings.max())
-        require(
-            most < s.tokens, f"The strings hold token {most}; the network knows {s.tokens}, the last {s.tokens - 1}."
-        )
-        require(strings.shape[2] == s.length, f"Strings have {strings.shape[2]} tokens; the network reads {s.length}.")
+        require_fitting(strings, self.shape.tokens, self.shape.length)
         if self.shape.cls:  # one more token, behind those of the vocabulary
             strings = F.pad(strings, (0, 1), value=self.shape.tokens)
-        return string_rows(strings, self.shape.heads)
+        return string_rows(strings, self.shape.heads, self.shape.head)
 
     def outputs(self, p: Parameters, strings: StringRows) -> Tensor:
         """[run, sample] for numbers, [run, sample, token] for scores."""

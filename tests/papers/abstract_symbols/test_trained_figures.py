@@ -29,8 +29,10 @@ def _found(setting="base", rates=(), architectures=(VANILLA, WITH_A), seeds=3):
 def test_a_small_network_is_called_so():
     paper, glance = setting_words(_found()), setting_words(_found("glance", seeds=1))
     assert paper == (
-        "Task αβα vs αββ; depth 2, 16 heads, embedding 128, 1000 epochs, rate 0.001; mean and standard error of 3 seeds"
+        "Task αβα vs αββ; depth 2, 16 heads, embedding 128, 1000 epochs, rate 0.001, a and b at 10 times the rate; "
+        "mean and standard error of 3 seeds"
     )
+    assert "a and b" not in setting_words(_found(architectures=(VANILLA,)))
     assert glance == (
         "Task αβα vs αββ; smaller than in the paper: depth 2, 2 heads, embedding 16, 25 epochs, rate 0.01; 1 seed"
     )

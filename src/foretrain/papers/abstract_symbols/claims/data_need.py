@@ -164,6 +164,7 @@ data_need_claim = Claim(
             "seeds": 5,
             "setting": "base",
             "loss": 0.1,
+            "rates": BASE_RATES,
         },
     },
     control=Control("the plain transformer with other seeds in place of the scaled ones", {"still": True}),

@@ -14,7 +14,7 @@ import xarray as xr
 from scipy import stats
 
 from foretrain.claim import Claim, Control
-from foretrain.comparators import bounded
+from foretrain.comparators import bounded, positive
 from foretrain.dynamics.validated import best_rate
 from foretrain.trajectory import trajectory
 
@@ -109,7 +109,7 @@ def better_than(
         settings={tier: {**one, **shared} for tier, one in settings.items()},
         predict=some_gain,
         observe=difference(make, argument, quantity),
-        compare=bounded("gain_low", low="least_gain"),
+        compare=positive("gain_low", drawn_with="least_gain"),
         **{"control": SAME, **claim},
     )
 

@@ -153,7 +153,7 @@ def fig22(
     task: str = "aba_abb",
     rates: Sequence[float] = BASE_RATES,
 ) -> xr.Dataset:
-    """Test loss of eight architectures against n, at the best of the rates (none: at that of the setting)."""
+    """Test loss of seven architectures against n, at the best of the rates (none: at that of the setting)."""
     s = setting_called(setting)
 
     def one(architecture: str, n: int) -> xr.Dataset:

@@ -15,7 +15,7 @@ import xarray as xr
 from plotly.colors import sample_colorscale
 
 from foretrain.dynamics.validated import best_rate
-from foretrain.papers.abstract_symbols.experiments.trained import ARCHITECTURES, TASKS
+from foretrain.papers.abstract_symbols.experiments.trained import ARCHITECTURES, TASKS, WITH_A, WITH_AB, WITH_B
 from foretrain.papers.abstract_symbols.setting import TrainingSetting
 from foretrain.plotting import (
     PALETTE,
@@ -44,6 +44,8 @@ def setting_words(found: xr.Dataset, seeds: str = "mean and standard error of") 
     sizes = {"depth": "depth {}", "heads": "{} heads", "embedding": "embedding {}", "epochs": "{} epochs"}
     if "rate" not in found.dims:
         sizes["rates"] = "best of rates {} by validation" if "," in str(known.get("rates")) else "rate {}"
+    if known.get("scaling_multiplier", 1) != 1 and _scaled(found):
+        sizes["scaling_multiplier"] = "a and b at {:g} times the rate"
     words = [", ".join(text.format(known[key]) for key, text in says.items() if key in known) for says in (on, sizes)]
     base = asdict(TrainingSetting())
     if any(known.get(key, np.inf) < base[key] for key in ("heads", "embedding", "head", "mlp", "epochs")):
@@ -55,6 +57,11 @@ def setting_words(found: xr.Dataset, seeds: str = "mean and standard error of") 
         words += [f"diverged and left out: {lost}"] if lost else []
     text = "; ".join(filter(None, words))
     return text[0].upper() + text[1:]
+
+
+def _scaled(found: xr.Dataset) -> bool:
+    names = found.architecture.values if "architecture" in found.dims else [found.attrs.get("architecture", "")]
+    return not {WITH_A, WITH_B, WITH_AB}.isdisjoint(names)
 
 
 def _colors(axis: str, values: Sequence[Any]) -> list[str]:
