@@ -114,7 +114,7 @@ fig14 = better_than(
         {"better": 64, "worse": (512,), "n": 512},
         {"better": 32, "worse": (512,)},
     ),
-    expect=None,
+    expect_from="full",
 )
 
 fig15 = better_than(
@@ -144,7 +144,7 @@ fig16 = better_than(
             {"better": 32, "worse": (1024,), "n": (256, 512, 1024)},
         )
     ),
-    expect=None,
+    expect_from="full",
 )
 
 CLAIMS = [fig8, fig9, fig10, fig11, fig12, fig13, fig14, fig15, fig16]
