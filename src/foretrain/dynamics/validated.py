@@ -379,7 +379,7 @@ class _Runs:
 def best_rate(found: xr.Dataset) -> xr.Dataset:
     """At each point the rate of least validation loss, averaged over seeds; `rate` becomes a variable.
 
-    Runs that diverged count as the worst.
+    Runs that diverged before a first look count as the worst; later ones keep the best epoch they had.
     """
     validation = found.validation_loss.fillna(np.inf).mean("seed")
     place = validation.argmin("rate")
