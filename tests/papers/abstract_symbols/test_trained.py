@@ -9,12 +9,14 @@ from scipy import stats
 
 from foretrain.errors import InputError
 from foretrain.papers.abstract_symbols.claims.forecast import _rank_correlation
+from foretrain.papers.abstract_symbols.claims.published import LENGTH_4, _published
 from foretrain.papers.abstract_symbols.experiments import architectures, data_need
-from foretrain.papers.abstract_symbols.experiments.architectures import chosen_rate, train
+from foretrain.papers.abstract_symbols.experiments.architectures import SAMPLES, chosen_rate, train
 from foretrain.papers.abstract_symbols.experiments.data_need import predicted_need
 from foretrain.papers.abstract_symbols.experiments.trained import (
     VANILLA,
     WITH_A,
+    WITH_AB,
     cell,
     n_needed,
     network,
@@ -113,6 +115,13 @@ def test_the_range_of_a_factor_knows_the_grid_and_what_was_not_reached(plain, ou
 def test_the_range_encloses_the_factor():
     found = data_need.factors(misses(LATE, NEVER, LATE), misses(MIDDLE, FIRST, MIDDLE), 0.1)
     assert float(found.factor_low) <= float(found.factor) <= float(found.factor_high)
+
+
+def test_what_published_numbers_say_of_the_samples_needed():
+    majorities = n_needed(_published("majority_4", LENGTH_4, (VANILLA, WITH_AB)))
+    np.testing.assert_allclose(majorities, [3993, 583], atol=1)  # as the words of fig23_factor have it
+    plain, with_a = n_needed(_published("aba_abb", SAMPLES, (VANILLA, WITH_A))).values
+    assert plain > 8 * with_a
 
 
 def test_a_task_of_ones_own(tmp_path):
