@@ -142,6 +142,7 @@ fig22 = better_than(
             "setting": "base",
             "seeds": 5,
             "n": (32, 64, 128, 256, 512),
+            "rates": figures.BASE_RATES,
         },
     },
 )
@@ -174,6 +175,7 @@ fig23 = better_than(
             "seeds": 5,
             "lengths": (2, 3, 4, 5, 6),
             "n": (128, 512, 2048),
+            "rates": figures.BASE_RATES,
         },
     },
 )
