@@ -129,11 +129,11 @@ fig22_published = _as_published(
 fig22_one_rate = _as_published(
     "Fig 22",
     {
-        "fast": {"n": (64,), "seeds": 3, "epochs": 80, **ONLY_A},
+        "fast": {"n": (64,), "seeds": 3, "epochs": 30, **ONLY_A},
         "full": {"n": (64, 128), "seeds": 5, "epochs": 200, **ONLY_A},
         "paper": {"n": (32, 64, 128, 256), "seeds": 5, **ONLY_A},
     },
-    Control("rate .003, and ten times as much for a", {"multiplier": None, "rates": (3e-3,)}),
+    Control("rate .003, and ten times as much for a", {"multiplier": None, "rates": (3e-3,), "epochs": 80}),
     id="abstract_symbols/fig22_one_rate",
     says="With a·I and rate .001 for all parameters, mean test losses are those published.",
     expect="fails",
