@@ -11,7 +11,7 @@ import inspect
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal
@@ -151,6 +151,14 @@ class Verdict:
             "seconds": self.seconds,
             "control_status": self.control_status,
         }
+
+
+def tally(verdicts: Collection[Verdict]) -> str:
+    """How many came out as expected, and how many have no expected verdict; one of these that stopped is a surprise."""
+    bound = [verdict for verdict in verdicts if verdict.expected is not None or verdict.stopped]
+    open_ended = len(verdicts) - len(bound)
+    measured = f", {open_ended} without an expected verdict at this tier" if open_ended else ""
+    return f"{sum(verdict.as_expected for verdict in bound)} of {len(bound)} verdicts as expected{measured}"
 
 
 def turned(status: Status) -> Status:

@@ -57,7 +57,8 @@ def run(
 ) -> None:
     """Run an experiment into DIR/<experiment>/<hash of its arguments>.
 
-    Every finished part is saved: after an interruption the same command goes on where it stopped.
+    Every finished part is saved: after an interruption the same command goes on where it stopped. `foretrain show
+    EXPERIMENT` lists what can be set.
 
     \b
     Examples:

@@ -9,7 +9,7 @@ from string import Template
 
 from plotly.offline import get_plotlyjs
 
-from foretrain.claim import Claim, Verdict
+from foretrain.claim import Claim, Verdict, tally
 from foretrain.papers import Paper, claims, papers
 from foretrain.plotting import TEMPLATE
 from foretrain.provenance import machine, versions
@@ -33,9 +33,8 @@ def report_page(verdicts: Mapping[str, Verdict], tier: str, known: Mapping[str, 
     known = claims() if known is None else known
     drawn = draw_all([(known[name], verdict) for name, verdict in verdicts.items()])
     by_paper = {name: [v for c, v in verdicts.items() if known[c].paper == name] for name in papers()}
-    expected = sum(verdict.as_expected for verdict in verdicts.values())
     return Template(report_file("page.html")).substitute(
-        count=f"{expected} of {len(verdicts)} verdicts as expected",
+        count=tally(verdicts.values()),
         css=report_file("page.css"),
         js=report_file("narrow.js") + report_file("page.js"),
         plotly=get_plotlyjs(),
@@ -68,7 +67,7 @@ def _header(verdicts: Mapping[str, Verdict], tier: str) -> str:
         )
         alarm = f'<div class="surprises"><strong>Not as expected</strong><ul>{listed}</ul></div>'
     return f"""<h1>foretrain: what theory says training will do, against what it did</h1>
-<p class="count">{len(verdicts) - len(surprises)} of {len(verdicts)} verdicts as expected<small>{told}</small></p>
+<p class="count">{tally(verdicts.values())}<small>{told}</small></p>
 <dl class="facts">{"".join(f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in facts.items())}</dl>
 {alarm}"""
 
@@ -94,7 +93,6 @@ def _paper(
     tier: str,
     drawn: Mapping[str, Drawn],
 ) -> str:
-    expected = sum(verdict.as_expected for verdict in judged)
     rows = "\n".join(_row(known[v.claim], v, card(known[v.claim], verdicts, tier, drawn[v.claim])) for v in judged)
     head = "".join(
         f"<span{' class=number' if c in ('error', 'tolerance', 'seconds') else ''}>{c}</span>" for c in COLUMNS
@@ -102,7 +100,7 @@ def _paper(
     return f"""<section class="paper" id="paper-{escape(paper.name)}">
 <h2>{escape(paper.title)}</h2>
 <p class="citation">{escape(paper.citation)}</p>
-<p class="tally">{expected} of {len(judged)} as expected</p>
+<p class="tally">{tally(judged)}</p>
 {_symbols(paper)}
 <div class="row head" aria-hidden="true">{head}</div>
 {rows}

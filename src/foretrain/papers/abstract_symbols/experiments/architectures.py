@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import xarray as xr
 
 from foretrain.dynamics.validated import Progress, best_rate
+from foretrain.errors import require
 from foretrain.experiment import Experiment
 from foretrain.models.sequence_baselines import LSTM, MLP, MLP_XX, RNN
 from foretrain.papers.abstract_symbols.experiments.trained import (
@@ -50,6 +51,10 @@ def train(
     says loss, and accuracy on unseen symbols.
     """
     architecture = {(0, 0): VANILLA, (1, 0): WITH_A, (0, 1): WITH_B, (1, 1): WITH_AB}[identity_kq, identity_vo]
+    require(
+        scaling_multiplier is None or identity_kq or identity_vo,
+        "scaling_multiplier is that of a and b; set identity_kq or identity_vo to true as well.",
+    )
     changes = {"epochs": epochs, "depth": depth, "heads": heads, "embedding": embedding, "batch": batch}
     found = cell(
         task,
@@ -66,10 +71,11 @@ def train(
 def chosen_rate(found: xr.Dataset) -> str:
     """The rate of least validation loss and what it gives on unseen symbols."""
     best = best_rate(found)
-    loss, spread = float(best.test_loss.mean()), float(best.test_loss.std(ddof=1)) if best.sizes["seed"] > 1 else 0.0
+    seeds = best.sizes["seed"]
+    over = f" ± {float(best.test_loss.std(ddof=1)):.2g} over {seeds} seeds" if seeds > 1 else " with 1 seed"
     return (
-        f"Chosen by validation: rate {float(best['rate']):g}. On unseen symbols: loss {loss:.3g} ± {spread:.2g} over "
-        f"{best.sizes['seed']} seeds, accuracy {float(best.test_accuracy.mean()):.0%}."
+        f"Chosen by validation: rate {float(best['rate']):g}. On unseen symbols: loss "
+        f"{float(best.test_loss.mean()):.3g}{over}, accuracy {float(best.test_accuracy.mean()):.0%}."
     )
 
 
