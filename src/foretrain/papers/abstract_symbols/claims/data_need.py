@@ -150,6 +150,7 @@ data_need_claim = Claim(
             "seeds": 2,
             "setting": "tiny",
             "loss": 0.5,
+            "epochs": 60,
         },
         "full": {
             "tasks": TASKS,
@@ -165,6 +166,7 @@ data_need_claim = Claim(
             "seeds": 5,
             "setting": "base",
             "loss": 0.1,
+            "epochs": None,
             "rates": BASE_RATES,
         },
     },
