@@ -101,7 +101,7 @@ class StringRows:
         """[run, sample, head, free place] into a table [run, token, head]."""
         return self._by_head(self.token_row[:, :, self.free], self.token.shape[1])
 
-    @property
+    @cached_property
     def _place_parts(self) -> Int[Tensor, "run sample place 2"]:
         places = torch.arange(self.token_row.shape[2]).expand_as(self.token_row)
         return self._two_parts(torch.stack([self.token_row, places], dim=-1))

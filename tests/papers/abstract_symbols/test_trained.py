@@ -10,7 +10,7 @@ from scipy import stats
 from foretrain.errors import InputError
 from foretrain.papers.abstract_symbols.claims.forecast import _rank_correlation
 from foretrain.papers.abstract_symbols.claims.published import LENGTH_4, _published
-from foretrain.papers.abstract_symbols.experiments import architectures, data_need
+from foretrain.papers.abstract_symbols.experiments import architectures, data_need, trained
 from foretrain.papers.abstract_symbols.experiments.architectures import SAMPLES, chosen_rate, train
 from foretrain.papers.abstract_symbols.experiments.data_need import predicted_need
 from foretrain.papers.abstract_symbols.experiments.trained import (
@@ -74,7 +74,7 @@ def test_data_need_stops_where_every_seed_is_below_and_the_plain_need_is_at_leas
     plain = {10: (1.0, 1.0), 100: (1.0, 0.9), 1000: (0.5, 0.6)}
     ours = {10: (1.0, 1.0), 100: (0.01, 0.01)}
     train, run = made_up_runs({VANILLA: plain, WITH_A: ours})
-    monkeypatch.setattr(data_need, "summary", train)
+    monkeypatch.setattr(trained, "summary", train)
     sides, sizes = (VANILLA, WITH_A), (10, 100, 1000)
     found = data_need.data_need(("same_different",), sizes, sides, seeds=2, rates=(0.1, 0.2)).isel(task=0)
     assert run == [(VANILLA, 10), (VANILLA, 100), (VANILLA, 1000), (WITH_A, 10), (WITH_A, 100)]

@@ -18,7 +18,7 @@ fig2 = better_than(
     "architectures",
     id="abstract_symbols/fig2",
     source="Fig 2",
-    says=("On the two print programs, a·I in every head lowers the loss on unseen variables from the same samples."),
+    says="On the two print programs, a·I in every head lowers the loss on unseen variables from the same samples.",
     expect_from="full",
     sides=(WITH_A, (VANILLA,)),
     settings={

@@ -9,7 +9,6 @@ import xarray as xr
 
 from foretrain.claim import Claim, Control
 from foretrain.comparators import as_printed, bounded, close, every
-from foretrain.dynamics.validated import best_rate
 from foretrain.models.sequence_baselines import LSTM, MLP, MLP_XX, RNN
 from foretrain.papers.abstract_symbols.experiments.architectures import BASE_RATES, SAMPLES
 from foretrain.papers.abstract_symbols.experiments.trained import (
@@ -18,10 +17,10 @@ from foretrain.papers.abstract_symbols.experiments.trained import (
     WITH_A,
     WITH_AB,
     WITH_B,
+    at_best_rate,
     at_its_rate,
     grid,
     setting_called,
-    summary,
 )
 from foretrain.tolerances import PUBLISHED_SPREAD
 from foretrain.trajectory import trajectory
@@ -78,7 +77,7 @@ def _measured(
     s = setting_called("base", epochs=epochs, scaling_multiplier=multiplier)
 
     def one(architecture: str, n: int) -> xr.Dataset:
-        return best_rate(summary(task, stand_in or architecture, n=n, seeds=seeds, setting=s, rates=rates))
+        return at_best_rate(task, stand_in or architecture, n=n, seeds=seeds, setting=s, rates=rates)
 
     found = grid({"architecture": architectures, "n": n}, one).test_loss.transpose("architecture", "n", "seed")
     return trajectory(

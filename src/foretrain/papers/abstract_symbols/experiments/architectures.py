@@ -19,10 +19,10 @@ from foretrain.papers.abstract_symbols.experiments.trained import (
     WITH_A,
     WITH_AB,
     WITH_B,
+    at_best_rate,
     cell,
     grid,
     setting_called,
-    summary,
 )
 
 SAMPLES = (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
@@ -108,7 +108,7 @@ def fig2(
     s = setting_called(setting)
 
     def one(architecture: str, n: int) -> xr.Dataset:
-        return best_rate(summary("print_program", architecture, n=n, seeds=seeds, setting=s, rates=rates))
+        return at_best_rate("print_program", architecture, n=n, seeds=seeds, setting=s, rates=rates)
 
     return grid({"architecture": architectures, "n": n}, one)
 
@@ -126,7 +126,7 @@ def fig3(
     s = setting_called(setting, depth=depth, embedding=embedding)
 
     def one(architecture: str, n: int) -> xr.Dataset:
-        return best_rate(summary("print_symbol", architecture, n=n, seeds=seeds, setting=s, rates=rates))
+        return at_best_rate("print_symbol", architecture, n=n, seeds=seeds, setting=s, rates=rates)
 
     return grid({"architecture": architectures, "n": n}, one)
 
@@ -146,7 +146,7 @@ def fig5(
 
     def one(architecture: str, embedding: int, n: int) -> xr.Dataset:
         s = setting_called(setting, embedding=embedding)
-        return best_rate(summary("copying", architecture, n=n, seeds=seeds, setting=s, rates=rates, readout="cls"))
+        return at_best_rate("copying", architecture, n=n, seeds=seeds, setting=s, rates=rates, readout="cls")
 
     return grid({"architecture": architectures, "embedding": embeddings, "n": n}, one)
 
@@ -163,7 +163,7 @@ def fig22(
     s = setting_called(setting)
 
     def one(architecture: str, n: int) -> xr.Dataset:
-        return best_rate(summary(task, architecture, n=n, seeds=seeds, setting=s, rates=rates))
+        return at_best_rate(task, architecture, n=n, seeds=seeds, setting=s, rates=rates)
 
     return grid({"architecture": architectures, "n": n}, one)
 
@@ -180,7 +180,7 @@ def fig23(
     s = setting_called(setting)
 
     def one(architecture: str, length: int, n: int) -> xr.Dataset:
-        return best_rate(summary(f"majority_{length}", architecture, n=n, seeds=seeds, setting=s, rates=rates))
+        return at_best_rate(f"majority_{length}", architecture, n=n, seeds=seeds, setting=s, rates=rates)
 
     return grid({"architecture": architectures, "length": lengths, "n": n}, one)
 

@@ -9,7 +9,6 @@ import numpy as np
 import xarray as xr
 
 from foretrain.data.templates import TemplateTask
-from foretrain.dynamics.validated import best_rate
 from foretrain.errors import require
 from foretrain.experiment import Experiment
 from foretrain.kernels import architectures as kernels
@@ -21,11 +20,11 @@ from foretrain.papers.abstract_symbols.experiments.trained import (
     TRANSFORMERS,
     VANILLA,
     WITH_A,
+    at_best_rate,
     grid,
     n_needed,
     setting_attrs,
     setting_called,
-    summary,
     task_called,
 )
 from foretrain.streams import seed_list
@@ -73,9 +72,7 @@ def data_need(
                 misses[place] = np.inf
                 continue
             enough = loss / 10 * (scale or 1.0)
-            found = best_rate(
-                summary(task, architecture, n=size, seeds=listed, setting=s, rates=rates, good_enough=enough)
-            )
+            found = at_best_rate(task, architecture, n=size, seeds=listed, setting=s, rates=rates, good_enough=enough)
             miss = found.test_loss / scale if scale else 1 - found.test_accuracy
             misses[place] = miss.fillna(np.inf).values  # a run that diverged has not learned
             if (misses[place] < loss).all():

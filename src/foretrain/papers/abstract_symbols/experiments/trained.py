@@ -14,7 +14,7 @@ import xarray as xr
 from foretrain.data import template_tasks
 from foretrain.data.template_files import read_task
 from foretrain.data.templates import TemplateTask
-from foretrain.dynamics.validated import Progress, RunsModel, Schedule, train_validated
+from foretrain.dynamics.validated import Progress, RunsModel, Schedule, best_rate, train_validated
 from foretrain.errors import require, require_known, require_whole
 from foretrain.models.sequence_baselines import KINDS, BaselineRuns
 from foretrain.models.transformer import TransformerShape
@@ -168,6 +168,11 @@ def summary(
     if isinstance(task, str) and task.endswith(".toml"):  # what the file says may change
         return cell(task, architecture, good_enough=good_enough, **same, **others)[list(SCALARS)]
     return _kept(task, architecture, tuple(sorted({**same, "good_enough": good_enough, **others}.items())))
+
+
+def at_best_rate(task: Task, architecture: str = VANILLA, **arguments: Any) -> xr.Dataset:
+    """`summary` at the rate of least validation loss, which becomes a variable."""
+    return best_rate(summary(task, architecture, **arguments))
 
 
 def at_its_rate(task: Task, architecture: str = VANILLA, **arguments: Any) -> xr.Dataset:
