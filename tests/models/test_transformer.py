@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 from foretrain.errors import InputError
-from foretrain.models import string_rows
 from foretrain.models.sequence_baselines import LSTM, MLP, MLP_XX, RNN, BaselineRuns
 from foretrain.models.transformer import Attention, Transformer, TransformerShape
 from foretrain.models.transformer_runs import LastLayerRuns, TransformerRuns, stacked
@@ -60,21 +59,25 @@ def test_runs_equal_the_module_with_gradients(options, identities):
 
 
 @pytest.mark.parametrize("options", [{}, {"norm": "post"}, {"identity_kq": True, "identity_vo": True}], ids=str)
-@pytest.mark.parametrize("limit", [0, 10**6], ids=["looked up", "all products"])
 @pytest.mark.parametrize(
-    "strings",
-    [[[0, 1, 2], [0, 3, 2], [0, 1, 2]], [[4, 5, 6]], [[0, 1, 2], [1, 2, 0], [5, 6, 7]]],
-    ids=["fixed places", "one string", "none fixed"],
+    ("strings", "slots"),
+    [
+        ([[0, 1, 2], [0, 3, 2], [0, 1, 2]], 1),
+        ([[4, 5, 6]], 1),
+        ([[5, 5, 5]], 1),
+        ([[0, 1, 2], [1, 2, 0], [5, 6, 7]], 3),
+        ([[0, 1, 0], [1, 2, 2], [5, 5, 5]], 2),
+    ],
+    ids=["fixed places", "one string", "one token", "none fixed", "tokens repeat"],
 )
-def test_first_layer_rows_either_way(strings, limit, options, monkeypatch):
-    monkeypatch.setattr(string_rows, "PRODUCTS_PER_PLACE", limit)
+def test_first_layer_by_the_distinct_tokens_of_each_string(strings, slots, options):
     shape = TransformerShape(**SMALL, **options)
     modules = moved(shape, 2)
     p = {name: value.requires_grad_() for name, value in stacked(modules).items()}
     both = torch.stack([torch.tensor(strings), 8 + torch.tensor(strings)])  # fixed tokens differ between runs
     model = TransformerRuns(shape)
     rows = model.prepare(both)
-    assert rows.few_parts == bool(limit)
+    assert rows.slot_row.shape[2] == slots
     outputs = model.outputs(p, rows)
     gradients = torch.autograd.grad(outputs.square().sum(), list(p.values()), materialize_grads=True)
     for run, module in enumerate(modules):

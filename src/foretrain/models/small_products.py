@@ -21,7 +21,15 @@ class _Products(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
         x, y = ctx.saved_tensors
         (gradient,) = gradients
-        return torch.bmm(gradient, y), torch.bmm(gradient.mT, x)
+        return _sums(gradient, y), _sums(gradient.mT, x)
+
+
+def _sums(weights: Float[Tensor, "matrix i j"], rows: Float[Tensor, "matrix j d"]) -> Tensor:
+    """weights·rows; of two rows torch would add up number by number."""
+    if rows.shape[1] > 2:
+        return torch.bmm(weights, rows)
+    out = weights[:, :, :1] * rows[:, :1]
+    return out.addcmul_(weights[:, :, 1:], rows[:, 1:]) if rows.shape[1] == 2 else out
 
 
 def products(x: Tensor, y: Tensor) -> Tensor:

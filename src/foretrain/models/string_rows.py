@@ -8,14 +8,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
 from foretrain.errors import require
-
-PRODUCTS_PER_PLACE = 32  # of parts, that cost as much as looking a place's query and key up and multiplying them
-NUMBERS_PER_PAIR = 16  # of a head's dimension, that cost as much as looking four numbers up
 
 
 @dataclass(frozen=True)
@@ -41,33 +38,25 @@ class StringRows:
 
     Places where all samples hold the same token (CLS, or a word of the template) are `fixed`: there token and place
     are one. Tables of parts are [run, token, then place, then two rows more], of which the first is zero: it stands
-    for the token at fixed places. Runs with fewer tokens or pairs repeat their first.
+    for the token at fixed places. Runs with fewer tokens or pairs repeat their first. The distinct tokens of one
+    string at free places are its slots; a string with fewer has rows of zeros behind.
     """
 
     strings: Int[Tensor, "run sample place"]
-    free: Int[Tensor, "free"]  # places that are not fixed
     fixed: Int[Tensor, "fixed"]
     fixed_token: Int[Tensor, "run fixed"]
     token: Int[Tensor, "run row"]  # at free places
     token_row: Int[Tensor, "run sample place"]  # the row of zeros at fixed places
     pair: Int[Tensor, "run pair 2"]  # row of the token, place
     pair_row: Int[Tensor, "run sample place"]
+    slot_row: Int[Tensor, "run sample slot"]  # of the token
+    slot: Int[Tensor, "run sample place"]  # one past the last at fixed places
     heads: int
-    head: int  # its dimension
 
     @property
     def parts(self) -> int:
         """Rows of a table of parts."""
         return self.token.shape[1] + self.pair_row.shape[2] + 2
-
-    @property
-    def few_parts(self) -> bool:
-        """Whether all products between parts are less work than those between the places of every string.
-
-        Those also take numbers, one per head, for all pairs of places of a string, which are many if it is long.
-        """
-        samples, places = self.pair_row.shape[1:]
-        return self.parts**2 <= samples * places * (PRODUCTS_PER_PLACE - NUMBERS_PER_PAIR * places / self.head)
 
     @cached_property
     def pair_places(self) -> Places:
@@ -77,75 +66,76 @@ class StringRows:
     @cached_property
     def pair_parts(self) -> Places:
         """The token and the place of every pair, in tables of parts."""
-        return Places.of(_counted_on(self._two_parts(self.pair), self.parts), len(self.pair) * self.parts, terms=2)
+        return self._in_parts(self._two_parts(self.pair), terms=2)
 
     @cached_property
-    def place_parts(self) -> Places:
-        """The token and the place at [run, sample, place], in tables of parts."""
-        return Places.of(_counted_on(self._place_parts, self.parts), len(self.pair) * self.parts, terms=2)
-
-    @cached_property
-    def product_parts(self) -> Places:
-        """The four products of the parts at [run, sample, place, another place], in tables [run, part, part]."""
-        two, each = self._place_parts, self.parts**2
-        four = (two[:, :, :, None, :, None] * self.parts + two[:, :, None, :, None, :]).flatten(-2)
-        return Places.of(_counted_on(four, each), len(two) * each, terms=4)
-
-    @cached_property
-    def pair_head_places(self) -> Places:
-        """[run, sample, head, place] into a table [run, pair, head]."""
-        return self._by_head(self.pair_row, self.pair.shape[1])
-
-    @cached_property
-    def token_head_places(self) -> Places:
-        """[run, sample, head, free place] into a table [run, token, head]."""
-        return self._by_head(self.token_row[:, :, self.free], self.token.shape[1])
-
-    @cached_property
-    def _place_parts(self) -> Int[Tensor, "run sample place 2"]:
+    def query_parts(self) -> Places:
+        """The token and the place at [run, sample, place], and behind them the two last rows, in tables of parts."""
         places = torch.arange(self.token_row.shape[2]).expand_as(self.token_row)
-        return self._two_parts(torch.stack([self.token_row, places], dim=-1))
+        at_places = self._two_parts(torch.stack([self.token_row, places], dim=-1))
+        last = torch.tensor([self.parts - 2, self.parts - 1]).expand(*at_places.shape[:2], 1, 2)
+        return self._in_parts(torch.cat([at_places, last], dim=2), terms=2)
+
+    @cached_property
+    def slot_parts(self) -> Places:
+        """The token at [run, sample, slot], in tables of parts."""
+        return self._in_parts(self.slot_row)
+
+    @cached_property
+    def slot_head_parts(self) -> Places:
+        """[run, sample, head, slot] into a table [run, part, head]."""
+        rows = self.slot_parts.place.view(self.slot_row.shape)[:, :, None] * self.heads
+        return Places.of(rows + torch.arange(self.heads)[:, None], len(self.pair) * self.parts * self.heads)
+
+    @cached_property
+    def is_slot(self) -> Float[Tensor, "sample query slot"]:
+        """1 where a place holds the token of a slot, and a row of zeros; runs and samples are counted through."""
+        slots = self.slot_row.shape[2]
+        at_places = F.one_hot(self.slot, slots + 1)[..., :slots].flatten(0, 1)
+        return F.pad(at_places, (0, 0, 0, 1)).float()
+
+    def _in_parts(self, rows: Int[Tensor, "run *rest"], terms: int = 1) -> Places:
+        return Places.of(_counted_on(rows, self.parts), len(rows) * self.parts, terms)
 
     def _two_parts(self, pair: Int[Tensor, "run *rest 2"]) -> Int[Tensor, "run *rest 2"]:
         return torch.stack([pair[..., 0], pair[..., 1] + self.token.shape[1]], dim=-1)
 
-    def _by_head(self, row: Int[Tensor, "run sample place"], rows: int) -> Places:
-        places = _counted_on(row, rows)[:, :, None] * self.heads + torch.arange(self.heads)[:, None]
-        return Places.of(places, len(row) * rows * self.heads)
-
     def some(self, samples: Int[Tensor, "run some"]) -> StringRows:
         """Those samples of each run, with their own distinct rows."""
         chosen = self.strings.gather(1, samples[:, :, None].expand(-1, -1, self.strings.shape[2]))
-        return string_rows(chosen, self.heads, self.head)
+        return string_rows(chosen, self.heads)
 
     def of_runs(self, runs: Int[Tensor, "kept"]) -> StringRows:
         """The rows of some runs."""
-        tensors = ("strings", "fixed_token", "token", "token_row", "pair", "pair_row")
+        tensors = ("strings", "fixed_token", "token", "token_row", "pair", "pair_row", "slot_row", "slot")
         return replace(self, **{name: getattr(self, name)[runs] for name in tensors})
 
 
-def string_rows(strings: Int[Tensor, "run sample place"], heads: int, head: int) -> StringRows:
+def string_rows(strings: Int[Tensor, "run sample place"], heads: int) -> StringRows:
     numbers, places = strings.numpy(), strings.shape[2]
     same = (numbers == numbers[:, :1]).all(axis=(0, 1))
     same[0] &= not same.all()  # some place is free
     free, fixed = np.flatnonzero(~same), np.flatnonzero(same)
     token, free_row = _distinct(numbers[:, :, free])
-    token_row = np.full(numbers.shape, token.shape[1] + places)  # the row of zeros
+    zero = token.shape[1] + places
+    token_row = np.full(numbers.shape, zero)
     token_row[:, :, free] = free_row
     pair, pair_row = _distinct(token_row * places + np.arange(places))
-    token_and_place = np.stack([pair // places, pair % places], axis=-1)
+    slot_row, free_slot = _slots(free_row, zero)
+    slot = np.full(numbers.shape, slot_row.shape[2])
+    slot[:, :, free] = free_slot
     as_torch = torch.from_numpy
     return StringRows(
         strings,
-        free=as_torch(free),
         fixed=as_torch(fixed),
         fixed_token=as_torch(numbers[:, 0, fixed]),
         token=as_torch(token),
         token_row=as_torch(token_row),
-        pair=as_torch(token_and_place),
+        pair=as_torch(np.stack([pair // places, pair % places], axis=-1)),
         pair_row=as_torch(pair_row),
+        slot_row=as_torch(slot_row),
+        slot=as_torch(slot),
         heads=heads,
-        head=head,
     )
 
 
@@ -155,6 +145,18 @@ def _distinct(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     most = max(len(distinct) for distinct, _ in found)
     distinct = np.stack([np.pad(one, (0, most - len(one)), constant_values=one[0]) for one, _ in found])
     return distinct, np.stack([place.reshape(numbers.shape[1:]) for _, place in found])
+
+
+def _slots(numbers: np.ndarray, filling: int) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct numbers along the last axis, filled up, and the place of each number among them."""
+    order = np.argsort(numbers, axis=-1)
+    ordered = np.take_along_axis(numbers, order, axis=-1)
+    rank = np.diff(ordered, axis=-1, prepend=ordered[..., :1]).astype(bool).cumsum(axis=-1)
+    distinct = np.full((*numbers.shape[:-1], rank.max() + 1), filling)
+    np.put_along_axis(distinct, rank, ordered, axis=-1)
+    place = np.empty_like(rank)
+    np.put_along_axis(place, order, rank, axis=-1)
+    return distinct, place
 
 
 def _counted_on(rows: Int[Tensor, "run *rest"], each: int) -> Int[Tensor, "run *rest"]:

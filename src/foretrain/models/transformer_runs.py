@@ -3,9 +3,9 @@
 What is saved is exact. (1) The last layer is computed at the read-out position only: with one query per string,
 q·(X·W_K) is (W_K·q)·X and values are mixed before W_V, so keys and values cost one row per string. (2) In the first
 layer a row is the sum of a token and a place, over its spread: queries, keys and values through W_O are computed once
-per distinct token and once per place, then added and looked up; where tokens are few, so are products of queries and
-keys. A token that all strings hold at a place (CLS, the words of a template) counts as the place. (3) Runs
-(seeds, learning rates) share every operation.
+per distinct token and once per place, then added and looked up; so are products of queries and keys, of which a string
+has as many as it has distinct tokens, not places. A token that all strings hold at a place (CLS, the words of a
+template) counts as the place. (3) Runs (seeds, learning rates) share every operation.
 
 Tables are [run, row, d], states [run, sample, place, d]; inside, runs and samples are often counted through.
 """
@@ -45,7 +45,7 @@ class TransformerRuns:
         require_fitting(strings, self.shape.tokens, self.shape.length)
         if self.shape.cls:  # one more token, behind those of the vocabulary
             strings = F.pad(strings, (0, 1), value=self.shape.tokens)
-        return string_rows(strings, self.shape.heads, self.shape.head)
+        return string_rows(strings, self.shape.heads)
 
     def outputs(self, p: Parameters, strings: StringRows) -> Tensor:
         """[run, sample] for numbers, [run, sample, token] for scores."""
@@ -98,7 +98,7 @@ class TransformerRuns:
             per_spread = torch.rsqrt(pairs.var(-1, correction=0, keepdim=True) + NORM_EPS)
         query, key, value = (parts @ block[f"attention.{name}"] for name in ("query", "key", "value"))
         per_place = look_up(per_spread, strings.pair_places).view(R * n, T) if pre else per_spread.expand(R * n, T)
-        logits = self._first_logits(query, key, per_spread, per_place, strings)  # [run·sample, query, head, key]
+        logits = self._first_logits(query, key, per_place, strings)  # [run·sample, query, head, key]
         own = None
         if s.identity_kq or s.identity_vo:
             y = self._normed(block, "attention_norm", pairs) if pre else pairs
@@ -110,9 +110,10 @@ class TransformerRuns:
 
         values = per_head(value.view(R, -1, H, e), block["attention.out"].view(R, H, e, d))  # [run, row, head, d]
         shares = weights * per_place[:, None, None] if pre else weights
-        of_token, of_place = values[:, : tokens.shape[1]], values[:, tokens.shape[1] :]
-        looked_up = look_up(of_token, strings.token_head_places).view(R * n, -1, d)
-        out = torch.bmm(shares[..., strings.free].view(R * n, T, -1), looked_up).view(R, n * T, d)
+        of_slots = torch.bmm(shares.view(R * n, T * H, T), strings.is_slot[:, :T].to(x.dtype)).view(R * n, T, -1)
+        looked_up = look_up(values, strings.slot_head_parts).view(R * n, -1, d)
+        out = torch.bmm(of_slots, looked_up).view(R, n * T, d)
+        of_place = values[:, tokens.shape[1] :]
         by_place = of_place[:, :T].transpose(1, 2).reshape(R, H * T, d)
         out = torch.baddbmm(out, shares.view(R, n * T, H * T), by_place)
         if pre:
@@ -124,24 +125,33 @@ class TransformerRuns:
         return self._mlp(block, x).view(R, n, T, d)
 
     def _first_logits(
-        self, query: Tensor, key: Tensor, per_spread: Tensor, per_place: Tensor, strings: StringRows
+        self, query: Tensor, key: Tensor, per_place: Tensor, strings: StringRows
     ) -> Float[Tensor, "sample query head key"]:
-        """From queries and keys of parts: what normalisation adds to a key is the same for all, and is not seen."""
+        """From queries and keys of parts: products of tokens, per slot, and of any part with places, per part.
+
+        One more query stands behind those of the places: what normalisation adds to all. What it adds to a key is the
+        same for all keys, and is not seen.
+        """
         (R, P, _), (samples, T) = query.shape, per_place.shape
-        H, e = self.shape.heads, self.shape.head
-        pre = self.shape.norm == "pre"
-        if strings.few_parts:  # products of all parts, of which every pair of places takes four
-            every = per_head(query.view(R, P, H, e), key.view(R, P, H, e).permute(0, 2, 3, 1)).transpose(2, 3)
-            logits = look_up(every, strings.product_parts).view(samples, T, T, H)
-            if pre:
-                added = look_up(every[:, -1], strings.place_parts).view(samples, 1, T, H)
-                logits = (logits * per_place[:, :, None, None] + added) * per_place[:, None, :, None]
-            return self.shape.logit_scale * logits.transpose(2, 3)
-        q, k = (look_up(table, strings.pair_parts).view(R, -1, H * e) for table in (query, key))
-        if pre:
-            q, k = torch.addcmul(query[:, -1:], q, per_spread), k * per_spread
-        q, k = (look_up(table.view(-1, e), strings.pair_head_places).view(-1, T, e) for table in (q, k))
-        return self.shape.logit_scale * products(q, k).view(samples, H, T, T).transpose(1, 2)
+        H, e, S = self.shape.heads, self.shape.head, strings.slot_row.shape[2]
+        query, key = query.view(R, P, H, e), key.view(R, P, H, e)
+        q, k = (look_up(table, strings.slot_head_parts).view(-1, S, e) for table in (query, key))
+        tokens = products(q, k).view(samples, H, S, S).transpose(1, 2).reshape(samples, S, H * S)
+        at = slice(P - T - 2, P - 2)  # the places
+        asking = torch.cat([query[:, at], query[:, -1:]], dim=1)
+        asked = look_up(per_head(key, asking.permute(0, 2, 3, 1)).flatten(2), strings.slot_parts)
+        asked = asked.view(samples, S, H, T + 1).permute(0, 3, 2, 1).reshape(samples, T + 1, H * S)
+        by_slot = torch.baddbmm(asked, strings.is_slot.to(query.dtype), tokens)  # [sample, query, head·slot]
+        by_place = look_up(per_head(query, key[:, at].permute(0, 2, 3, 1)).flatten(2), strings.query_parts)
+        logits = torch.baddbmm(
+            by_place.view(samples, (T + 1) * H, T),
+            by_slot.view(samples, (T + 1) * H, S),
+            strings.is_slot[:, :T].to(query.dtype).mT,
+        ).view(samples, T + 1, H, T)
+        logits, added = logits.split([T, 1], dim=1)
+        if self.shape.norm == "pre":
+            logits = (logits * per_place[:, :, None, None] + added) * per_place[:, None, None]
+        return self.shape.logit_scale * logits
 
     def _block(self, block: Parameters, x: Tensor) -> Tensor:
         s = self.shape
