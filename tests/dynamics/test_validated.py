@@ -235,6 +235,8 @@ def test_refuses_networks_that_answer_with_something_else(task, output, wanted):
         train_validated(TransformerRuns(shape), [split], rates=(1e-3,), schedule=Schedule(1))
 
 
-def test_refuses_schedules_without_epochs():
+def test_refuses_schedules_without_epochs_or_with_more_than_are_kept():
+    with pytest.raises(InputError, match="epochs must be at most 1,000,000: all are kept; got 1,000,000,000"):
+        Schedule(epochs=10**9)
     with pytest.raises(InputError, match="epochs must be a whole number of at least 1; got 0"):
         Schedule(0)

@@ -28,6 +28,7 @@ from foretrain.trajectory import trajectory
 
 Parameters = dict[str, Tensor]
 FLOATS_AT_ONCE = 17_000_000  # that are trained together: more no longer fit in the cache
+MOST_EPOCHS = 1_000_000  # whose losses are kept, run by run
 SAMPLES_AS_LARGE = 40  # samples whose states take as much memory as the parameters of the base transformer
 
 
@@ -69,6 +70,9 @@ class Schedule:
 
     def __post_init__(self) -> None:
         require_whole("epochs", self.epochs, 1)
+        require(
+            self.epochs <= MOST_EPOCHS, f"epochs must be at most {MOST_EPOCHS:,}: all are kept; got {self.epochs:,}."
+        )
         require_whole("batch", self.batch, 1)
         if self.patience is not None:
             require_whole("patience", self.patience, 1)

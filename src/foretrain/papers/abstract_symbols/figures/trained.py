@@ -42,6 +42,8 @@ def setting_words(found: xr.Dataset, seeds: str = "mean and standard error of") 
         known["task"] = task_name(known["task"])
     on = {"architecture": "{}", "task": "task {}", "n": "n = {}"}
     sizes = {"depth": "depth {}", "heads": "{} heads", "embedding": "embedding {}", "epochs": "{} epochs"}
+    if known.get("batch", np.inf) < (found.n.max() if "n" in found.dims else known.get("n", 0)):
+        sizes["batch"] = "batches of {}"
     if "rate" not in found.dims:
         sizes["rates"] = "best of rates {} by validation" if "," in str(known.get("rates")) else "rate {}"
     if known.get("scaling_multiplier", 1) != 1 and _scaled(found):
