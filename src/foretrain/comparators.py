@@ -166,11 +166,12 @@ def same_mean(name: str, tolerance: Tolerance = THREE_ERRORS, least_seeds: int =
     return _about(compare, name, name)
 
 
-def as_printed(name: str, tolerance: Tolerance, trials: int) -> Comparator:
+def as_printed(name: str, tolerance: Tolerance, trials: int, *, guess: float) -> Comparator:
     """Measured means over `seed` are within `tolerance` of printed means of so many trials, wherever that can be told.
 
     It cannot where twice the error of the difference, with the measured spread for both, is more than `tolerance` and
-    the difference no more than both together: such points are left out, and if all are the outcome is inconclusive.
+    the difference no more than both together: such points are left out. If none is left at which the printed mean is
+    more than `tolerance` away from that of a `guess`, agreement says nothing and the outcome is inconclusive.
     """
 
     def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
@@ -179,9 +180,11 @@ def as_printed(name: str, tolerance: Tolerance, trials: int) -> Comparator:
         error = 2 * measured.std("seed", ddof=1) * math.sqrt(1 / measured.sizes["seed"] + 1 / trials)
         apart = abs(mean - printed)
         told = ~((error > tolerance.value) & (apart <= tolerance.value + error))  # nan must not go unnoticed
-        if not told.any():
-            return Outcome("inconclusive", math.nan, tolerance.value, f"{name} varies too much over seeds to tell")
         farthest = float(apart.where(told, 0.0).max(skipna=False))
+        learned = told & (abs(printed - guess) > tolerance.value)
+        if farthest <= tolerance.value and not learned.any():
+            why = f"{name} varies too much over seeds to tell wherever it is not that of a guess"
+            return Outcome("inconclusive", math.nan, tolerance.value, why)
         words = f"{name} differs by at most {farthest:.3g} at {int(told.sum())} of {told.size} points"
         left = "" if told.all() else "; the others vary too much over seeds to tell"
         return _outcome(farthest, tolerance.value, words + left)

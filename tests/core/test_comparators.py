@@ -84,12 +84,12 @@ def test_ranked_averages_seeds_first() -> None:
 
 
 def test_as_printed_leaves_out_what_cannot_be_told() -> None:
-    def judged(*losses: list[float]) -> object:
+    def judged(*losses: list[float], guess: float = 1.0) -> object:
         printed = trajectory({"loss": ("n", [0.04, 0.6][: len(losses)])}, {"n": [64, 16][: len(losses)]})
         measured = trajectory(
             {"loss": (("n", "seed"), list(losses))}, {"n": printed.n.values, "seed": range(1, 1 + len(losses[0]))}
         )
-        return c.as_printed("loss", Tolerance(0.15, "made up"), trials=5)(printed, measured)
+        return c.as_printed("loss", Tolerance(0.15, "made up"), trials=5, guess=guess)(printed, measured)
 
     assert judged([0.01, 0.12, 0.02]).status == "holds"
     assert judged([0.31, 0.36, 0.33]).status == "fails"
@@ -101,6 +101,8 @@ def test_as_printed_leaves_out_what_cannot_be_told() -> None:
     assert judged([0.31, 0.36, 0.33], [0.1, 1.0, 0.4]).status == "fails"
     assert judged([0.7, 1.1, 0.9]).status == "fails"  # it varies much, and yet is far
     assert judged([0.01, float("nan"), 0.02]).status == "fails"
+    assert judged([0.01, 0.12, 0.02], guess=0.1).status == "inconclusive"  # who guesses has that loss too
+    assert judged([0.31, 0.36, 0.33], guess=0.1).status == "fails"
 
 
 def test_positive() -> None:

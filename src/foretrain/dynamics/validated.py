@@ -90,12 +90,15 @@ class Schedule:
 class Progress:
     """What is told after a look at the validation samples: means over the runs in training whose losses are finite.
 
-    Where none is, they are nan.
+    Where none is, they are nan. Together are trained the runs from the `first` to the `last` of so many.
     """
 
+    first: int
+    last: int
+    runs: int
+    running: int  # of those, that are not done
     epoch: int
     epochs: int
-    running: int
     train_loss: float
     validation_loss: float
     validation_accuracy: float
@@ -141,7 +144,8 @@ def train_validated(
     for begin in range(0, len(cells), at_once):
         some = cells[begin : begin + at_once]
         runs = _Runs(model, [splits[place] for _, place in some], [listed[place] for _, place in some], experiment)
-        found |= dict(zip(some, runs.train([rate for rate, _ in some], schedule, progress), strict=True))
+        together = (begin + 1, begin + len(some), len(cells))
+        found |= dict(zip(some, runs.train([rate for rate, _ in some], schedule, progress, together), strict=True))
     shape = (len(rates), len(listed))
     rows = [found[cell] for cell in cells]
     axes = {name: ("rate", "seed", "epoch_done") if name.endswith("curve") else ("rate", "seed") for name in rows[0]}
@@ -272,7 +276,11 @@ class _Runs:
         self.place = np.arange(len(seeds))  # of each run still in training
 
     def train(
-        self, rates: Sequence[float], schedule: Schedule, progress: Callable[[Progress], None] | None
+        self,
+        rates: Sequence[float],
+        schedule: Schedule,
+        progress: Callable[[Progress], None] | None,
+        together: tuple[int, int, int],
     ) -> list[dict[str, Any]]:
         count, epochs = len(rates), schedule.epochs
         optimizer = Adam(list(self.moving.values()), rates)
@@ -296,7 +304,7 @@ class _Runs:
                 if progress:
                     told = np.stack([losses, validation, self.held_out.accuracy(outputs).numpy()])[:, finite]
                     means = told.mean(1) if finite.any() else np.full(3, np.nan)
-                    progress(Progress(epoch, epochs, len(here), *means.tolist()))
+                    progress(Progress(*together, len(here), epoch, epochs, *means.tolist()))
                 diverged[here[~finite]] = lasted[~finite]
                 going = finite & (validation > schedule.good_enough)
                 if schedule.patience is not None:

@@ -104,7 +104,7 @@ class TransformerRuns:
             y = self._normed(block, "attention_norm", pairs) if pre else pairs
             own = look_up(y, strings.pair_places).view(R * n, T, d)
         if s.identity_kq and own is not None:
-            a = self._by_head(block, "a", n)[:, None]
+            a = self._scaling_per_string(block, "a", n)[:, None]
             logits = logits + a * torch.bmm(own, own.mT)[:, :, None]
         weights = softmax_over_few(logits)
 
@@ -119,7 +119,7 @@ class TransformerRuns:
         if pre:
             out = out + of_place[:, -1:].sum(2)
         if s.identity_vo and own is not None:
-            share = (self._by_head(block, "b", n)[:, None] * weights).sum(2)
+            share = (self._scaling_per_string(block, "b", n)[:, None] * weights).sum(2)
             out = out + torch.bmm(share, own).view(R, n * T, d)
         x = self._after(block, "attention_norm", x.view(R, n * T, d), out)
         return self._mlp(block, x).view(R, n, T, d)
@@ -166,11 +166,11 @@ class TransformerRuns:
         q, k, v, own = by_head("query"), by_head("key"), by_head("value"), y.view(R * n, T, d)
         logits = s.logit_scale * q @ k.mT
         if s.identity_kq:
-            logits = logits + self._by_head(block, "a", n)[..., None] * torch.bmm(own, own.mT)[:, None]
+            logits = logits + self._scaling_per_string(block, "a", n)[..., None] * torch.bmm(own, own.mT)[:, None]
         weights = softmax_over_few(logits)
         out = (weights @ v).transpose(1, 2).reshape(R, n * T, -1) @ block["attention.out"]
         if s.identity_vo:
-            share = (self._by_head(block, "b", n)[..., None] * weights).sum(1)
+            share = (self._scaling_per_string(block, "b", n)[..., None] * weights).sum(1)
             out = out + torch.bmm(share, own).view(R, n * T, d)
         return self._mlp(block, self._after(block, "attention_norm", x, out)).view(R, n, T, d)
 
@@ -186,7 +186,7 @@ class TransformerRuns:
         logits = products(looked.reshape(R * n, H, d), own)  # [run·sample, head, place]
         if s.identity_kq:
             likeness = torch.bmm(own, asking.reshape(R * n, d, 1)).mT
-            logits = logits + self._by_head(block, "a", n) * likeness
+            logits = logits + self._scaling_per_string(block, "a", n) * likeness
         mixed = torch.bmm(softmax_over_few(logits), own).view(R, n, H, d)
         values = per_head(mixed, block["attention.value"].view(R, d, H, e).transpose(1, 2))
         out = values.reshape(R, n, H * e) @ block["attention.out"]
@@ -213,8 +213,7 @@ class TransformerRuns:
         """What a head adds of the identity: its a or b, times their multiplier."""
         return self.shape.scaling_multiplier * block[f"attention.{name}"]
 
-    def _by_head(self, block: Parameters, name: str, samples: int) -> Tensor:
-        """The same, for every string."""
+    def _scaling_per_string(self, block: Parameters, name: str, samples: int) -> Float[Tensor, "sample head 1"]:
         return self._scaling(block, name).repeat_interleave(samples, dim=0)[..., None]
 
 

@@ -70,14 +70,14 @@ def made_up_runs(misses):
     return summary, run
 
 
-def test_data_need_stops_where_every_seed_is_below_and_the_plain_need_is_at_least_the_largest_size(monkeypatch):
-    plain = {10: (1.0, 1.0), 100: (1.0, 0.9), 1000: (0.5, 0.6)}
-    ours = {10: (1.0, 1.0), 100: (0.01, 0.01)}
+def test_data_need_goes_down_until_no_seed_is_below_and_the_plain_need_is_at_least_the_largest_size(monkeypatch):
+    plain = {1000: (0.5, 0.6)}
+    ours = {10: (1.0, 1.0), 100: (0.01, 0.01), 1000: (0.01, 0.0)}
     train, run = made_up_runs({VANILLA: plain, WITH_A: ours})
     monkeypatch.setattr(trained, "summary", train)
-    sides, sizes = (VANILLA, WITH_A), (10, 100, 1000)
+    sides, sizes = (VANILLA, WITH_A), (1, 10, 100, 1000)
     found = data_need.data_need(("same_different",), sizes, sides, seeds=2, rates=(0.1, 0.2)).isel(task=0)
-    assert run == [(VANILLA, 10), (VANILLA, 100), (VANILLA, 1000), (WITH_A, 10), (WITH_A, 100)]
+    assert run == [(VANILLA, 1000), (WITH_A, 1000), (WITH_A, 100), (WITH_A, 10)]
     assert found.n_needed.sel(architecture=VANILLA) == np.inf
     needed = float(found.n_needed.sel(architecture=WITH_A))
     assert needed == pytest.approx(10**1.5)  # half way in log loss
@@ -86,11 +86,35 @@ def test_data_need_stops_where_every_seed_is_below_and_the_plain_need_is_at_leas
     assert found.factor.sel(architecture=VANILLA).isnull()
 
 
+def test_data_need_goes_on_below_a_size_at_which_one_seed_failed(monkeypatch):
+    ours = {10: (1.0, 1.0), 100: (1.0, 0.01), 1000: (0.01, 0.01)}
+    train, run = made_up_runs({WITH_A: ours})
+    monkeypatch.setattr(trained, "summary", train)
+    found = data_need.data_need(("same_different",), (1, 10, 100, 1000), (WITH_A,), seeds=2, rates=(0.1, 0.2))
+    assert [n for _, n in run] == [1000, 100, 10]
+    after, until = data_need._enclosed(found.miss, 0.1)
+    np.testing.assert_array_equal([after.squeeze(), until.squeeze()], [[100, 10], [1000, 100]])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        ({"n": (0,)}, "n must be a whole number of at least 1; got 0"),
+        ({"n": ()}, "n must have at least one value"),
+        ({"n": (8, 4)}, "n must grow"),
+        ({"loss": -1.0}, "loss must be .*; got -1"),
+    ],
+)
+def test_data_need_refuses_what_cannot_be_asked(arguments, wanted):
+    with pytest.raises(InputError, match=wanted):
+        data_need.data_need(("same_different",), **{"n": (4,), "setting": "glance", **arguments})
+
+
 def misses(*rows):
     return xr.DataArray(np.array(rows).T, dims=("n", "seed"), coords={"n": [10, 100, 1000]})
 
 
-NEVER, LATE, MIDDLE, FIRST = (1.0, 1.0, 1.0), (1.0, 1.0, 0.0), (1.0, 0.0, np.nan), (0.0, np.nan, np.nan)
+NEVER, LATE, MIDDLE, FIRST = (np.nan, np.nan, 1.0), (np.nan, 1.0, 0.0), (1.0, 0.0, 0.0), (0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +193,7 @@ def test_training_tells_loss_and_accuracy_now_and_then(capsys, monkeypatch):
     train(n=8, **QUICK)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2
-    assert lines[0].startswith("rate 0.01, epoch 1 of 2, 1 runs: train loss ")
+    assert lines[0].startswith("rate 0.01, run 1 of 1, epoch 1 of 2: train loss ")
     assert "on unseen symbols loss" in lines[0]
     assert "accuracy" in lines[0]
 

@@ -32,7 +32,7 @@ fig8 = better_than(
     "rates",
     id="abstract_symbols/fig8",
     source="Fig 8",
-    says="Too large or too small a learning rate hurts generalisation.",
+    says="Too large (.1, past the end of the figure) or too small a learning rate hurts generalisation.",
     settings=_without_rates(
         _settings(
             {"n": (128,), "better": 1e-2, "worse": (3e-4, 1e-1)},

@@ -28,7 +28,8 @@ def difference(make: Make, argument: str, quantity: str = "test_loss") -> Make:
 
     `quantity` "error" takes the share of wrong answers in place of the loss.
 
-    `gain_low` is the lower end of the one-sided 95 % interval (t) of the mean paired difference over n and seeds.
+    `gain_low` is the lower end of the one-sided 95 % interval (t) of the mean paired difference over seeds: what one
+    seed gives at several n is not independent, and counts as its mean.
     """
 
     def observe(better: Any, worse: Sequence[Any], seeds: int, still: bool = False, **sizes: Any) -> xr.Dataset:
@@ -37,16 +38,15 @@ def difference(make: Make, argument: str, quantity: str = "test_loss") -> Make:
             sides = [_losses(make, argument, better, range(seeds + 1, 2 * seeds + 1), sizes, quantity)] * len(worse)
         else:
             sides = [_losses(make, argument, value, range(1, seeds + 1), sizes, quantity) for value in worse]
-        losses = np.stack([ours, *sides])  # [side, run]
+        losses = np.stack([ours, *sides])  # [side, seed]
         gains = losses[1:] - losses[0]
-        count = gains.shape[1]
-        error = stats.t.ppf(0.95, count - 1) * gains.std(axis=1, ddof=1) / np.sqrt(count)
+        error = stats.t.ppf(0.95, seeds - 1) * stats.sem(gains, axis=1)
         names = [str(value) for value in worse]
         return trajectory(
             {
                 "gain_low": ("worse", gains.mean(axis=1) - error),
                 "gain": ("worse", gains.mean(axis=1)),
-                quantity: (("side", "run"), losses),
+                quantity: (("side", "seed"), losses),
             },
             {"worse": names, "side": [str(better), *(f"{name} " if name == str(better) else name for name in names)]},
         )
@@ -55,14 +55,21 @@ def difference(make: Make, argument: str, quantity: str = "test_loss") -> Make:
 
 
 def no_difference(make: Make, argument: str) -> Make:
-    """The chance of so large a difference between two values of an argument if there were none (paired t-test)."""
+    """The chance of so large a difference between two values of an argument if there were none (paired t-test).
+
+    `difference_low` and `difference_high` are the ends of its 95 % interval: what could have gone unnoticed.
+    """
 
     def observe(values: Sequence[Any], seeds: int, **sizes: Any) -> xr.Dataset:
         first, second = (_losses(make, argument, value, range(1, seeds + 1), sizes) for value in values)
+        test = stats.ttest_rel(first, second)
+        low, high = test.confidence_interval()
         return trajectory(
             {
-                "chance": float(stats.ttest_rel(first, second).pvalue),
-                "test_loss": (("side", "run"), np.stack([first, second])),
+                "chance": float(test.pvalue),
+                "difference_low": float(low),
+                "difference_high": float(high),
+                "test_loss": (("side", "seed"), np.stack([first, second])),
             },
             {"side": [str(value) for value in values]},
         )
@@ -78,10 +85,12 @@ def _losses(
     sizes: dict[str, Any],
     quantity: str = "test_loss",
 ) -> np.ndarray:
+    """One per seed: the mean over all other axes."""
     found = make(**{**sizes, argument: (value,), "seeds": tuple(seeds)})
     found = best_rate(found) if "rate" in found.dims else found
     losses = found.test_loss if quantity == "test_loss" else 1 - found.test_accuracy
-    return losses.fillna(DIVERGED).values.ravel()
+    losses = losses.fillna(DIVERGED)
+    return losses.mean([axis for axis in losses.dims if axis != "seed"]).values
 
 
 def some_gain() -> xr.Dataset:

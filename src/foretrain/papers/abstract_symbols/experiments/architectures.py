@@ -44,11 +44,13 @@ def train(
     embedding: int | None = None,
     batch: int | None = None,
     scaling_multiplier: float | None = None,
+    patience: int | None = None,
 ) -> xr.Dataset:
     """One architecture on one task, by name or from a TOML file, with its curves over (rate, seed, epoch_done).
 
-    What is given, from `epochs` on, takes the place of the setting's own. Every few seconds a line on standard error
-    says loss, and accuracy on unseen symbols.
+    What is given from `epochs` to `scaling_multiplier` takes the place of the setting's own. A run is done after
+    `patience` epochs without a better validation loss, if given. Every few seconds a line on standard error says loss,
+    and accuracy on unseen symbols.
     """
     architecture = {(0, 0): VANILLA, (1, 0): WITH_A, (0, 1): WITH_B, (1, 1): WITH_AB}[identity_kq, identity_vo]
     require(
@@ -56,14 +58,16 @@ def train(
         "scaling_multiplier is that of a and b; set identity_kq or identity_vo to true as well.",
     )
     changes = {"epochs": epochs, "depth": depth, "heads": heads, "embedding": embedding, "batch": batch}
+    s = setting_called(setting, scaling_multiplier=scaling_multiplier, **changes)
     found = cell(
         task,
         architecture,
         n=n,
         seeds=seeds if isinstance(seeds, int) else list(seeds),
-        setting=setting_called(setting, scaling_multiplier=scaling_multiplier, **changes),
+        setting=s,
         rates=tuple(rates),
-        progress=_teller(rates),
+        patience=patience,
+        progress=_teller(tuple(rates) or (s.learning_rate,)),
     )
     return found.assign_attrs(architecture=architecture, task=task, n=n)
 
@@ -87,9 +91,10 @@ def _teller(rates: Sequence[float]) -> Callable[[Progress], None]:
         nonlocal told
         if time.monotonic() - told >= TOLD_EVERY:
             told = time.monotonic()
+            runs = f"run {now.first}" if now.first == now.last else f"runs {now.first} to {now.last}"
             print(
-                f"{named}, epoch {now.epoch} of {now.epochs}, {now.running} runs: train loss {now.train_loss:.3g}, on "
-                f"unseen symbols loss {now.validation_loss:.3g}, accuracy {now.validation_accuracy:.0%}",
+                f"{named}, {runs} of {now.runs}, epoch {now.epoch} of {now.epochs}: train loss {now.train_loss:.3g}, "
+                f"on unseen symbols loss {now.validation_loss:.3g}, accuracy {now.validation_accuracy:.0%}",
                 file=sys.stderr,
                 flush=True,
             )

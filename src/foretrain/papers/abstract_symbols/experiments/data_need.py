@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from foretrain.data.templates import TemplateTask
-from foretrain.errors import require
+from foretrain.errors import require, require_positive, require_whole
 from foretrain.experiment import Experiment
 from foretrain.kernels import architectures as kernels
 from foretrain.kernels.learning_curve import LearningCurve
@@ -56,26 +56,30 @@ def data_need(
     """Samples from which on the `miss` on unseen symbols stays below `loss`, per task and architecture.
 
     `miss` is the test loss over that of a constant guess, or the share of wrong symbols where symbols are asked for.
-    Sizes are tried upwards until every seed is below; larger ones are not run, and are nan. A run ends when its
-    validation loss is a tenth of what is asked for. With several `rates` each size and architecture has the one of
-    least validation loss. `factor` is what the plain transformer needs over what this one needs; see `factors`.
+    Sizes are tried downwards until no seed is below: smaller ones change nothing, are not run, and are nan. A run ends
+    when its validation loss is a tenth of what is asked for. With several `rates` each size and architecture has the
+    one of least validation loss. `factor` is what the plain transformer needs over what this one needs; see `factors`.
     """
     s = setting_called(setting, epochs=epochs)
     listed = seed_list(seeds)
+    require(len(n) >= 1, "n must have at least one value; got none.")
+    for size in n:
+        require_whole("n", size, 1)
     require(list(n) == sorted(set(n)), f"n must grow; got {list(n)}.")
+    require_positive("loss", loss)
 
     def one(task: str, architecture: str) -> xr.Dataset:
         scale = _scale(task)
         misses = np.full((len(n), len(listed)), np.nan)
-        for place, size in enumerate(n):
+        for place, size in reversed(list(enumerate(n))):
             if size < task_called(task)[0].wildcard_count:  # too few tokens to fill a template: nothing is learned
                 misses[place] = np.inf
-                continue
+                break
             enough = loss / 10 * (scale or 1.0)
             found = at_best_rate(task, architecture, n=size, seeds=listed, setting=s, rates=rates, good_enough=enough)
             miss = found.test_loss / scale if scale else 1 - found.test_accuracy
             misses[place] = miss.fillna(np.inf).values  # a run that diverged has not learned
-            if (misses[place] < loss).all():
+            if not (misses[place] < loss).any():
                 break
         return trajectory({"miss": (("n", "seed"), misses)}, {"n": list(n), "seed": listed})
 
@@ -93,7 +97,7 @@ def _scale(task: str) -> float | None:
 
 
 def _needed(miss: xr.DataArray, loss: float) -> xr.DataArray:
-    """`n_needed`, where sizes that were not run come behind one that sufficed."""
+    """`n_needed`, where sizes that were not run come before one that did not suffice."""
     return n_needed(miss.fillna(0.0).rename("test_loss").to_dataset(), loss)
 
 
@@ -152,6 +156,6 @@ EXPERIMENTS = [
             "setting": "glance",
             "loss": 0.9,
         },
-        full={"n": (64, 256, 1024), "seeds": 3, "setting": "small", "epochs": 100},
+        full={"n": (64, 128, 256, 512, 1024), "seeds": 3, "setting": "small", "epochs": 100},
     ),
 ]

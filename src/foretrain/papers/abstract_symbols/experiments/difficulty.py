@@ -1,4 +1,4 @@
-"""Appendix B.2: how hard template tasks are for the base transformer (Fig 17 to 21)."""
+"""Appendix B.2: how hard template tasks are for a transformer (Fig 17 to 21)."""
 
 from __future__ import annotations
 

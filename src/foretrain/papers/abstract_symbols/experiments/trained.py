@@ -31,6 +31,7 @@ TASKS: dict[str, Callable[[], TemplateTask]] = {
     **{f"majority_{length}": partial(template_tasks.majority, length) for length in range(2, 11)},
     "majority_token_3": partial(template_tasks.majority_token, 3),
 }
+MOST_SAMPLES = 10_000_000
 SCALARS = ("test_loss", "test_accuracy", "train_loss", "validation_loss", "epoch", "epochs_done", "diverged_at")
 
 
@@ -51,6 +52,7 @@ def setting_called(name: str, **changes: Any) -> TrainingSetting:
 def network(tasks: Sequence[TemplateTask], architecture: str, n: int, s: TrainingSetting, **options: Any) -> RunsModel:
     """A network for tasks with n training tokens; `options` are those of `TransformerShape`, and `last_layer`."""
     require_known("architecture", architecture, ARCHITECTURES)
+    require_whole("embedding", s.embedding, 1)
     task = tasks[0]
     tokens = max(len(one.vocabulary) + 2 * max(s.held_out, one.wildcard_count) for one in tasks) + n
     if architecture in KINDS:
@@ -96,16 +98,18 @@ def cell(
     setting: TrainingSetting | None = None,
     rates: Sequence[float] = (),
     good_enough: float = 0.0,
+    patience: int | None = None,
     progress: Callable[[Progress], None] | None = None,
     **options: Any,
 ) -> xr.Dataset:
     """Networks trained on n samples at every rate, over (rate, seed), with their curves.
 
     The data of a seed is the same for every architecture and rate. A run is done when its validation loss is
-    `good_enough`.
+    `good_enough`, or has not become better for `patience` epochs.
     """
     s = setting or TrainingSetting()
     require_whole("n", n, 1)
+    require(n <= MOST_SAMPLES, f"n must be at most {MOST_SAMPLES:,}, which memory holds; got {n:,}.")
     listed = seed_list(seeds)
     alphabet: int | None = None
     if isinstance(task, str):
@@ -133,7 +137,7 @@ def cell(
         network(made, architecture, size, s, **options),
         splits,
         rates=rates or (s.learning_rate,),
-        schedule=Schedule(s.epochs, s.batch, good_enough=good_enough),
+        schedule=Schedule(s.epochs, s.batch, patience, good_enough),
         seeds=listed,
         experiment=f"abstract_symbols/{made[0].name}/{n}",
         progress=progress,
