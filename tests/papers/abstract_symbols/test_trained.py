@@ -8,7 +8,8 @@ import xarray as xr
 from scipy import stats
 
 from foretrain.errors import InputError
-from foretrain.papers.abstract_symbols.claims.forecast import _rank_correlation
+from foretrain.papers.abstract_symbols.claims import forecast
+from foretrain.papers.abstract_symbols.claims.forecast import rank_correlation
 from foretrain.papers.abstract_symbols.claims.published import LENGTH_4, _published
 from foretrain.papers.abstract_symbols.experiments import architectures, data_need, trained
 from foretrain.papers.abstract_symbols.experiments.architectures import SAMPLES, chosen_rate, train
@@ -220,6 +221,9 @@ def test_architectures_of_one_seed_share_their_data():
     [
         ({"n": 0}, "n must be a whole number of at least 1; got 0"),
         ({"n": 1}, "n must be at least 2"),
+        ({"n": 10**12}, "n must be at most 10,000,000"),
+        ({"task": "copying", "embedding": 0}, "embedding must be a whole number of at least 1; got 0"),
+        ({"patience": 0}, "patience must be a whole number of at least 1; got 0"),
         ({"task": "aba_abc"}, "no task 'aba_abc'"),
         ({"setting": "huge"}, "no setting 'huge'"),
         ({"rates": (float("inf"),)}, "finite number above 0"),
@@ -236,7 +240,32 @@ def test_rank_correlation_with_ties_is_scipys():
         x, y = draw.integers(0, 4, (2, 3, 4)).astype(float)
         wanted = stats.kendalltau(x, y).statistic
         y[y == 3] = x[x == 3] = np.inf  # needs that were not reached
-        assert _rank_correlation(x, y) == pytest.approx(wanted)
+        assert rank_correlation(x, y) == pytest.approx(wanted)
+
+
+def test_rank_correlation_within_columns_is_that_of_each_column():
+    x, y = np.random.default_rng(0).normal(size=(2, 6, 3))
+    wanted = np.mean([stats.kendalltau(x[:, column], y[:, column]).statistic for column in range(3)])
+    assert rank_correlation(x, y, within_columns=True) == pytest.approx(wanted)
+    assert rank_correlation(np.zeros((6, 3)), y, within_columns=True) == 0
+
+
+@pytest.mark.parametrize(
+    ("predicted", "over_all", "over_tasks"),
+    [
+        (lambda task, architecture: (1 + task) * 10**architecture, True, True),
+        (lambda task, architecture: 10**architecture, True, False),  # knows architectures, and nothing of tasks
+        (lambda task, architecture: 1 + task, False, True),
+    ],
+)
+def test_a_forecast_must_rank_architectures_and_tasks(predicted, over_all, over_tasks, monkeypatch):
+    measured = (1 + np.arange(6))[:, None] * 10.0 ** np.arange(4)
+    needed = xr.Dataset({"n_needed": (("task", "architecture"), measured)})
+    monkeypatch.setattr(forecast, "data_need", lambda *args, **kwargs: needed)
+    monkeypatch.setattr(forecast, "predicted_need", lambda task, name, loss: predicted(int(task), int(name)))
+    found = forecast._ranks("012345", "0123", 0.1)
+    assert (float(found.chance) < 0.05) == over_all
+    assert (float(found.chance_of_tasks) < 0.05) == over_tasks
 
 
 def test_kernels_predict_that_a_helps_and_that_an_mlp_never_learns():
