@@ -251,21 +251,21 @@ def test_rank_correlation_within_columns_is_that_of_each_column():
 
 
 @pytest.mark.parametrize(
-    ("predicted", "over_all", "over_tasks"),
+    ("predicted", "architectures", "tasks"),
     [
         (lambda task, architecture: (1 + task) * 10**architecture, True, True),
         (lambda task, architecture: 10**architecture, True, False),  # knows architectures, and nothing of tasks
         (lambda task, architecture: 1 + task, False, True),
     ],
 )
-def test_a_forecast_must_rank_architectures_and_tasks(predicted, over_all, over_tasks, monkeypatch):
+def test_a_forecast_must_rank_architectures_and_tasks(predicted, architectures, tasks, monkeypatch):
     measured = (1 + np.arange(6))[:, None] * 10.0 ** np.arange(4)
     needed = xr.Dataset({"n_needed": (("task", "architecture"), measured)})
     monkeypatch.setattr(forecast, "data_need", lambda *args, **kwargs: needed)
     monkeypatch.setattr(forecast, "predicted_need", lambda task, name, loss: predicted(int(task), int(name)))
     found = forecast._ranks("012345", "0123", 0.1)
-    assert (float(found.chance) < 0.05) == over_all
-    assert (float(found.chance_of_tasks) < 0.05) == over_tasks
+    assert (float(found.chance_of_architectures) < 0.05) == architectures
+    assert (float(found.chance_of_tasks) < 0.05) == tasks
 
 
 def test_kernels_predict_that_a_helps_and_that_an_mlp_never_learns():

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from foretrain.claim import Claim, Control
-from foretrain.comparators import bounded, positive
+from foretrain.comparators import bounded
 from foretrain.papers.abstract_symbols.experiments.architectures import BASE_RATES, SAMPLES
 from foretrain.papers.abstract_symbols.experiments.data_need import TASKS, data_need, factors
 from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, WITH_A, WITH_AB, WITH_B, task_called
@@ -98,14 +98,15 @@ fig23_factor = _order_of_magnitude(
 
 
 def _nothing_gained() -> xr.Dataset:
-    return trajectory({"gain": 0.0})
+    return trajectory({"least_factor": 1.0})
 
 
 def _gains(tasks: Sequence[str], seeds: int, loss: float, still: bool = False, **sizes: Any) -> xr.Dataset:
-    """factor_low − 1 of the scalings that should help, on the tasks that any network learns; the factors of all three.
+    """`factor_low` of the scalings that should help, on the tasks that any network learns; the factors of all three.
 
-    Where a number is asked for a·I should help, where a symbol is b·I, each alone and with the other. `still` compares
-    the network with both scalings to itself with other seeds.
+    Where a number is asked for a·I should help, where a symbol is b·I, each alone and with the other. From 1 on it says
+    that the plain network needs more: from the size it counts with that network has not learned. `still` compares the
+    network with both scalings to itself with other seeds.
     """
     names = (VANILLA, WITH_A, WITH_B, WITH_AB)
     found = data_need(tasks, architectures=names, seeds=seeds, loss=loss, **sizes)
@@ -118,10 +119,10 @@ def _gains(tasks: Sequence[str], seeds: int, loss: float, still: bool = False, *
         low = factors(again, both, loss).factor_low.expand_dims(architecture=list(names))
     learned = [task for task in tasks if np.isfinite(found.n_needed.sel(task=task)).any()] or list(tasks)
     helped = {task: (WITH_A if task_called(task)[0].kind == "regression" else WITH_B, WITH_AB) for task in learned}
-    gains = [[float(low.sel(task=task, architecture=name)) - 1 for name in helped[task]] for task in learned]
+    helped_low = [[float(low.sel(task=task, architecture=name)) for name in helped[task]] for task in learned]
     return trajectory(
         {
-            "gain": (("learned", "helped"), gains),
+            "helped_low": (("learned", "helped"), helped_low),
             **{
                 name: (("task", "architecture"), found[name].transpose("task", "architecture").values)
                 for name in ("factor", "factor_low", "factor_high", "n_needed")
@@ -140,7 +141,7 @@ data_need_claim = Claim(
     ),
     predict=_nothing_gained,
     observe=_gains,
-    compare=positive("gain"),
+    compare=bounded("helped_low", low="least_factor"),
     settings={
         "fast": {
             "tasks": ("same_different",),
