@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import nn
 
 from foretrain.errors import InputError
@@ -244,3 +246,22 @@ def test_strings_that_do_not_fit_are_refused(tokens, length, says):
     model = TransformerRuns(TransformerShape(**{**SMALL, "tokens": tokens, "length": length}))
     with pytest.raises(InputError, match=says):
         model.prepare(torch.tensor([[[0, 1, 19]]]))
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    shape=st.tuples(st.integers(1, 2), st.integers(1, 5), st.integers(1, 5)),
+    alphabet=st.integers(1, 6),
+    norm=st.sampled_from(["pre", "post"]),
+    identities=st.sampled_from(IDENTITIES),
+    seed=st.integers(0, 2**31),
+)
+def test_any_strings_give_the_numbers_of_the_module(shape, alphabet, norm, identities, seed):
+    runs, _, length = shape
+    options = TransformerShape(**{**SMALL, "length": length, "norm": norm, **identities})
+    modules = moved(options, runs)
+    strings = torch.randint(alphabet, shape, generator=torch.Generator().manual_seed(seed))
+    model = TransformerRuns(options)
+    outputs = model.outputs(stacked(modules), model.prepare(strings))
+    for ours, module, own in zip(outputs, modules, strings, strict=True):
+        torch.testing.assert_close(ours, module(own), rtol=1e-10, atol=1e-10)
