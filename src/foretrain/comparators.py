@@ -183,7 +183,7 @@ def as_printed(name: str, tolerance: Tolerance, trials: int, *, guess: float) ->
         farthest = float(apart.where(told, 0.0).max(skipna=False))
         learned = told & (abs(printed - guess) > tolerance.value)
         if farthest <= tolerance.value and not learned.any():
-            why = f"{name} varies too much over seeds to tell wherever it is not that of a guess"
+            why = f"{name} varies too much over seeds, or is printed as that of a guess, everywhere"
             return Outcome("inconclusive", math.nan, tolerance.value, why)
         words = f"{name} differs by at most {farthest:.3g} at {int(told.sum())} of {told.size} points"
         left = "" if told.all() else "; the others vary too much over seeds to tell"

@@ -100,7 +100,7 @@ fig13 = better_than(
         {"better": 32, "worse": (128,)},
         {"better": 64, "worse": (512,), "n": 1024},
     ),
-    expect=None,
+    expect_from="full",
 )
 
 fig14 = better_than(

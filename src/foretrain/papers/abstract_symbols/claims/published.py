@@ -145,7 +145,7 @@ fig22_one_rate = _as_published(
 fig23_published = _as_published(
     "Fig 23 at length 4",
     {
-        "fast": {"task": MAJORITY, "n": (32,), "architectures": (VANILLA,), "seeds": 3, "epochs": 50, "rates": (1e-3,)},
+        "fast": {"task": MAJORITY, "n": (32,), "architectures": (VANILLA,), "seeds": 2, "epochs": 5, "rates": (1e-3,)},
         "full": {"task": MAJORITY, "n": (32, 512), "architectures": BOTH, "seeds": 5, "epochs": 150},
         "paper": {"task": MAJORITY, "n": LENGTH_4, "architectures": BOTH, "seeds": 5},
     },
