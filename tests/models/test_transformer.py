@@ -91,6 +91,18 @@ def test_first_layer_by_the_distinct_tokens_of_each_string(strings, slots, optio
 
 
 @pytest.mark.parametrize("identities", IDENTITIES, ids=str)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_a_shape_knows_how_many_parameters_there_are(options, identities):
+    shape = TransformerShape(**{**SMALL, **identities, **options})
+    assert shape.parameters == sum(value.numel() for value in Transformer(shape).parameters())
+
+
+def test_strings_of_another_length_are_refused():
+    with pytest.raises(InputError, match="Strings have 4 tokens; the network reads 3"):
+        Transformer(TransformerShape(**SMALL))(torch.zeros(2, 4, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("identities", IDENTITIES, ids=str)
 def test_attention_is_its_formula_head_by_head(identities):
     shape = TransformerShape(**SMALL, **identities, attention_multiplier=2.0, scaling_multiplier=3.0)
     attention = Attention(shape, torch.Generator().manual_seed(0)).double()

@@ -80,6 +80,15 @@ class TransformerShape:
         return self.length + self.cls
 
     @property
+    def parameters(self) -> int:
+        """How many numbers are trained."""
+        d, m = self.embedding, self.mlp
+        block = 2 * d + 4 * d * self.heads * self.head + self.heads * (self.identity_kq + self.identity_vo)
+        block += (2 * d + 2 * d * m + m + d) if m else 0
+        read = 0 if self.tied else (d + 1) * (1 if self.output == "number" else self.tokens)
+        return d * (self.tokens + self.cls + self.positions * self.places) + self.depth * block + read
+
+    @property
     def logit_scale(self) -> float:
         return self.attention_multiplier / math.sqrt(self.head)
 
@@ -170,6 +179,8 @@ class Transformer(nn.Module):
 
     def features(self, tokens: Int[Tensor, "sample position"]) -> Float[Tensor, "sample d"]:
         """What the last layer reads: a LayerNorm of the state at the read-out position."""
+        length = self.shape.length
+        require(tokens.shape[1] == length, f"Strings have {tokens.shape[1]} tokens; the network reads {length}.")
         x = self.tokens[tokens]
         if self.shape.cls:
             x = torch.cat([x, self.cls.expand(len(x), 1, -1)], dim=1)

@@ -186,6 +186,19 @@ def test_a_run_says_which_rate_validation_chose():
     assert said.startswith("Chosen by validation: rate 0.01. On unseen symbols: loss")
 
 
+def test_a_run_says_that_all_diverged_and_what_patience_it_had():
+    found = train(**{**QUICK, "n": 8, "rates": (1e30,), "epochs": 3, "patience": 2})
+    assert chosen_rate(found) == "Every run diverged; set smaller rates."
+    assert found.attrs["patience"] == 2
+
+
+def test_needs_that_were_not_found_are_explained():
+    found = data_need.data_need(("same_different",), (4, 8), (VANILLA,), seeds=1, setting="glance", loss=1e-9)
+    assert data_need.learned(found) == (
+        "0 of 1 needs found; infinite: the mean miss is not below 1e-09 from 8 samples, try more, or a larger setting."
+    )
+
+
 def test_training_tells_loss_and_accuracy_now_and_then(capsys, monkeypatch):
     monkeypatch.setattr(architectures, "TOLD_EVERY", float("inf"))
     train(n=8, **QUICK)
@@ -221,7 +234,8 @@ def test_architectures_of_one_seed_share_their_data():
     [
         ({"n": 0}, "n must be a whole number of at least 1; got 0"),
         ({"n": 1}, "n must be at least 2"),
-        ({"n": 10**12}, "n must be at most 10,000,000"),
+        ({"n": 10**12}, "n must be at most 1,000,000"),
+        ({"heads": 10**6}, "has .* parameters, of at most 200,000,000"),
         ({"task": "copying", "embedding": 0}, "embedding must be a whole number of at least 1; got 0"),
         ({"patience": 0}, "patience must be a whole number of at least 1; got 0"),
         ({"task": "aba_abc"}, "no task 'aba_abc'"),

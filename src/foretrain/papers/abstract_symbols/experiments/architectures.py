@@ -75,8 +75,11 @@ def train(
 def chosen_rate(found: xr.Dataset) -> str:
     """The rate of least validation loss and what it gives on unseen symbols."""
     best = best_rate(found)
+    if best.test_loss.isnull().all():
+        return "Every run diverged; set smaller rates."
     seeds = best.sizes["seed"]
-    over = f" ± {float(best.test_loss.std(ddof=1)):.2g} over {seeds} seeds" if seeds > 1 else " with 1 seed"
+    spread = float(best.test_loss.std(ddof=1)) if seeds > 1 else 0.0
+    over = f" (standard deviation {spread:.2g} over {seeds} seeds)" if seeds > 1 else " with 1 seed"
     return (
         f"Chosen by validation: rate {float(best['rate']):g}. On unseen symbols: loss "
         f"{float(best.test_loss.mean()):.3g}{over}, accuracy {float(best.test_accuracy.mean()):.0%}."

@@ -142,6 +142,15 @@ def predicted_need(task: str, architecture: str, loss: float) -> float:
     return curve.samples_needed(loss * constant_loss(made), most=0.1 / (len(matrix.N) * matrix.accuracy))
 
 
+def learned(found: xr.Dataset) -> str:
+    """How many of the needs were found, and what an infinite one means."""
+    known, most = int(np.isfinite(found.n_needed).sum()), int(found.n.max())
+    return (
+        f"{known} of {found.n_needed.size} needs found; infinite: the mean miss is not below {found.attrs['loss']:g} "
+        f"from {most} samples{'' if known else ', try more, or a larger setting'}."
+    )
+
+
 EXPERIMENTS = [
     Experiment(
         "abstract_symbols/data_need",
@@ -156,6 +165,7 @@ EXPERIMENTS = [
             "setting": "glance",
             "loss": 0.9,
         },
+        concludes=learned,
         full={"n": (64, 128, 256, 512, 1024), "seeds": 3, "setting": "small", "epochs": 100},
     ),
 ]

@@ -31,7 +31,7 @@ TASKS: dict[str, Callable[[], TemplateTask]] = {
     **{f"majority_{length}": partial(template_tasks.majority, length) for length in range(2, 11)},
     "majority_token_3": partial(template_tasks.majority_token, 3),
 }
-MOST_SAMPLES = 10_000_000
+MOST_SAMPLES, MOST_PARAMETERS = 1_000_000, 200_000_000  # which memory holds, with five copies of parameters
 SCALARS = ("test_loss", "test_accuracy", "train_loss", "validation_loss", "epoch", "epochs_done", "diverged_at")
 
 
@@ -83,6 +83,11 @@ def network(tasks: Sequence[TemplateTask], architecture: str, n: int, s: Trainin
             **options,
         },
     )
+    require(
+        shape.parameters <= MOST_PARAMETERS,
+        f"Such a network has {shape.parameters:,} parameters, of at most {MOST_PARAMETERS:,}; set a smaller n, "
+        "embedding, heads or depth.",
+    )
     return LastLayerRuns(shape) if last_layer else TransformerRuns(shape)
 
 
@@ -109,7 +114,7 @@ def cell(
     """
     s = setting or TrainingSetting()
     require_whole("n", n, 1)
-    require(n <= MOST_SAMPLES, f"n must be at most {MOST_SAMPLES:,}, which memory holds; got {n:,}.")
+    require(n <= MOST_SAMPLES, f"n must be at most {MOST_SAMPLES:,}; got {n:,}.")
     listed = seed_list(seeds)
     alphabet: int | None = None
     if isinstance(task, str):
@@ -142,7 +147,8 @@ def cell(
         experiment=f"abstract_symbols/{made[0].name}/{n}",
         progress=progress,
     )
-    return found.assign_attrs(setting_attrs(s, rates), task=made[0].name, architecture=architecture, n=n)
+    ended = {} if patience is None else {"patience": patience}
+    return found.assign_attrs(setting_attrs(s, rates), **ended, task=made[0].name, architecture=architecture, n=n)
 
 
 def setting_attrs(s: TrainingSetting, rates: Sequence[float] = ()) -> dict[str, Any]:

@@ -177,7 +177,10 @@ def train(found: xr.Dataset) -> go.Figure:
     curves = xr.concat([found.train_curve, found.validation_curve], "which").clip(min=1e-8)
     for index, rate in enumerate(rates):
         place = panel_place(index, columns)
-        for name, color, label in (("train_curve", 0, "training"), ("validation_curve", 1, "unseen symbols")):
+        for name, color, label in (
+            ("train_curve", 0, "training"),
+            ("validation_curve", 1, "validation, unseen symbols"),
+        ):
             for seed in found.seed.values.tolist():
                 first = index == 0 and seed == found.seed.values[0]
                 line = found[name].sel(rate=rate, seed=seed).clip(min=1e-8)
