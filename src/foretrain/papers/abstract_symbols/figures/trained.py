@@ -168,7 +168,7 @@ def beside_train_loss(found: xr.Dataset, *, title: str, x: str, lines: str, lege
 
 
 def train(found: xr.Dataset) -> go.Figure:
-    """Loss over epochs, in training and on unseen symbols: one panel per rate, one line per seed."""
+    """Loss over epochs, in training and on unseen symbols: a panel per rate, a line per seed, with its best epoch."""
     rates = found["rate"].values.tolist()
     best = float(best_rate(found)["rate"])
     names = [f"rate {rate:g}" + (" (chosen)" if rate == best and len(rates) > 1 else "") for rate in rates]
@@ -195,6 +195,17 @@ def train(found: xr.Dataset) -> go.Figure:
                     line={"color": PALETTE[color], "width": 1.2},
                 )
                 figure.add_trace(trace, **place)
+        here = found.sel(rate=rate)
+        chosen = go.Scatter(
+            x=here.epoch.values.tolist(),
+            y=here.validation_loss.clip(min=1e-8).values.tolist(),
+            name="chosen epoch",
+            legendgroup="chosen epoch",
+            showlegend=index == 0,
+            mode="markers",
+            marker={"color": PALETTE[1], "size": 7, "line": {"color": "white", "width": 1}},
+        )
+        figure.add_trace(chosen, **place)
         figure.update_yaxes(type="log", title="loss" if index % columns == 0 else None, **log_ticks(curves), **place)
         if index + columns >= len(rates):  # nothing below
             figure.update_xaxes(title="epoch", **place)
