@@ -17,10 +17,10 @@ import torch
 import xarray as xr
 from torch import Tensor
 from torch.nn import functional as F
-from torch.optim.adam import adam
 
 from foretrain.data.templates import TemplateBatch, TemplateSplit
 from foretrain.dynamics.optimizers import check_rates
+from foretrain.dynamics.stacked_adam import Adam
 from foretrain.dynamics.train import keep_freed_memory
 from foretrain.errors import require, require_at_least, require_whole
 from foretrain.streams import seed_list, stream, torch_stream
@@ -160,49 +160,6 @@ def train_validated(
         epochs=schedule.epochs,
         batch=schedule.batch,
     )
-
-
-class Adam:
-    """torch's fused Adam over stacked parameters, each stretch of runs at its own rate."""
-
-    def __init__(self, parameters: Sequence[Tensor], rates: Sequence[float]) -> None:
-        self.first = [torch.zeros_like(p) for p in parameters]
-        self.second = [torch.zeros_like(p) for p in parameters]
-        self.rates, self.steps = list(rates), 0
-
-    def step(self, parameters: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
-        begin = 0
-        while begin < len(self.rates):
-            rate, end = self.rates[begin], begin + 1
-            while end < len(self.rates) and self.rates[end] == rate:
-                end += 1
-            here = slice(begin, end)
-            moved, by, first, second = (
-                [tensor[here] for tensor in part] for part in (parameters, gradients, self.first, self.second)
-            )
-            adam(
-                moved,
-                by,
-                first,
-                second,
-                max_exp_avg_sqs=[],
-                state_steps=[torch.tensor(float(self.steps)) for _ in parameters],
-                fused=True,
-                amsgrad=False,
-                beta1=0.9,
-                beta2=0.999,
-                lr=rate,
-                weight_decay=0.0,
-                eps=1e-8,
-                maximize=False,
-            )
-            begin = end
-        self.steps += 1
-
-    def keep(self, runs: Tensor) -> None:
-        self.first = [value[runs] for value in self.first]
-        self.second = [value[runs] for value in self.second]
-        self.rates = [self.rates[run] for run in runs.tolist()]
 
 
 @dataclass(frozen=True)
