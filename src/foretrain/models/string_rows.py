@@ -168,7 +168,11 @@ def require_fitting(strings: Int[Tensor, "run sample position"], tokens: int, le
     """Refuse strings that a network of so many tokens and positions cannot read."""
     most = int(strings.max())
     require(most < tokens, f"The strings hold token {most}; the network knows {tokens}, the last {tokens - 1}.")
-    require(strings.shape[2] == length, f"Strings have {strings.shape[2]} tokens; the network reads {length}.")
+    require_length(strings, length)
+
+
+def require_length(strings: Int[Tensor, "*rest position"], length: int) -> None:
+    require(strings.shape[-1] == length, f"Strings have {strings.shape[-1]} tokens; the network reads {length}.")
 
 
 class _LookUp(torch.autograd.Function):

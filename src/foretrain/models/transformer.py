@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from foretrain.errors import require, require_known, require_positive, require_whole
+from foretrain.models.string_rows import require_length
 
 OUTPUTS = ("number", "token")
 READOUTS = ("cls", "last")
@@ -179,8 +180,7 @@ class Transformer(nn.Module):
 
     def features(self, tokens: Int[Tensor, "sample position"]) -> Float[Tensor, "sample d"]:
         """What the last layer reads: a LayerNorm of the state at the read-out position."""
-        length = self.shape.length
-        require(tokens.shape[1] == length, f"Strings have {tokens.shape[1]} tokens; the network reads {length}.")
+        require_length(tokens, self.shape.length)
         x = self.tokens[tokens]
         if self.shape.cls:
             x = torch.cat([x, self.cls.expand(len(x), 1, -1)], dim=1)

@@ -261,7 +261,7 @@ def _repaired(**claim: Any) -> Claim:
             for tier, sizes in {
                 "fast": {"cells": ((64, 16),), "seeds": 5, "epochs": 30},
                 "full": {"cells": ((64, 16), (64, 32), (512, 16), (512, 32)), "seeds": 5, "epochs": 100},
-                "paper": {"cells": tuple(itertools.product((64, 512, 2048), (16, 32, 64, 128))), "seeds": 5},
+                "paper": {"cells": tuple(itertools.product(COPYING_ERRORS, (16, 32, 64, 128))), "seeds": 5},
             }.items()
         },
         **claim,

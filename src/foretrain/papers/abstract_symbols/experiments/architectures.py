@@ -78,8 +78,9 @@ def chosen_rate(found: xr.Dataset) -> str:
     if best.test_loss.isnull().all():
         return "Every run diverged; set smaller rates."
     seeds = best.sizes["seed"]
-    spread = float(best.test_loss.std(ddof=1)) if seeds > 1 else 0.0
-    over = f" (standard deviation {spread:.2g} over {seeds} seeds)" if seeds > 1 else " with 1 seed"
+    over = " with 1 seed"
+    if seeds > 1:
+        over = f" (standard deviation {float(best.test_loss.std(ddof=1)):.2g} over {seeds} seeds)"
     return (
         f"Chosen by validation: rate {float(best['rate']):g}. On unseen symbols: loss "
         f"{float(best.test_loss.mean()):.3g}{over}, accuracy {float(best.test_accuracy.mean()):.0%}."
