@@ -7,7 +7,8 @@ import pytest
 import xarray as xr
 
 from foretrain.papers.abstract_symbols.experiments.trained import ARCHITECTURES, VANILLA, WITH_A, grid, setting_attrs
-from foretrain.papers.abstract_symbols.figures.trained import FIGURES, setting_words
+from foretrain.papers.abstract_symbols.figures import FIGURES, needs
+from foretrain.papers.abstract_symbols.figures.trained import setting_words
 from foretrain.papers.abstract_symbols.setting import SETTINGS
 from foretrain.trajectory import trajectory
 
@@ -67,3 +68,45 @@ def test_a_need_beyond_the_largest_size_is_drawn_open_at_it():
     assert [trace.x for trace in figure.data] == [(20.0,), (32.0,)]
     assert [trace.marker.symbol for trace in figure.data] == [("circle",), ("triangle-right-open",)]
     assert "open: more than 32 samples" in figure.layout.title.subtitle.text.replace("<br>", " ")
+
+
+def test_factors_are_drawn_from_least_to_greatest_and_unlearned_tasks_are_named():
+    axes = ("task", "architecture")
+    found = trajectory(
+        {
+            "factor": (axes, [[1.0, 4.0], [np.nan, np.nan]]),
+            "factor_low": (axes, [[1.0, 2.0], [0.0, 0.0]]),
+            "factor_high": (axes, [[1.0, np.inf], [np.inf, np.inf]]),
+        },
+        {"task": ["aba_abb", "majority_4"], "architecture": [VANILLA, WITH_A]},
+        most_samples=64,
+    )
+    figure = needs.gained(found)
+    (marks,) = figure.data  # the plain network is what the others are held against
+    (least, greatest) = 10 ** np.array(figure.layout.xaxis.range)
+    assert marks.name == WITH_A
+    assert marks.x[0] - marks.error_x.arrayminus[0] == 2.0
+    assert marks.x[0] + marks.error_x.array[0] == pytest.approx(greatest)
+    assert least < 1 < greatest
+    assert [(words.text, words.y) for words in figure.layout.annotations] == [("not learned", "majority of 4")]
+    assert figure.layout.yaxis.categoryarray == ("αβα vs αββ", "majority of 4")
+
+
+def test_needs_without_a_number_stand_at_the_ends():
+    axes = ("task", "architecture")
+    found = trajectory(
+        {"predicted_need": (axes, [[300.0], [np.inf]]), "measured_need": (axes, [[400.0], [np.inf]])},
+        {"task": ["aba_abb", "majority_4"], "architecture": [VANILLA]},
+        most_samples=1024,
+        loss=0.5,
+    )
+    figure = needs.predicted_against_measured(found)
+    marks = figure.data[1]
+    across, up = (
+        dict(zip(axis.ticktext, axis.tickvals, strict=True)) for axis in (figure.layout.xaxis, figure.layout.yaxis)
+    )
+    assert (marks.x, marks.y) == ((300.0, across["never"]), (400.0, up["> 1024"]))
+    assert across["never"] > 400
+    assert up["> 1024"] > 1024
+    assert "αβα vs αββ: predicted 300, measured 400" in marks.hovertext
+    assert "majority of 4: predicted never, measured more than 1024" in marks.hovertext

@@ -129,7 +129,14 @@ def _gains(tasks: Sequence[str], seeds: int, loss: float, still: bool = False, *
             },
         },
         {"task": list(tasks), "learned": learned, "helped": ["alone", "both"], "architecture": list(names)},
+        most_samples=int(found.n.max()),
     )
+
+
+def _draw(_: xr.Dataset, measured: xr.Dataset) -> object:
+    from foretrain.papers.abstract_symbols.figures import needs  # Plotly is loaded only to draw
+
+    return needs.gained(measured)
 
 
 data_need_claim = Claim(
@@ -141,6 +148,7 @@ data_need_claim = Claim(
     ),
     predict=_nothing_gained,
     observe=_gains,
+    figure=_draw,
     compare=bounded("helped_low", low="least_factor"),
     settings={
         "fast": {

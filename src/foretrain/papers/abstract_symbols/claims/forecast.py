@@ -53,7 +53,15 @@ def _ranks(
             "measured_need": (("task", "architecture"), measured),
         },
         {"task": list(tasks), "architecture": list(architectures)},
+        most_samples=int(found.n.max()),
+        loss=loss,
     )
+
+
+def _draw(_: xr.Dataset, measured: xr.Dataset) -> object:
+    from foretrain.papers.abstract_symbols.figures import needs  # Plotly is loaded only to draw
+
+    return needs.predicted_against_measured(measured)
 
 
 def _against_exchanges(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
@@ -89,6 +97,7 @@ forecast_agrees = Claim(
     ),
     predict=_by_chance,
     observe=_ranks,
+    figure=_draw,
     compare=every(
         bounded("chance_of_tasks", high="most_chance"), bounded("chance_of_architectures", high="most_chance")
     ),

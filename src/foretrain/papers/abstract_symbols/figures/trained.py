@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -66,7 +65,7 @@ def _scaled(found: xr.Dataset) -> bool:
     return not {WITH_A, WITH_B, WITH_AB}.isdisjoint(names)
 
 
-def _colors(axis: str, values: Sequence[Any]) -> list[str]:
+def colors_of(axis: str, values: Sequence[Any]) -> list[str]:
     """One for every curve; those of numbers go from dark to light."""
     if axis == "architecture":
         return [COLORS[name] for name in values]
@@ -91,7 +90,7 @@ def _curves(found: xr.Dataset, y: xr.DataArray, x: str, lines: str, **kwargs: An
     names = [task_name(value) if isinstance(value, str) else f"{value:g}" for value in values]
     return [
         _curve(found[x], y.sel({lines: value}), name, color, **kwargs)
-        for value, name, color in zip(values, names, _colors(lines, values), strict=True)
+        for value, name, color in zip(values, names, colors_of(lines, values), strict=True)
     ]
 
 
@@ -102,7 +101,7 @@ def task_name(key: str) -> str:
     return TASKS[key]().name if key in TASKS else key
 
 
-def _x_axis(found: xr.Dataset, x: str) -> dict[str, Any]:
+def x_axis(found: xr.Dataset, x: str) -> dict[str, Any]:
     """The learning rate, or n with a tick at every size and a number at six at most."""
     if x == "rate":
         return {"title": "learning rate", "type": "log", **power_ticks(found["rate"])}
@@ -127,7 +126,7 @@ def against_n(found: xr.Dataset, *, title: str, lines: str, legend: str = "", qu
     figure = new_figure(title, x="", y=quantity)
     y, scale = _measured(found, quantity)
     figure.add_traces(_curves(found, y, "n", lines))
-    figure.update_xaxes(**_x_axis(found, "n"))
+    figure.update_xaxes(**x_axis(found, "n"))
     figure.update_yaxes(**scale)
     figure.update_layout(height=560, showlegend=True, legend_title_text=legend)
     add_subtitle(figure, setting_words(found))
@@ -144,7 +143,7 @@ def by_architecture(found: xr.Dataset, *, title: str, lines: str, legend: str, q
         curves = _curves(found, y.sel(architecture=name), "n", lines, showlegend=index == 0)
         for curve in curves:
             figure.add_trace(curve, **place)
-        figure.update_xaxes(**_x_axis(found, "n"), **place)
+        figure.update_xaxes(**x_axis(found, "n"), **place)
         figure.update_yaxes(**scale, **place)
     figure.update_yaxes(title=quantity, row=1, col=1)
     figure.update_layout(height=500, showlegend=True, legend_title_text=legend)
@@ -159,7 +158,7 @@ def beside_train_loss(found: xr.Dataset, *, title: str, x: str, lines: str, lege
         place, y = panel_place(index, 2), found[name].clip(min=FLOOR)
         for curve in _curves(found, y, x, lines, showlegend=index == 0):
             figure.add_trace(curve, **place)
-        figure.update_xaxes(**_x_axis(found, x), **place)
+        figure.update_xaxes(**x_axis(found, x), **place)
         figure.update_yaxes(type="log", **log_ticks(y), **place)
     figure.update_yaxes(title="squared error", row=1, col=1)
     figure.update_layout(height=500, showlegend=True, legend_title_text=legend)
@@ -213,39 +212,8 @@ def train(found: xr.Dataset) -> go.Figure:
     return figure
 
 
-def data_need(found: xr.Dataset) -> go.Figure:
-    """Samples needed per task, one mark per architecture; an open one where the largest n did not suffice."""
-    most = int(found.n.max())
-    title = f"Samples from which on less than {found.attrs['loss']:.0%} is missed on unseen symbols"
-    figure = new_figure(title, x="", y="")
-    names = found.architecture.values.tolist()
-    for name, color in zip(names, _colors("architecture", names), strict=True):
-        needed = found.n_needed.sel(architecture=name).values
-        enough = np.isfinite(needed)
-        marks = measurement_marks(
-            np.where(enough, needed, most),
-            ["<br>".join(textwrap.wrap(task_name(task), 14)) for task in found.task.values.tolist()],
-            name,
-            color,
-            orientation="h",
-            offsetgroup=name,
-            hovertext=[f"{value:.0f}" if ok else f"more than {most}" for value, ok in zip(needed, enough, strict=True)],
-        )
-        marks.marker.update(symbol=["circle" if ok else "triangle-right-open" for ok in enough], size=9)
-        figure.add_trace(marks)
-    figure.update_yaxes(type="category", autorange="reversed", tickson="boundaries")
-    ends = np.log10([int(found.n.min()) / 1.25, most * 1.25])
-    figure.update_xaxes(range=ends.tolist(), **_x_axis(found, "n"))
-    figure.update_layout(scattermode="group", showlegend=True, height=max(420, 180 + 48 * found.sizes["task"]))
-    missed = "Missed: squared error over that of a constant guess, or the share of wrong symbols"
-    never = f"; open: more than {most} samples" if not np.isfinite(found.n_needed).all() else ""
-    add_subtitle(figure, f"{missed}{never}. {setting_words(found, 'by the mean over')}")
-    return figure
-
-
 FIGURES: dict[str, Callable[[xr.Dataset], go.Figure]] = {
     "train": train,
-    "data_need": data_need,
     "fig2": partial(against_n, title="Fig 2: print programs, a number as label", lines="architecture"),
     "fig3": partial(against_n, title="Fig 3: print programs, a symbol as label", lines="architecture", quantity=ERROR),
     "fig5": partial(

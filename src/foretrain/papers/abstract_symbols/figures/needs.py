@@ -1,0 +1,146 @@
+"""Figures of how many samples tasks need: measured, gained by the scalings, and predicted before training."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+import xarray as xr
+
+from foretrain.papers.abstract_symbols.experiments.trained import VANILLA
+from foretrain.papers.abstract_symbols.figures.trained import colors_of, setting_words, task_name, x_axis
+from foretrain.plotting import INK, PALETTE, add_subtitle, log_ticks, measurement_marks, new_figure
+from foretrain.trajectory import config_of
+
+BEYOND = 1.6  # how far beyond the largest number, as a factor, stands what has none
+
+
+def task_labels(found: xr.Dataset) -> list[str]:
+    return ["<br>".join(textwrap.wrap(task_name(task), 14)) for task in found.task.values.tolist()]
+
+
+def data_need(found: xr.Dataset) -> go.Figure:
+    """Samples needed per task, one mark per architecture; an open one where the largest n did not suffice."""
+    most = int(found.n.max())
+    title = f"Samples from which on less than {found.attrs['loss']:.0%} is missed on unseen symbols"
+    figure = new_figure(title, x="", y="")
+    names = found.architecture.values.tolist()
+    for name, color in zip(names, colors_of("architecture", names), strict=True):
+        needed = found.n_needed.sel(architecture=name).values
+        enough = np.isfinite(needed)
+        marks = measurement_marks(
+            np.where(enough, needed, most),
+            task_labels(found),
+            name,
+            color,
+            orientation="h",
+            offsetgroup=name,
+            hovertext=[f"{value:.0f}" if ok else f"more than {most}" for value, ok in zip(needed, enough, strict=True)],
+        )
+        marks.marker.update(symbol=["circle" if ok else "triangle-right-open" for ok in enough], size=9)
+        figure.add_trace(marks)
+    figure.update_yaxes(type="category", autorange="reversed", tickson="boundaries")
+    ends = np.log10([int(found.n.min()) / 1.25, most * 1.25])
+    figure.update_xaxes(range=ends.tolist(), **x_axis(found, "n"))
+    figure.update_layout(scattermode="group", showlegend=True, height=max(420, 180 + 48 * found.sizes["task"]))
+    missed = "Missed: squared error over that of a constant guess, or the share of wrong symbols"
+    never = f"; open: more than {most} samples" if not np.isfinite(found.n_needed).all() else ""
+    add_subtitle(figure, f"{missed}{never}. {setting_words(found, 'by the mean over')}")
+    return figure
+
+
+def gained(found: xr.Dataset) -> go.Figure:
+    """How many times less data each scaling needs, per task, with the least and the greatest over seeds."""
+    most = config_of(found)["most_samples"]
+    names = [name for name in found.architecture.values.tolist() if name != VANILLA]
+    factor, low, high = (found[name].sel(architecture=names) for name in ("factor", "factor_low", "factor_high"))
+    numbers = np.concatenate([[1.0], *(array.values.ravel() for array in (factor, low, high))])
+    numbers = numbers[np.isfinite(numbers) & (numbers > 0)]
+    least, greatest = numbers.min() / BEYOND, numbers.max() * BEYOND
+    labels = task_labels(found)
+    figure = new_figure("How many times less data a network with scalings needs", x="factor", y="", log_x=True)
+    for name, color in zip(names, colors_of("architecture", names), strict=True):
+        value, lowest, highest = (array.sel(architecture=name).values for array in (factor, low, high))
+        marks = measurement_marks(value, labels, name, color, orientation="h", offsetgroup=name)
+        bars = {"array": np.clip(highest, None, greatest) - value, "arrayminus": value - np.clip(lowest, least, None)}
+        marks.update(error_x={"type": "data", **{side: bar.tolist() for side, bar in bars.items()}, "thickness": 1})
+        marks.hovertext = [f"{a:.3g} to {b:.3g} over seeds" for a, b in zip(lowest, highest, strict=True)]
+        figure.add_trace(marks)
+    for label, unknown in zip(labels, factor.isnull().all("architecture").values, strict=True):
+        if unknown:
+            figure.add_annotation(x=0, y=label, text="not learned", showarrow=False, xanchor="left", xshift=6)
+    figure.add_vline(x=1, line={"color": INK, "width": 1})
+    rows = {"categoryorder": "array", "categoryarray": labels, "range": [len(labels) - 0.5, -0.5]}  # empty ones too
+    figure.update_yaxes(type="category", tickson="boundaries", **rows)
+    figure.update_xaxes(range=np.log10([least, greatest]).tolist(), **log_ticks(numbers))
+    figure.update_layout(scattermode="group", showlegend=True, height=max(420, 180 + 48 * found.sizes["task"]))
+    add_subtitle(
+        figure,
+        f"Samples of the plain transformer over those of this one, by the mean over seeds; bars: from the least to the "
+        f"greatest over seeds, to the edge where a size is unknown. Not learned: by no network from {most} samples.",
+    )
+    return figure
+
+
+def predicted_against_measured(found: xr.Dataset) -> go.Figure:
+    """Samples that kernel regression needs against those of trained networks, one mark per task and architecture."""
+    most = config_of(found)["most_samples"]
+    known = np.concatenate([found[name].values.ravel() for name in ("predicted_need", "measured_need")])
+    known = known[np.isfinite(known)]
+    least, never, more = known.min() / BEYOND, known.max() * BEYOND**2, most * BEYOND
+    figure = new_figure(
+        "Samples needed: predicted at initialisation and measured",
+        x="predicted by kernel regression",
+        y="measured",
+        log_x=True,
+        log_y=True,
+    )
+    names = found.architecture.values.tolist()
+    equal = {"x": [least, most], "y": [least, most], "mode": "lines", "line": {"color": PALETTE[7], "dash": "dash"}}
+    figure.add_scatter(**equal, name="equal", hoverinfo="skip")
+    for name, color in zip(names, colors_of("architecture", names), strict=True):
+        predicted, measured = (
+            found[side].sel(architecture=name).values for side in ("predicted_need", "measured_need")
+        )
+        marks = measurement_marks(
+            np.nan_to_num(predicted, posinf=never), np.nan_to_num(measured, posinf=more), name, color, opacity=0.8
+        )
+        marks.hovertext = [
+            f"{task_name(task)}: predicted {_need(x, 'never')}, measured {_need(y, f'more than {most}')}"
+            for task, x, y in zip(found.task.values.tolist(), predicted, measured, strict=True)
+        ]
+        marks.update(hoverinfo="text+name", marker={"size": 9})
+        figure.add_trace(marks)
+    figure.update_xaxes(**_ticks(least, never, "never"))
+    figure.update_yaxes(**_ticks(least, more, f"> {most}"))
+    add_subtitle(
+        figure,
+        f"Samples from which on less than {config_of(found)['loss']:.0%} of a constant guess's squared error is left, "
+        "one mark per task; never: random features do not tell the templates apart",
+    )
+    return figure
+
+
+def _ticks(least: float, beyond: float, words: str) -> dict[str, Any]:
+    """An axis of samples, at whose end stands what has no number."""
+    span = np.log10(beyond / least)
+    firsts = (1, 2, 5) if span < 3 else (1,)
+    powers = range(math.floor(math.log10(least)), math.ceil(math.log10(beyond)))
+    ticks = [first * 10**power for power in powers for first in firsts if least <= first * 10**power < beyond / BEYOND]
+    room = 0.05 * span
+    return {
+        "tickvals": [*ticks, beyond],
+        "ticktext": [*(f"{tick:,}" for tick in ticks), words],
+        "range": [math.log10(least), math.log10(beyond) + room],
+    }
+
+
+def _need(samples: float, otherwise: str) -> str:
+    return f"{samples:.0f}" if np.isfinite(samples) else otherwise
+
+
+FIGURES: dict[str, Callable[[xr.Dataset], go.Figure]] = {"data_need": data_need}
