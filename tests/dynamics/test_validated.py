@@ -11,8 +11,9 @@ import torch
 
 from foretrain.data.template_tasks import aba_abb, copying, majority_token
 from foretrain.data.templates import TemplateSplit, TemplateTask
+from foretrain.dynamics.run_samples import RunsModel
 from foretrain.dynamics.stacked_adam import Adam
-from foretrain.dynamics.validated import RunsModel, Schedule, best_rate, train_validated
+from foretrain.dynamics.validated import Schedule, best_rate, train_validated
 from foretrain.errors import InputError
 from foretrain.models.sequence_baselines import Strings
 from foretrain.models.transformer import Transformer, TransformerShape

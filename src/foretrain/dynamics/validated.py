@@ -10,45 +10,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
 import xarray as xr
-from torch import Tensor
-from torch.nn import functional as F
 
-from foretrain.data.templates import TemplateBatch, TemplateSplit
+from foretrain.data.templates import TemplateSplit
 from foretrain.dynamics.optimizers import check_rates
+from foretrain.dynamics.run_samples import RunsModel, Samples
 from foretrain.dynamics.stacked_adam import Adam
 from foretrain.dynamics.train import keep_freed_memory
 from foretrain.errors import require, require_at_least, require_whole
 from foretrain.streams import seed_list, stream, torch_stream
 from foretrain.trajectory import trajectory
 
-Parameters = dict[str, Tensor]
 FLOATS_AT_ONCE = 17_000_000  # that are trained together: more no longer fit in the cache
 MOST_EPOCHS = 1_000_000  # whose losses are kept, run by run
 SAMPLES_AS_LARGE = 40  # samples whose states take as much memory as the parameters of the base transformer
-
-
-@runtime_checkable
-class Prepared(Protocol):
-    """Samples of every run as a model wants them."""
-
-    def some(self, samples: Any) -> Any: ...
-    def of_runs(self, runs: Any) -> Any: ...
-
-
-@runtime_checkable
-class RunsModel(Protocol):
-    """A network with a leading axis of runs."""
-
-    @property
-    def trained(self) -> Sequence[str] | None: ...  # names of the parameters that move; None: all
-    def start(self, draws: Sequence[torch.Generator]) -> Parameters: ...
-    def prepare(self, strings: Tensor, start: Parameters) -> Any: ...
-    def outputs(self, parameters: Parameters, prepared: Any) -> Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -162,59 +141,6 @@ def train_validated(
     )
 
 
-@dataclass(frozen=True)
-class _Samples:
-    """Prepared strings with their labels; `answers` are the labels of the task that an output is held against."""
-
-    prepared: Any
-    labels: Tensor
-    answers: Tensor | None  # [run, label]; None: labels are tokens
-
-    @classmethod
-    def of(cls, model: RunsModel, batches: Sequence[TemplateBatch], start: Parameters) -> _Samples:
-        strings = torch.from_numpy(np.stack([batch.tokens for batch in batches]))
-        labels = torch.from_numpy(np.stack([batch.labels for batch in batches]))
-        prepared = model.prepare(strings, start)
-        if batches[0].task.kind == "next-token":
-            return cls(prepared, labels, None)
-        answers = torch.tensor([sorted(map(float, batch.task.labels)) for batch in batches], dtype=torch.float32)
-        return cls(prepared, labels.to(torch.float32), answers)
-
-    @property
-    def count(self) -> int:
-        return self.labels.shape[1]
-
-    def some(self, samples: Tensor) -> _Samples:
-        return _Samples(self.prepared.some(samples), self.labels.gather(1, samples), self.answers)
-
-    def of_runs(self, runs: Tensor) -> _Samples:
-        answers = None if self.answers is None else self.answers[runs]
-        return _Samples(self.prepared.of_runs(runs), self.labels[runs], answers)
-
-    def losses(self, outputs: Tensor) -> Tensor:
-        """Mean loss of each run."""
-        if self.answers is None:
-            require(
-                outputs.ndim == 3, 'The task asks for tokens, the network answers with numbers; set output="token".'
-            )
-            return (
-                F.cross_entropy(outputs.flatten(0, 1), self.labels.flatten(), reduction="none")
-                .view(self.labels.shape)
-                .mean(1)
-            )
-        require(outputs.ndim == 2, 'The task asks for numbers, the network answers with tokens; set output="number".')
-        return (outputs - self.labels).square().mean(1)
-
-    def accuracy(self, outputs: Tensor) -> Tensor:
-        if self.answers is None:
-            return (outputs.argmax(-1) == self.labels).float().mean(1)
-        nearest, own = (
-            self.answers.gather(1, (values[..., None] - self.answers[:, None]).abs().argmin(-1))
-            for values in (outputs, self.labels)
-        )
-        return (nearest == own).float().mean(1)
-
-
 class _Runs:
     """Some runs trained together; those that leave keep their place in the results."""
 
@@ -224,9 +150,9 @@ class _Runs:
         self.model = model
         self.parameters = model.start([torch_stream(experiment, seed, "start") for seed in seeds])
         self.best = {name: value.clone() for name, value in self.parameters.items()}
-        self.data = _Samples.of(model, [split.train for split in splits], self.parameters)
-        self.held_out = _Samples.of(model, [split.validation for split in splits], self.parameters)
-        self.test = _Samples.of(model, [split.test for split in splits], self.parameters)
+        self.data = Samples.of(model, [split.train for split in splits], self.parameters)
+        self.held_out = Samples.of(model, [split.validation for split in splits], self.parameters)
+        self.test = Samples.of(model, [split.test for split in splits], self.parameters)
         self.order = [stream(experiment, seed, "order") for seed in seeds]
         names = list(self.parameters) if model.trained is None else list(model.trained)
         self.moving = {name: self.parameters[name].requires_grad_() for name in names}

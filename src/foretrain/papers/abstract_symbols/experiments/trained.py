@@ -14,7 +14,8 @@ import xarray as xr
 from foretrain.data import template_tasks
 from foretrain.data.template_files import read_task
 from foretrain.data.templates import TemplateTask
-from foretrain.dynamics.validated import Progress, RunsModel, Schedule, best_rate, train_validated
+from foretrain.dynamics.run_samples import RunsModel
+from foretrain.dynamics.validated import Progress, Schedule, best_rate, train_validated
 from foretrain.errors import require, require_known, require_whole
 from foretrain.models.sequence_baselines import KINDS, BaselineRuns
 from foretrain.models.transformer import TransformerShape
