@@ -125,6 +125,22 @@ def test_words_keep_markup_and_apostrophes_whole() -> None:
     assert words("Don't<br />GO, 3 < 4!") == ["don't", "<br />", "go", ",", "3", "<", "4", "!"]
 
 
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("AT&amp;T &#39;x&quot; R&D; a&b", "at &amp; t &#39; x &quot; r & d ; a & b"),
+        ("the world #39;s quot;best quot; amp;", "the world #39; s quot; best quot; amp ;"),
+        ("(see http://www.A.com:80/b?c=d#e, www.foo.org/x.)", "( see http://www.a.com , www.foo.org . )"),
+        ("awww. http:// www.", "awww . http : / / www ."),
+        ('<A HREF="http://x.com/a b">x</A><br/><BR clear=all>', "<a> x </a> <br/> <br>"),
+        ("&lt;A HREF='x?a&b'&gt;x&lt;/A&gt; 3 &lt; 4 &gt; 2", "&lt;a&gt; x &lt;/a&gt; 3 &lt; 4 &gt; 2"),
+        ("I <3 this, and 5 > 4", "i < 3 this , and 5 > 4"),
+    ],
+)
+def test_what_is_written_for_programs_is_one_token(text: str, tokens: str) -> None:
+    assert words(text) == tokens.split()
+
+
 def test_the_vocabulary_knows_only_what_it_was_given() -> None:
     vocabulary = Vocabulary.of([["a", "b", "a"], ["c"]], least=1)
     assert vocabulary.tokens[0] == "a"
@@ -156,6 +172,15 @@ def test_known_corpora_are_whole(data_dir: Path) -> None:
         assert labelled_corpus(name, split, data=data_dir).class_counts.tolist() == counts
     assert len(text_corpus("wikitext-2", "dev", data=data_dir).split()) == 213_886
     assert LABELLED["imdb"].files.keys() == {"train", "test"}
+
+
+def test_known_classes_have_their_names_in_every_split(tmp_path: Path) -> None:
+    (tmp_path / "ag_news").mkdir()
+    (tmp_path / "ag_news" / "train_5000.csv").write_text("label,text\n3,chip\n0,vote\n")
+    (tmp_path / "ag_news" / "test.csv").write_text('"4","chip","fast"\n"1","vote","held"\n')
+    for split in ("train", "test"):
+        read = labelled_corpus("ag_news", split, data=tmp_path)
+        assert [read.classes[k] for k in read.labels] == ["Sci/Tech", "World"]
 
 
 def test_plain_text_is_read_from_its_file(tmp_path: Path) -> None:
@@ -277,6 +302,6 @@ def test_a_hub_without_network_fails_in_one_sentence(monkeypatch: pytest.MonkeyP
             "FORETRAIN_DATA."
         )
     there = labelled_corpus("imdb", "test")
-    assert (there.texts, there.labels.tolist(), there.classes) == (("fine", "poor"), [1, 0], ("0", "1"))
+    assert (there.texts, there.labels.tolist(), there.classes) == (("fine", "poor"), [1, 0], ("negative", "positive"))
     with pytest.raises(InputError, match=r"Salesforce/wikitext could not be fetched .* --data"):
         text_corpus("wikitext-2")

@@ -239,8 +239,8 @@ def test_known_corpora_by_name(data_dir: Path, tmp_path: Path) -> None:
         main(["forecast", "corpus", "sst2", "--data", str(data_dir), "--json", str(tmp_path / "f.json")])
     assert stop.value.code == 0
     found = json.loads((tmp_path / "f.json").read_text())
-    assert found["classes"] == {"0": 3310, "1": 3610}
-    assert "bad" in dict(found["tokens"]["MLP ReLU"]["0"])
+    assert found["classes"] == {"negative": 3310, "positive": 3610}
+    assert "bad" in dict(found["tokens"]["MLP ReLU"]["negative"])
 
 
 def test_the_command_writes_json_and_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -120,7 +120,7 @@ def test_words_with_content_that_lean_do_not_make_others_spurious() -> None:
         lean = Lean(np.concatenate([np.stack([null, held - null], axis=1), content]).astype(float), np.full(2, 200.0))
         assert lean.two_sided[len(empty) :].max() < 1e-3
         every = np.ones(len(names), dtype=bool)
-        listed += bool(leans.spurious(names, lean, every, lean.texts.sum(axis=1).astype(np.int64), {}))
+        listed += bool(leans.spurious(names, lean, every, ()))
     assert listed <= 200 * 0.05 + 3 * np.sqrt(200 * 0.05 * 0.95)
 
 
@@ -181,6 +181,21 @@ def test_capitals_count_within_sentences_but_not_in_titles() -> None:
         ["Oil Prices Soar Today", "made by George Clooney, and Anna said so. Today it rains in May."]
     )
     assert found == {"george": 1, "clooney": 1, "anna": 1, "may": 1}
+
+
+def test_a_name_is_told_by_its_capitals_within_sentences_wherever_else_it_stands() -> None:
+    rows = ["Anna came. However, she saw Anna."] * 3 + ["Anna left. However it was, we did, however, stay."] * 9
+    tokens = ("anna", "however", "stay")
+    assert leans.names_among(tokens, np.array([15, 21, 9]), rows) == {"anna"}
+
+
+def test_what_is_written_for_programs_is_told_from_words() -> None:
+    def escaped(draw: np.random.Generator, k: int) -> str:
+        return "&quot; #39; see https://a.org/x" if k == 0 and draw.random() < 0.6 else ""
+
+    found = forecast_corpus(texts(np.random.default_rng(0), 300, 300, escaped))
+    kinds = {"&quot;": "markup", "#39;": "markup", "https://a.org": "address"}
+    assert found.spurious == kinds
 
 
 def test_a_score_for_the_smaller_class_is_not_from_imbalance():

@@ -29,7 +29,7 @@ class Corpus:
     hub_text: str = "text"
     text: Column | Sequence[Column] = "text"
     label: Column = "label"
-    classes: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()  # their names; in the files they are numbers from 0
 
 
 LABELLED = {
@@ -41,7 +41,7 @@ LABELLED = {
         tokenize=split_on_spaces,
         text=0,
         label=1,
-        classes=("0", "1"),
+        classes=("negative", "positive"),
     ),
     "imdb": Corpus(
         folder="imdb",
@@ -49,7 +49,7 @@ LABELLED = {
         hub="stanfordnlp/imdb",
         hub_splits={"train": "train", "test": "test"},
         tokenize=words,
-        classes=("0", "1"),
+        classes=("negative", "positive"),
     ),
     "ag_news": Corpus(
         folder="ag_news",
@@ -57,7 +57,7 @@ LABELLED = {
         hub="fancyzhx/ag_news",
         hub_splits={"train": "train", "test": "test"},
         tokenize=words,
-        classes=("0", "1", "2", "3"),
+        classes=("World", "Sports", "Business", "Sci/Tech"),
     ),
 }
 HUB_NAMES = {corpus.hub: name for name, corpus in LABELLED.items()}
@@ -82,8 +82,10 @@ def labelled_corpus(name: str, split: str = "train", *, data: str | Path | None 
         return _labelled_from_hub(corpus, split)
     if name == "ag_news" and split == "test":  # class (1-4), title, description, no header
         texts = read_labelled(path, text=(1, 2), label=0, classes=("1", "2", "3", "4"))
-        return replace(texts, classes=corpus.classes)
-    return read_labelled(path, text=corpus.text, label=corpus.label, classes=corpus.classes)
+    else:
+        numbers = tuple(map(str, range(len(corpus.classes))))
+        texts = read_labelled(path, text=corpus.text, label=corpus.label, classes=numbers)
+    return replace(texts, classes=corpus.classes)
 
 
 def text_corpus(name: str, split: str = "train", *, data: str | Path | None = None) -> str:

@@ -15,15 +15,23 @@ from scipy import sparse
 
 from foretrain.errors import require
 
-# Markup is one token, so that it can be told from words; words keep their apostrophes; other signs stand alone.
-WORD = re.compile(r"<[^<>\s][^<>]*>|\w+(?:['’]\w+)*|[^\w\s]")
+# What is written for programs is one token, so that it can be told from words: tags (also escaped), entities (also
+# some that lost their &: no word is written so), addresses. Words keep their apostrophes; other signs stand alone.
+ENTITY = r"&(?:#x[0-9a-f]{1,6}|[a-z][a-z0-9]{1,30});|(?:&?#[0-9]{1,7}|quot|nbsp);"
+ADDRESS = r"(?:https?://|www\.)[^\s<>\"'/?#:]*\w"  # up to its host
+_TAG, _ESCAPED_TAG = r"<[/!?a-z][^<>]*>", r"&lt;[/!?a-z][^<>&]*&gt;"
+_TOKEN = re.compile(rf"{_TAG}|{_ESCAPED_TAG}|{ENTITY}|{ADDRESS}|\w+(?:['’]\w+)*|[^\w\s]")
+# What differs from one occurrence to the next is left out: attributes of tags, and all behind the host of an address.
+_ATTRIBUTES = re.compile(r"(<|&lt;)([/!?a-z][^\s<>&]*)\s+[^\s<>/&][^<>]{0,2000}?(>|&gt;)")
+_BEHIND_HOST = re.compile(rf"\b({ADDRESS})(?::[0-9]+)?(?:[/?#](?:[^\s<>\"]*[\w/])?)?")
 
 UNKNOWN = "<unk>"
 
 
 def words(text: str) -> list[str]:
-    """Lower-case words, signs and markup of a raw text."""
-    return WORD.findall(text.lower())
+    """Lower-case words and signs of a raw text; tags without their attributes, entities, and the hosts of addresses are
+    one token each."""
+    return _TOKEN.findall(_BEHIND_HOST.sub(r"\1", _ATTRIBUTES.sub(r"\1\2\3", text.lower())))
 
 
 def split_on_spaces(text: str) -> list[str]:

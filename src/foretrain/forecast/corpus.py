@@ -18,7 +18,7 @@ from numpy import ndarray as Array
 from scipy import sparse
 
 from foretrain.data.labelled_texts import LabelledTexts
-from foretrain.data.tokens import WORD, TokenTexts, Vocabulary, token_counts
+from foretrain.data.tokens import TokenTexts, Vocabulary, token_counts, words
 from foretrain.errors import InputError, require, require_positive, require_whole
 from foretrain.forecast import corpus_leans as leans
 from foretrain.forecast.corpus_leans import Lean
@@ -127,7 +127,7 @@ def forecast_corpus(
     missing = [name for name, count in zip(corpus.classes, corpus.class_counts, strict=True) if count == 0]
     require(not missing, f"No text has the label {', '.join(missing)}; a forecast needs texts of every class.")
     # one string per distinct token, not per occurrence
-    cut = [list(map(intern, WORD.findall(text.lower()))) for text in corpus.texts]
+    cut = [list(map(intern, words(text))) for text in corpus.texts]
     lengths = [len(text) for text in cut]
     notes = _long_text(corpus, lengths) + _short_texts(corpus, lengths, window)
     window = window or WINDOW
@@ -155,7 +155,9 @@ def forecast_corpus(
         scores=scores,
         plateau=plateaus(texts, corpus.labels, len(corpus.classes), scales),
         from_imbalance=leans.toward_larger(of_tokens, tokens.lean.share) & leans.from_imbalance(tokens.lean),
-        spurious=leans.spurious(tokens.names, tokens.lean, strong, tokens.occurrences, leans.capitals(corpus.texts)),
+        spurious=leans.spurious(
+            tokens.names, tokens.lean, strong, leans.names_among(tokens.names, tokens.occurrences, corpus.texts)
+        ),
         contradictions=tuple(leans.contradictions(pairs.names, pairs.tokens, tokens.lean, pairs.lean, corpus.classes)),
         notes=(*corpus.notes, *notes),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,20 +17,25 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray as Array
 from scipy.stats import binom, false_discovery_control
 
-from foretrain.data.tokens import WORD
+from foretrain.data.tokens import ADDRESS, ENTITY, words
 
 # English words that carry no content of their own; a high score on one says more about the corpus than about the text.
 _FUNCTION_WORDS = """
 a an the and or of to in on at by for from with as is are was were be been am it its it's this that these
 those he she they we you i me him her them us my his their our your who whom which what there here do does did
 have has had will would can could shall should may might if then than so such into over under about up out
-also when where
+also when where i'm i've i'd i'll
 """
+_MARKUP = re.compile(f"(?:<|&lt;).+|{ENTITY}", re.DOTALL)
+_ADDRESS = re.compile(ADDRESS)
+_CAPITAL = re.compile(r"\b[A-Z]\w*(?:['’]\w+)*")
 _CAPITALS = re.compile(r"(?:^|\s)[a-z][\w'’]*[,;]? ((?:[A-Z][\w'’]*(?: |\b))+)")
 FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
 FALSE_DISCOVERIES = 0.05  # of those in question, the share found to lean by chance; where none leans: how often any is
 STRONG = 0.1  # of the largest score of an architecture: from there on a score is taken to be high
 ERRORS = 3  # standard errors from 0, up to which the sum of the parts of a bigram says nothing
+NAME = 0.6  # of the places that tell, those where a name has a capital
+TELLING = 3  # such places with a capital, at least
 CONTENT = 1 / 3  # of what class sizes give a token: with more of its own, its score is not from the sizes
 IMBALANCE = 0.1  # of an equal share: a class that is so much larger or smaller makes the corpus imbalanced
 
@@ -121,28 +126,41 @@ def spurious(
     tokens: Sequence[str],
     lean: Lean,
     candidates: Bool[Array, "token"],
-    occurrences: Int[Array, "token"],
-    capital: Mapping[str, int],
+    names: Collection[str],
 ) -> dict[str, str]:
     """Candidates that lean to a class by more than chance but have no content, and of which kind they are: markup,
-    signs, numbers, function words, names. The least likely lean comes first."""
-    kinds: tuple[tuple[str, Callable[[str, int], bool]], ...] = (
-        ("markup", lambda token, _: token.startswith("<") and len(token) > 1),
-        ("sign", lambda token, _: not any(c.isalnum() for c in token)),
-        ("number", lambda token, _: token.isdigit()),
-        ("function word", lambda token, _: token in FUNCTION_WORDS),
-        ("name", lambda token, count: capital.get(token, 0) >= 0.6 * count and len(token) > 1),
+    addresses, signs, numbers, function words, names. The least likely lean comes first."""
+    kinds: tuple[tuple[str, Callable[[str], Any]], ...] = (
+        ("markup", _MARKUP.fullmatch),
+        ("address", _ADDRESS.fullmatch),
+        ("sign", lambda token: not any(c.isalnum() for c in token)),
+        ("number", str.isdigit),
+        ("function word", FUNCTION_WORDS.__contains__),
+        ("name", names.__contains__),
     )
-    of = {
-        i: next((kind for kind, applies in kinds if applies(token, count)), None)
-        for i, (token, count) in enumerate(zip(tokens, occurrences.tolist(), strict=True))
-    }
+    of = {i: next((kind for kind, applies in kinds if applies(token)), None) for i, token in enumerate(tokens)}
     # words with content, of which many lean, would make it easy for the others to be found
     empty = np.array([i for i, kind in of.items() if kind is not None], dtype=np.int64)
     chances = lean.two_sided[empty]
     found = np.flatnonzero(candidates[empty] & _beyond_chance(chances).any(axis=1))
     order = found[np.argsort(chances[found].min(axis=1), kind="stable")]
     return {tokens[i]: str(of[i]) for i in empty[order].tolist()}
+
+
+def names_among(tokens: Sequence[str], occurrences: Int[Array, "token"], texts: Sequence[str]) -> set[str]:
+    """Tokens mostly written with a capital within sentences. At the beginning of one, and in a title, a capital tells
+    nothing either way."""
+    within, every = capitals(texts), Counter[str]()
+    for text in texts:
+        every.update(_CAPITAL.findall(text))
+    capital: Counter[str] = Counter()
+    for word, count in every.items():
+        capital[word.lower()] += count
+    return {
+        token
+        for token, count in zip(tokens, occurrences.tolist(), strict=True)
+        if len(token) > 1 and within[token] >= max(TELLING, NAME * (within[token] + count - capital[token]))
+    }
 
 
 def capitals(texts: Iterable[str]) -> Counter[str]:
@@ -153,7 +171,7 @@ def capitals(texts: Iterable[str]) -> Counter[str]:
         runs.update(_CAPITALS.findall(text))
     found: Counter[str] = Counter()
     for run, count in runs.items():
-        for token in WORD.findall(run.lower()):
+        for token in words(run):
             found[token] += count
     return found
 
