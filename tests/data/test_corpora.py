@@ -49,7 +49,12 @@ def test_the_same_rows_from_every_kind_of_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("text,label\na,1\nb,\n", r"line 3: the label is missing"),
+        ("text,label\na,1\nb,\n", r"line 3: the label is missing; fill it in or delete the row\.$"),
+        ("text,label\na,1\nb,NaN\n", r"line 3: the label is 'NaN', a missing value; .* delete the row, .* --classes"),
+        (
+            "text,label\na,Pos\nb,0\nc,pos\n",
+            r"line 4: the label 'pos' differs from 'Pos' only in its capitals; .* --cl",
+        ),
         ('text,label\n"a\nb",1\nc\n', r"line 4: 1 column where 2"),
         ('text,label\na,1\n"b,0\n', r"line 3"),
         ("text,label\na,1\nb,1\n", r"line 2 and after: there is one class only \('1'\)"),
@@ -282,6 +287,14 @@ def test_classes_are_named_once(tmp_path: Path) -> None:
         read_labelled(path, classes=("0", "0", "1"))
     with pytest.raises(InputError, match="A class has no name"):
         read_labelled(path, classes=("0", "", "1"))
+
+
+def test_classes_that_look_like_a_mistake_can_be_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("text,label\na,nan\nb,Nan\nc,none\n")
+    assert read_labelled(path, classes=("nan", "Nan", "none")).labels.tolist() == [0, 1, 2]
+    path.write_text("text,label\na,none\nb,NA\n")
+    assert read_labelled(path).classes == ("NA", "none")
 
 
 def test_a_hub_without_network_fails_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,9 @@ from numpy import ndarray as Array
 from foretrain.data.labelled_rows import Column, decoded, is_number, kind_of, rows_of
 from foretrain.errors import InputError, require
 
+# How programs write a value that is missing; none, na and the like may be classes.
+MISSING = frozenset({"nan", "<na>", "#n/a", "null"})
+
 
 @dataclass(frozen=True)
 class LabelledTexts:
@@ -86,6 +89,8 @@ def read_labelled(
         _refuse_header(path, names, classes)
     ordered = tuple(classes) if classes is not None else tuple(sorted(set(names), key=_numbers_first))
     known = {name: k for k, name in enumerate(ordered)}
+    if classes is None:
+        _refuse_mistakes(f"{path}, {unit}", lines, names)
     for line, name in zip(lines, names, strict=True):
         require(name in known, f"{path}, {unit} {line}: the label {name!r} is not one of {', '.join(ordered)}.")
     require(
@@ -100,6 +105,23 @@ def _require_classes(classes: Sequence[str] | None) -> None:
     for name, count in Counter(classes or ()).items():
         require(name != "", f"A class has no name; got {', '.join(map(repr, classes or ()))}.")
         require(count == 1, f"The class {name!r} is named {count} times; name every class once.")
+
+
+def _refuse_mistakes(place: str, lines: Sequence[int], names: Sequence[str]) -> None:
+    """Labels that are hardly classes of their own where nobody named them: missing values, and other capitals."""
+    written: dict[str, str] = {}
+    for line, name in zip(lines, names, strict=True):
+        require(
+            name.lower() not in MISSING,
+            f"{place} {line}: the label is {name!r}, a missing value; fill it in or delete the row, or name all "
+            "classes with --classes if it is one.",
+        )
+        other = written.setdefault(name.casefold(), name)
+        require(
+            other == name,
+            f"{place} {line}: the label {name!r} differs from {other!r} only in its capitals; write both the same way, "
+            "or name all classes with --classes if they are two.",
+        )
 
 
 def _refuse_header(path: Path, names: Sequence[str], classes: Sequence[str] | None) -> None:
