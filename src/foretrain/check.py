@@ -161,7 +161,7 @@ class VerdictFolder:
 
 @dataclass(frozen=True)
 class Known:
-    """What is on disk already: verdicts that count, and sentences about files that are damaged."""
+    """What is on disk already: verdicts that count (skipped claims have none), and sentences about damaged files."""
 
     verdicts: dict[str, Verdict]
     damaged: list[str]
@@ -175,7 +175,7 @@ def known(folder: VerdictFolder, claims: Iterable[Claim], check: str | None = No
         except DamagedFile as error:
             damaged.append(f"{error} Its claim is judged again.")
             continue
-        if verdict is not None:
+        if verdict is not None and not verdict.skipped:  # its data may be there by now
             found[claim.id] = verdict
     return Known(found, damaged)
 

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import xarray as xr
 
-from foretrain.errors import require_known
+from foretrain.errors import MissingData, require_known
 from foretrain.trajectory import trajectory
 
 Status = Literal["holds", "fails", "inconclusive"]
@@ -128,6 +128,7 @@ class Verdict:
     control_reason: str = ""
     assumptions: tuple[AssumptionCheck, ...] = ()
     stopped: bool = False  # predict, observe or compare raised: never as expected, not even without expectation
+    skipped: bool = False  # stopped since its data is not on this machine; `reason` says how to give it
     notes: tuple[str, ...] = ()  # warnings given on the way
     prediction: xr.Dataset | None = field(default=None, repr=False, compare=False)
     observation: xr.Dataset | None = field(default=None, repr=False, compare=False)
@@ -138,6 +139,11 @@ class Verdict:
         if self.expected is None:
             return not self.stopped
         return self.status == self.expected and self.control_status == turned(self.expected)
+
+    @property
+    def shown(self) -> str:
+        """The status for a reader, who must not take a claim that was not judged for one that is undecided."""
+        return "skipped" if self.skipped else self.status
 
     def summary(self) -> dict[str, Any]:
         """What `foretrain check --json` writes for this claim."""
@@ -150,6 +156,7 @@ class Verdict:
             "reason": self.reason,
             "seconds": self.seconds,
             "control_status": self.control_status,
+            "skipped": self.skipped,
         }
 
 
@@ -158,7 +165,9 @@ def tally(verdicts: Collection[Verdict]) -> str:
     bound = [verdict for verdict in verdicts if verdict.expected is not None or verdict.stopped]
     open_ended = len(verdicts) - len(bound)
     measured = f", {open_ended} without an expected verdict at this tier" if open_ended else ""
-    return f"{sum(verdict.as_expected for verdict in bound)} of {len(bound)} verdicts as expected{measured}"
+    missed = sum(verdict.skipped for verdict in verdicts)
+    skipped = f", {missed} skipped for want of data" if missed else ""
+    return f"{sum(verdict.as_expected for verdict in bound)} of {len(bound)} verdicts as expected{skipped}{measured}"
 
 
 def turned(status: Status) -> Status:
@@ -171,6 +180,8 @@ def judge(claim: Claim, tier: str = "fast") -> Verdict:
     setting = claim.setting(tier)
     claim = replace(claim, expect=claim.expected_at(tier))
     verdict = _try(claim, setting)
+    if verdict.skipped:
+        return verdict
     control = _try(claim, {**setting, **claim.control.changes}, guarded=False)
     return replace(
         verdict,
@@ -187,6 +198,9 @@ def _try(claim: Claim, setting: Mapping[str, Any], guarded: bool = True) -> Verd
         unmet = [c for c in checks if c.needed and not c.met]
         prediction, observation = call_with(claim.predict, setting), _observed(claim.observe, setting)
         outcome = claim.compare(prediction, observation)
+    except MissingData as error:
+        nan = float("nan")
+        return Verdict(claim.id, "inconclusive", claim.expect, nan, nan, str(error), 0.0, stopped=True, skipped=True)
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         sentence = f"stopped with {type(error).__name__} at {where.filename}:{where.lineno}: {error}"

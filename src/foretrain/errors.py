@@ -18,6 +18,10 @@ class DamagedFile(InputError):
     """A file on disk is not what was written to it."""
 
 
+class MissingData(InputError):
+    """A corpus is not on this machine: nothing is wrong with what was to be computed from it."""
+
+
 def require(condition: bool | np.bool_, sentence: str) -> None:
     """Refuse with this sentence unless the condition is met."""
     if not condition:

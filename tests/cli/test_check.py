@@ -16,7 +16,7 @@ from foretrain.claim import Verdict, judge
 from foretrain.errors import DamagedFile, InputError
 from made_up.fixtures import Foretrain, start, stop_when
 
-FIELDS = {"id", "status", "expected", "error", "tolerance", "reason", "seconds", "control_status"}
+FIELDS = {"id", "status", "expected", "error", "tolerance", "reason", "seconds", "control_status", "skipped"}
 NAMES = ["joma/lemma1", "scan_snap/lemma1", "scan_snap/lemma10_12", "scan_snap/theorem1", "scan_snap/theorem2"]
 
 
@@ -73,6 +73,30 @@ def test_a_claim_that_stops_is_a_surprise_even_without_expectation(foretrain: Fo
     assert "RuntimeError" in row["reason"]
 
 
+def test_a_claim_without_its_data_is_skipped_and_judged_once_it_is_there(
+    foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORETRAIN_DATA", "elsewhere")
+    text = Path("data", "wikitext-2", "valid.txt")
+    text.parent.mkdir(parents=True)
+    said = foretrain("check", "toy/holds", "toy/skips", "--data", "data", "--json", "v.json", "--report", "r.html")
+    assert said.code == 1
+    assert "1 of 2 verdicts as expected, 1 skipped for want of data" in said.err
+    assert "toy/skips: skipped: There is no " in said.err
+    assert "valid.txt; give a folder that has wikitext-2/valid.txt with --data, or set FORETRAIN_DATA." in said.err
+    assert " skipped " in said.out
+    held, missed = json.loads(Path("v.json").read_text())
+    assert (held["skipped"], missed["skipped"], missed["status"]) == (False, True, "inconclusive")
+    assert missed["control_status"] is None
+    page = Path("r.html").read_text()
+    for words in ("<strong>Not judged</strong>", 'data-status="skipped"', "Not judged.", "It was not run."):
+        assert words in page
+    assert "Not as expected" not in page
+    text.write_text("two words")
+    assert foretrain("report", "toy/holds", "toy/skips", "--data", "data", "--out", "r.html").code == 0
+    assert "2 of 2 verdicts as expected" in Path("r.html").read_text()
+
+
 def test_warnings_are_kept_with_the_verdict(foretrain: Foretrain) -> None:
     foretrain("check", "toy/surprise")
     verdict = VerdictFolder(Path("runs"), "fast").get(papers.claims()["toy/surprise"])
@@ -87,6 +111,7 @@ def test_warnings_are_kept_with_the_verdict(foretrain: Foretrain) -> None:
         (["check", "--tier", "fats"], "There is no tier 'fats'"),
         (["check", "--jobs", "0"], "--jobs must be at least 1; got 0."),
         (["check", "--json", "."], "--json . is a folder"),
+        (["check", "--data", "nowhere"], "--data takes a folder; nowhere is none."),
         (["check", "--report", "/proc/none/report.html"], "cannot be written"),
         (["check", "--runs", "/proc/none"], "cannot be written"),
         (["report", "--out", "/proc/report.html"], "cannot be written"),

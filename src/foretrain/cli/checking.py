@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,13 +14,19 @@ import typer
 
 from foretrain.cli.common import RUNS, Jobs, Runs, Tier, console, progress_bar, require_jobs, require_writable, say
 from foretrain.cli.listing import Patterns
-from foretrain.errors import require_known
+from foretrain.errors import require, require_known
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from foretrain.check import VerdictFolder
     from foretrain.claim import Claim, Verdict
+
+
+Data = Annotated[
+    Path | None,
+    typer.Option(help="Folder of the corpora that larger tiers need.", metavar="DIR", show_default="$FORETRAIN_DATA"),
+]
 
 
 def check(
@@ -30,13 +37,15 @@ def check(
     ] = None,
     jobs: Jobs = 1,
     report: Annotated[Path | None, typer.Option(help="Write the report (HTML) too.", metavar="FILE")] = None,
+    data: Data = None,
     runs: Runs = RUNS,
 ) -> None:
     """Judge claims: prediction against measurement, and the control that must turn the verdict over.
 
     Claims marked (measured) have no expected verdict at this tier: what they say is too much for small networks to
-    show. Exit code 0 if every verdict is the expected one, 1 if not, 2 for bad input. An interrupted check goes on
-    where it stopped when the same command is given again.
+    show. Claims whose corpus is not on this machine are skipped. Exit code 0 if every verdict is the expected one, 1 if
+    not (a claim that was skipped has none), 2 for bad input. An interrupted check goes on where it stopped when the
+    same command is given again.
 
     \b
     Examples:
@@ -48,6 +57,7 @@ def check(
     from foretrain.claim import tally
 
     to_stdout = as_json == Path("-")
+    _use_data(data)
     chosen, folder = _prepare(patterns, tier, jobs, runs)
     if as_json and not to_stdout:
         require_writable("--json", as_json)
@@ -77,6 +87,7 @@ def report(
     out: Annotated[Path, typer.Option(help="Where to write it.", metavar="FILE")] = Path("report.html"),
     tier: Tier = "fast",
     jobs: Jobs = 1,
+    data: Data = None,
     runs: Runs = RUNS,
 ) -> None:
     """Write one HTML file that opens offline: all verdicts, errata, numbers and interactive figures.
@@ -89,10 +100,20 @@ def report(
       foretrain report --tier full --out full.html
       foretrain report scan_snap --out scan_snap.html
     """
+    _use_data(data)
     chosen, folder = _prepare(patterns, tier, jobs, runs)
     require_writable("--out", out)
     _judge(chosen, folder, check=None, jobs=jobs)
     _write_report(chosen, folder, out)
+
+
+def _use_data(folder: Path | None) -> None:
+    """For claims, which take no folder of their own, and for the processes that judge them."""
+    if folder is not None:
+        from foretrain.data.corpora import DATA_FOLDER
+
+        require(folder.is_dir(), f"--data takes a folder; {folder} is none.")
+        os.environ[DATA_FOLDER] = str(folder.resolve())
 
 
 def _prepare(patterns: Sequence[str] | None, tier: str, jobs: int, runs: Path) -> tuple[list[Claim], VerdictFolder]:
@@ -122,7 +143,7 @@ def _judge(chosen: list[Claim], folder: VerdictFolder, *, check: str | None, job
     with progress_bar("judging", len(chosen), len(verdicts)) as (bar, task):
         for verdict in judge_all(todo, folder, check=check or "", jobs=jobs):
             verdicts[verdict.claim] = verdict
-            bar.update(task, advance=1, last=f"{verdict.claim} {verdict.status}")
+            bar.update(task, advance=1, last=f"{verdict.claim} {verdict.shown}")
     return [verdicts[claim.id] for claim in chosen]
 
 
@@ -136,10 +157,10 @@ def _table(verdicts: list[Verdict]) -> Table:
     for name in ("error", "tolerance", "seconds"):
         table.add_column(name, justify="right", no_wrap=True)
     for verdict in verdicts:
-        colour = "green" if verdict.as_expected else "bold red"
+        colour = "green" if verdict.as_expected else "yellow" if verdict.skipped else "bold red"
         table.add_row(
             verdict.claim,
-            f"[{colour}]{verdict.status}[/]",
+            f"[{colour}]{verdict.shown}[/]",
             verdict.expected or "(measured)",
             verdict.control_status or "",
             _number(verdict.error),
@@ -156,8 +177,8 @@ def _number(value: float) -> str:
 def _surprise(verdict: Verdict) -> str:
     if verdict.expected and verdict.status == verdict.expected:
         return f"{verdict.status} as expected, but its control says {verdict.control_status}: {verdict.control_reason}"
-    expected = f", {verdict.expected} expected" if verdict.expected else ""
-    return f"{verdict.status}{expected}: {verdict.reason}"
+    expected = f", {verdict.expected} expected" if verdict.expected and not verdict.skipped else ""
+    return f"{verdict.shown}{expected}: {verdict.reason}"
 
 
 def _write_json(verdicts: list[Verdict], place: Path | None) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from foretrain.data.labelled_rows import Column
 from foretrain.data.labelled_texts import LabelledTexts, read_labelled, read_text
 from foretrain.data.tokens import split_on_spaces, words
-from foretrain.errors import InputError, require_known
+from foretrain.errors import MissingData, require_known
 
 DATA_FOLDER = "FORETRAIN_DATA"  # environment variable that names the folder
 
@@ -109,7 +109,8 @@ def _file(corpus: Corpus, name: str, split: str, data: str | Path | None) -> Pat
         return None
     path = Path(folder) / corpus.folder / corpus.files[split]
     if not path.is_file():
-        raise InputError(f"There is no {path}; the data folder should hold {corpus.folder}/{corpus.files[split]}.")
+        needed = f"{corpus.folder}/{corpus.files[split]}"
+        raise MissingData(f"There is no {path}; give a folder that has {needed} with --data, or set {DATA_FOLDER}.")
     return path
 
 
@@ -124,10 +125,10 @@ def _hub_rows(corpus: Corpus, split: str, configuration: str | None) -> list[dic
     try:
         from datasets import load_dataset
     except ImportError as error:
-        raise InputError(
+        raise MissingData(
             f"Fetching {corpus.hub} needs the extra hf (pip install foretrain[hf]); or {way_out}."
         ) from error
     try:
         return list(load_dataset(corpus.hub, configuration, split=corpus.hub_splits[split]))
     except Exception as error:  # the hub client raises whatever its transport raises
-        raise InputError(f"{corpus.hub} could not be fetched ({type(error).__name__}); {way_out}.") from error
+        raise MissingData(f"{corpus.hub} could not be fetched ({type(error).__name__}); {way_out}.") from error

@@ -31,11 +31,11 @@ def number(value: float) -> str:
 
 
 def status_pill(verdict: Verdict) -> str:
-    """Green: holds. Grey: fails, as expected. Red: a surprise."""
+    """Green: holds. Grey: fails, as expected. Amber: not judged. Red: a surprise."""
     kind = {"holds": "good", "fails": "known"}.get(verdict.status, "unsure")
-    if not verdict.as_expected:
+    if not verdict.as_expected and not verdict.skipped:
         kind = "bad"
-    return f'<span class="pill {kind}">{escape(verdict.status)}</span>'
+    return f'<span class="pill {kind}">{escape(verdict.shown)}</span>'
 
 
 def card(claim: Claim, verdicts: Mapping[str, Verdict], tier: str, drawn: Drawn) -> str:
@@ -68,9 +68,10 @@ def _short(file: str) -> str:
 
 def _verdict(verdict: Verdict) -> str:
     expected = verdict.expected or "no verdict: a measurement"
-    surprise = "" if verdict.as_expected else ' <strong class="unmet">Not as expected.</strong>'
+    told = "Not judged." if verdict.skipped else "Not as expected."
+    surprise = "" if verdict.as_expected else f' <strong class="unmet">{told}</strong>'
     return (
-        f"<p>{status_pill(verdict)} {escape(verdict.reason)}.{surprise}</p>"
+        f"<p>{status_pill(verdict)} {escape(verdict.reason.removesuffix('.'))}.{surprise}</p>"
         f'<dl class="facts"><div><dt>error</dt><dd>{number(verdict.error)}</dd></div>'
         f"<div><dt>tolerance</dt><dd>{number(verdict.tolerance)}</dd></div>"
         f"<div><dt>expected</dt><dd>{escape(expected)}</dd></div>"
@@ -117,6 +118,8 @@ def _assumptions(verdict: Verdict) -> str:
 
 
 def _control(claim: Claim, verdict: Verdict) -> str:
+    if verdict.control_status is None:
+        return f"<p>{escape(claim.control.says)}. It was not run.</p>{_setting(claim.control.changes)}"
     said = f"It says <strong>{escape(verdict.control_status)}</strong>: {escape(verdict.control_reason)}."
     return f"<p>{escape(claim.control.says)}. {said}</p>{_setting(claim.control.changes)}"
 

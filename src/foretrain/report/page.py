@@ -48,7 +48,8 @@ def report_page(verdicts: Mapping[str, Verdict], tier: str, known: Mapping[str, 
 
 
 def _header(verdicts: Mapping[str, Verdict], tier: str) -> str:
-    surprises = [verdict for verdict in verdicts.values() if not verdict.as_expected]
+    surprises = [verdict for verdict in verdicts.values() if not verdict.as_expected and not verdict.skipped]
+    skipped = [verdict for verdict in verdicts.values() if verdict.skipped]
     errata = sum(f"{name}_corrected" in verdicts for name in verdicts)
     seconds = sum(verdict.seconds for verdict in verdicts.values())
     facts = {
@@ -60,16 +61,19 @@ def _header(verdicts: Mapping[str, Verdict], tier: str) -> str:
     }
     told = f"{errata} of them are formulas with an erratum: as printed they fail; the correction is beside them."
     told = told if errata else ""
-    alarm = ""
-    if surprises:
-        listed = "".join(
-            f'<li><a href="#{escape(v.claim)}">{escape(v.claim)}</a>: {escape(v.reason)}</li>' for v in surprises
-        )
-        alarm = f'<div class="surprises"><strong>Not as expected</strong><ul>{listed}</ul></div>'
+    alarms = "\n".join(
+        f'<div class="{kind}"><strong>{title}</strong><ul>{_listed(found)}</ul></div>'
+        for kind, title, found in (("surprises", "Not as expected", surprises), ("skipped", "Not judged", skipped))
+        if found
+    )
     return f"""<h1>foretrain: what theory says training will do, against what it did</h1>
 <p class="count">{tally(verdicts.values())}<small>{told}</small></p>
 <dl class="facts">{"".join(f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in facts.items())}</dl>
-{alarm}"""
+{alarms}"""
+
+
+def _listed(verdicts: list[Verdict]) -> str:
+    return "".join(f'<li><a href="#{escape(v.claim)}">{escape(v.claim)}</a>: {escape(v.reason)}</li>' for v in verdicts)
 
 
 def _filters(names: list[str]) -> str:
@@ -79,7 +83,7 @@ def _filters(names: list[str]) -> str:
 
     return f"""<input class="search" type="search" name="text" placeholder="Search claims" aria-label="Search claims">
 {choice("paper", "every paper", names)}
-{choice("status", "any verdict", ["holds", "fails", "inconclusive"])}
+{choice("status", "any verdict", ["holds", "fails", "inconclusive", "skipped"])}
 {choice("expected", "any expectation", ["holds", "fails", "inconclusive", "none"])}
 <label><input type="checkbox" name="surprises"> only surprises</label>
 <output name="shown"></output>"""
@@ -122,7 +126,7 @@ def _row(claim: Claim, verdict: Verdict, opened: str) -> str:
     text = f"{claim.id} {claim.source} {claim.says} {claim.erratum or ''} {verdict.reason}".lower()
     data = {
         "paper": claim.paper,
-        "status": verdict.status,
+        "status": verdict.shown,
         "expected": verdict.expected or "none",
         "surprise": "no" if verdict.as_expected else "yes",
         "text": text,

@@ -11,6 +11,7 @@ import xarray as xr
 
 from foretrain.claim import Assumption, Claim, Control, erratum_pair
 from foretrain.comparators import bounded, close, covered, every, ranked, same_mean
+from foretrain.data.corpora import text_corpus
 from foretrain.tolerances import ALGEBRA, FLOW
 from foretrain.trajectory import trajectory
 
@@ -97,6 +98,16 @@ stops = Claim(
     settings={"fast": {}},
     control=Control("nothing helps", {}),
     expect=None,
+)
+skips = Claim(
+    id="toy/skips",
+    source="Remark 5",
+    says="A text of two words, in the data folder.",
+    predict=lambda: trajectory({"x": 2.0}),
+    observe=lambda more=0: trajectory({"x": float(len(text_corpus("wikitext-2", "dev").split()) + more)}),
+    compare=close("x", ALGEBRA),
+    settings={"fast": {}},
+    control=Control("one word more", {"more": 1}),
 )
 surprise = Claim(
     id="toy/surprise",
@@ -194,4 +205,4 @@ coverage = Claim(
     expect_from="full",
 )
 
-CLAIMS = (holds, *misprint, means, bounds, matrix, coverage, *slow, stops, surprise)
+CLAIMS = (holds, *misprint, means, bounds, matrix, coverage, *slow, stops, skips, surprise)
