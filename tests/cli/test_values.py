@@ -69,19 +69,22 @@ def test_reads(assignment: str, value: Any) -> None:
         ("steps", "--set takes name=value; got 'steps'"),
         ("stesp=3", "There is no setting 'stesp'; the nearest names are steps"),
         ("steps=2.5", "steps takes a whole number; got 2.5."),
-        ("steps=many", "steps takes a whole number; got 'many'."),
+        ("steps=10**9", "steps takes a whole number, such as 1000 or 1e3; got '10**9'."),
+        ("names=x,", "names has a comma too many in 'x,'; write names=x."),
+        ("eta_z=.5,,1", "eta_z has a comma too many in '.5,,1'; write eta_z=.5,1."),
+        ("seeds=,", "seeds has a comma too many in ','; give values between commas."),
         ("steps=1,2", "steps takes a whole number; got (1, 2)."),
         ("steps=true", "steps takes a whole number; got True."),
         ("steps=1e400", "steps takes a whole number; got inf."),
         ("rate=nan", "rate takes a finite number"),
         ("rate=Infinity", "rate takes a finite number"),
-        ("rate=", "rate takes a finite number; got ''."),
+        ("rate=", "rate takes a finite number, such as 0.5 or 1e-3; got ''."),
         ("rate=__import__('os')", "rate takes a finite number"),
-        ("eta_z=.5,fast", "eta_z takes a finite number; got 'fast'."),
+        ("eta_z=.5,fast", "eta_z takes a finite number, such as 0.5 or 1e-3; got 'fast'."),
         ("queries=1,2.5", "queries takes a whole number; got 2.5."),
         ("names=[[1]]", "names takes text; got [1]."),
         ("centred=1", "centred takes true or false; got 1."),
-        ("seeds=1,x", "seeds takes a whole number; got 'x'."),
+        ("seeds=1,x", "seeds takes a whole number, such as 1000 or 1e3; got 'x'."),
     ],
 )
 def test_refuses(assignment: str, sentence: str) -> None:
@@ -92,8 +95,10 @@ def test_refuses(assignment: str, sentence: str) -> None:
 
 
 def test_refuses_twice_and_what_cannot_be_said() -> None:
-    with pytest.raises(InputError, match="twice"):
+    with pytest.raises(InputError, match=r"^--set gives steps twice, as '1' and as '2'; choose one\.$"):
         read_settings(["steps=1", "steps=2"], DEFAULTS)
+    with pytest.raises(InputError, match=r"names twice, .*; give all values at once: --set names=a,b\.$"):
+        read_settings(["names=a", "names=b"], DEFAULTS)
     with pytest.raises(InputError, match="its default is a dict"):
         read_settings(["table=1"], {"table": {}})
     with pytest.raises(InputError, match="nothing to set"):

@@ -16,12 +16,17 @@ WORDS = {"true": True, "false": False, "none": None, "null": None}
 def read_settings(given: Sequence[str], defaults: Mapping[str, Any]) -> dict[str, Any]:
     """`["eta_z=.5,1", "steps=10"]` -> `{"eta_z": (.5, 1), "steps": 10}`, or one sentence about what is wrong."""
     settings: dict[str, Any] = {}
+    texts: dict[str, str] = {}
     for assignment in given:
         name, equals, text = assignment.partition("=")
         require(bool(equals), f"--set takes name=value; got {assignment!r}.")
         require(bool(defaults), f"This experiment has nothing to set; got {assignment!r}.")
         require_known("setting", name, defaults)
-        require(name not in settings, f"--set gives {name} twice; give all its values in one: {name}=1,2.")
+        if name in texts:
+            one = isinstance(defaults[name], bool | int | float | str) and name != "seeds"
+            way_out = "choose one" if one else f"give all values at once: --set {name}={texts[name]},{text}"
+            raise InputError(f"--set gives {name} twice, as {texts[name]!r} and as {text!r}; {way_out}.")
+        texts[name] = text
         settings[name] = read_value(name, text, defaults[name])
     return settings
 
@@ -32,9 +37,9 @@ def read_value(name: str, text: str, default: Any) -> Any:
         return _plain_text(text)
     if isinstance(default, tuple | list | range):
         kind = _common_kind(default)
-        return tuple(_convert(name, part, kind) for part in _parts(text))
+        return tuple(_convert(name, part, kind) for part in _parts(name, text))
     if name == "seeds" and "," in text:  # a count, or the seeds by name
-        return tuple(_convert(name, part, int) for part in _parts(text))
+        return tuple(_convert(name, part, int) for part in _parts(name, text))
     if default is None:
         value = _literal(text)
         return tuple(value) if isinstance(value, list) else value
@@ -58,7 +63,8 @@ def _convert(name: str, value: Any, kind: type) -> Any:
     if kind is object:
         return value
     wanted = {bool: "true or false", int: "a whole number", float: "a finite number", str: "text"}[kind]
-    raise InputError(f"{name} takes {wanted}; got {value!r}.")
+    shape = {int: ", such as 1000 or 1e3", float: ", such as 0.5 or 1e-3"}.get(kind, "")  # for who wrote 10**3
+    raise InputError(f"{name} takes {wanted}{shape if isinstance(value, str) else ''}; got {value!r}.")
 
 
 def _common_kind(values: Sequence[Any]) -> type:
@@ -70,14 +76,19 @@ def _common_kind(values: Sequence[Any]) -> type:
     return only if only in (bool, int, float, str) else object
 
 
-def _parts(text: str) -> list[Any]:
-    if not text.strip():  # rates= for none
+def _parts(name: str, text: str) -> list[Any]:
+    text = text.strip()
+    if not text:  # rates= for none
         return []
+    if text[0] not in "([{'\"":
+        given = [part.strip() for part in text.split(",")]
+        way_out = f"write {name}={','.join(filter(None, given))}" if any(given) else "give values between commas"
+        require(all(given), f"{name} has a comma too many in {text!r}; {way_out}.")
     value = _literal(text)
     if isinstance(value, list | tuple):
         return list(value)
     if isinstance(value, str) and "," in value:
-        return [_literal(part) for part in value.split(",") if part.strip()]
+        return [_literal(part) for part in value.split(",")]
     return [value]
 
 
