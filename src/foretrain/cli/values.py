@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from foretrain.errors import InputError, require, require_known
 
+_PRODUCT = re.compile(r"[\d.]+\s*(?:\*+|\^)\s*[\d.]+")
 WORDS = {"true": True, "false": False, "none": None, "null": None}
 
 
@@ -42,6 +44,10 @@ def read_value(name: str, text: str, default: Any) -> Any:
         return tuple(_convert(name, part, int) for part in _parts(name, text))
     if default is None:
         value = _literal(text)
+        product = isinstance(value, str) and _PRODUCT.fullmatch(value)
+        require(not product, f"{name} takes a value, such as 1000 or 1e3, not a calculation; got {value!r}.")
+        if isinstance(value, float) and value.is_integer():
+            return int(value)  # 1e3 may be meant for a whole number, and 1000 is as good for any other
         return tuple(value) if isinstance(value, list) else value
     require(
         isinstance(default, bool | int | float),
