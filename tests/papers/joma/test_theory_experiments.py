@@ -43,6 +43,22 @@ def test_eq6_as_a_flow_falls_to_150_and_ends_at_its_targets():
     assert curve[-1] == pytest.approx(entropy(softmax(mu**2 / 2)), abs=1e-3)
 
 
+def test_fig4_tells_which_variant_overflows_and_when():
+    with pytest.warns(
+        UserWarning, match=r"^eq\. 6 diverged at step \d+: steps of 0\.002 are too long for a target of 60"
+    ):
+        data = fig4(targets=(60.0, 1.0), variants=("published", "eq. 6"), steps=2000)
+    calm, lost = data["diverged_at"].values
+    assert np.isnan(calm)
+    last = data["v"].sel(variant="eq. 6", time=int(lost) - 1).values
+    with np.errstate(over="ignore"):
+        assert not np.isfinite((last + 0.002 * (np.array([60.0, 1.0]) - last) * np.exp(last**2 / 2)) ** 2).all()
+    for name in ("v", "entropy"):
+        assert data[name].sel(variant="eq. 6", time=slice(lost, None)).isnull().all()
+        assert data[name].sel(variant="eq. 6", time=slice(0, lost - 1)).notnull().all()
+        assert data[name].sel(variant="published").notnull().all()
+
+
 def test_fig9_counts_critical_points_where_the_ratio_turns():
     data = fig9(points=99)
     turns = (data["G_over_y"].diff("y") < -1e-9).any("y")
@@ -52,7 +68,7 @@ def test_fig9_counts_critical_points_where_the_ratio_turns():
         "Laplace": False,
         "Student-t(3)": True,
         "Student-t(1.5)": True,
-        "Gaussian, scales 1 and 10": True,
+        "Gaussian of scales 1 and 10": True,
     }
     assert np.array_equal(data["critical_points"].values > 0, turns.values)
 
@@ -72,6 +88,7 @@ def test_phase_paths_end_at_the_target_unless_the_activation_is_linear():
         (lambda: phase(targets=(1.0, -1.0)), "two numbers above 0"),
         (lambda: phase(grid=1), "grid must be at least 2"),
         (lambda: phase(starts=1), "starts must be at least 2"),
+        (lambda: fig9(densities=()), r"densities must name at least one of Gaussian, uniform, .*; got none\."),
         (lambda: fig9(densities=("Cauchy",)), "There is no density of Fig 9 'Cauchy'"),
         (lambda: fig9(points=0), "points must be at least 1"),
         (lambda: fig9(distance=-1.0), "distance must be a finite number above 0"),

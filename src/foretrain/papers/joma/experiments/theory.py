@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -42,34 +43,57 @@ def attention_steps(
     normalised: bool = False,
     linear: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Steps of eq. 6, v ← v + rate·(μ − v)∘exp(v²/T): v [step, component] and the entropy of softmax(v²/T) [step]."""
+    """Steps of eq. 6, v ← v + rate·(μ − v)∘exp(v²/T): v [step, component] and the entropy of softmax(v²/T) [step].
+
+    From where v overflows, which it does where steps are too long for a target, both are nan.
+    """
     mu = np.asarray(targets, dtype=np.float64)
     good = mu.ndim == 1 and mu.size >= 1 and bool(np.all(np.isfinite(mu) & (mu != 0)))
     require(good, f"targets must be at least one finite number, none of them 0 (leave such out); got {tuple(targets)}.")
-    v = np.full((steps + 1, mu.size), start)
-    for step in range(steps):
-        scale = softmax(v[step] ** 2 / temperature) if normalised else np.exp(v[step] ** 2 / temperature)
-        v[step + 1] = v[step] + rate * (mu - (0 if linear else v[step])) * scale
-    return v, entropy(softmax(v**2 / temperature, axis=-1))
+    v = np.full((steps + 1, mu.size), np.nan)
+    v[0], done = start, 0
+    with np.errstate(over="ignore", invalid="ignore"):
+        while done < steps:
+            scale = softmax(v[done] ** 2 / temperature) if normalised else np.exp(v[done] ** 2 / temperature)
+            after = v[done] + rate * (mu - (0 if linear else v[done])) * scale
+            if not np.isfinite(after**2).all():
+                break
+            done += 1
+            v[done] = after
+    spread = np.full(steps + 1, np.nan)
+    spread[: done + 1] = entropy(softmax(v[: done + 1] ** 2 / temperature, axis=-1))
+    return v, spread
 
 
 def fig4(
     targets: Sequence[float] = FIG4_TARGETS, variants: Sequence[str] = tuple(VARIANTS), steps: int = 5000
 ) -> xr.Dataset:
-    """Fig 4: the components of v, and the entropy of attention, which falls and then rises again."""
+    """Fig 4: the components of v, and the entropy of attention, which falls and then rises again.
+
+    A variant whose steps are too long for a target diverges: it is nan from then on, and `diverged_at` has the step.
+    """
     require_at_least("steps", steps, 1)
-    require(len(variants) >= 1, "variants must name at least one; got none.")
+    require(len(variants) >= 1, f"variants must name at least one of {', '.join(VARIANTS)}; got none.")
     for variant in variants:
         require_known("variant", variant, VARIANTS)
     runs = [attention_steps(targets, steps=steps, **VARIANTS[variant]) for variant in variants]
+    lasted = np.array([np.isfinite(h).sum() for _, h in runs])
+    for variant, step in zip(variants, lasted, strict=True):
+        if step <= steps:
+            warnings.warn(
+                f"{variant} diverged at step {step}: steps of {VARIANTS[variant]['rate']:g} are too long for a target "
+                f"of {max(targets, key=abs):g}, where attention grows as exp(v²); give smaller targets.",
+                stacklevel=2,
+            )
     return trajectory(
         {
             "v": (("variant", "time", "component"), np.stack([v for v, _ in runs])),
             "entropy": (("variant", "time"), np.stack([h for _, h in runs])),
             "target": ("component", np.asarray(targets)),
+            "diverged_at": ("variant", np.where(lasted <= steps, lasted, np.nan)),
         },
         {"variant": list(variants), "time": np.arange(steps + 1)},
-        units={"entropy": "nats", "time": "steps"},
+        units={"entropy": "nats", "time": "steps", "diverged_at": "steps"},
         settings={variant: dict(VARIANTS[variant]) for variant in variants},
     )
 
@@ -80,7 +104,7 @@ FIG9_DENSITIES: dict[str, theory.RadialDensity] = {
     "Laplace": theory.laplace(),
     "Student-t(3)": theory.student_t(),
     "Student-t(1.5)": theory.student_t(freedom=1.5),
-    "Gaussian, scales 1 and 10": theory.gaussian_mixture(),
+    "Gaussian of scales 1 and 10": theory.gaussian_mixture(),
 }
 
 
@@ -92,6 +116,7 @@ def fig9(densities: Sequence[str] = tuple(FIG9_DENSITIES), points: int = 199, di
     """
     require_at_least("points", points, 1)
     require_positive("distance", distance)
+    require(len(densities) >= 1, f"densities must name at least one of {', '.join(FIG9_DENSITIES)}; got none.")
     for name in densities:
         require_known("density of Fig 9", name, FIG9_DENSITIES)
     shapes = [FIG9_DENSITIES[name] for name in densities]
