@@ -51,8 +51,8 @@ def cooccurrence_limit(depth: ArrayLike, ancestor_depth: ArrayLike) -> Array:
 
     The error is −(H/L)(L − 2H)·ε/2 + O(ε²); it is printed as O(ε²).
     """
-    share = np.asarray(ancestor_depth, dtype=np.float64) / np.asarray(depth, dtype=np.float64)
-    return np.asarray(1 - share)
+    L, H = _layers(depth, ancestor_depth)
+    return np.asarray(1 - H / L)
 
 
 def _cooccurrence(rho: Array, L: Array, H: Array, rho0: Array) -> Array:
@@ -73,18 +73,26 @@ def _checked(
     rho: ArrayLike, depth: ArrayLike, ancestor_depth: ArrayLike, p_zero: ArrayLike
 ) -> tuple[Array, Array, Array, Array]:
     rho = _correlations(rho)
-    L, H, p_zero = (np.asarray(x, dtype=np.float64) for x in (depth, ancestor_depth, p_zero))
-    given = all(x.size for x in (rho, L, H, p_zero))
-    require(given, "rho, depth, ancestor_depth and p_zero must hold at least one number each; one of them is empty.")
-    whole = bool(np.all((np.round(L) == L) & (np.round(H) == H)))
-    require(whole, f"depth and ancestor_depth must be whole numbers of layers; got {L.tolist()} and {H.tolist()}.")
-    require(
-        bool(np.all((H >= 0) & (H <= L - 1))),
-        f"ancestor_depth must lie between 0 and depth − 1 (the root's children); got up to {np.max(H):g} "
-        f"with depth {np.min(L):g}.",
-    )
+    L, H = _layers(depth, ancestor_depth)
+    p_zero = np.asarray(p_zero, dtype=np.float64)
+    require(p_zero.size >= 1, "p_zero must hold at least one number; got none.")
     require(
         bool(np.all((p_zero >= 0) & (p_zero <= 1))),
         f"p_zero is a probability between 0 and 1; got values from {np.min(p_zero):g} to {np.max(p_zero):g}.",
     )
     return rho, L, H, p_zero
+
+
+def _layers(depth: ArrayLike, ancestor_depth: ArrayLike) -> tuple[Array, Array]:
+    L, H = (np.asarray(x, dtype=np.float64) for x in (depth, ancestor_depth))
+    require(
+        bool(L.size and H.size), "depth and ancestor_depth must hold at least one number each; one of them is empty."
+    )
+    whole = bool(np.all(np.isfinite(L) & np.isfinite(H)) and np.all(np.round(L) == L) and np.all(np.round(H) == H))
+    require(whole, f"depth and ancestor_depth must be whole numbers of layers; got {L.tolist()} and {H.tolist()}.")
+    require(
+        bool(np.all((H >= 0) & (H <= L - 1))),
+        f"ancestor_depth must lie between 0 and depth − 1 (the root's children); got {np.min(H):g} to {np.max(H):g} "
+        f"with depth {np.min(L):g}.",
+    )
+    return L, H

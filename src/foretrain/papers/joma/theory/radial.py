@@ -149,6 +149,22 @@ def line_nodes(cuts: tuple[float, ...], support: float = inf) -> tuple[Array, Ar
     return np.concatenate([p for p, _ in pieces]), np.concatenate([w for _, w in pieces])
 
 
+def _by_formula(
+    density: Callable[[Array], Array], dimension: int, name: str, support: float = inf, instead: str = ""
+) -> RadialDensity:
+    """A density that integrates to 1 on paper: where many dimensions make its numbers underflow, that is the reason."""
+    try:
+        with np.errstate(all="ignore"):
+            return RadialDensity(density, dimension, support, name)
+    except InputError as error:
+        if dimension <= 2:
+            raise
+        raise InputError(
+            f"{name} in {dimension} dimensions is beyond double precision, in which its density underflows where it "
+            f"still counts; take fewer dimensions{instead}."
+        ) from error
+
+
 def gaussian(dimension: int = 1, scale: float = 1.0) -> RadialDensity:
     """Every coordinate is normal with standard deviation `scale`."""
     require_positive("scale", scale)
@@ -174,7 +190,7 @@ def gaussian_mixture(
         )
         return np.asarray(sum(parts))
 
-    return RadialDensity(density, dimension, name=name)
+    return _by_formula(density, dimension, name)
 
 
 def uniform_ball(dimension: int = 1, radius: float = 1.0) -> RadialDensity:
@@ -182,7 +198,7 @@ def uniform_ball(dimension: int = 1, radius: float = 1.0) -> RadialDensity:
     require_whole("dimension", dimension, 1)
     require_positive("radius", radius)
     volume = np.exp(dimension / 2 * log(pi) - lgamma(dimension / 2 + 1)) * radius**dimension
-    return RadialDensity(lambda u: np.full_like(u, 1 / volume), dimension, radius, "uniform_ball")
+    return _by_formula(lambda u: np.full_like(u, 1 / volume), dimension, "uniform_ball", radius)
 
 
 def student_t(dimension: int = 1, freedom: float = 3.0) -> RadialDensity:
@@ -194,14 +210,19 @@ def student_t(dimension: int = 1, freedom: float = 3.0) -> RadialDensity:
     require_positive("freedom", freedom)
     n, nu = dimension, freedom
     log_constant = lgamma((nu + n) / 2) - lgamma(nu / 2) - n / 2 * log(nu * pi)
-    return RadialDensity(lambda u: np.exp(log_constant - (nu + n) / 2 * np.log1p(u * u / nu)), n, name="student_t")
+    return _by_formula(
+        lambda u: np.exp(log_constant - (nu + n) / 2 * np.log1p(u * u / nu)),
+        n,
+        "student_t",
+        instead=f", or more than {nu:g} degrees of freedom",
+    )
 
 
 def laplace(dimension: int = 1) -> RadialDensity:
     """The density falls as e^{−radius}; one-dimensional, it is the Laplace distribution."""
     require_whole("dimension", dimension, 1)
     log_surface = log(2) + dimension / 2 * log(pi) - lgamma(dimension / 2)
-    return RadialDensity(lambda u: np.exp(-u - log_surface - lgamma(dimension)), dimension, name="laplace")
+    return _by_formula(lambda u: np.exp(-u - log_surface - lgamma(dimension)), dimension, "laplace")
 
 
 DENSITIES: dict[str, Callable[..., RadialDensity]] = {
