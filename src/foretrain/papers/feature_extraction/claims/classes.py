@@ -133,7 +133,7 @@ SETTINGS = {
 SHUFFLES = {"fast": 99, "full": 199}
 ERRATUM = (
     "The bar of SST-2, .85 after six epochs, does not carry over: networks have .72 to .78 on IMDB (8000 texts) and "
-    ".67 to .86 on AG News (5000), far above chance (.2) and below .85 in most classes. On paper, along the flow of "
+    ".72 to .86 on AG News (5000), far above chance (.2) and below .85 in most classes. On paper, along the flow of "
     "their limit kernels, the MLPs with ReLU and GeLU have .99 and more. That is infinite width and no network: the "
     "first step of one of width 512 from weights of variance 1 has .14 to .17 on IMDB and .28 to .43 on AG News, since "
     "frequent tokens drown the others in the kernel's fluctuations."
