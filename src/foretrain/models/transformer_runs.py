@@ -95,7 +95,8 @@ class TransformerRuns:
         if pre:  # the last row becomes what normalisation adds
             parts = (parts - parts.mean(-1, keepdim=True)) * block["attention_norm.weight"][:, None]
             parts = torch.cat([parts[:, :-1], block["attention_norm.bias"][:, None]], dim=1)
-            per_spread = torch.rsqrt(pairs.var(-1, correction=0, keepdim=True) + NORM_EPS)
+            variance = (pairs - pairs.mean(-1, keepdim=True)).square().mean(-1, keepdim=True)  # torch.var is slower
+            per_spread = torch.rsqrt(variance + NORM_EPS)
         query, key, value = (parts @ block[f"attention.{name}"] for name in ("query", "key", "value"))
         per_place = look_up(per_spread, strings.pair_places).view(R * n, T) if pre else per_spread.expand(R * n, T)
         logits = self._first_logits(query, key, per_place, strings)  # [run·sample, query, head, key]
