@@ -22,6 +22,7 @@ from foretrain.dynamics.run_samples import RunsModel, Samples
 from foretrain.dynamics.stacked_adam import Adam
 from foretrain.dynamics.train import keep_freed_memory
 from foretrain.errors import require, require_at_least, require_whole
+from foretrain.models.small_products import one_blas_thread
 from foretrain.streams import seed_list, stream, torch_stream
 from foretrain.trajectory import trajectory
 
@@ -38,7 +39,7 @@ class Schedule:
     patience     epochs without a better validation loss after which a run is done; None: all epochs
     good_enough  validation loss at which a run is done
     look_every   epochs from one look at the validation samples to the next, the first and last epoch besides; None: as
-                 often as the looks together read at most half as many samples as training does
+                 often as the looks together read at most a quarter as many samples as training does
     """
 
     epochs: int = 1000
@@ -61,7 +62,7 @@ class Schedule:
 
     def looks(self, samples: int, held_out: int) -> range:
         """The epochs, but for the first and the last, after which the validation samples are looked at."""
-        every = self.look_every or math.ceil(2 * held_out / samples)
+        every = self.look_every or math.ceil(4 * held_out / samples)
         return range(every, self.epochs + 1, every)
 
 
@@ -124,7 +125,9 @@ def train_validated(
         some = cells[begin : begin + at_once]
         runs = _Runs(model, [splits[place] for _, place in some], [listed[place] for _, place in some], experiment)
         together = (begin + 1, begin + len(some), len(cells))
-        found |= dict(zip(some, runs.train([rate for rate, _ in some], schedule, progress, together), strict=True))
+        with one_blas_thread():
+            trained = runs.train([rate for rate, _ in some], schedule, progress, together)
+        found |= dict(zip(some, trained, strict=True))
     shape = (len(rates), len(listed))
     rows = [found[cell] for cell in cells]
     axes = {name: ("rate", "seed", "epoch_done") if name.endswith("curve") else ("rate", "seed") for name in rows[0]}

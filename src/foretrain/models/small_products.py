@@ -1,73 +1,73 @@
-"""Products and softmax of many small matrices: torch's own numbers, without the copies it makes of such shapes."""
+"""Products and softmax of many small matrices.
+
+NumPy's BLAS takes such matrices one by one, where they lie: it is up to four times as fast as torch's batched product
+on them, and needs no copies of heads that lie between each other.
+"""
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
+from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 
-class _Products(torch.autograd.Function):
-    """x·yᵀ of many small matrices. Torch's own gradient of y comes out transposed and is copied; this one does not."""
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Keep NumPy's BLAS from sharing out each small matrix among threads, which takes many times as long."""
+    return _controller().limit(limits=1, user_api="blas")
+
+
+class _Product(torch.autograd.Function):
+    """x·y over leading axes. With `rows_first`, [run, head, row, b] lies in memory as [run, row, head, b]."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, y: Tensor, rows_first: bool) -> Tensor:
         ctx.save_for_backward(x, y)
-        return torch.bmm(x, y.mT)
+        *leading, rows, _ = x.shape
+        if rows_first:
+            run, heads = leading
+            out = x.new_empty(run, rows, heads, y.shape[-1]).transpose(1, 2)
+        else:
+            out = x.new_empty(*leading, rows, y.shape[-1])
+        return _multiplied(x, y, out)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
-        x, y = ctx.saved_tensors
-        (gradient,) = gradients
-        return _sums(gradient, y), _sums(gradient.mT, x)
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        (x, y), (gradient,) = ctx.saved_tensors, gradients
+        by_x, by_y = ctx.needs_input_grad[:2]
+        return (
+            _multiplied(gradient, y.mT, torch.empty_like(x)) if by_x else None,
+            _multiplied(x.mT, gradient, torch.empty_like(y)) if by_y else None,
+            None,
+        )
 
 
-def _sums(weights: Float[Tensor, "matrix i j"], rows: Float[Tensor, "matrix j d"]) -> Tensor:
-    """weights·rows; of two rows torch would add up number by number."""
-    if rows.shape[1] > 2:
-        return torch.bmm(weights, rows)
-    out = weights[:, :, :1] * rows[:, :1]
-    return out.addcmul_(weights[:, :, 1:], rows[:, 1:]) if rows.shape[1] == 2 else out
-
-
-def products(x: Tensor, y: Tensor) -> Tensor:
-    """x·yᵀ over the first axis."""
-    product: Tensor = _Products.apply(x, y)
-    return product
-
-
-class _PerHead(torch.autograd.Function):
-    """Each head's rows times its own matrix. Nothing is copied: BLAS steps over the other heads by itself."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, matrices: Tensor) -> Tensor:
-        ctx.save_for_backward(x, matrices)
-        return _each_run(x.transpose(1, 2), matrices).transpose(1, 2)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
-        (x, matrices), (gradient,) = ctx.saved_tensors, gradients
-        by_x = _each_run(gradient.transpose(1, 2), matrices.mT)
-        by_matrices = torch.empty_like(matrices)  # in the order of the parameter that they view
-        for rows, wanted, into in zip(x, gradient, by_matrices, strict=True):
-            torch.bmm(rows.permute(1, 2, 0), wanted.transpose(0, 1), out=into)
-        return by_x.transpose(1, 2), by_matrices
-
-
-def _each_run(x: Tensor, y: Tensor) -> Tensor:
-    """x·y over [run, head]; of more than one run at once torch would make copies."""
-    out = x.new_empty(*x.shape[:3], y.shape[3])
-    for left, right, into in zip(x, y, out, strict=True):
-        torch.bmm(left, right, out=into)
+def _multiplied(x: Tensor, y: Tensor, out: Tensor) -> Tensor:
+    with np.errstate(all="ignore"):  # as torch: who trains looks at the losses
+        np.matmul(x.detach().numpy(), y.detach().numpy(), out=out.numpy())
     return out
 
 
-def per_head(x: Float[Tensor, "run row head a"], matrices: Float[Tensor, "run head a b"]) -> Tensor:
-    """[run, row, head, b]"""
-    found: Tensor = _PerHead.apply(x, matrices)
+def product(x: Float[Tensor, "matrix i j"], y: Float[Tensor, "matrix j k"]) -> Float[Tensor, "matrix i k"]:
+    """Each matrix times its own."""
+    found: Tensor = _Product.apply(x, y, False)
     return found
+
+
+def per_head(x: Float[Tensor, "run row head a"], matrices: Float[Tensor, "run head a b"]) -> Tensor:
+    """Each head's rows times its own matrix: [run, row, head, b]."""
+    found: Tensor = _Product.apply(x.transpose(1, 2), matrices, True)
+    return found.transpose(1, 2)
 
 
 def softmax_over_few(logits: Tensor) -> Tensor:

@@ -51,7 +51,6 @@ class StringRows:
     pair_row: Int[Tensor, "run sample place"]
     slot_row: Int[Tensor, "run sample slot"]  # of the token
     slot: Int[Tensor, "run sample place"]  # one past the last at fixed places
-    heads: int
 
     @property
     def parts(self) -> int:
@@ -82,12 +81,6 @@ class StringRows:
         return self._in_parts(self.slot_row)
 
     @cached_property
-    def slot_head_parts(self) -> Places:
-        """[run, sample, head, slot] into a table [run, part, head]."""
-        rows = self.slot_parts.place.view(self.slot_row.shape)[:, :, None] * self.heads
-        return Places.of(rows + torch.arange(self.heads)[:, None], len(self.pair) * self.parts * self.heads)
-
-    @cached_property
     def is_slot(self) -> Float[Tensor, "sample query slot"]:
         """1 where a place holds the token of a slot, and a row of zeros; runs and samples are counted through."""
         slots = self.slot_row.shape[2]
@@ -103,7 +96,7 @@ class StringRows:
     def some(self, samples: Int[Tensor, "run some"]) -> StringRows:
         """Those samples of each run, with their own distinct rows."""
         chosen = self.strings.gather(1, samples[:, :, None].expand(-1, -1, self.strings.shape[2]))
-        return string_rows(chosen, self.heads)
+        return string_rows(chosen)
 
     def of_runs(self, runs: Int[Tensor, "kept"]) -> StringRows:
         """The rows of some runs."""
@@ -111,7 +104,7 @@ class StringRows:
         return replace(self, **{name: getattr(self, name)[runs] for name in tensors})
 
 
-def string_rows(strings: Int[Tensor, "run sample place"], heads: int) -> StringRows:
+def string_rows(strings: Int[Tensor, "run sample place"]) -> StringRows:
     numbers, places = strings.numpy(), strings.shape[2]
     same = (numbers == numbers[:, :1]).all(axis=(0, 1))
     same[0] &= not same.all()  # some place is free
@@ -135,7 +128,6 @@ def string_rows(strings: Int[Tensor, "run sample place"], heads: int) -> StringR
         pair_row=as_torch(pair_row),
         slot_row=as_torch(slot_row),
         slot=as_torch(slot),
-        heads=heads,
     )
 
 

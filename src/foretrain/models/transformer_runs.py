@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from foretrain.errors import require
-from foretrain.models.small_products import per_head, products, softmax_over_few
+from foretrain.models.small_products import per_head, product, softmax_over_few
 from foretrain.models.string_rows import StringRows, look_up, require_fitting, string_rows
 from foretrain.models.transformer import Transformer, TransformerShape
 
@@ -45,7 +45,7 @@ class TransformerRuns:
         require_fitting(strings, self.shape.tokens, self.shape.length)
         if self.shape.cls:  # one more token, behind those of the vocabulary
             strings = F.pad(strings, (0, 1), value=self.shape.tokens)
-        return string_rows(strings, self.shape.heads)
+        return string_rows(strings)
 
     def outputs(self, p: Parameters, strings: StringRows) -> Tensor:
         """[run, sample] for numbers, [run, sample, token] for scores."""
@@ -106,14 +106,15 @@ class TransformerRuns:
             own = look_up(y, strings.pair_places).view(R * n, T, d)
         if s.identity_kq and own is not None:
             a = self._scaling_per_string(block, "a", n)[:, None]
-            logits = logits + a * torch.bmm(own, own.mT)[:, :, None]
+            logits = logits + a * product(own, own.mT)[:, :, None]
         weights = softmax_over_few(logits)
 
         values = per_head(value.view(R, -1, H, e), block["attention.out"].view(R, H, e, d))  # [run, row, head, d]
         shares = weights * per_place[:, None, None] if pre else weights
-        of_slots = torch.bmm(shares.view(R * n, T * H, T), strings.is_slot[:, :T].to(x.dtype)).view(R * n, T, -1)
-        looked_up = look_up(values, strings.slot_head_parts).view(R * n, -1, d)
-        out = torch.bmm(of_slots, looked_up).view(R, n * T, d)
+        of_slots = product(shares.view(R * n, T * H, T), strings.is_slot[:, :T].to(x.dtype))
+        of_slots = of_slots.view(R * n, T, H, -1).mT.reshape(R * n, T, -1)
+        looked_up = look_up(values.flatten(2), strings.slot_parts).view(R * n, -1, d)  # [run·sample, slot·head, d]
+        out = product(of_slots, looked_up).view(R, n * T, d)
         of_place = values[:, tokens.shape[1] :]
         by_place = of_place[:, :T].transpose(1, 2).reshape(R, H * T, d)
         out = torch.baddbmm(out, shares.view(R, n * T, H * T), by_place)
@@ -121,7 +122,7 @@ class TransformerRuns:
             out = out + of_place[:, -1:].sum(2)
         if s.identity_vo and own is not None:
             share = (self._scaling_per_string(block, "b", n)[:, None] * weights).sum(2)
-            out = out + torch.bmm(share, own).view(R, n * T, d)
+            out = out + product(share, own).view(R, n * T, d)
         x = self._after(block, "attention_norm", x.view(R, n * T, d), out)
         return self._mlp(block, x).view(R, n, T, d)
 
@@ -135,24 +136,21 @@ class TransformerRuns:
         """
         (R, P, _), (samples, T) = query.shape, per_place.shape
         H, e, S = self.shape.heads, self.shape.head, strings.slot_row.shape[2]
+        q, k = (look_up(table, strings.slot_parts).view(samples, S, H, e) for table in (query, key))
+        tokens = per_head(q, k.permute(0, 2, 3, 1)).view(samples, S, H * S)
         query, key = query.view(R, P, H, e), key.view(R, P, H, e)
-        q, k = (look_up(table, strings.slot_head_parts).view(-1, S, e) for table in (query, key))
-        tokens = products(q, k).view(samples, H, S, S).transpose(1, 2).reshape(samples, S, H * S)
         at = slice(P - T - 2, P - 2)  # the places
         asking = torch.cat([query[:, at], query[:, -1:]], dim=1)
         asked = look_up(per_head(key, asking.permute(0, 2, 3, 1)).flatten(2), strings.slot_parts)
         asked = asked.view(samples, S, H, T + 1).permute(0, 3, 2, 1).reshape(samples, T + 1, H * S)
-        by_slot = torch.baddbmm(asked, strings.is_slot.to(query.dtype), tokens)  # [sample, query, head·slot]
+        is_slot = strings.is_slot.to(query.dtype)
+        by_slot = (asked + product(is_slot, tokens)).reshape(samples, (T + 1) * H, S)
         by_place = look_up(per_head(query, key[:, at].permute(0, 2, 3, 1)).flatten(2), strings.query_parts)
-        logits = torch.baddbmm(
-            by_place.view(samples, (T + 1) * H, T),
-            by_slot.view(samples, (T + 1) * H, S),
-            strings.is_slot[:, :T].to(query.dtype).mT,
-        ).view(samples, T + 1, H, T)
-        logits, added = logits.split([T, 1], dim=1)
-        if self.shape.norm == "pre":
-            logits = (logits * per_place[:, :, None, None] + added) * per_place[:, None, None]
-        return self.shape.logit_scale * logits
+        logits = by_place.view(samples, (T + 1) * H, T) + product(by_slot, is_slot[:, :T].mT)
+        logits, added = logits.view(samples, T + 1, H, T).split([T, 1], dim=1)
+        if self.shape.norm == "post":
+            return self.shape.logit_scale * logits
+        return (logits * per_place[:, :, None, None] + added) * (self.shape.logit_scale * per_place)[:, None, None]
 
     def _block(self, block: Parameters, x: Tensor) -> Tensor:
         s = self.shape
@@ -161,18 +159,18 @@ class TransformerRuns:
         y = self._normed(block, "attention_norm", x) if s.norm == "pre" else x
 
         def by_head(name: str) -> Tensor:
-            projected = (y @ block[f"attention.{name}"]).view(R * n, T, s.heads, s.head)
-            return projected.transpose(1, 2)  # [run·sample, head, place, d_head]
+            return (y @ block[f"attention.{name}"]).view(R * n, T, s.heads, s.head)
 
         q, k, v, own = by_head("query"), by_head("key"), by_head("value"), y.view(R * n, T, d)
-        logits = s.logit_scale * q @ k.mT
+        logits = s.logit_scale * per_head(q, k.permute(0, 2, 3, 1))  # [run·sample, query, head, key]
         if s.identity_kq:
-            logits = logits + self._scaling_per_string(block, "a", n)[..., None] * torch.bmm(own, own.mT)[:, None]
+            a = self._scaling_per_string(block, "a", n)[:, None]
+            logits = logits + a * product(own, own.mT)[:, :, None]
         weights = softmax_over_few(logits)
-        out = (weights @ v).transpose(1, 2).reshape(R, n * T, -1) @ block["attention.out"]
+        out = per_head(weights, v.transpose(1, 2)).reshape(R, n * T, -1) @ block["attention.out"]
         if s.identity_vo:
-            share = (self._scaling_per_string(block, "b", n)[..., None] * weights).sum(1)
-            out = out + torch.bmm(share, own).view(R, n * T, d)
+            share = (self._scaling_per_string(block, "b", n)[:, None] * weights).sum(2)
+            out = out + product(share, own).view(R, n * T, d)
         return self._mlp(block, self._after(block, "attention_norm", x, out)).view(R, n, T, d)
 
     def _last_block(self, block: Parameters, x: Tensor) -> Tensor:
@@ -182,15 +180,15 @@ class TransformerRuns:
         H, e = s.heads, s.head
         y = self._normed(block, "attention_norm", x.view(R, n * T, d)).view(R, n, T, d) if s.norm == "pre" else x
         asking, own = y[:, :, -1], y.reshape(R * n, T, d)
-        q = (s.logit_scale * (asking @ block["attention.query"])).view(R, n, H, e)
+        q = (asking @ block["attention.query"]).view(R, n, H, e)
         looked = per_head(q, block["attention.key"].view(R, d, H, e).permute(0, 2, 3, 1))
-        logits = products(looked.reshape(R * n, H, d), own)  # [run·sample, head, place]
+        logits = s.logit_scale * product(looked.view(R * n, H, d), own.mT)  # [run·sample, head, place]
         if s.identity_kq:
             likeness = torch.bmm(own, asking.reshape(R * n, d, 1)).mT
             logits = logits + self._scaling_per_string(block, "a", n) * likeness
-        mixed = torch.bmm(softmax_over_few(logits), own).view(R, n, H, d)
+        mixed = product(softmax_over_few(logits), own).view(R, n, H, d)
         values = per_head(mixed, block["attention.value"].view(R, d, H, e).transpose(1, 2))
-        out = values.reshape(R, n, H * e) @ block["attention.out"]
+        out = values.view(R, n, H * e) @ block["attention.out"]
         if s.identity_vo:
             out = out + (self._scaling(block, "b")[:, None, None] @ mixed)[:, :, 0]
         return self._mlp(block, self._after(block, "attention_norm", x[:, :, -1], out))

@@ -274,7 +274,7 @@ def test_rank_correlation_within_columns_is_that_of_each_column():
 )
 def test_a_forecast_must_rank_architectures_and_tasks(predicted, architectures, tasks, monkeypatch):
     measured = (1 + np.arange(6))[:, None] * 10.0 ** np.arange(4)
-    needed = xr.Dataset({"n_needed": (("task", "architecture"), measured)})
+    needed = xr.Dataset({"n_needed": (("task", "architecture"), measured)}, {"n": [64, 1024]})
     monkeypatch.setattr(forecast, "data_need", lambda *args, **kwargs: needed)
     monkeypatch.setattr(forecast, "predicted_need", lambda task, name, loss: predicted(int(task), int(name)))
     found = forecast._ranks("012345", "0123", 0.1)
