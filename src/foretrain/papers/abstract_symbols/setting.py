@@ -52,16 +52,21 @@ class TrainingSetting:
     mlp: int = 256
     learning_rate: float = 1e-3
     scaling_multiplier: float = 10.0  # the rate of a and b, over that of the weights
+    attention_multiplier: float = 1.0  # of the attention logits
     batch: int = 1024
     epochs: int = 1000
     held_out: int = 100  # samples of validation and of test, each from an alphabet of its own of this size
 
 
 # Presets by name. Smaller networks train at a larger rate for fewer epochs. At the rate of tiny and glance a and b keep
-# up with the weights without a rate of their own; in a glance nothing gets there.
+# up with the weights without a rate of their own; in a glance nothing gets there. Mini-batches are for tasks that take
+# thousands of samples and of steps: batches of 64 make 16 steps of the same work as one. Print programs that ask for a
+# symbol are learned with larger attention logits only.
 SETTINGS = {
     "base": TrainingSetting(),
     "small": TrainingSetting(heads=4, embedding=64, head=16, mlp=64, learning_rate=3e-3, epochs=300),
+    "minibatch": TrainingSetting(head=16, mlp=64, batch=64, epochs=20),
+    "symbols": TrainingSetting(head=16, mlp=64, batch=64, epochs=16, attention_multiplier=10.0),
     "tiny": TrainingSetting(
         heads=4, embedding=64, head=16, mlp=64, learning_rate=1e-2, scaling_multiplier=1.0, epochs=100, held_out=50
     ),

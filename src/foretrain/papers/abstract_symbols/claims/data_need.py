@@ -5,7 +5,7 @@ At tier fast the three factors are measured on networks that are too small to sh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,14 @@ import xarray as xr
 from foretrain.claim import Claim, Control
 from foretrain.comparators import bounded
 from foretrain.papers.abstract_symbols.experiments.architectures import BASE_RATES, SAMPLES
-from foretrain.papers.abstract_symbols.experiments.data_need import TASKS, data_need, factors
+from foretrain.papers.abstract_symbols.experiments.data_need import (
+    OF_HUNDREDS,
+    OF_SYMBOLS,
+    OF_THOUSANDS,
+    TASKS,
+    data_need,
+    factors,
+)
 from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, WITH_A, WITH_AB, WITH_B, task_called
 from foretrain.trajectory import trajectory
 
@@ -139,18 +146,25 @@ def _draw(_: xr.Dataset, measured: xr.Dataset) -> object:
     return needs.gained(measured)
 
 
-data_need_claim = Claim(
-    id="abstract_symbols/data_need",
-    source="Observation 1.2",
-    says=(
-        "On every task that is learned the plain transformer needs more samples than one with a·I (where the answer is "
-        "a number) or b·I (where it is a symbol), alone and both together, with every seed."
-    ),
-    predict=_nothing_gained,
-    observe=_gains,
-    figure=_draw,
-    compare=bounded("helped_low", low="least_factor"),
-    settings={
+def _every_task(name: str, says: str, sizes: Mapping[str, Mapping[str, Any]], **claim: Any) -> Claim:
+    return Claim(
+        id=f"abstract_symbols/{name}",
+        source="Observation 1.2",
+        says=f"On every task that is learned the plain transformer needs more samples than {says}, with every seed.",
+        predict=_nothing_gained,
+        observe=_gains,
+        figure=_draw,
+        compare=bounded("helped_low", low="least_factor"),
+        settings=sizes,
+        control=Control("both scalings on both sides, with other seeds", {"still": True}),
+        **claim,
+    )
+
+
+data_need_claim = _every_task(
+    "data_need",
+    "one with a·I (where the answer is a number) or b·I (where it is a symbol), alone and both together",
+    {
         "fast": {
             "tasks": ("same_different",),
             "n": (128, 256),
@@ -160,7 +174,7 @@ data_need_claim = Claim(
             "epochs": 60,
         },
         "full": {
-            "tasks": TASKS,
+            "tasks": OF_HUNDREDS,
             "n": (64, 128, 256, 512, 1024),
             "seeds": 3,
             "setting": "small",
@@ -177,7 +191,43 @@ data_need_claim = Claim(
             "rates": BASE_RATES,
         },
     },
-    control=Control("both scalings on both sides, with other seeds", {"still": True}),
 )
 
-CLAIMS = [fig2_factor, fig22_factor, fig23_factor, data_need_claim]
+data_need_thousands = _every_task(
+    "data_need_thousands",
+    "one with a·I, alone and together with b·I, on majorities of 4 and 6 and on distribution of 3, in mini-batches",
+    {
+        "fast": {"tasks": ("majority_4",), "n": (16,), "seeds": 2, "setting": "glance", "loss": 0.9, "patience": 5},
+        "full": {
+            "tasks": OF_THOUSANDS,
+            "n": (1024, 2048, 4096, 8192),
+            "seeds": 3,
+            "setting": "minibatch",
+            "loss": 0.1,
+            "patience": 5,
+        },
+        "paper": {
+            "tasks": OF_THOUSANDS,
+            "n": (512, 1024, 2048, 4096, 8192, 16384, 32768),
+            "seeds": 5,
+            "setting": "minibatch",
+            "loss": 0.1,
+            "patience": 20,
+            "epochs": 100,
+        },
+    },
+    expect_from="full",
+)
+
+data_need_symbols = _every_task(
+    "data_need_symbols",
+    "one with b·I, alone and together with a·I, on print programs that ask for a symbol, in mini-batches",
+    {
+        "fast": {"tasks": OF_SYMBOLS, "n": (16,), "seeds": 2, "setting": "glance", "loss": 0.9},
+        "full": {"tasks": OF_SYMBOLS, "n": (1024, 2048, 4096), "seeds": 3, "setting": "symbols", "loss": 0.1},
+        "paper": {"tasks": OF_SYMBOLS, "n": (1024, 2048, 4096, 8192), "seeds": 5, "setting": "symbols", "loss": 0.1},
+    },
+    expect_from="full",
+)
+
+CLAIMS = [fig2_factor, fig22_factor, fig23_factor, data_need_claim, data_need_thousands, data_need_symbols]

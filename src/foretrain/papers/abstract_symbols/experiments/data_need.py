@@ -34,6 +34,9 @@ TASKS = (
     "same_different", "aba_abb", "abab_aabb", "majority_2", "majority_4", "majority_6", "print_program", "print_symbol",
     "distribution_of_3", "relational_match_to_sample",
 )  # fmt: skip
+OF_THOUSANDS = ("majority_4", "majority_6", "distribution_of_3")  # of samples, and of steps
+OF_SYMBOLS = ("print_symbol",)
+OF_HUNDREDS = tuple(task for task in TASKS if task not in OF_THOUSANDS + OF_SYMBOLS)
 KERNELS = {
     VANILLA: kernels.TRANSFORMER,
     WITH_A: kernels.TRANSFORMER_AI,
@@ -52,13 +55,15 @@ def data_need(
     loss: float = 0.1,
     epochs: int | None = None,
     rates: Sequence[float] = (),
+    patience: int | None = None,
 ) -> xr.Dataset:
     """Samples from which on the `miss` on unseen symbols stays below `loss`, per task and architecture.
 
     `miss` is the test loss over that of a constant guess, or the share of wrong symbols where symbols are asked for.
     Sizes are tried downwards until no seed is below: smaller ones change nothing, are not run, and are nan. A run ends
-    when its validation loss is a tenth of what is asked for. With several `rates` each size and architecture has the
-    one of least validation loss. `factor` is what the plain transformer needs over what this one needs; see `factors`.
+    when its validation loss is a tenth of what is asked for, or has not fallen for `patience` epochs. With several
+    `rates` each size and architecture has the one of least validation loss. `factor` is what the plain transformer
+    needs over what this one needs; see `factors`.
     """
     s = setting_called(setting, epochs=epochs)
     listed = seed_list(seeds)
@@ -76,7 +81,8 @@ def data_need(
                 misses[place] = np.inf
                 break
             enough = loss / 10 * (scale or 1.0)
-            found = at_best_rate(task, architecture, n=size, seeds=listed, setting=s, rates=rates, good_enough=enough)
+            ends = {"good_enough": enough, "patience": patience}
+            found = at_best_rate(task, architecture, n=size, seeds=listed, setting=s, rates=rates, **ends)
             miss = found.test_loss / scale if scale else 1 - found.test_accuracy
             misses[place] = miss.fillna(np.inf).values  # a run that diverged has not learned
             if not (misses[place] < loss).any():

@@ -79,6 +79,7 @@ def network(tasks: Sequence[TemplateTask], architecture: str, n: int, s: Trainin
         **{
             "mlp": s.mlp,
             "scaling_multiplier": s.scaling_multiplier,
+            "attention_multiplier": s.attention_multiplier,
             "identity_kq": architecture in (WITH_A, WITH_AB),
             "identity_vo": architecture in (WITH_B, WITH_AB),
             **options,

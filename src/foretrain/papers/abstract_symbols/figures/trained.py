@@ -47,6 +47,8 @@ def setting_words(found: xr.Dataset, seeds: str = "mean and standard error of") 
         sizes["rates"] = "best of rates {} by validation" if "," in str(known.get("rates")) else "rate {}"
     if known.get("scaling_multiplier", 1) != 1 and _scaled(found):
         sizes["scaling_multiplier"] = "a and b at {:g} times the rate"
+    if known.get("attention_multiplier", 1) != 1:
+        sizes["attention_multiplier"] = "attention logits times {:g}"
     words = [", ".join(text.format(known[key]) for key, text in says.items() if key in known) for says in (on, sizes)]
     base = asdict(TrainingSetting())
     if any(known.get(key, np.inf) < base[key] for key in ("heads", "embedding", "head", "mlp", "epochs")):
