@@ -58,6 +58,22 @@ def _multiplied(x: Tensor, y: Tensor, out: Tensor) -> Tensor:
     return out
 
 
+def arrays(*tensors: Tensor) -> list[np.ndarray]:
+    """The same memory, for NumPy."""
+    return [tensor.detach().numpy() for tensor in tensors]
+
+
+def by_head(rows: Float[np.ndarray, "row head a"]) -> Float[np.ndarray, "head row a"]:
+    """Rows of heads that lie between each other, head by head; and back."""
+    return rows.swapaxes(0, 1)
+
+
+def times_transposed(x: np.ndarray, y: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """x·yᵀ of larger matrices, at which torch's BLAS is faster."""
+    torch.matmul(torch.from_numpy(x), torch.from_numpy(y).mT, out=torch.from_numpy(out))
+    return out
+
+
 def product(x: Float[Tensor, "matrix i j"], y: Float[Tensor, "matrix j k"]) -> Float[Tensor, "matrix i k"]:
     """Each matrix times its own."""
     found: Tensor = _Product.apply(x, y, False)

@@ -31,6 +31,10 @@ class Places:
         counts = torch.bincount(flat, minlength=rows)
         return cls(flat, torch.argsort(flat, stable=True) // terms, counts.cumsum(0) - counts, terms)
 
+    def added_up(self, gradient: Float[Tensor, "found a"]) -> Float[Tensor, "row a"]:
+        """The gradient of the table from that of the rows that were found, in an order that is known beforehand."""
+        return F.embedding_bag(self.used, gradient, self.used_start, mode="sum")
+
 
 @dataclass(frozen=True)
 class StringRows:
@@ -79,6 +83,11 @@ class StringRows:
     def slot_parts(self) -> Places:
         """The token at [run, sample, slot], in tables of parts."""
         return self._in_parts(self.slot_row)
+
+    @cached_property
+    def slot_parts_by_run(self) -> list[Places]:
+        """The token at [sample, slot], in the run's own table of parts."""
+        return [Places.of(rows, self.parts) for rows in self.slot_row]
 
     @cached_property
     def is_slot(self) -> Float[Tensor, "sample query slot"]:
@@ -168,7 +177,7 @@ def require_length(strings: Int[Tensor, "*rest position"], length: int) -> None:
 
 
 class _LookUp(torch.autograd.Function):
-    """Sums of rows of a table. Gradients are added up row by row of the table, in an order that is known beforehand."""
+    """Sums of rows of a table."""
 
     @staticmethod
     def forward(ctx: Any, table: Tensor, places: Places) -> Tensor:
@@ -180,7 +189,7 @@ class _LookUp(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         (gradient,) = gradients
-        return F.embedding_bag(ctx.places.used, gradient, ctx.places.used_start, mode="sum"), None
+        return ctx.places.added_up(gradient), None
 
 
 def look_up(table: Tensor, places: Places) -> Tensor:

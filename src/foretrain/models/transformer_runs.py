@@ -5,7 +5,8 @@ q·(X·W_K) is (W_K·q)·X and values are mixed before W_V, so keys and values c
 layer a row is the sum of a token and a place, over its spread: queries, keys and values through W_O are computed once
 per distinct token and once per place, then added and looked up; so are products of queries and keys, of which a string
 has as many as it has distinct tokens, not places. A token that all strings hold at a place (CLS, the words of a
-template) counts as the place. (3) Runs (seeds, learning rates) share every operation.
+template) counts as the place. (3) Runs (seeds, learning rates) share every operation, but for the attention of these
+two layers, which takes them one by one, each in the cache.
 
 Tables are [run, row, d], states [run, sample, place, d]; inside, runs and samples are often counted through.
 """
@@ -21,6 +22,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from foretrain.errors import require
+from foretrain.models.part_attention import part_products, part_values
+from foretrain.models.read_out_attention import read_out_scores, read_out_values
 from foretrain.models.small_products import per_head, product, softmax_over_few
 from foretrain.models.string_rows import StringRows, look_up, require_fitting, string_rows
 from foretrain.models.transformer import Transformer, TransformerShape
@@ -97,9 +100,8 @@ class TransformerRuns:
             parts = torch.cat([parts[:, :-1], block["attention_norm.bias"][:, None]], dim=1)
             variance = (pairs - pairs.mean(-1, keepdim=True)).square().mean(-1, keepdim=True)  # torch.var is slower
             per_spread = torch.rsqrt(variance + NORM_EPS)
-        query, key, value = (parts @ block[f"attention.{name}"] for name in ("query", "key", "value"))
         per_place = look_up(per_spread, strings.pair_places).view(R * n, T) if pre else per_spread.expand(R * n, T)
-        logits = self._first_logits(query, key, per_place, strings)  # [run·sample, query, head, key]
+        logits = self._first_logits(block, parts, per_place, strings)  # [run·sample, query, head, key]
         own = None
         if s.identity_kq or s.identity_vo:
             y = self._normed(block, "attention_norm", pairs) if pre else pairs
@@ -109,17 +111,11 @@ class TransformerRuns:
             logits = logits + a * product(own, own.mT)[:, :, None]
         weights = softmax_over_few(logits)
 
-        values = per_head(value.view(R, -1, H, e), block["attention.out"].view(R, H, e, d))  # [run, row, head, d]
         shares = weights * per_place[:, None, None] if pre else weights
         of_slots = product(shares.view(R * n, T * H, T), strings.is_slot[:, :T].to(x.dtype))
-        of_slots = of_slots.view(R * n, T, H, -1).mT.reshape(R * n, T, -1)
-        looked_up = look_up(values.flatten(2), strings.slot_parts).view(R * n, -1, d)  # [run·sample, slot·head, d]
-        out = product(of_slots, looked_up).view(R, n * T, d)
-        of_place = values[:, tokens.shape[1] :]
-        by_place = of_place[:, :T].transpose(1, 2).reshape(R, H * T, d)
-        out = torch.baddbmm(out, shares.view(R, n * T, H * T), by_place)
-        if pre:
-            out = out + of_place[:, -1:].sum(2)
+        of_slots = of_slots.view(R, n, T, H, -1).mT.reshape(R, n, T, -1)
+        value, through = block["attention.value"], block["attention.out"].view(R, H, e, d)
+        out = part_values(of_slots, shares.view(R, n * T, H * T), parts, value, through, strings)
         if s.identity_vo and own is not None:
             share = (self._scaling_per_string(block, "b", n)[:, None] * weights).sum(2)
             out = out + product(share, own).view(R, n * T, d)
@@ -127,25 +123,20 @@ class TransformerRuns:
         return self._mlp(block, x).view(R, n, T, d)
 
     def _first_logits(
-        self, query: Tensor, key: Tensor, per_place: Tensor, strings: StringRows
+        self, block: Parameters, parts: Tensor, per_place: Tensor, strings: StringRows
     ) -> Float[Tensor, "sample query head key"]:
-        """From queries and keys of parts: products of tokens, per slot, and of any part with places, per part.
+        """From products of tokens, per slot, and of any part with places, per part.
 
         One more query stands behind those of the places: what normalisation adds to all. What it adds to a key is the
         same for all keys, and is not seen.
         """
-        (R, P, _), (samples, T) = query.shape, per_place.shape
-        H, e, S = self.shape.heads, self.shape.head, strings.slot_row.shape[2]
-        q, k = (look_up(table, strings.slot_parts).view(samples, S, H, e) for table in (query, key))
-        tokens = per_head(q, k.permute(0, 2, 3, 1)).view(samples, S, H * S)
-        query, key = query.view(R, P, H, e), key.view(R, P, H, e)
-        at = slice(P - T - 2, P - 2)  # the places
-        asking = torch.cat([query[:, at], query[:, -1:]], dim=1)
-        asked = look_up(per_head(key, asking.permute(0, 2, 3, 1)).flatten(2), strings.slot_parts)
+        (samples, T), H, S = per_place.shape, self.shape.heads, strings.slot_row.shape[2]
+        tokens, by_place, asked = part_products(parts, block["attention.query"], block["attention.key"], H, strings)
+        asked = look_up(asked.flatten(2), strings.slot_parts)
         asked = asked.view(samples, S, H, T + 1).permute(0, 3, 2, 1).reshape(samples, T + 1, H * S)
-        is_slot = strings.is_slot.to(query.dtype)
-        by_slot = (asked + product(is_slot, tokens)).reshape(samples, (T + 1) * H, S)
-        by_place = look_up(per_head(query, key[:, at].permute(0, 2, 3, 1)).flatten(2), strings.query_parts)
+        is_slot = strings.is_slot.to(parts.dtype)
+        by_slot = (asked + product(is_slot, tokens.view(samples, S, H * S))).reshape(samples, (T + 1) * H, S)
+        by_place = look_up(by_place.flatten(2), strings.query_parts)
         logits = by_place.view(samples, (T + 1) * H, T) + product(by_slot, is_slot[:, :T].mT)
         logits, added = logits.view(samples, T + 1, H, T).split([T, 1], dim=1)
         if self.shape.norm == "post":
@@ -177,20 +168,17 @@ class TransformerRuns:
         """The block at the read-out position."""
         s = self.shape
         R, n, T, d = x.shape
-        H, e = s.heads, s.head
         y = self._normed(block, "attention_norm", x.view(R, n * T, d)).view(R, n, T, d) if s.norm == "pre" else x
-        asking, own = y[:, :, -1], y.reshape(R * n, T, d)
-        q = (asking @ block["attention.query"]).view(R, n, H, e)
-        looked = per_head(q, block["attention.key"].view(R, d, H, e).permute(0, 2, 3, 1))
-        logits = s.logit_scale * product(looked.view(R * n, H, d), own.mT)  # [run·sample, head, place]
+        key, value = (block[f"attention.{name}"].view(R, d, s.heads, s.head) for name in ("key", "value"))
+        logits = s.logit_scale * read_out_scores(y, block["attention.query"], key)  # [run, sample, head, place]
         if s.identity_kq:
-            likeness = torch.bmm(own, asking.reshape(R * n, d, 1)).mT
-            logits = logits + self._scaling_per_string(block, "a", n) * likeness
-        mixed = product(softmax_over_few(logits), own).view(R, n, H, d)
-        values = per_head(mixed, block["attention.value"].view(R, d, H, e).transpose(1, 2))
-        out = values.view(R, n, H * e) @ block["attention.out"]
+            likeness = product(y.view(R * n, T, d), y[:, :, -1].reshape(R * n, d, 1)).view(R, n, 1, T)
+            logits = logits + self._scaling(block, "a")[:, None, :, None] * likeness
+        weights = softmax_over_few(logits)
+        out = read_out_values(weights, y, value, block["attention.out"])
         if s.identity_vo:
-            out = out + (self._scaling(block, "b")[:, None, None] @ mixed)[:, :, 0]
+            share = self._scaling(block, "b")[:, None, None] @ weights  # [run, sample, 1, place]
+            out = out + product(share.view(R * n, 1, T), y.view(R * n, T, d)).view(R, n, d)
         return self._mlp(block, self._after(block, "attention_norm", x[:, :, -1], out))
 
     def _mlp(self, block: Parameters, x: Tensor) -> Tensor:

@@ -1,0 +1,177 @@
+"""Attention of the first layer, where rows are sums of a token and a place: from parts of rows, run by run.
+
+What belongs to a run stays in the cache until it is used, and gradients of its tables are added up there. A table of
+parts holds tokens, then places, then a row of zeros, then what normalisation adds to all rows (`StringRows`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from foretrain.models.small_products import arrays, by_head, times_transposed
+from foretrain.models.string_rows import Places, StringRows
+
+
+class _Products(torch.autograd.Function):
+    """Queries and keys of parts, and of their products those that strings need."""
+
+    @staticmethod
+    @np.errstate(all="ignore")  # as torch: who trains looks at the losses
+    def forward(
+        ctx: Any, parts: Tensor, query: Tensor, key: Tensor, heads: int, strings: StringRows
+    ) -> tuple[Tensor, ...]:
+        (R, P, _), (_, n, S), T = parts.shape, strings.slot_row.shape, strings.pair_row.shape[2]
+        e, (at, asking) = query.shape[2] // heads, _rows(P, T)
+        q, k = (parts.new_empty(R, P, heads, e) for _ in range(2))
+        found = [parts.new_empty(R, *shape) for shape in ((n, S, heads, S), (P, heads, T), (P, heads, T + 1))]
+        ctx.strings = strings
+        ctx.save_for_backward(parts, query, key, q, k)
+        slot_q, slot_k = parts.new_empty(2, n, S, heads, e).numpy()
+        of_runs = zip(strings.slot_parts_by_run, *arrays(parts, query, key, q, k, *found), strict=True)
+        for slots, x, W_Q, W_K, one_q, one_k, tokens, to_places, of_places in of_runs:
+            np.matmul(x, W_Q, out=one_q.reshape(P, -1))
+            np.matmul(x, W_K, out=one_k.reshape(P, -1))
+            _look_up(one_q, slots, slot_q)
+            _look_up(one_k, slots, slot_k)
+            np.matmul(slot_q.swapaxes(1, 2), slot_k.transpose(0, 2, 3, 1), out=tokens.swapaxes(1, 2))
+            np.matmul(by_head(one_q), one_k[at].transpose(1, 2, 0), out=by_head(to_places))
+            np.matmul(by_head(one_k), one_q[asking].transpose(1, 2, 0), out=by_head(of_places))
+        return tuple(found)
+
+    @staticmethod
+    @np.errstate(all="ignore")
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        parts, query, key, q, _ = ctx.saved_tensors
+        (_, P, H, e), (_, n, S, *_), T = q.shape, gradients[0].shape, gradients[1].shape[3]
+        at, asking = _rows(P, T)
+        found = [torch.empty_like(x) for x in (parts, query, key)]
+        of_slot, by_slot = parts.new_empty(2, n, S, H, e).numpy()
+        added, by_x_of_key = parts.new_empty(P, H, e).numpy(), parts.new_empty(parts.shape[1:]).numpy()
+        of_runs = zip(ctx.strings.slot_parts_by_run, *arrays(*ctx.saved_tensors, *gradients, *found), strict=True)
+        for slots, x, W_Q, W_K, one_q, one_k, by_tokens, by_to, by_of, by_x, by_W_Q, by_W_K in of_runs:
+            by_pair, to_places, of_places = by_tokens.swapaxes(1, 2), by_head(by_to), by_head(by_of)
+            _look_up(one_k, slots, of_slot)
+            np.matmul(by_pair, of_slot.swapaxes(1, 2), out=by_slot.swapaxes(1, 2))
+            by_q = _added_up(by_slot, slots)
+            by_q += by_head(np.matmul(to_places, by_head(one_k[at]), out=by_head(added)))
+            by_q[asking] += by_head(np.matmul(of_places.swapaxes(1, 2), by_head(one_k), out=by_head(added[: T + 1])))
+
+            _look_up(one_q, slots, of_slot)
+            np.matmul(by_pair.swapaxes(2, 3), of_slot.swapaxes(1, 2), out=by_slot.swapaxes(1, 2))
+            by_k = _added_up(by_slot, slots)
+            by_k += by_head(np.matmul(of_places, by_head(one_q[asking]), out=by_head(added)))
+            by_k[at] += by_head(np.matmul(to_places.swapaxes(1, 2), by_head(one_q), out=by_head(added[:T])))
+
+            by_q, by_k = by_q.reshape(P, -1), by_k.reshape(P, -1)
+            times_transposed(by_q, W_Q, by_x)
+            by_x += times_transposed(by_k, W_K, by_x_of_key)
+            np.matmul(x.T, by_q, out=by_W_Q)
+            np.matmul(x.T, by_k, out=by_W_K)
+        return *found, None, None
+
+
+class _Values(torch.autograd.Function):
+    """Values of parts through W_O, by the weights of a string's slots and of its places; the last part by 1."""
+
+    @staticmethod
+    @np.errstate(all="ignore")
+    def forward(
+        ctx: Any, slot_weights: Tensor, weights: Tensor, parts: Tensor, value: Tensor, out: Tensor, strings: StringRows
+    ) -> Tensor:
+        (R, P, _), (_, H, e, d), (_, n, T, _) = parts.shape, out.shape, slot_weights.shape
+        v, values, found = (parts.new_empty(R, *shape) for shape in ((P, H, e), (P, H, d), (n * T, d)))
+        kept = (slot_weights, weights, parts, value, out, v, values)
+        ctx.strings, (at, _) = strings, _rows(P, T)
+        ctx.save_for_backward(*kept)
+        S = strings.slot_row.shape[2]
+        of_slots, of_places = parts.new_empty(n, S, H, d).numpy(), parts.new_empty(n * T, d).numpy()
+        of_runs = zip(strings.slot_parts_by_run, *arrays(*kept, found), strict=True)
+        for slots, w_slot, w, x, W_V, W_O, one_v, one, rows in of_runs:
+            np.matmul(x, W_V, out=one_v.reshape(P, -1))
+            np.matmul(by_head(one_v), W_O, out=by_head(one))
+            _look_up(one, slots, of_slots)
+            np.matmul(w_slot, of_slots.reshape(n, -1, d), out=rows.reshape(n, T, d))
+            rows += np.matmul(w, by_head(one[at]).reshape(-1, d), out=of_places)
+            rows += one[-1].sum(0)
+        return found
+
+    @staticmethod
+    @np.errstate(all="ignore")
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        slot_weights, weights, parts, value, out, v, values = ctx.saved_tensors
+        (_, P, H, d), (_, n, T, _), S = values.shape, slot_weights.shape, ctx.strings.slot_row.shape[2]
+        at, _ = _rows(P, T)
+        found = [torch.empty_like(x) for x in (slot_weights, weights, parts, value, out)]
+        of_slots, by_heads = parts.new_empty(n, S, H, d).numpy(), parts.new_empty(H, P, v.shape[3]).numpy()
+        of_runs = zip(ctx.strings.slot_parts_by_run, *arrays(*ctx.saved_tensors, *gradients, *found), strict=True)
+        for slots, w_slot, w, x, W_V, W_O, one_v, one, by_rows, by_w_slot, by_w, by_x, by_W_V, by_W_O in of_runs:
+            by_string, of_string = by_rows.reshape(n, T, d), of_slots.reshape(n, -1, d)
+            _look_up(one, slots, of_slots)
+            np.matmul(by_string, of_string.swapaxes(1, 2), out=by_w_slot)
+            times_transposed(by_rows, by_head(one[at]).reshape(-1, d), by_w)
+
+            np.matmul(w_slot.swapaxes(1, 2), by_string, out=of_string)  # from here on its gradient
+            by_one = _added_up(of_slots, slots)
+            by_one[at] += by_head(np.matmul(w.T, by_rows).reshape(H, T, d))
+            by_one[-1] += by_rows.sum(0)
+
+            np.matmul(one_v.transpose(1, 2, 0), by_head(by_one), out=by_W_O)
+            by_v = by_head(times_transposed(by_head(by_one), W_O, by_heads)).reshape(P, -1)
+            times_transposed(by_v, W_V, by_x)
+            np.matmul(x.T, by_v, out=by_W_V)
+        return *found, None
+
+
+def _rows(parts: int, places: int) -> tuple[slice, list[int]]:
+    """The places in a table of parts; and the places with what normalisation adds to all behind."""
+    at = range(parts - places - 2, parts - 2)
+    return slice(at.start, at.stop), [*at, parts - 1]
+
+
+def _look_up(
+    table: Float[np.ndarray, "part head a"], slots: Places, found: Float[np.ndarray, "sample slot head a"]
+) -> None:
+    rows, place = table.reshape(len(table), -1), slots.place.numpy()
+    rows.take(place, axis=0, out=found.reshape(len(place), -1), mode="clip")  # the default would copy once more
+
+
+def _added_up(by_found: Float[np.ndarray, "sample slot head a"], slots: Places) -> Float[np.ndarray, "part head a"]:
+    """The gradient of a table from that of what was looked up."""
+    rows = torch.from_numpy(by_found).view(len(slots.place), -1)
+    return slots.added_up(rows).numpy().reshape(-1, *by_found.shape[2:])
+
+
+def part_products(
+    parts: Float[Tensor, "run part d"],
+    query: Float[Tensor, "run d h"],
+    key: Float[Tensor, "run d h"],
+    heads: int,
+    strings: StringRows,
+) -> tuple[
+    Float[Tensor, "run sample slot head slot"],
+    Float[Tensor, "run part head place"],
+    Float[Tensor, "run part head asking"],
+]:
+    """Queries times keys, three times: of the slots of each string; of any part, asking the places; of the places, and
+    behind them what normalisation adds to all queries, asking any part."""
+    tokens, to_places, of_places = _Products.apply(parts, query, key, heads, strings)
+    return tokens, to_places, of_places
+
+
+def part_values(
+    slot_weights: Float[Tensor, "run sample place slot_and_head"],
+    weights: Float[Tensor, "run row head_and_place"],
+    parts: Float[Tensor, "run part d"],
+    value: Float[Tensor, "run d h"],
+    out: Float[Tensor, "run head e d"],
+    strings: StringRows,
+) -> Float[Tensor, "run row d"]:
+    """Values through W_O of each string's slots and places, by their weights, and of what normalisation adds to all;
+    rows are the places of samples."""
+    found: Tensor = _Values.apply(slot_weights, weights, parts, value, out, strings)
+    return found

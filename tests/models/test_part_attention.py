@@ -1,0 +1,61 @@
+"""Attention from parts of rows against its formula, and its gradients against differences, for any kind of strings."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from torch.autograd import gradcheck
+
+from foretrain.models.part_attention import part_products, part_values
+from foretrain.models.string_rows import StringRows, string_rows
+
+D, HEADS, HEAD = 5, 2, 3
+STRINGS = {
+    "fixed place": [[0, 1, 9], [1, 0, 9], [2, 2, 9]],
+    "none fixed": [[0, 1, 2], [1, 2, 0], [5, 6, 7]],
+    "one token": [[5, 5, 5]],
+}
+
+
+def drawn(*shape: int) -> Tensor:
+    draw = torch.Generator().manual_seed(sum(shape))
+    return torch.randn(shape, generator=draw, dtype=torch.float64).requires_grad_()
+
+
+@pytest.fixture(params=STRINGS.values(), ids=STRINGS.keys())
+def strings(request) -> StringRows:
+    own = torch.tensor(request.param)
+    return string_rows(torch.stack([own, 8 + own.flip(0)]))
+
+
+def slots_of(table: Tensor, strings: StringRows) -> Tensor:
+    """[run, sample, slot, head, ...] of a table [run, part, head, ...]."""
+    return torch.stack([of_run[rows] for of_run, rows in zip(table, strings.slot_row, strict=True)])
+
+
+def test_products_of_queries_and_keys(strings):
+    R, T, P = *strings.pair_row.shape[::2], strings.parts
+    parts, query, key = drawn(R, P, D), drawn(R, D, HEADS * HEAD), 2 * drawn(R, D, HEADS * HEAD)
+    tokens, to_places, of_places = part_products(parts, query, key, HEADS, strings)
+    q, k = ((parts @ weight).view(R, P, HEADS, HEAD) for weight in (query, key))
+    asking = torch.cat([q[:, -T - 2 : -2], q[:, -1:]], dim=1)
+    wanted = torch.einsum("rnahe,rnbhe->rnahb", slots_of(q, strings), slots_of(k, strings))
+    torch.testing.assert_close(tokens, wanted)
+    torch.testing.assert_close(to_places, torch.einsum("rphe,rthe->rpht", q, k[:, -T - 2 : -2]))
+    torch.testing.assert_close(of_places, torch.einsum("rphe,rthe->rpht", k, asking))
+    assert gradcheck(lambda *inputs: part_products(*inputs, HEADS, strings), (parts, query, key))
+
+
+def test_values_by_the_weights_of_slots_and_places(strings):
+    R, n, T = strings.pair_row.shape
+    P, S = strings.parts, strings.slot_row.shape[2]
+    slot_weights, weights = drawn(R, n, T, S * HEADS), drawn(R, n * T, HEADS * T)
+    parts, value, out = drawn(R, P, D), drawn(R, D, HEADS * HEAD), drawn(R, HEADS, HEAD, D)
+    values = torch.einsum("rphe,rhed->rphd", (parts @ value).view(R, P, HEADS, HEAD), out)
+    of_slots = torch.einsum("rntsh,rnshd->rntd", slot_weights.view(R, n, T, S, HEADS), slots_of(values, strings))
+    of_places = torch.einsum("rnthu,ruhd->rntd", weights.view(R, n, T, HEADS, T), values[:, -T - 2 : -2])
+    wanted = of_slots + of_places + values[:, None, None, -1].sum(3)
+    found = part_values(slot_weights, weights, parts, value, out, strings)
+    torch.testing.assert_close(found, wanted.view(R, n * T, D))
+    assert gradcheck(lambda *inputs: part_values(*inputs, strings), (slot_weights, weights, parts, value, out))
