@@ -123,9 +123,9 @@ def train_validated(
     found: dict[tuple[float, int], dict[str, Any]] = {}
     for begin in range(0, len(cells), at_once):
         some = cells[begin : begin + at_once]
-        runs = _Runs(model, [splits[place] for _, place in some], [listed[place] for _, place in some], experiment)
         together = (begin + 1, begin + len(some), len(cells))
         with one_blas_thread():
+            runs = _Runs(model, [splits[place] for _, place in some], [listed[place] for _, place in some], experiment)
             trained = runs.train([rate for rate, _ in some], schedule, progress, together)
         found |= dict(zip(some, trained, strict=True))
     shape = (len(rates), len(listed))
