@@ -26,9 +26,9 @@ from foretrain.models.small_products import one_blas_thread
 from foretrain.streams import seed_list, stream, torch_stream
 from foretrain.trajectory import trajectory
 
-FLOATS_AT_ONCE = 66_000_000  # that are trained together: half as many are up to 4 % slower, twice as many no faster
+FLOATS_AT_ONCE = 47_000_000  # that are trained together: half as many are up to 4 % slower, twice as many no faster
 MOST_EPOCHS = 1_000_000  # whose losses are kept, run by run
-SAMPLES_AS_LARGE = 40  # samples whose states take as much memory as the parameters of the base transformer
+SAMPLES_AS_LARGE = 70  # samples whose states take as much memory as the parameters of the base transformer
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Attention of the first layer, where rows are sums of a token and a place: from parts of rows, run by run.
 
 What belongs to a run stays in the cache until it is used, and gradients of its tables are added up there. A table of
-parts holds tokens, then places, then a row of zeros, then what normalisation adds to all rows (`StringRows`).
+parts holds tokens, then places, then a row of zeros, then what normalisation adds to all rows (`StringRows`). Names
+such as by_x are gradients by x.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
-from foretrain.models.small_products import arrays, by_head, times_transposed
+from foretrain.models.small_products import arrays, heads_first, times_transposed
 from foretrain.models.string_rows import Places, StringRows
 
 
@@ -39,11 +41,12 @@ class _Products(torch.autograd.Function):
             _look_up(one_q, slots, slot_q)
             _look_up(one_k, slots, slot_k)
             np.matmul(slot_q.swapaxes(1, 2), slot_k.transpose(0, 2, 3, 1), out=tokens.swapaxes(1, 2))
-            np.matmul(by_head(one_q), one_k[at].transpose(1, 2, 0), out=by_head(to_places))
-            np.matmul(by_head(one_k), one_q[asking].transpose(1, 2, 0), out=by_head(of_places))
+            np.matmul(heads_first(one_q), one_k[at].transpose(1, 2, 0), out=heads_first(to_places))
+            np.matmul(heads_first(one_k), one_q[asking].transpose(1, 2, 0), out=heads_first(of_places))
         return tuple(found)
 
     @staticmethod
+    @once_differentiable
     @np.errstate(all="ignore")
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         parts, query, key, q, _ = ctx.saved_tensors
@@ -54,18 +57,20 @@ class _Products(torch.autograd.Function):
         added, by_x_of_key = parts.new_empty(P, H, e).numpy(), parts.new_empty(parts.shape[1:]).numpy()
         of_runs = zip(ctx.strings.slot_parts_by_run, *arrays(*ctx.saved_tensors, *gradients, *found), strict=True)
         for slots, x, W_Q, W_K, one_q, one_k, by_tokens, by_to, by_of, by_x, by_W_Q, by_W_K in of_runs:
-            by_pair, to_places, of_places = by_tokens.swapaxes(1, 2), by_head(by_to), by_head(by_of)
+            by_pair, by_to, by_of = by_tokens.swapaxes(1, 2), heads_first(by_to), heads_first(by_of)
             _look_up(one_k, slots, of_slot)
             np.matmul(by_pair, of_slot.swapaxes(1, 2), out=by_slot.swapaxes(1, 2))
             by_q = _added_up(by_slot, slots)
-            by_q += by_head(np.matmul(to_places, by_head(one_k[at]), out=by_head(added)))
-            by_q[asking] += by_head(np.matmul(of_places.swapaxes(1, 2), by_head(one_k), out=by_head(added[: T + 1])))
+            by_q += heads_first(np.matmul(by_to, heads_first(one_k[at]), out=heads_first(added)))
+            by_q[asking] += heads_first(
+                np.matmul(by_of.swapaxes(1, 2), heads_first(one_k), out=heads_first(added[: T + 1]))
+            )
 
             _look_up(one_q, slots, of_slot)
             np.matmul(by_pair.swapaxes(2, 3), of_slot.swapaxes(1, 2), out=by_slot.swapaxes(1, 2))
             by_k = _added_up(by_slot, slots)
-            by_k += by_head(np.matmul(of_places, by_head(one_q[asking]), out=by_head(added)))
-            by_k[at] += by_head(np.matmul(to_places.swapaxes(1, 2), by_head(one_q), out=by_head(added[:T])))
+            by_k += heads_first(np.matmul(by_of, heads_first(one_q[asking]), out=heads_first(added)))
+            by_k[at] += heads_first(np.matmul(by_to.swapaxes(1, 2), heads_first(one_q), out=heads_first(added[:T])))
 
             by_q, by_k = by_q.reshape(P, -1), by_k.reshape(P, -1)
             times_transposed(by_q, W_Q, by_x)
@@ -93,35 +98,36 @@ class _Values(torch.autograd.Function):
         of_runs = zip(strings.slot_parts_by_run, *arrays(*kept, found), strict=True)
         for slots, w_slot, w, x, W_V, W_O, one_v, one, rows in of_runs:
             np.matmul(x, W_V, out=one_v.reshape(P, -1))
-            np.matmul(by_head(one_v), W_O, out=by_head(one))
+            np.matmul(heads_first(one_v), W_O, out=heads_first(one))
             _look_up(one, slots, of_slots)
             np.matmul(w_slot, of_slots.reshape(n, -1, d), out=rows.reshape(n, T, d))
-            rows += np.matmul(w, by_head(one[at]).reshape(-1, d), out=of_places)
+            rows += np.matmul(w, heads_first(one[at]).reshape(-1, d), out=of_places)
             rows += one[-1].sum(0)
         return found
 
     @staticmethod
+    @once_differentiable
     @np.errstate(all="ignore")
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         slot_weights, weights, parts, value, out, v, values = ctx.saved_tensors
         (_, P, H, d), (_, n, T, _), S = values.shape, slot_weights.shape, ctx.strings.slot_row.shape[2]
         at, _ = _rows(P, T)
         found = [torch.empty_like(x) for x in (slot_weights, weights, parts, value, out)]
-        of_slots, by_heads = parts.new_empty(n, S, H, d).numpy(), parts.new_empty(H, P, v.shape[3]).numpy()
+        of_slots, by_v_heads = parts.new_empty(n, S, H, d).numpy(), parts.new_empty(H, P, v.shape[3]).numpy()
         of_runs = zip(ctx.strings.slot_parts_by_run, *arrays(*ctx.saved_tensors, *gradients, *found), strict=True)
         for slots, w_slot, w, x, W_V, W_O, one_v, one, by_rows, by_w_slot, by_w, by_x, by_W_V, by_W_O in of_runs:
             by_string, of_string = by_rows.reshape(n, T, d), of_slots.reshape(n, -1, d)
             _look_up(one, slots, of_slots)
             np.matmul(by_string, of_string.swapaxes(1, 2), out=by_w_slot)
-            times_transposed(by_rows, by_head(one[at]).reshape(-1, d), by_w)
+            times_transposed(by_rows, heads_first(one[at]).reshape(-1, d), by_w)
 
             np.matmul(w_slot.swapaxes(1, 2), by_string, out=of_string)  # from here on its gradient
             by_one = _added_up(of_slots, slots)
-            by_one[at] += by_head(np.matmul(w.T, by_rows).reshape(H, T, d))
+            by_one[at] += heads_first(np.matmul(w.T, by_rows).reshape(H, T, d))
             by_one[-1] += by_rows.sum(0)
 
-            np.matmul(one_v.transpose(1, 2, 0), by_head(by_one), out=by_W_O)
-            by_v = by_head(times_transposed(by_head(by_one), W_O, by_heads)).reshape(P, -1)
+            np.matmul(one_v.transpose(1, 2, 0), heads_first(by_one), out=by_W_O)
+            by_v = heads_first(times_transposed(heads_first(by_one), W_O, by_v_heads)).reshape(P, -1)
             times_transposed(by_v, W_V, by_x)
             np.matmul(x.T, by_v, out=by_W_V)
         return *found, None

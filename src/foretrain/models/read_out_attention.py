@@ -1,7 +1,8 @@
 """Attention with one query per string, run by run: what belongs to a run stays in the cache until it is used.
 
 q·(y·W_K) is (q·W_Kᵀ)·y, and values are mixed before W_V, so keys and values cost one row per string and head. Where
-heads would be multiplied by the transpose of a weight, which is slow, the rows lie transposed as well.
+heads would be multiplied by the transpose of a weight, which is slow, the rows lie transposed as well. Names such as
+by_x are gradients by x.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
-from foretrain.models.small_products import arrays, by_head, times_transposed
+from foretrain.models.small_products import arrays, heads_first, times_transposed
 
 
 class _Scores(torch.autograd.Function):
@@ -27,11 +29,12 @@ class _Scores(torch.autograd.Function):
         ctx.save_for_backward(states, query, key, q, looked)
         for y, W_Q, W_K, q_T, look, score in zip(*arrays(states, query, key, q, looked, scores), strict=True):
             np.matmul(W_Q.T, y[:, -1].T, out=q_T.reshape(H * e, n))
-            np.matmul(q_T.swapaxes(1, 2), W_K.transpose(1, 2, 0), out=by_head(look))
+            np.matmul(q_T.swapaxes(1, 2), W_K.transpose(1, 2, 0), out=heads_first(look))
             np.matmul(look, y.swapaxes(1, 2), out=score)
         return scores
 
     @staticmethod
+    @once_differentiable
     @np.errstate(all="ignore")
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
         states, query, key, *_ = ctx.saved_tensors
@@ -43,8 +46,8 @@ class _Scores(torch.autograd.Function):
         ):
             np.matmul(by_score, y, out=by_look)
             np.matmul(by_score.swapaxes(1, 2), look, out=by_y)
-            np.matmul(by_head(by_look), by_head(W_K), out=by_head(by_q.reshape(n, H, e)))
-            np.matmul(by_look.transpose(1, 2, 0), q_T.swapaxes(1, 2), out=by_head(by_W_K))
+            np.matmul(heads_first(by_look), heads_first(W_K), out=heads_first(by_q.reshape(n, H, e)))
+            np.matmul(by_look.transpose(1, 2, 0), q_T.swapaxes(1, 2), out=heads_first(by_W_K))
             by_y[:, -1] += times_transposed(by_q, W_Q, by_asking)
             np.matmul(y[:, -1].T, by_q, out=by_W_Q)
         return tuple(found)
@@ -62,11 +65,12 @@ class _Mixed(torch.autograd.Function):
         mix = states.new_empty(n, H, d).numpy()
         for w, y, W_V, W_O, v, one in zip(*arrays(weights, states, value, out, values, found), strict=True):
             np.matmul(w, y, out=mix)
-            np.matmul(by_head(mix), by_head(W_V), out=by_head(v.reshape(n, H, e)))
+            np.matmul(heads_first(mix), heads_first(W_V), out=heads_first(v.reshape(n, H, e)))
             np.matmul(v, W_O, out=one)
         return found
 
     @staticmethod
+    @once_differentiable
     @np.errstate(all="ignore")
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
         weights, states, value, out, _ = ctx.saved_tensors
@@ -79,8 +83,8 @@ class _Mixed(torch.autograd.Function):
             times_transposed(W_O, by_one, by_v_T.reshape(H * e, n))
             np.matmul(v.T, by_one, out=by_W_O)
             np.matmul(w, y, out=mix)
-            np.matmul(mix.transpose(1, 2, 0), by_v_T.swapaxes(1, 2), out=by_head(by_W_V))
-            np.matmul(by_v_T.swapaxes(1, 2), W_V.transpose(1, 2, 0), out=by_head(by_mix))
+            np.matmul(mix.transpose(1, 2, 0), by_v_T.swapaxes(1, 2), out=heads_first(by_W_V))
+            np.matmul(by_v_T.swapaxes(1, 2), W_V.transpose(1, 2, 0), out=heads_first(by_mix))
             np.matmul(by_mix, y.swapaxes(1, 2), out=by_w)
             np.matmul(w.swapaxes(1, 2), by_mix, out=by_y)
         return tuple(found)

@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float
 from threadpoolctl import ThreadpoolController
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 
 @cache
@@ -23,7 +24,10 @@ def _controller() -> ThreadpoolController:
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:
-    """Keep NumPy's BLAS from sharing out each small matrix among threads, which takes many times as long."""
+    """Keep NumPy's BLAS from sharing out each small matrix among threads, which takes many times as long.
+
+    From the call to the end of the block it holds for the whole process, other Python threads included.
+    """
     return _controller().limit(limits=1, user_api="blas")
 
 
@@ -42,6 +46,7 @@ class _Product(torch.autograd.Function):
         return _multiplied(x, y, out)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         (x, y), (gradient,) = ctx.saved_tensors, gradients
         by_x, by_y = ctx.needs_input_grad[:2]
@@ -63,7 +68,7 @@ def arrays(*tensors: Tensor) -> list[np.ndarray]:
     return [tensor.detach().numpy() for tensor in tensors]
 
 
-def by_head(rows: Float[np.ndarray, "row head a"]) -> Float[np.ndarray, "head row a"]:
+def heads_first(rows: Float[np.ndarray, "row head a"]) -> Float[np.ndarray, "head row a"]:
     """Rows of heads that lie between each other, head by head; and back."""
     return rows.swapaxes(0, 1)
 

@@ -131,12 +131,14 @@ class TransformerRuns:
         same for all keys, and is not seen.
         """
         (samples, T), H, S = per_place.shape, self.shape.heads, strings.slot_row.shape[2]
-        tokens, by_place, asked = part_products(parts, block["attention.query"], block["attention.key"], H, strings)
-        asked = look_up(asked.flatten(2), strings.slot_parts)
+        tokens, to_places, of_places = part_products(
+            parts, block["attention.query"], block["attention.key"], H, strings
+        )
+        asked = look_up(of_places.flatten(2), strings.slot_parts)
         asked = asked.view(samples, S, H, T + 1).permute(0, 3, 2, 1).reshape(samples, T + 1, H * S)
         is_slot = strings.is_slot.to(parts.dtype)
         by_slot = (asked + product(is_slot, tokens.view(samples, S, H * S))).reshape(samples, (T + 1) * H, S)
-        by_place = look_up(by_place.flatten(2), strings.query_parts)
+        by_place = look_up(to_places.flatten(2), strings.query_parts)
         logits = by_place.view(samples, (T + 1) * H, T) + product(by_slot, is_slot[:, :T].mT)
         logits, added = logits.view(samples, T + 1, H, T).split([T, 1], dim=1)
         if self.shape.norm == "post":

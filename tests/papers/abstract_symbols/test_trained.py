@@ -8,6 +8,7 @@ import xarray as xr
 from scipy import stats
 
 from foretrain.errors import InputError
+from foretrain.papers.abstract_symbols.claims import data_need as gains
 from foretrain.papers.abstract_symbols.claims import forecast
 from foretrain.papers.abstract_symbols.claims.forecast import rank_correlation
 from foretrain.papers.abstract_symbols.claims.published import LENGTH_4, _published
@@ -15,6 +16,7 @@ from foretrain.papers.abstract_symbols.experiments import architectures, data_ne
 from foretrain.papers.abstract_symbols.experiments.architectures import SAMPLES, chosen_rate, train
 from foretrain.papers.abstract_symbols.experiments.data_need import predicted_need
 from foretrain.papers.abstract_symbols.experiments.trained import (
+    TRANSFORMERS,
     VANILLA,
     WITH_A,
     WITH_AB,
@@ -58,7 +60,7 @@ def test_samples_needed_refuses_what_has_no_sizes():
 def made_up_runs(misses):
     """In place of training: the test loss, over that of a guess, of each size by architecture, at the second rate."""
 
-    def summary(task, architecture, *, n, seeds, setting, rates, good_enough):
+    def summary(task, architecture, *, n, seeds, setting, rates, good_enough, patience):
         run.append((architecture, n))
         assert good_enough == pytest.approx(0.01)  # a tenth of .1, and same/different is ±1
         values = np.asarray(misses[architecture][n], dtype=float)
@@ -262,6 +264,24 @@ def test_rank_correlation_within_columns_is_that_of_each_column():
     wanted = np.mean([stats.kendalltau(x[:, column], y[:, column]).statistic for column in range(3)])
     assert rank_correlation(x, y, within_columns=True) == pytest.approx(wanted)
     assert rank_correlation(np.zeros((6, 3)), y, within_columns=True) == 0
+
+
+@pytest.mark.parametrize(("worst", "counted"), [(0.01, 1.0), (0.25, 0.0), (0.9, 0.0)])
+def test_a_task_that_some_seed_learns_is_judged_with_every_seed(worst, counted, monkeypatch):
+    misses = np.ones((2, 4, 2, 3))  # task, architecture, n, seed
+    misses[:, [1, 3], 1] = 0.01
+    misses[1, 1, 1, 2] = worst  # a·I on the second task
+    miss = xr.DataArray(
+        misses,
+        {"task": ["aba_abb", "majority_6"], "architecture": list(TRANSFORMERS), "n": [64, 256], "seed": [1, 2, 3]},
+    )
+    made = xr.Dataset({"miss": miss, "n_needed": data_need._needed(miss.mean("seed"), 0.1)})
+    made = made.assign(data_need.factors(miss.sel(architecture=VANILLA, drop=True), miss, 0.1).data_vars)
+    monkeypatch.setattr(gains, "data_need", lambda *args, **kwargs: made)
+    found = gains._gains(("aba_abb", "majority_6"), 3, 0.1)
+    assert found.learned.values.tolist() == ["aba_abb", "majority_6"]
+    assert float(found.helped_low.sel(learned="majority_6", helped="alone")) == counted
+    assert float(found.helped_low.sel(learned="aba_abb").min()) == 1.0
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ TASKS = (
 )  # fmt: skip
 OF_THOUSANDS = ("majority_4", "majority_6", "distribution_of_3")  # of samples, and of steps
 OF_SYMBOLS = ("print_symbol",)
-OF_HUNDREDS = tuple(task for task in TASKS if task not in OF_THOUSANDS + OF_SYMBOLS)
+IN_ONE_BATCH = tuple(task for task in TASKS if task not in OF_THOUSANDS + OF_SYMBOLS)
 KERNELS = {
     VANILLA: kernels.TRANSFORMER,
     WITH_A: kernels.TRANSFORMER_AI,
@@ -93,7 +93,8 @@ def data_need(
     found = found.assign(n_needed=_needed(found.miss.mean("seed"), loss))
     if VANILLA in architectures:
         found = found.assign(factors(found.miss.sel(architecture=VANILLA, drop=True), found.miss, loss).data_vars)
-    return found.assign_attrs(setting_attrs(s, rates), loss=loss)
+    ended = {} if patience is None else {"patience": patience}
+    return found.assign_attrs(setting_attrs(s, rates), **ended, loss=loss)
 
 
 def _scale(task: str) -> float | None:

@@ -14,6 +14,7 @@ import xarray as xr
 from plotly.colors import sample_colorscale
 
 from foretrain.dynamics.validated import best_rate
+from foretrain.models.sequence_baselines import KINDS
 from foretrain.papers.abstract_symbols.experiments.trained import ARCHITECTURES, TASKS, WITH_A, WITH_AB, WITH_B
 from foretrain.papers.abstract_symbols.setting import TrainingSetting
 from foretrain.plotting import (
@@ -47,7 +48,7 @@ def setting_words(found: xr.Dataset, seeds: str = "mean and standard error of") 
         sizes["rates"] = "best of rates {} by validation" if "," in str(known.get("rates")) else "rate {}"
     if known.get("scaling_multiplier", 1) != 1 and _scaled(found):
         sizes["scaling_multiplier"] = "a and b at {:g} times the rate"
-    if known.get("attention_multiplier", 1) != 1:
+    if known.get("attention_multiplier", 1) != 1 and not _only_baselines(found):
         sizes["attention_multiplier"] = "attention logits times {:g}"
     words = [", ".join(text.format(known[key]) for key, text in says.items() if key in known) for says in (on, sizes)]
     base = asdict(TrainingSetting())
@@ -63,8 +64,15 @@ def setting_words(found: xr.Dataset, seeds: str = "mean and standard error of") 
 
 
 def _scaled(found: xr.Dataset) -> bool:
-    names = found.architecture.values if "architecture" in found.dims else [found.attrs.get("architecture", "")]
-    return not {WITH_A, WITH_B, WITH_AB}.isdisjoint(names)
+    return not {WITH_A, WITH_B, WITH_AB}.isdisjoint(_architectures(found))
+
+
+def _only_baselines(found: xr.Dataset) -> bool:
+    return set(_architectures(found)) <= set(KINDS)
+
+
+def _architectures(found: xr.Dataset) -> list[str]:
+    return found.architecture.values.tolist() if "architecture" in found.dims else [found.attrs.get("architecture", "")]
 
 
 def colors_of(axis: str, values: Sequence[Any]) -> list[str]:

@@ -1,0 +1,53 @@
+"""Products of many small matrices against torch's, and what they refuse."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from threadpoolctl import threadpool_info
+from torch.autograd import grad, gradcheck
+
+from foretrain.models.small_products import one_blas_thread, per_head, product
+
+
+def drawn(*shape: int) -> torch.Tensor:
+    draw = torch.Generator().manual_seed(sum(shape))
+    return torch.randn(shape, generator=draw, dtype=torch.float64).requires_grad_()
+
+
+def test_each_matrix_is_multiplied_by_its_own():
+    x, y = drawn(5, 2, 3), drawn(5, 4, 3)
+    torch.testing.assert_close(product(x, y.mT), x @ y.mT)
+    assert gradcheck(lambda x, y: product(x, y.mT), (x, y))
+
+
+def test_each_head_has_a_matrix_of_its_own_and_heads_lie_between_rows():
+    x, matrices = drawn(2, 5, 3, 4), drawn(2, 3, 4, 6)
+    found = per_head(x, matrices)
+    torch.testing.assert_close(found, torch.einsum("rnha,rhab->rnhb", x, matrices))
+    assert found.is_contiguous()
+    assert gradcheck(per_head, (x, matrices))
+
+
+def test_gradients_may_be_views():
+    x, y = drawn(5, 2, 3), drawn(5, 3, 4)
+    for of in (lambda z: z.sum(), lambda z: z.mT.flip(1)[:, ::2].sum(0).norm()):
+        for ours, wanted in zip(grad(of(product(x, y)), (x, y)), grad(of(x @ y), (x, y)), strict=True):
+            torch.testing.assert_close(ours, wanted)
+
+
+def test_second_derivatives_are_refused():
+    x, y = drawn(5, 2, 3), drawn(5, 3, 4)
+    (first,) = grad(product(x, y).square().sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        first.sum().backward()
+
+
+def test_numpy_keeps_to_one_thread_only_within():
+    def threads():
+        return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+    before = threads()
+    with one_blas_thread():
+        assert set(threads()) <= {1}
+    assert threads() == before
