@@ -7,7 +7,7 @@ import torch
 from threadpoolctl import threadpool_info
 from torch.autograd import grad, gradcheck
 
-from foretrain.models.small_products import one_blas_thread, per_head, product
+from foretrain.models.small_products import one_thread, per_head, product
 
 
 def drawn(*shape: int) -> torch.Tensor:
@@ -43,11 +43,16 @@ def test_second_derivatives_are_refused():
         first.sum().backward()
 
 
-def test_numpy_keeps_to_one_thread_only_within():
+def test_torch_and_numpy_keep_to_one_thread_only_within():
     def threads():
-        return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+        of_numpy = [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+        return [torch.get_num_threads(), *of_numpy]
 
-    before = threads()
-    with one_blas_thread():
-        assert set(threads()) <= {1}
-    assert threads() == before
+    torch.set_num_threads(2)
+    try:
+        before = threads()
+        with one_thread():
+            assert set(threads()) == {1}
+        assert threads() == before
+    finally:
+        torch.set_num_threads(1)

@@ -6,7 +6,8 @@ on them, and needs no copies of heads that lie between each other.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -23,12 +24,17 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """Keep NumPy's BLAS from sharing out each small matrix among threads, which takes many times as long.
-
-    From the call to the end of the block it holds for the whole process, other Python threads included.
-    """
-    return _controller().limit(limits=1, user_api="blas")
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Keep torch and NumPy from sharing out small matrices among threads: on a busy machine that takes many times as
+    long. It holds for the whole process, other Python threads included."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with _controller().limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 class _Product(torch.autograd.Function):
