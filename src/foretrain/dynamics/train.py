@@ -6,9 +6,11 @@ their data on purpose: comparisons are paired, and drawing samples is a large pa
 
 from __future__ import annotations
 
+import ctypes
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -39,6 +41,7 @@ class Model(Protocol):
 
 Progress = Callable[[int, int], None]  # steps done, steps in all
 STEPS_AT_ONCE = 10  # of data; fixed, so that a longer run begins like a shorter one
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # in malloc.h
 FLOATS_AT_ONCE = 1_000_000  # as many seeds go together as fit in a few MB: measured to be fastest
 
 
@@ -188,8 +191,11 @@ def _seeds_at_once(parameters: Parameters, settings: int, batch: int) -> int:
 
 
 def keep_freed_memory() -> None:
-    """Free one large block, after which glibc no longer returns smaller ones to the system.
+    """Keep glibc from returning freed memory to the system, and from mapping blocks of some MB one by one.
 
     Otherwise every step would get its tensors as fresh pages, and spend up to a third of its time on page faults.
     """
-    torch.empty(30_000_000, dtype=torch.uint8)
+    with suppress(AttributeError, OSError):  # another C library
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_M_MMAP_THRESHOLD, 32 << 20)  # the most it takes
+        mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
