@@ -7,7 +7,7 @@ import torch
 from threadpoolctl import threadpool_info
 from torch.autograd import grad, gradcheck
 
-from foretrain.models.small_products import one_thread, per_head, product
+from foretrain.models.small_products import per_head, product, single_threaded
 
 
 def drawn(*shape: int) -> torch.Tensor:
@@ -51,7 +51,7 @@ def test_torch_and_numpy_keep_to_one_thread_only_within():
     torch.set_num_threads(2)
     try:
         before = threads()
-        with one_thread():
+        with single_threaded():
             assert set(threads()) == {1}
         assert threads() == before
     finally:

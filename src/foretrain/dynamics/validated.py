@@ -22,7 +22,7 @@ from foretrain.dynamics.run_samples import RunsModel, Samples
 from foretrain.dynamics.stacked_adam import Adam
 from foretrain.dynamics.train import keep_freed_memory
 from foretrain.errors import require, require_at_least, require_whole
-from foretrain.models.small_products import one_thread
+from foretrain.models.small_products import single_threaded
 from foretrain.streams import seed_list, stream, torch_stream
 from foretrain.trajectory import trajectory
 
@@ -124,7 +124,7 @@ def train_validated(
     for begin in range(0, len(cells), at_once):
         some = cells[begin : begin + at_once]
         together = (begin + 1, begin + len(some), len(cells))
-        with one_thread():
+        with single_threaded():
             runs = _Runs(model, [splits[place] for _, place in some], [listed[place] for _, place in some], experiment)
             trained = runs.train([rate for rate, _ in some], schedule, progress, together)
         found |= dict(zip(some, trained, strict=True))

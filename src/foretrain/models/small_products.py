@@ -25,7 +25,7 @@ def _controller() -> ThreadpoolController:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def single_threaded() -> Iterator[None]:
     """Keep torch and NumPy from sharing out small matrices among threads: on a busy machine that takes many times as
     long. It holds for the whole process, other Python threads included."""
     threads = torch.get_num_threads()
@@ -65,7 +65,7 @@ class _Product(torch.autograd.Function):
 
 def _multiplied(x: Tensor, y: Tensor, out: Tensor) -> Tensor:
     with np.errstate(all="ignore"):  # as torch: who trains looks at the losses
-        np.matmul(x.detach().numpy(), y.detach().numpy(), out=out.numpy())
+        np.matmul(*arrays(x, y), out=out.numpy())
     return out
 
 
