@@ -79,7 +79,7 @@ def test_first_layer_by_the_distinct_tokens_of_each_string(strings, slots, optio
     both = torch.stack([torch.tensor(strings), 8 + torch.tensor(strings)])  # fixed tokens differ between runs
     model = TransformerRuns(shape)
     rows = model.prepare(both)
-    assert rows.slot_row.shape[2] == slots
+    assert rows.slot_part.shape[2] == slots
     outputs = model.outputs(p, rows)
     gradients = torch.autograd.grad(outputs.square().sum(), list(p.values()), materialize_grads=True)
     for run, module in enumerate(modules):

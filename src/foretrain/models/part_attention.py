@@ -1,8 +1,8 @@
 """Attention of the first layer, where rows are sums of a token and a place: from parts of rows, run by run.
 
 What belongs to a run stays in the cache until it is used, and gradients of its tables are added up there. A table of
-parts holds tokens, then places, then a row of zeros, then what normalisation adds to all rows (`StringRows`). Names
-such as by_x are gradients by x.
+parts holds places, then what normalisation adds to all rows, then a row of zeros, then tokens; what fills it up is left
+out (`StringRows`). Names such as by_x are gradients by x.
 """
 
 from __future__ import annotations
@@ -27,61 +27,71 @@ class _Products(torch.autograd.Function):
     def forward(
         ctx: Any, parts: Tensor, query: Tensor, key: Tensor, heads: int, strings: StringRows
     ) -> tuple[Tensor, ...]:
-        (R, P, _), (_, n, S), T = parts.shape, strings.slot_row.shape, strings.pair_row.shape[2]
-        e, (at, asking) = query.shape[2] // heads, _rows(P, T)
+        (R, P, _), (_, n, S), T = parts.shape, strings.slot_part.shape, strings.pair_row.shape[2]
+        e = query.shape[2] // heads
         q, k = (parts.new_empty(R, P, heads, e) for _ in range(2))
-        found = [parts.new_empty(R, *shape) for shape in ((n, S, heads, S), (P, heads, T), (P, heads, T + 1))]
+        tokens_found = parts.new_empty(R, n, S, heads, S)
+        of_parts = [parts.new_zeros(R, P, heads, asked) for asked in (T, T + 1)]
         ctx.strings = strings
         ctx.save_for_backward(parts, query, key, q, k)
         slot_q, slot_k = parts.new_empty(2, n, S, heads, e).numpy()
-        of_runs = zip(strings.slot_parts_by_run, *arrays(parts, query, key, q, k, *found), strict=True)
-        for slots, x, W_Q, W_K, one_q, one_k, tokens, to_places, of_places in of_runs:
-            np.matmul(x, W_Q, out=one_q.reshape(P, -1))
-            np.matmul(x, W_K, out=one_k.reshape(P, -1))
+        of_runs = zip(
+            strings.slot_parts_by_run,
+            *_own_parts(strings, parts, q, k, *of_parts),
+            *arrays(query, key, tokens_found),
+            strict=True,
+        )
+        for slots, x, one_q, one_k, to_places, of_places, W_Q, W_K, tokens in of_runs:
+            np.matmul(x, W_Q, out=one_q.reshape(len(x), -1))
+            np.matmul(x, W_K, out=one_k.reshape(len(x), -1))
             _look_up(one_q, slots, slot_q)
             _look_up(one_k, slots, slot_k)
             np.matmul(slot_q.swapaxes(1, 2), slot_k.transpose(0, 2, 3, 1), out=tokens.swapaxes(1, 2))
-            np.matmul(heads_first(one_q), one_k[at].transpose(1, 2, 0), out=heads_first(to_places))
-            np.matmul(heads_first(one_k), one_q[asking].transpose(1, 2, 0), out=heads_first(of_places))
-        return tuple(found)
+            np.matmul(heads_first(one_q), one_k[:T].transpose(1, 2, 0), out=heads_first(to_places))
+            np.matmul(heads_first(one_k), one_q[: T + 1].transpose(1, 2, 0), out=heads_first(of_places))
+        return tokens_found, *of_parts
 
     @staticmethod
     @once_differentiable
     @np.errstate(all="ignore")
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        parts, query, key, q, _ = ctx.saved_tensors
+        parts, query, key, q, k = ctx.saved_tensors
         (_, P, H, e), (_, n, S, *_), T = q.shape, gradients[0].shape, gradients[1].shape[3]
-        at, asking = _rows(P, T)
-        found = [torch.empty_like(x) for x in (parts, query, key)]
+        by_parts, by_query, by_key = torch.zeros_like(parts), torch.empty_like(query), torch.empty_like(key)
         of_slot, by_slot = parts.new_empty(2, n, S, H, e).numpy()
-        added, by_x_of_key = parts.new_empty(P, H, e).numpy(), parts.new_empty(parts.shape[1:]).numpy()
-        of_runs = zip(ctx.strings.slot_parts_by_run, *arrays(*ctx.saved_tensors, *gradients, *found), strict=True)
-        for slots, x, W_Q, W_K, one_q, one_k, by_tokens, by_to, by_of, by_x, by_W_Q, by_W_K in of_runs:
+        adding, adding_x = parts.new_empty(P, H, e).numpy(), parts.new_empty(parts.shape[1:]).numpy()
+        of_runs = zip(
+            ctx.strings.slot_parts_by_run,
+            *_own_parts(ctx.strings, parts, q, k, by_parts, *gradients[1:]),
+            *arrays(query, key, gradients[0], by_query, by_key),
+            strict=True,
+        )
+        for slots, x, one_q, one_k, by_x, by_to, by_of, W_Q, W_K, by_tokens, by_W_Q, by_W_K in of_runs:
+            added, by_x_of_key = adding[: len(x)], adding_x[: len(x)]
             by_pair, by_to, by_of = by_tokens.swapaxes(1, 2), heads_first(by_to), heads_first(by_of)
             _look_up(one_k, slots, of_slot)
             np.matmul(by_pair, of_slot.swapaxes(1, 2), out=by_slot.swapaxes(1, 2))
             by_q = _added_up(by_slot, slots)
-            by_q += heads_first(np.matmul(by_to, heads_first(one_k[at]), out=heads_first(added)))
-            by_q[asking] += heads_first(
-                np.matmul(by_of.swapaxes(1, 2), heads_first(one_k), out=heads_first(added[: T + 1]))
-            )
+            by_q += heads_first(np.matmul(by_to, heads_first(one_k[:T]), out=heads_first(added)))
+            by_asking = np.matmul(by_of.swapaxes(1, 2), heads_first(one_k), out=heads_first(added[: T + 1]))
+            by_q[: T + 1] += heads_first(by_asking)
 
             _look_up(one_q, slots, of_slot)
             np.matmul(by_pair.swapaxes(2, 3), of_slot.swapaxes(1, 2), out=by_slot.swapaxes(1, 2))
             by_k = _added_up(by_slot, slots)
-            by_k += heads_first(np.matmul(by_of, heads_first(one_q[asking]), out=heads_first(added)))
-            by_k[at] += heads_first(np.matmul(by_to.swapaxes(1, 2), heads_first(one_q), out=heads_first(added[:T])))
+            by_k += heads_first(np.matmul(by_of, heads_first(one_q[: T + 1]), out=heads_first(added)))
+            by_k[:T] += heads_first(np.matmul(by_to.swapaxes(1, 2), heads_first(one_q), out=heads_first(added[:T])))
 
-            by_q, by_k = by_q.reshape(P, -1), by_k.reshape(P, -1)
+            by_q, by_k = by_q.reshape(len(x), -1), by_k.reshape(len(x), -1)
             times_transposed(by_q, W_Q, by_x)
             by_x += times_transposed(by_k, W_K, by_x_of_key)
             np.matmul(x.T, by_q, out=by_W_Q)
             np.matmul(x.T, by_k, out=by_W_K)
-        return *found, None, None
+        return by_parts, by_query, by_key, None, None
 
 
 class _Values(torch.autograd.Function):
-    """Values of parts through W_O, by the weights of a string's slots and of its places; the last part by 1."""
+    """Values of parts through W_O, by the weights of a string's slots and of its places; what is added to all by 1."""
 
     @staticmethod
     @np.errstate(all="ignore")
@@ -90,19 +100,22 @@ class _Values(torch.autograd.Function):
     ) -> Tensor:
         (R, P, _), (_, H, e, d), (_, n, T, _) = parts.shape, out.shape, slot_weights.shape
         v, values, found = (parts.new_empty(R, *shape) for shape in ((P, H, e), (P, H, d), (n * T, d)))
-        kept = (slot_weights, weights, parts, value, out, v, values)
-        ctx.strings, (at, _) = strings, _rows(P, T)
-        ctx.save_for_backward(*kept)
-        S = strings.slot_row.shape[2]
+        ctx.strings, S = strings, strings.slot_part.shape[2]
+        ctx.save_for_backward(slot_weights, weights, parts, value, out, v, values)
         of_slots, of_places = parts.new_empty(n, S, H, d).numpy(), parts.new_empty(n * T, d).numpy()
-        of_runs = zip(strings.slot_parts_by_run, *arrays(*kept, found), strict=True)
-        for slots, w_slot, w, x, W_V, W_O, one_v, one, rows in of_runs:
-            np.matmul(x, W_V, out=one_v.reshape(P, -1))
+        of_runs = zip(
+            strings.slot_parts_by_run,
+            *_own_parts(strings, parts, v, values),
+            *arrays(slot_weights, weights, value, out, found),
+            strict=True,
+        )
+        for slots, x, one_v, one, w_slot, w, W_V, W_O, rows in of_runs:
+            np.matmul(x, W_V, out=one_v.reshape(len(x), -1))
             np.matmul(heads_first(one_v), W_O, out=heads_first(one))
             _look_up(one, slots, of_slots)
             np.matmul(w_slot, of_slots.reshape(n, -1, d), out=rows.reshape(n, T, d))
-            rows += np.matmul(w, heads_first(one[at]).reshape(-1, d), out=of_places)
-            rows += one[-1].sum(0)
+            rows += np.matmul(w, heads_first(one[:T]).reshape(-1, d), out=of_places)
+            rows += one[T].sum(0)
         return found
 
     @staticmethod
@@ -110,33 +123,38 @@ class _Values(torch.autograd.Function):
     @np.errstate(all="ignore")
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         slot_weights, weights, parts, value, out, v, values = ctx.saved_tensors
-        (_, P, H, d), (_, n, T, _), S = values.shape, slot_weights.shape, ctx.strings.slot_row.shape[2]
-        at, _ = _rows(P, T)
-        found = [torch.empty_like(x) for x in (slot_weights, weights, parts, value, out)]
+        (_, P, H, d), (_, n, T, _), S = values.shape, slot_weights.shape, ctx.strings.slot_part.shape[2]
+        by_parts, found = torch.zeros_like(parts), [torch.empty_like(x) for x in (slot_weights, weights, value, out)]
         of_slots, by_v_heads = parts.new_empty(n, S, H, d).numpy(), parts.new_empty(H, P, v.shape[3]).numpy()
-        of_runs = zip(ctx.strings.slot_parts_by_run, *arrays(*ctx.saved_tensors, *gradients, *found), strict=True)
-        for slots, w_slot, w, x, W_V, W_O, one_v, one, by_rows, by_w_slot, by_w, by_x, by_W_V, by_W_O in of_runs:
+        of_runs = zip(
+            ctx.strings.slot_parts_by_run,
+            *_own_parts(ctx.strings, parts, v, values, by_parts),
+            *arrays(slot_weights, weights, value, out, *gradients, *found),
+            strict=True,
+        )
+        for slots, x, one_v, one, by_x, w_slot, w, W_V, W_O, by_rows, by_w_slot, by_w, by_W_V, by_W_O in of_runs:
             by_string, of_string = by_rows.reshape(n, T, d), of_slots.reshape(n, -1, d)
             _look_up(one, slots, of_slots)
             np.matmul(by_string, of_string.swapaxes(1, 2), out=by_w_slot)
-            times_transposed(by_rows, heads_first(one[at]).reshape(-1, d), by_w)
+            times_transposed(by_rows, heads_first(one[:T]).reshape(-1, d), by_w)
 
             np.matmul(w_slot.swapaxes(1, 2), by_string, out=of_string)  # from here on its gradient
             by_one = _added_up(of_slots, slots)
-            by_one[at] += heads_first(np.matmul(w.T, by_rows).reshape(H, T, d))
-            by_one[-1] += by_rows.sum(0)
+            by_one[:T] += heads_first(np.matmul(w.T, by_rows).reshape(H, T, d))
+            by_one[T] += by_rows.sum(0)
 
             np.matmul(one_v.transpose(1, 2, 0), heads_first(by_one), out=by_W_O)
-            by_v = heads_first(times_transposed(heads_first(by_one), W_O, by_v_heads)).reshape(P, -1)
+            by_v = heads_first(times_transposed(heads_first(by_one), W_O, by_v_heads[:, : len(x)])).reshape(len(x), -1)
             times_transposed(by_v, W_V, by_x)
             np.matmul(x.T, by_v, out=by_W_V)
-        return *found, None
+        by_slot_weights, by_weights, by_value, by_out = found
+        return by_slot_weights, by_weights, by_parts, by_value, by_out, None
 
 
-def _rows(parts: int, places: int) -> tuple[slice, list[int]]:
-    """The places in a table of parts; and the places with what normalisation adds to all behind."""
-    at = range(parts - places - 2, parts - 2)
-    return slice(at.start, at.stop), [*at, parts - 1]
+def _own_parts(strings: StringRows, *tables: Float[Tensor, "run part ..."]) -> list[list[np.ndarray]]:
+    """Of each table, run by run, the rows that do not fill it up."""
+    rows = strings.parts_by_run
+    return [[one[:own] for one, own in zip(table, rows, strict=True)] for table in arrays(*tables)]
 
 
 def _look_up(

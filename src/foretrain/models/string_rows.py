@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -41,25 +41,31 @@ class StringRows:
     """Strings of every run by the run's distinct tokens, and by its distinct pairs of a token and a place.
 
     Places where all samples hold the same token (CLS, or a word of the template) are `fixed`: there token and place
-    are one. Tables of parts are [run, token, then place, then two rows more], of which the first is zero: it stands
-    for the token at fixed places. Runs with fewer tokens or pairs repeat their first. The distinct tokens of one
-    string at free places are its slots; a string with fewer has rows of zeros behind.
+    are one. Tables of parts are [run, place, then two rows more, then token]; the second of the two is zero and stands
+    for the token at fixed places. Runs with fewer tokens or pairs repeat their first behind. The distinct tokens of
+    one string at free places are its slots; a string with fewer has rows of zeros behind.
     """
 
     strings: Int[Tensor, "run sample place"]
     fixed: Int[Tensor, "fixed"]
     fixed_token: Int[Tensor, "run fixed"]
     token: Int[Tensor, "run row"]  # at free places
-    token_row: Int[Tensor, "run sample place"]  # the row of zeros at fixed places
-    pair: Int[Tensor, "run pair 2"]  # row of the token, place
+    token_count: Int[Tensor, "run"]  # of those, the run's own
+    token_part: Int[Tensor, "run sample place"]  # its row in tables of parts
+    pair: Int[Tensor, "run pair 2"]  # row of the token in tables of parts, place
     pair_row: Int[Tensor, "run sample place"]
-    slot_row: Int[Tensor, "run sample slot"]  # of the token
+    slot_part: Int[Tensor, "run sample slot"]  # row of the token in tables of parts
     slot: Int[Tensor, "run sample place"]  # one past the last at fixed places
 
     @property
     def parts(self) -> int:
         """Rows of a table of parts."""
-        return self.token.shape[1] + self.pair_row.shape[2] + 2
+        return self.pair_row.shape[2] + 2 + self.token.shape[1]
+
+    @cached_property
+    def parts_by_run(self) -> list[int]:
+        """Rows of a table of parts but for those that fill it up."""
+        return (self.pair_row.shape[2] + 2 + self.token_count).tolist()
 
     @cached_property
     def pair_places(self) -> Places:
@@ -69,38 +75,35 @@ class StringRows:
     @cached_property
     def pair_parts(self) -> Places:
         """The token and the place of every pair, in tables of parts."""
-        return self._in_parts(self._two_parts(self.pair), terms=2)
+        return self._in_parts(self.pair, terms=2)
 
     @cached_property
     def query_parts(self) -> Places:
-        """The token and the place at [run, sample, place], and behind them the two last rows, in tables of parts."""
-        places = torch.arange(self.token_row.shape[2]).expand_as(self.token_row)
-        at_places = self._two_parts(torch.stack([self.token_row, places], dim=-1))
-        last = torch.tensor([self.parts - 2, self.parts - 1]).expand(*at_places.shape[:2], 1, 2)
-        return self._in_parts(torch.cat([at_places, last], dim=2), terms=2)
+        """The token and the place at [run, sample, place], and behind them the two rows more, in tables of parts."""
+        places = self.token_part.shape[2]
+        at_places = torch.stack([self.token_part, torch.arange(places).expand_as(self.token_part)], dim=-1)
+        more = torch.tensor([places, places + 1]).expand(*at_places.shape[:2], 1, 2)
+        return self._in_parts(torch.cat([at_places, more], dim=2), terms=2)
 
     @cached_property
     def slot_parts(self) -> Places:
         """The token at [run, sample, slot], in tables of parts."""
-        return self._in_parts(self.slot_row)
+        return self._in_parts(self.slot_part)
 
     @cached_property
     def slot_parts_by_run(self) -> list[Places]:
-        """The token at [sample, slot], in the run's own table of parts."""
-        return [Places.of(rows, self.parts) for rows in self.slot_row]
+        """The token at [sample, slot], in the run's own table of parts, which is not filled up."""
+        return [Places.of(rows, parts) for rows, parts in zip(self.slot_part, self.parts_by_run, strict=True)]
 
     @cached_property
     def is_slot(self) -> Float[Tensor, "sample query slot"]:
         """1 where a place holds the token of a slot, and a row of zeros; runs and samples are counted through."""
-        slots = self.slot_row.shape[2]
+        slots = self.slot_part.shape[2]
         at_places = F.one_hot(self.slot, slots + 1)[..., :slots].flatten(0, 1)
         return F.pad(at_places, (0, 0, 0, 1)).float()
 
     def _in_parts(self, rows: Int[Tensor, "run *rest"], terms: int = 1) -> Places:
         return Places.of(_counted_on(rows, self.parts), len(rows) * self.parts, terms)
-
-    def _two_parts(self, pair: Int[Tensor, "run *rest 2"]) -> Int[Tensor, "run *rest 2"]:
-        return torch.stack([pair[..., 0], pair[..., 1] + self.token.shape[1]], dim=-1)
 
     def some(self, samples: Int[Tensor, "run some"]) -> StringRows:
         """Those samples of each run, with their own distinct rows."""
@@ -109,8 +112,9 @@ class StringRows:
 
     def of_runs(self, runs: Int[Tensor, "kept"]) -> StringRows:
         """The rows of some runs."""
-        tensors = ("strings", "fixed_token", "token", "token_row", "pair", "pair_row", "slot_row", "slot")
-        return replace(self, **{name: getattr(self, name)[runs] for name in tensors})
+        of_all_runs = {"fixed"}
+        own = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in of_all_runs}
+        return replace(self, **{name: tensor[runs] for name, tensor in own.items()})
 
 
 def string_rows(strings: Int[Tensor, "run sample place"]) -> StringRows:
@@ -119,12 +123,12 @@ def string_rows(strings: Int[Tensor, "run sample place"]) -> StringRows:
     same[0] &= not same.all()  # some place is free
     free, fixed = np.flatnonzero(~same), np.flatnonzero(same)
     token, free_row = _distinct(numbers[:, :, free])
-    zero = token.shape[1] + places
-    token_row = np.full(numbers.shape, zero)
-    token_row[:, :, free] = free_row
-    pair, pair_row = _distinct(token_row * places + np.arange(places))
-    slot_row, free_slot = _slots(free_row, zero)
-    slot = np.full(numbers.shape, slot_row.shape[2])
+    zero, free_part = places + 1, free_row + places + 2
+    token_part = np.full(numbers.shape, zero)
+    token_part[:, :, free] = free_part
+    pair, pair_row = _distinct(token_part * places + np.arange(places))
+    slot_part, free_slot = _slots(free_part, zero)
+    slot = np.full(numbers.shape, slot_part.shape[2])
     slot[:, :, free] = free_slot
     as_torch = torch.from_numpy
     return StringRows(
@@ -132,10 +136,11 @@ def string_rows(strings: Int[Tensor, "run sample place"]) -> StringRows:
         fixed=as_torch(fixed),
         fixed_token=as_torch(numbers[:, 0, fixed]),
         token=as_torch(token),
-        token_row=as_torch(token_row),
+        token_count=as_torch(free_row.max(axis=(1, 2)) + 1),
+        token_part=as_torch(token_part),
         pair=as_torch(np.stack([pair // places, pair % places], axis=-1)),
         pair_row=as_torch(pair_row),
-        slot_row=as_torch(slot_row),
+        slot_part=as_torch(slot_part),
         slot=as_torch(slot),
     )
 

@@ -62,7 +62,7 @@ class TransformerRuns:
 
     def features(self, p: Parameters, strings: StringRows) -> Float[Tensor, "run sample d"]:
         tokens, places = self._embedded(p, strings)
-        pairs = look_up(torch.cat([tokens, places], dim=1), strings.pair_parts)
+        pairs = look_up(torch.cat([places, tokens], dim=1), strings.pair_parts)
         pairs = pairs.view(len(tokens), -1, self.shape.embedding)
         x = look_up(pairs, strings.pair_places).view(*strings.pair_row.shape, -1)
         last = self.shape.depth - 1
@@ -73,7 +73,8 @@ class TransformerRuns:
         return F.layer_norm(self._last_block(_of_block(p, last), x), (self.shape.embedding,))
 
     def _embedded(self, p: Parameters, strings: StringRows) -> tuple[Tensor, Tensor]:
-        """Embeddings of every run's distinct tokens, and of its places, with the tokens that are fixed there."""
+        """Embeddings of every run's distinct tokens, and of its places, with the tokens that are fixed there, and two
+        rows of zeros behind."""
         table = torch.cat([p["tokens"], p["cls"][:, None]], dim=1) if self.shape.cls else p["tokens"]
         R, d = len(table), self.shape.embedding
         run = torch.arange(R)[:, None]
@@ -94,10 +95,10 @@ class TransformerRuns:
         R, n, T, d = x.shape
         H, e = s.heads, s.head
         pre = s.norm == "pre"
-        parts, per_spread = torch.cat([tokens, places], dim=1), pairs.new_ones(())
-        if pre:  # the last row becomes what normalisation adds
+        parts, per_spread = torch.cat([places, tokens], dim=1), pairs.new_ones(())
+        if pre:  # the row behind the places becomes what normalisation adds
             parts = (parts - parts.mean(-1, keepdim=True)) * block["attention_norm.weight"][:, None]
-            parts = torch.cat([parts[:, :-1], block["attention_norm.bias"][:, None]], dim=1)
+            parts = torch.cat([parts[:, :T], block["attention_norm.bias"][:, None], parts[:, T + 1 :]], dim=1)
             variance = (pairs - pairs.mean(-1, keepdim=True)).square().mean(-1, keepdim=True)  # torch.var is slower
             per_spread = torch.rsqrt(variance + NORM_EPS)
         per_place = look_up(per_spread, strings.pair_places).view(R * n, T) if pre else per_spread.expand(R * n, T)
@@ -130,7 +131,7 @@ class TransformerRuns:
         One more query stands behind those of the places: what normalisation adds to all. What it adds to a key is the
         same for all keys, and is not seen.
         """
-        (samples, T), H, S = per_place.shape, self.shape.heads, strings.slot_row.shape[2]
+        (samples, T), H, S = per_place.shape, self.shape.heads, strings.slot_part.shape[2]
         tokens, to_places, of_places = part_products(
             parts, block["attention.query"], block["attention.key"], H, strings
         )
