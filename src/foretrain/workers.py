@@ -1,4 +1,7 @@
-"""Local worker processes: one thread each, silent on Ctrl-C, and gone when the program that started them is."""
+"""Local worker processes: one thread each, silent on Ctrl-C, and gone when the program that started them is.
+
+And this process in one thread: for good (`one_thread`), or while a block lasts (`single_threaded`).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import cache
 from multiprocessing import active_children, connection, get_context, parent_process
+
+from threadpoolctl import ThreadpoolController
 
 from foretrain.errors import InputError
 
@@ -40,6 +46,26 @@ def one_thread() -> None:
     os.environ["OMP_NUM_THREADS"] = "1"  # for a torch that is not loaded yet
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+@contextmanager
+def single_threaded() -> Iterator[None]:
+    """Keep torch and NumPy from sharing out small matrices among threads: on a busy machine that takes many times as
+    long. It holds for the whole process, other Python threads included."""
+    import torch  # here: those who only start workers do not load it
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with _controller().limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _begin() -> None:

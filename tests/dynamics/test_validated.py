@@ -226,6 +226,28 @@ def test_refuses_rates_that_are_not_finite(rate):
 
 
 @pytest.mark.parametrize(
+    ("rates", "wanted"),
+    [((), "at least one rate"), ((1e-3, 1e-3), "rates must differ"), (np.ones((1, 1)), "must be a list")],
+    ids=["none", "twice the same", "a matrix"],
+)
+def test_refuses_rates_that_are_no_list(rates, wanted):
+    with pytest.raises(InputError, match=wanted):
+        train_validated(TransformerRuns(SHAPE), splits(1), rates=rates)
+
+
+def test_rates_may_be_an_array():
+    schedule = Schedule(1)
+    found = train_validated(TransformerRuns(SHAPE), splits(1), rates=np.array([1e-3, 1e-2]), schedule=schedule)
+    listed = train_validated(TransformerRuns(SHAPE), splits(1), rates=[1e-3, 1e-2], schedule=schedule)
+    assert found.identical(listed)
+
+
+def test_refuses_to_train_on_no_split():
+    with pytest.raises(InputError, match="at least one split, one per seed; got none"):
+        train_validated(TransformerRuns(SHAPE), [], rates=(1e-3,))
+
+
+@pytest.mark.parametrize(
     ("task", "output", "wanted"),
     [(copying, "number", "asks for tokens"), (aba_abb, "token", "asks for numbers")],
     ids=["number for tokens", "tokens for a number"],

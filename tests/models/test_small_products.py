@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from threadpoolctl import threadpool_info
 from torch.autograd import grad, gradcheck
 
-from foretrain.models.small_products import per_head, product, single_threaded
+from foretrain.models.small_products import per_head, product
 
 
 def drawn(*shape: int) -> torch.Tensor:
@@ -41,18 +40,3 @@ def test_second_derivatives_are_refused():
     (first,) = grad(product(x, y).square().sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         first.sum().backward()
-
-
-def test_torch_and_numpy_keep_to_one_thread_only_within():
-    def threads():
-        of_numpy = [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
-        return [torch.get_num_threads(), *of_numpy]
-
-    torch.set_num_threads(2)
-    try:
-        before = threads()
-        with single_threaded():
-            assert set(threads()) == {1}
-        assert threads() == before
-    finally:
-        torch.set_num_threads(1)

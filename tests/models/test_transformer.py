@@ -97,6 +97,13 @@ def test_a_shape_knows_how_many_parameters_there_are(options, identities):
     assert shape.parameters == sum(value.numel() for value in Transformer(shape).parameters())
 
 
+@pytest.mark.parametrize("token", [-1, SMALL["tokens"]])
+def test_tokens_that_the_network_does_not_know_are_refused(token):
+    model = TransformerRuns(TransformerShape(**SMALL))
+    with pytest.raises(InputError, match=f"hold token {token}; the network knows 0 to {SMALL['tokens'] - 1}"):
+        model.prepare(torch.tensor([[[0, 1, token]]]))
+
+
 def test_strings_of_another_length_are_refused():
     with pytest.raises(InputError, match="Strings have 4 tokens; the network reads 3"):
         Transformer(TransformerShape(**SMALL))(torch.zeros(2, 4, dtype=torch.int64))

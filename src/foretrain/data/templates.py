@@ -12,7 +12,7 @@ from numpy import ndarray as Array
 
 from foretrain.data.template import GREEK, Template, equality_pattern, spelled
 from foretrain.data.template_checks import require_task
-from foretrain.errors import require, require_at_least
+from foretrain.errors import require, require_at_least, require_whole
 
 __all__ = ["CLS", "GREEK", "Template", "TemplateBatch", "TemplateSplit", "TemplateTask", "equality_pattern", "spelled"]
 
@@ -145,6 +145,8 @@ class TemplateTask:
         held_out_alphabet: int = 100,
     ) -> TemplateSplit:
         """n training samples, and `held_out` each for validation and test, on three disjoint alphabets."""
+        require_whole("n", n, 1)
+        require_whole("held_out", held_out, 1)
         draw = np.random.default_rng(generator)
         train = self.alphabet(n if alphabet is None else alphabet)
         held_out_alphabet = max(held_out_alphabet, self.wildcard_count)

@@ -22,9 +22,9 @@ from foretrain.dynamics.run_samples import RunsModel, Samples
 from foretrain.dynamics.stacked_adam import Adam
 from foretrain.dynamics.train import keep_freed_memory
 from foretrain.errors import require, require_at_least, require_whole
-from foretrain.models.small_products import single_threaded
 from foretrain.streams import seed_list, stream, torch_stream
 from foretrain.trajectory import trajectory
+from foretrain.workers import single_threaded
 
 FLOATS_AT_ONCE = 47_000_000  # that are trained together: half as many are up to 4 % slower, twice as many no faster
 MOST_EPOCHS = 1_000_000  # whose losses are kept, run by run
@@ -88,7 +88,7 @@ def train_validated(
     model: RunsModel,
     splits: Sequence[TemplateSplit],
     *,
-    rates: Sequence[float],
+    rates: Sequence[float] | np.ndarray,
     schedule: Schedule | None = None,
     seeds: int | Sequence[int] | None = None,
     experiment: str = "train_validated",
@@ -105,9 +105,13 @@ def train_validated(
     """
     schedule = schedule or Schedule()
     require(
-        isinstance(rates, Sequence) and len(rates) >= 1, f"rates must be a list of at least one rate; got {rates!r}."
+        isinstance(rates, (Sequence, np.ndarray)) and np.ndim(rates) == 1 and len(rates) >= 1,
+        f"rates must be a list of at least one rate; got {rates!r}.",
     )
-    check_rates({"rates": xr.DataArray(list(rates))})
+    rates = [float(rate) for rate in rates]
+    check_rates({"rates": xr.DataArray(rates)})
+    require(len(set(rates)) == len(rates), f"rates must differ; got {rates}.")
+    require(len(splits) >= 1, "There must be at least one split, one per seed; got none.")
     sizes = {len(split.train.tokens) for split in splits}
     require(len(sizes) == 1, f"All splits must have as many training samples; got {sorted(sizes)}.")
     if runs_at_once is not None:

@@ -6,35 +6,13 @@ on them, and needs no copies of heads that lie between each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from threadpoolctl import ThreadpoolController
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-@contextmanager
-def single_threaded() -> Iterator[None]:
-    """Keep torch and NumPy from sharing out small matrices among threads: on a busy machine that takes many times as
-    long. It holds for the whole process, other Python threads included."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with _controller().limit(limits=1, user_api="blas"):
-            yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 class _Product(torch.autograd.Function):

@@ -172,8 +172,9 @@ def _counted_on(rows: Int[Tensor, "run *rest"], each: int) -> Int[Tensor, "run *
 
 def require_fitting(strings: Int[Tensor, "run sample position"], tokens: int, length: int) -> None:
     """Refuse strings that a network of so many tokens and positions cannot read."""
-    most = int(strings.max())
-    require(most < tokens, f"The strings hold token {most}; the network knows {tokens}, the last {tokens - 1}.")
+    least, most = int(strings.min()), int(strings.max())
+    unknown = least if least < 0 else most
+    require(0 <= unknown < tokens, f"The strings hold token {unknown}; the network knows 0 to {tokens - 1}.")
     require_length(strings, length)
 
 

@@ -1,0 +1,23 @@
+"""A block in one thread."""
+
+from __future__ import annotations
+
+import torch
+from threadpoolctl import threadpool_info
+
+from foretrain.workers import single_threaded
+
+
+def test_torch_and_numpy_keep_to_one_thread_only_within():
+    def threads():
+        of_numpy = [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+        return [torch.get_num_threads(), *of_numpy]
+
+    torch.set_num_threads(2)
+    try:
+        before = threads()
+        with single_threaded():
+            assert set(threads()) == {1}
+        assert threads() == before
+    finally:
+        torch.set_num_threads(1)
