@@ -65,7 +65,7 @@ class TrainingSetting:
 SETTINGS = {
     "base": TrainingSetting(),
     "small": TrainingSetting(heads=4, embedding=64, head=16, mlp=64, learning_rate=3e-3, epochs=300),
-    "minibatch": TrainingSetting(head=16, mlp=64, batch=64, epochs=20),
+    "minibatch": TrainingSetting(head=16, mlp=64, batch=64, epochs=20, held_out=400),
     "symbols": TrainingSetting(head=16, mlp=64, batch=64, epochs=16, attention_multiplier=10.0),
     "tiny": TrainingSetting(
         heads=4, embedding=64, head=16, mlp=64, learning_rate=1e-2, scaling_multiplier=1.0, epochs=100, held_out=50
