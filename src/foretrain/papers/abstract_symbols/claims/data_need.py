@@ -24,6 +24,7 @@ from foretrain.papers.abstract_symbols.experiments.data_need import (
 from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, WITH_A, WITH_AB, WITH_B, task_called
 from foretrain.trajectory import trajectory
 
+SIZES = ("task", "architecture", "n", "seed")
 ORDER_OF_MAGNITUDE = 8.0  # less data: what the order of magnitude of Observation 1.2 must at least be
 
 
@@ -136,8 +137,13 @@ def _gains(tasks: Sequence[str], seeds: int, loss: float, still: bool = False, *
                 name: (("task", "architecture"), found[name].transpose("task", "architecture").values)
                 for name in ("factor", "factor_low", "factor_high", "n_needed")
             },
+            "miss": (SIZES, found.miss.transpose(*SIZES).values),
         },
-        {"task": list(tasks), "learned": learned, "helped": ["alone", "both"], "architecture": list(names)},
+        {
+            **{axis: found[axis].values for axis in SIZES},
+            "learned": learned,
+            "helped": ["alone", "both"],
+        },
         most_samples=int(found.n.max()),
     )
 

@@ -49,7 +49,7 @@ def data_need(found: xr.Dataset) -> go.Figure:
     figure.update_layout(scattermode="group", showlegend=True, height=max(420, 180 + 48 * found.sizes["task"]))
     missed = "Missed: squared error over that of a constant guess, or the share of wrong symbols"
     never = f"; open: more than {most} samples" if not np.isfinite(found.n_needed).all() else ""
-    add_subtitle(figure, f"{missed}{never}. {setting_words(found, 'by the mean over')}")
+    add_subtitle(figure, f"{missed}{never}. {setting_words(found, 'median of')}")
     return figure
 
 
@@ -80,7 +80,7 @@ def gained(found: xr.Dataset) -> go.Figure:
     figure.update_layout(scattermode="group", showlegend=True, height=max(420, 180 + 48 * found.sizes["task"]))
     add_subtitle(
         figure,
-        f"Samples of the plain transformer over those of this one, by the mean over seeds; bars: from the least to the "
+        f"Samples of the plain transformer over those of this one, medians over seeds; bars: from the least to the "
         f"greatest over seeds, to the edge where a size is unknown. Not learned: by no network from {most} samples.",
     )
     return figure
