@@ -49,7 +49,8 @@ def bounded(name: str, *, low: str | None = None, high: str | None = None, slack
                 excess.append(float((sign * (edge - value)).max(skipna=False)))
         error = max(excess) if all(map(math.isfinite, excess[1:])) else math.nan
         inside = error <= slack.value
-        words = f"keeps {abs(error):.3g} away from its nearest bound" if inside else f"leaves its bounds by {error:.3g}"
+        within, beyond = f"stays within its bounds, {-error:.3g} from the nearest", f"leaves its bounds by {error:.3g}"
+        words = within if inside else beyond
         return _outcome(error, slack.value, f"{name} {words}")
 
     return _about(compare, name, low, high)

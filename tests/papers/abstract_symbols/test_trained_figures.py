@@ -35,7 +35,8 @@ def test_a_small_network_is_called_so():
     )
     assert "a and b" not in setting_words(_found(architectures=(VANILLA,)))
     assert glance == (
-        "Task αβα vs αββ; smaller than in the paper: depth 2, 2 heads, embedding 16, 25 epochs, rate 0.01; 1 seed"
+        "Task αβα vs αββ; smaller than in the paper: depth 2, 2 heads, embedding 16, heads of width 8, "
+        "MLP of width 32, 25 epochs, rate 0.01; 1 seed"
     )
 
 

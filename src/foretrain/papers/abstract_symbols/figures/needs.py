@@ -65,7 +65,8 @@ def gained(found: xr.Dataset) -> go.Figure:
     figure = new_figure("How many times less data a network with scalings needs", x="factor", y="", log_x=True)
     for name, color in zip(names, colors_of("architecture", names), strict=True):
         value, lowest, highest = (array.sel(architecture=name).values for array in (factor, low, high))
-        marks = measurement_marks(value, labels, name, color, orientation="h", offsetgroup=name)
+        shown = name if np.isfinite(value).any() else f"{name}: not learned"
+        marks = measurement_marks(value, labels, shown, color, orientation="h", offsetgroup=name)
         bars = {"array": np.clip(highest, None, greatest) - value, "arrayminus": value - np.clip(lowest, least, None)}
         marks.update(error_x={"type": "data", **{side: bar.tolist() for side, bar in bars.items()}, "thickness": 1})
         marks.hovertext = [f"{a:.3g} to {b:.3g} over seeds" for a, b in zip(lowest, highest, strict=True)]

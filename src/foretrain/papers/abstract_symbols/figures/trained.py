@@ -41,7 +41,9 @@ def setting_words(found: xr.Dataset, seeds: str = "mean and standard error of") 
     if "task" in known:
         known["task"] = task_name(known["task"])
     on = {"architecture": "{}", "task": "task {}", "n": "n = {}"}
-    sizes = {"depth": "depth {}", "heads": "{} heads", "embedding": "embedding {}", "epochs": "{} epochs"}
+    base, sizes = asdict(TrainingSetting()), {"depth": "depth {}", "heads": "{} heads", "embedding": "embedding {}"}
+    narrower = {"head": "heads of width {}", "mlp": "MLP of width {}"}
+    sizes |= {key: text for key, text in narrower.items() if known.get(key) != base[key]} | {"epochs": "{} epochs"}
     if known.get("batch", np.inf) < (found.n.max() if "n" in found.dims else known.get("n", 0)):
         sizes["batch"] = "batches of {}"
     if "rate" not in found.dims:
@@ -51,7 +53,6 @@ def setting_words(found: xr.Dataset, seeds: str = "mean and standard error of") 
     if known.get("attention_multiplier", 1) != 1 and not _only_baselines(found):
         sizes["attention_multiplier"] = "attention logits times {:g}"
     words = [", ".join(text.format(known[key]) for key, text in says.items() if key in known) for says in (on, sizes)]
-    base = asdict(TrainingSetting())
     if any(known.get(key, np.inf) < base[key] for key in ("heads", "embedding", "head", "mlp", "epochs")):
         words[1] = f"smaller than in the paper: {words[1]}"
     count = found.sizes.get("seed", 1)
