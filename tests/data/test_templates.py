@@ -201,6 +201,8 @@ def make(*strings: str, labels: tuple[object, ...] | None = None, **more: object
         (lambda: same_different().with_cls().sample(5, 0, alphabet=range(9)), "must begin at token 1 or later"),
         (lambda: same_different().with_cls().with_cls(), "already"),
         (lambda: same_different().sample(0, 0), "n must be at least 1"),
+        (lambda: same_different().split(0, 1), "n must be a whole number of at least 1; got 0"),
+        (lambda: same_different().split(4, 1, held_out=0), "held_out must be a whole number of at least 1; got 0"),
         (lambda: Template(()), "at least one symbol"),
     ],
 )

@@ -227,8 +227,14 @@ def test_refuses_rates_that_are_not_finite(rate):
 
 @pytest.mark.parametrize(
     ("rates", "wanted"),
-    [((), "at least one rate"), ((1e-3, 1e-3), "rates must differ"), (np.ones((1, 1)), "must be a list")],
-    ids=["none", "twice the same", "a matrix"],
+    [
+        ((), "at least one rate"),
+        ((1e-3, 1e-3), "rates must differ"),
+        (np.ones((1, 1)), "must be a list"),
+        (np.array(["a"]), "must be a list"),
+        (np.array([True]), "must be a list"),
+    ],
+    ids=["none", "twice the same", "a matrix", "words", "yes"],
 )
 def test_refuses_rates_that_are_no_list(rates, wanted):
     with pytest.raises(InputError, match=wanted):

@@ -31,10 +31,24 @@ def strings(request) -> StringRows:
     return string_rows(torch.stack([own, 8 + other.flip(0)]))
 
 
+def free(strings: StringRows) -> list[int]:
+    return [place for place in range(strings.strings.shape[2]) if place not in strings.fixed.tolist()]
+
+
 def filled_up_with_zeros(table: Tensor, strings: StringRows) -> Tensor:
     """[run, part, ...] with zeros for what no string of the run holds."""
-    own = torch.arange(strings.parts) < torch.tensor(strings.parts_by_run)[:, None]
+    counts = [len(of_run[:, free(strings)].unique()) for of_run in strings.strings]
+    own = torch.arange(strings.parts) < torch.tensor(counts)[:, None] + strings.strings.shape[2] + 2
     return torch.where(own.view(*own.shape, *[1] * (table.ndim - 2)), table, 0)
+
+
+def test_each_run_has_its_own_number_of_parts():
+    fewer, more = torch.tensor(FEWER_TOKENS), torch.tensor(STRINGS["none fixed"])
+    strings = string_rows(torch.stack([fewer, more]))
+    assert strings.parts == 3 + 2 + 6
+    assert strings.parts_by_run == [3 + 2 + 3, 3 + 2 + 6]
+    assert strings.of_runs(torch.tensor([1, 0])).parts_by_run == [3 + 2 + 6, 3 + 2 + 3]
+    assert strings.some(torch.tensor([[0, 2], [0, 1]])).parts_by_run == [3 + 2 + 2, 3 + 2 + 3]
 
 
 def slots_of(table: Tensor, strings: StringRows) -> Tensor:

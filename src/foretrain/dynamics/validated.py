@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -104,13 +105,7 @@ def train_validated(
     the task), or whose highest score is their token's.
     """
     schedule = schedule or Schedule()
-    require(
-        isinstance(rates, (Sequence, np.ndarray)) and np.ndim(rates) == 1 and len(rates) >= 1,
-        f"rates must be a list of at least one rate; got {rates!r}.",
-    )
-    rates = [float(rate) for rate in rates]
-    check_rates({"rates": xr.DataArray(rates)})
-    require(len(set(rates)) == len(rates), f"rates must differ; got {rates}.")
+    rates = _listed(rates)
     require(len(splits) >= 1, "There must be at least one split, one per seed; got none.")
     sizes = {len(split.train.tokens) for split in splits}
     require(len(sizes) == 1, f"All splits must have as many training samples; got {sorted(sizes)}.")
@@ -140,12 +135,21 @@ def train_validated(
             name: (axes[name], np.array([row[name] for row in rows]).reshape(*shape, *np.shape(rows[0][name])))
             for name in axes
         },
-        {"rate": list(rates), "seed": listed, "epoch_done": np.arange(1, schedule.epochs + 1)},
+        {"rate": rates, "seed": listed, "epoch_done": np.arange(1, schedule.epochs + 1)},
         units={"epoch": "epochs", "epochs_done": "epochs", "diverged_at": "steps"},
         experiment=experiment,
         epochs=schedule.epochs,
         batch=schedule.batch,
     )
+
+
+def _listed(rates: Any) -> list[float]:
+    listed = list(rates) if isinstance(rates, Sequence) or np.ndim(rates) == 1 else []
+    numbers = all(isinstance(rate, Real) and not isinstance(rate, bool) for rate in listed)
+    require(len(listed) >= 1 and numbers, f"rates must be a list of at least one rate; got {rates!r}.")
+    check_rates({"rates": xr.DataArray([float(rate) for rate in listed])})
+    require(len(set(listed)) == len(listed), f"rates must differ; got {listed}.")
+    return [float(rate) for rate in listed]
 
 
 class _Runs:

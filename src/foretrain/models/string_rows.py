@@ -41,9 +41,10 @@ class StringRows:
     """Strings of every run by the run's distinct tokens, and by its distinct pairs of a token and a place.
 
     Places where all samples hold the same token (CLS, or a word of the template) are `fixed`: there token and place
-    are one. Tables of parts are [run, place, then two rows more, then token]; the second of the two is zero and stands
-    for the token at fixed places. Runs with fewer tokens or pairs repeat their first behind. The distinct tokens of
-    one string at free places are its slots; a string with fewer has rows of zeros behind.
+    are one. Tables of parts are [run, place, then two rows more, then token]; the first of the two is for what a
+    normalisation adds to all rows, the second is zero and stands for the token at fixed places. Runs with fewer tokens
+    or pairs repeat their first behind. The distinct tokens of one string at free places are its slots; a string with
+    fewer has rows of zeros behind.
     """
 
     strings: Int[Tensor, "run sample place"]
@@ -51,7 +52,7 @@ class StringRows:
     fixed_token: Int[Tensor, "run fixed"]
     token: Int[Tensor, "run row"]  # at free places
     token_count: Int[Tensor, "run"]  # of those, the run's own
-    token_part: Int[Tensor, "run sample place"]  # its row in tables of parts
+    token_part: Int[Tensor, "run sample place"]  # its row in tables of parts; of zeros at fixed places
     pair: Int[Tensor, "run pair 2"]  # row of the token in tables of parts, place
     pair_row: Int[Tensor, "run sample place"]
     slot_part: Int[Tensor, "run sample slot"]  # row of the token in tables of parts
@@ -172,6 +173,7 @@ def _counted_on(rows: Int[Tensor, "run *rest"], each: int) -> Int[Tensor, "run *
 
 def require_fitting(strings: Int[Tensor, "run sample position"], tokens: int, length: int) -> None:
     """Refuse strings that a network of so many tokens and positions cannot read."""
+    require(strings.numel() > 0, "There must be at least one string; got none.")
     least, most = int(strings.min()), int(strings.max())
     unknown = least if least < 0 else most
     require(0 <= unknown < tokens, f"The strings hold token {unknown}; the network knows 0 to {tokens - 1}.")

@@ -52,6 +52,10 @@ def test_samples_needed_is_interpolated_between_sizes():
     # seeds are averaged first, a later rise counts, and a run that diverged has not learned
     assert float(n_needed(curves([1.0, 0.01, 0.01], [1.0, np.nan, np.nan]), 0.1)) == np.inf
     assert float(n_needed(curves([0.0, 1.0, 0.0], [0.02, 1.0, 0.02]), 0.1)) > 100
+    first, late, never = [0.01, 0.01, 0.01], [1.0, 1.0, 0.01], [1.0, 1.0, 1.0]
+    assert float(n_needed(curves(first, first, never), 0.1)) == 10  # the median over seeds
+    assert float(n_needed(curves(first, never, never), 0.1)) == np.inf
+    assert float(n_needed(curves(first, late), 0.1)) == pytest.approx(10**1.75)
 
 
 def test_samples_needed_refuses_what_has_no_sizes():
@@ -76,13 +80,14 @@ def made_up_runs(misses):
 
 
 def test_data_need_goes_down_until_no_seed_is_below_and_the_plain_need_is_at_least_the_largest_size(monkeypatch):
-    plain = {1000: (0.5, 0.6)}
-    ours = {10: (1.0, 1.0), 100: (0.01, 0.01), 1000: (0.01, 0.0)}
+    plain = {1000: (0.5, 0.6, 0.01)}
+    ours = {10: (1.0, 1.0, 1.0), 100: (0.01, 0.01, 1.0), 1000: (0.01, 0.0, 1.0)}
+    plain |= {100: (1.0, 1.0, 1.0)}
     train, run = made_up_runs({VANILLA: plain, WITH_A: ours})
     monkeypatch.setattr(trained, "summary", train)
     sides, sizes = (VANILLA, WITH_A), (1, 10, 100, 1000)
-    found = data_need.data_need(("same_different",), sizes, sides, seeds=2, rates=(0.1, 0.2)).isel(task=0)
-    assert run == [(VANILLA, 1000), (WITH_A, 1000), (WITH_A, 100), (WITH_A, 10)]
+    found = data_need.data_need(("same_different",), sizes, sides, seeds=3, rates=(0.1, 0.2)).isel(task=0)
+    assert run == [(VANILLA, 1000), (VANILLA, 100), (WITH_A, 1000), (WITH_A, 100), (WITH_A, 10)]
     assert found.n_needed.sel(architecture=VANILLA) == np.inf
     needed = float(found.n_needed.sel(architecture=WITH_A))
     assert needed == pytest.approx(10**1.5)  # half way in log loss
@@ -213,7 +218,8 @@ def test_a_run_says_that_all_diverged_and_what_patience_it_had():
 def test_needs_that_were_not_found_are_explained():
     found = data_need.data_need(("same_different",), (4, 8), (VANILLA,), seeds=1, setting="glance", loss=1e-9)
     assert data_need.learned(found) == (
-        "0 of 1 needs found; infinite: from 8 samples most seeds miss more than 1e-09, try more, or a larger setting."
+        "0 of 1 needs found; infinite: from 8 samples at least half of the seeds miss 1e-09 or more, try more, "
+        "or a larger setting."
     )
 
 
@@ -298,6 +304,7 @@ def test_a_task_that_some_seed_learns_is_judged_with_every_seed(worst, counted, 
     assert found.learned.values.tolist() == ["aba_abb", "majority_6"]
     assert float(found.helped_low.sel(learned="majority_6", helped="alone")) == counted
     assert float(found.helped_low.sel(learned="aba_abb").min()) == 1.0
+    xr.testing.assert_equal(found.miss, miss)
 
 
 @pytest.mark.parametrize(

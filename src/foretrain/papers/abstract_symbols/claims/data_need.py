@@ -24,7 +24,7 @@ from foretrain.papers.abstract_symbols.experiments.data_need import (
 from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, WITH_A, WITH_AB, WITH_B, task_called
 from foretrain.trajectory import trajectory
 
-SIZES = ("task", "architecture", "n", "seed")
+AXES = ("task", "architecture", "n", "seed")
 ORDER_OF_MAGNITUDE = 8.0  # less data: what the order of magnitude of Observation 1.2 must at least be
 
 
@@ -137,10 +137,10 @@ def _gains(tasks: Sequence[str], seeds: int, loss: float, still: bool = False, *
                 name: (("task", "architecture"), found[name].transpose("task", "architecture").values)
                 for name in ("factor", "factor_low", "factor_high", "n_needed")
             },
-            "miss": (SIZES, found.miss.transpose(*SIZES).values),
+            "miss": (AXES, found.miss.transpose(*AXES).values),
         },
         {
-            **{axis: found[axis].values for axis in SIZES},
+            **{axis: found[axis].values for axis in AXES},
             "learned": learned,
             "helped": ["alone", "both"],
         },

@@ -57,8 +57,7 @@ def data_need(
     rates: Sequence[float] = (),
     patience: int | None = None,
 ) -> xr.Dataset:
-    """Samples from which on the `miss` on unseen symbols stays below `loss`, per task and architecture: the median over
-    seeds, because some tasks are learned at once or not at all.
+    """Samples from which on the `miss` on unseen symbols stays below `loss`, per task and architecture: `n_needed`.
 
     `miss` is the test loss over that of a constant guess, or the share of wrong symbols where symbols are asked for.
     Sizes are tried downwards until no seed is below: smaller ones change nothing, are not run, and are nan. A run ends
@@ -105,9 +104,8 @@ def _scale(task: str) -> float | None:
 
 
 def _needed(miss: xr.DataArray, loss: float) -> xr.DataArray:
-    """The median over seeds of what each needs. Sizes that were not run come before one that did not suffice."""
-    one_by_one = miss.fillna(0.0).rename("test_loss").rename(seed="one").to_dataset()
-    return n_needed(one_by_one, loss).median("one")
+    """`n_needed`, where sizes that were not run come before one that did not suffice."""
+    return n_needed(miss.fillna(0.0).rename("test_loss").to_dataset(), loss)
 
 
 def factors(plain: xr.DataArray, miss: xr.DataArray, loss: float) -> xr.Dataset:
@@ -156,8 +154,8 @@ def learned(found: xr.Dataset) -> str:
     """How many of the needs were found, and what an infinite one means."""
     known, most = int(np.isfinite(found.n_needed).sum()), int(found.n.max())
     return (
-        f"{known} of {found.n_needed.size} needs found; infinite: from {most} samples most seeds miss more than "
-        f"{found.attrs['loss']:g}{'' if known else ', try more, or a larger setting'}."
+        f"{known} of {found.n_needed.size} needs found; infinite: from {most} samples at least half of the "
+        f"seeds miss {found.attrs['loss']:g} or more{'' if known else ', try more, or a larger setting'}."
     )
 
 

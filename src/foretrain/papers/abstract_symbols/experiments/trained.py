@@ -206,16 +206,16 @@ def grid(axes: Mapping[str, Sequence[Any]], make: Callable[..., xr.Dataset]) -> 
 
 
 def n_needed(found: xr.Dataset, loss: float = 0.1) -> xr.DataArray:
-    """The samples from which on the mean test loss over seeds stays below `loss`, for every other axis.
+    """The samples from which on the test loss stays below `loss`: the median over seeds, for every other axis.
 
     Between two sizes of the grid it is interpolated in log n and log loss, where a loss below a tenth of `loss` counts
     as that tenth: how far below says little about where between them it fell. Infinite where the last size does not
-    reach `loss`, and the first size where all do. A run that diverged has not learned.
+    reach `loss`, and the first size where all do. A run that diverged has not learned. The median, because some tasks
+    are learned at once or not at all; of an even number of seeds it is the geometric mean of the two in the middle.
     """
     require(loss > 0, f"loss must be above 0; got {loss}.")
     require("n" in found.test_loss.dims, "n_needed takes a trajectory over n; this one has no such axis.")
     losses = found.test_loss.fillna(np.inf)
-    mean = losses.mean("seed") if "seed" in losses.dims else losses
     sizes = np.asarray(found.n.values, dtype=np.float64)
 
     def one(curve: np.ndarray) -> float:
@@ -229,4 +229,8 @@ def n_needed(found: xr.Dataset, loss: float = 0.1) -> xr.DataArray:
         share = (high - np.log(loss)) / (high - low) if np.isfinite(high) else 1.0
         return float(np.exp(np.log(sizes[last]) + share * np.log(sizes[last + 1] / sizes[last])))
 
-    return xr.apply_ufunc(one, mean, input_core_dims=[["n"]], vectorize=True).rename("n_needed")
+    needs = xr.apply_ufunc(one, losses, input_core_dims=[["n"]], vectorize=True).rename("n_needed")
+    if "seed" not in needs.dims:
+        return needs
+    lower, higher = (needs.quantile(0.5, "seed", method=side).drop_vars("quantile") for side in ("lower", "higher"))
+    return np.sqrt(lower * higher)

@@ -82,7 +82,8 @@ def gained(found: xr.Dataset) -> go.Figure:
     add_subtitle(
         figure,
         f"Samples of the plain transformer over those of this one, medians over seeds; bars: from the least to the "
-        f"greatest over seeds, to the edge where a size is unknown. Not learned: by no network from {most} samples.",
+        f"greatest over seeds, to the edge where a size is unknown. Not learned: by no network with most of its seeds, "
+        f"from {most} samples.",
     )
     return figure
 
