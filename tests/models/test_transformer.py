@@ -102,6 +102,8 @@ def test_tokens_that_the_network_does_not_know_are_refused(token):
     model = TransformerRuns(TransformerShape(**SMALL))
     with pytest.raises(InputError, match=f"hold token {token}; the network knows 0 to {SMALL['tokens'] - 1}"):
         model.prepare(torch.tensor([[[0, 1, token]]]))
+    with pytest.raises(IndexError):
+        Transformer(TransformerShape(**SMALL))(torch.tensor([[0, 1, token]]))
 
 
 def test_strings_of_another_length_are_refused():

@@ -181,7 +181,7 @@ class Transformer(nn.Module):
     def features(self, tokens: Int[Tensor, "sample position"]) -> Float[Tensor, "sample d"]:
         """What the last layer reads: a LayerNorm of the state at the read-out position."""
         require_length(tokens, self.shape.length)
-        x = self.tokens[tokens]
+        x = F.embedding(tokens, self.tokens)  # unlike an index, refuses -1
         if self.shape.cls:
             x = torch.cat([x, self.cls.expand(len(x), 1, -1)], dim=1)
         if self.shape.positions:
