@@ -49,9 +49,8 @@ def bounded(name: str, *, low: str | None = None, high: str | None = None, slack
                 excess.append(float((sign * (edge - value)).max(skipna=False)))
         error = max(excess) if all(map(math.isfinite, excess[1:])) else math.nan
         inside = error <= slack.value
-        within, beyond = f"stays within its bounds, {-error:.3g} from the nearest", f"leaves its bounds by {error:.3g}"
-        words = within if inside else beyond
-        return _outcome(error, slack.value, f"{name} {words}")
+        words = "stays within its bounds, {:.3g} from the nearest" if inside else "leaves its bounds by {:.3g}"
+        return _outcome(error, slack.value, f"{name} {words.format(abs(error))}")
 
     return _about(compare, name, low, high)
 

@@ -15,8 +15,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import cache
 from multiprocessing import active_children, connection, get_context, parent_process
-
-from threadpoolctl import ThreadpoolController
+from typing import Any
 
 from foretrain.errors import InputError
 
@@ -49,7 +48,9 @@ def one_thread() -> None:
 
 
 @cache
-def _controller() -> ThreadpoolController:
+def _controller() -> Any:
+    from threadpoolctl import ThreadpoolController  # here, as torch below: those who only start workers load neither
+
     return ThreadpoolController()
 
 
@@ -57,7 +58,7 @@ def _controller() -> ThreadpoolController:
 def single_threaded() -> Iterator[None]:
     """Keep torch and NumPy from sharing out small matrices among threads: on a busy machine that takes many times as
     long. It holds for the whole process, other Python threads included."""
-    import torch  # here: those who only start workers do not load it
+    import torch
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

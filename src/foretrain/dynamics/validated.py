@@ -147,10 +147,11 @@ def _listed(rates: Any) -> list[float]:
     listed = list(rates) if isinstance(rates, Sequence) or np.ndim(rates) == 1 else []
     numbers = all(isinstance(rate, Real) and not isinstance(rate, bool) for rate in listed)
     require(len(listed) >= 1 and numbers, f"rates must be a list of at least one number; got {rates!r}.")
-    check_rates({"rates": xr.DataArray([float(rate) for rate in listed])})
+    listed = [float(rate) for rate in listed]
+    check_rates({"rates": xr.DataArray(listed)})
     repeated = [rate for rate in listed if listed.count(rate) > 1]
     require(not repeated, f"rates must not repeat a value; {repeated[:1]} is there twice.")
-    return [float(rate) for rate in listed]
+    return listed
 
 
 class _Runs:
