@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -71,3 +72,8 @@ def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
 def visible(text: str) -> str:
     """For the eye: signs that move the cursor, turn the writing around or show nothing are written out, as in \\x1b."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def require_distinct(name: str, values: Sequence[Any]) -> None:
+    repeated = [value for place, value in enumerate(values) if value in list(values)[:place]]
+    require(not repeated, f"{name} must not repeat a value; {repeated[:1]} is there twice.")

@@ -20,7 +20,7 @@ from typing import Any
 
 import xarray as xr
 
-from foretrain.errors import InputError, require
+from foretrain.errors import InputError, require, require_distinct
 from foretrain.runfolder import RunFolder, run_path
 from foretrain.trajectory import NOTES
 from foretrain.workers import one_thread, worker_pool
@@ -50,8 +50,7 @@ def sweep(
     """
     for axis, values in cut.items():
         require(len(values) > 0, f"{axis} has no values; give at least one.")
-        repeated = [value for place, value in enumerate(values) if value in list(values)[:place]]
-        require(not repeated, f"{axis} must not repeat a value; {repeated[:1]} is there twice.")
+        require_distinct(axis, values)
     config = {**fixed, **cut}
     path = run_path(root, experiment, config)
     absent = [place for place in (path, *path.parents) if not place.exists()]

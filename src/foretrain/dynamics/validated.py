@@ -22,7 +22,7 @@ from foretrain.dynamics.optimizers import check_rates
 from foretrain.dynamics.run_samples import RunsModel, Samples
 from foretrain.dynamics.stacked_adam import Adam
 from foretrain.dynamics.train import keep_freed_memory
-from foretrain.errors import require, require_at_least, require_whole
+from foretrain.errors import require, require_at_least, require_distinct, require_whole
 from foretrain.streams import seed_list, stream, torch_stream
 from foretrain.trajectory import trajectory
 from foretrain.workers import single_threaded
@@ -149,8 +149,7 @@ def _listed(rates: Any) -> list[float]:
     require(len(listed) >= 1 and numbers, f"rates must be a list of at least one number; got {rates!r}.")
     listed = [float(rate) for rate in listed]
     check_rates({"rates": xr.DataArray(listed)})
-    repeated = [rate for rate in listed if listed.count(rate) > 1]
-    require(not repeated, f"rates must not repeat a value; {repeated[:1]} is there twice.")
+    require_distinct("rates", listed)
     return listed
 
 

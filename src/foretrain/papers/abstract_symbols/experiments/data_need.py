@@ -93,8 +93,7 @@ def data_need(
     found = found.assign(n_needed=_needed(found.miss, loss))
     if VANILLA in architectures:
         found = found.assign(factors(found.miss.sel(architecture=VANILLA, drop=True), found.miss, loss).data_vars)
-    ended = {} if patience is None else {"patience": patience}
-    return found.assign_attrs(setting_attrs(s, rates), **ended, loss=loss)
+    return found.assign_attrs(setting_attrs(s, rates, patience), loss=loss)
 
 
 def _scale(task: str) -> float | None:

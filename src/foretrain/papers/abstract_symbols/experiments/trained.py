@@ -149,14 +149,14 @@ def cell(
         experiment=f"abstract_symbols/{made[0].name}/{n}",
         progress=progress,
     )
-    ended = {} if patience is None else {"patience": patience}
-    return found.assign_attrs(setting_attrs(s, rates), **ended, task=made[0].name, architecture=architecture, n=n)
+    return found.assign_attrs(setting_attrs(s, rates, patience), task=made[0].name, architecture=architecture, n=n)
 
 
-def setting_attrs(s: TrainingSetting, rates: Sequence[float] = ()) -> dict[str, Any]:
+def setting_attrs(s: TrainingSetting, rates: Sequence[float] = (), patience: int | None = None) -> dict[str, Any]:
     """What a trajectory says of its networks; a grid keeps what all its cells have in common."""
     sizes = {name: value for name, value in asdict(s).items() if name != "learning_rate"}
-    return {**sizes, "rates": ", ".join(f"{rate:g}" for rate in rates or (s.learning_rate,))}
+    ended = {} if patience is None else {"patience": patience}
+    return {**sizes, "rates": ", ".join(f"{rate:g}" for rate in rates or (s.learning_rate,)), **ended}
 
 
 @lru_cache(maxsize=512)
