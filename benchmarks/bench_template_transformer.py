@@ -3,8 +3,8 @@
 The loop: `Transformer` as an ordinary module, a DataLoader each for training, validation and test, torch.optim.Adam,
 and after every epoch a look at validation and test loss, one run after the other. It has a process of its own, as it
 would for who writes it: in ours the allocator keeps freed memory, which is part of what is compared. Ours looks at
-validation as often as a quarter of the samples of training allows (after every epoch at n = 512, every seventh at n =
-64), and at the test set once, at the end, with the parameters of the epoch that validation chose. Both are timed in
+validation as often as an eighth of the samples of training allows (after every second epoch at n = 512, every 13th at
+n = 64), and at the test set once, at the end, with the parameters of the epoch that validation chose. Both are timed in
 turns, and the ratio is the median over turns: other programs slow down whichever is running.
 """
 

@@ -186,13 +186,15 @@ def test_runs_that_are_done_leave_with_their_best_epoch():
 
 
 def test_looks_are_fewer_where_samples_are_few_and_see_the_same_runs():
-    assert list(Schedule(9).looks(12, 20)) == [7]
-    assert list(Schedule(3).looks(400, 100)) == [1, 2, 3]
+    assert list(Schedule(40).looks(64, 20)) == list(range(3, 41, 3))
+    assert list(Schedule(3).looks(800, 100)) == [1, 2, 3]
+    assert list(Schedule(40).looks(1, 20)) == list(range(4, 41, 4))  # ten, where an eighth would be none
+    assert list(Schedule(9).looks(1, 20)) == list(range(1, 10))
     model, arguments = TransformerRuns(SHAPE), {"rates": (3e-2,), "experiment": NAME}
-    whole = train_validated(model, splits(2), schedule=every(11), **arguments)
-    some = train_validated(model, splits(2), schedule=Schedule(11), **arguments)
+    whole = train_validated(model, splits(2), schedule=every(31), **arguments)
+    some = train_validated(model, splits(2), schedule=Schedule(31), **arguments)
     np.testing.assert_array_equal(whole.train_curve, some.train_curve)
-    looked = np.isin(np.arange(1, 12), [1, 7, 11])
+    looked = np.isin(np.arange(1, 32), [1, *range(3, 31, 3), 31])
     np.testing.assert_array_equal(some.validation_curve, whole.validation_curve.where(looked))
     best = whole.validation_curve.where(looked).argmin("epoch_done")
     np.testing.assert_array_equal(some.epoch, best + 1)
