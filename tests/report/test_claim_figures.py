@@ -98,6 +98,17 @@ def test_what_the_comparator_looks_at_comes_first_with_its_own_bounds() -> None:
     assert [len(figure.data) for figure in figures] == [3, 1, 1]
 
 
+def test_long_names_label_axes() -> None:
+    seeds = ("seed", [1, 2])
+    observation = trajectory(
+        {"gain_low": (("worse", "seed"), np.ones((2, 2)), {"long_name": "low end", "units": "nats"})},
+        {"worse": ("worse", ["RNN", "<b>"], {"long_name": "compared with"}), "seed": seeds},
+    )
+    (figure,) = claim_figures(trajectory({"least": 0.0}), observation)
+    assert figure.layout.yaxis.title.text == "low end (nats)"
+    assert figure.layout.xaxis.title.text == "compared with"
+
+
 def test_mean_over_seeds_with_its_spread() -> None:
     rng = np.random.default_rng(1)
     measured = rng.normal(size=(5, 7))

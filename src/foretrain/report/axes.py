@@ -85,8 +85,9 @@ def growing_from_zero(x: np.ndarray) -> bool:
 
 
 def label_of(name: str, array: xr.DataArray) -> str:
+    """Its `long_name` if it has one, with its unit."""
     unit = array.attrs.get("units")
-    return words(name) + (f" ({html.escape(str(unit), quote=False)})" if unit else "")
+    return words(array.attrs.get("long_name", name)) + (f" ({html.escape(str(unit), quote=False)})" if unit else "")
 
 
 def words(name: str) -> str:

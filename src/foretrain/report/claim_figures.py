@@ -228,4 +228,5 @@ def _finish(figure: go.Figure, note: str = "") -> go.Figure:
         legend["title"] = {"text": f"{note} ", "side": "top", "font": {"size": 12}}
     margin = {"l": 56, "r": 16, "t": 44, "b": 68}
     axes = {name: {"exponentformat": "power"} for name in ("xaxis", "yaxis")}
+    figure.update_xaxes(automargin=True, title_standoff=12)  # names may be tilted
     return figure.update_layout(height=320 + 20 * lines, margin=margin, legend=legend, showlegend=True, **axes)

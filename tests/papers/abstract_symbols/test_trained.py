@@ -262,7 +262,7 @@ def test_architectures_of_one_seed_share_their_data():
         ({"heads": 10**6}, "has .* parameters, of at most 200,000,000"),
         ({"task": "copying", "embedding": 0}, "embedding must be a whole number of at least 1; got 0"),
         ({"patience": 0}, "patience must be a whole number of at least 1; got 0"),
-        ({"task": "aba_abc"}, "no task 'aba_abc'"),
+        ({"task": "aba_abc"}, "no task 'aba_abc'; the nearest names are aba_abb, .*; a file of your own ends in .toml"),
         ({"setting": "huge"}, "no setting 'huge'"),
         ({"rates": (float("inf"),)}, "finite number above 0"),
     ],

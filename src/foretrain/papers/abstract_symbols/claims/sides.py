@@ -43,13 +43,17 @@ def difference(make: Make, argument: str, quantity: str = "test_loss") -> Make:
         gains = losses[1:] - losses[0]
         error = stats.t.ppf(0.95, seeds - 1) * stats.sem(gains, axis=1)
         names = [str(value) for value in worse]
+        sides_named = [f"{name} " if name == str(better) else name for name in names]  # no place twice on an axis
         return trajectory(
             {
-                "gain_low": ("worse", gains.mean(axis=1) - error),
-                "gain": ("worse", gains.mean(axis=1)),
+                "gain_low": ("worse", gains.mean(axis=1) - error, {"long_name": "gain, low end (95 %)"}),
+                "gain": ("worse", gains.mean(axis=1), {"long_name": "mean gain"}),
                 quantity: (("side", "seed"), losses),
             },
-            {"worse": names, "side": [str(better), *(f"{name} " if name == str(better) else name for name in names)]},
+            {
+                "worse": ("worse", names, {"long_name": "compared with"}),
+                "side": ("side", [str(better), *sides_named], {"long_name": argument}),
+            },
         )
 
     return observe
@@ -70,7 +74,7 @@ def no_difference(make: Make, argument: str) -> Make:
                 "unnoticed": float(np.abs(test.confidence_interval()).max()),
                 "test_loss": (("side", "seed"), np.stack([first, second])),
             },
-            {"side": [str(value) for value in values]},
+            {"side": ("side", [str(value) for value in values], {"long_name": argument})},
         )
 
     return observe
