@@ -23,6 +23,9 @@ FLOW = Tolerance(1e-8, "closed form against an ODE or quadrature whose own error
 SLOPE = Tolerance(0.1, "least-squares slope in log-log over two to three decades with sampling noise")
 THREE_ERRORS = Tolerance(3.0, "difference of means in combined standard errors: p = .0027 if there is none")
 CHANCE = Tolerance(1e-3, "p of a one-sided test: one sound bound in a thousand is called broken by chance")
+CHANCE_OF_FEW = Tolerance(
+    0.01, "p of a one-sided t-test over a few seeds: one network in a hundred is called better than itself by chance"
+)
 ORDER_ONE = Tolerance(2.0, "what Θ(1) leaves open: a factor between 1/2 and 2")
 HALF = Tolerance(0.5, "our reading of 'another subset': of two, less than half is shared")
 ONE_STEP = Tolerance(1.0, "a constant the lemma does not give: read as one step")

@@ -11,7 +11,7 @@ from foretrain.claim import Control, judge
 from foretrain.papers.abstract_symbols.claims.sides import as_good_as, difference, no_difference
 from foretrain.trajectory import trajectory
 
-T_ONE_SIDED, T_TWO_SIDED = 2.9200, 4.3027  # Student's t of 2 degrees of freedom: .95 and .975
+T_ONE_SIDED, T_TWO_SIDED = 6.9646, 4.3027  # Student's t of 2 degrees of freedom: .99 and .975
 
 
 def _losses(table):

@@ -16,7 +16,7 @@ from scipy import stats
 from foretrain.claim import Claim, Control
 from foretrain.comparators import bounded, every, positive
 from foretrain.dynamics.validated import best_rate
-from foretrain.tolerances import PUBLISHED_SPREAD
+from foretrain.tolerances import CHANCE_OF_FEW, PUBLISHED_SPREAD
 from foretrain.trajectory import trajectory
 
 Make = Callable[..., xr.Dataset]
@@ -29,7 +29,7 @@ def difference(make: Make, argument: str, quantity: str = "test_loss") -> Make:
 
     `quantity` "error" takes the share of wrong answers in place of the loss.
 
-    `gain_low` is the lower end of the one-sided 95 % interval (t) of the mean paired difference over seeds: what one
+    `gain_low` is the lower end of the one-sided 99 % interval (t) of the mean paired difference over seeds: what one
     seed gives at several n is not independent, and counts as its mean.
     """
 
@@ -41,12 +41,12 @@ def difference(make: Make, argument: str, quantity: str = "test_loss") -> Make:
             sides = [_losses(make, argument, value, range(1, seeds + 1), sizes, quantity) for value in worse]
         losses = np.stack([ours, *sides])  # [side, seed]
         gains = losses[1:] - losses[0]
-        error = stats.t.ppf(0.95, seeds - 1) * stats.sem(gains, axis=1)
+        error = stats.t.isf(CHANCE_OF_FEW.value, seeds - 1) * stats.sem(gains, axis=1)
         names = [str(value) for value in worse]
         sides_named = [f"{name} " if name == str(better) else name for name in names]  # no place twice on an axis
         return trajectory(
             {
-                "gain_low": ("worse", gains.mean(axis=1) - error, {"long_name": "gain, low end (95 %)"}),
+                "gain_low": ("worse", gains.mean(axis=1) - error, {"long_name": "gain, low end (99 %)"}),
                 "gain": ("worse", gains.mean(axis=1), {"long_name": "mean gain"}),
                 quantity: (("side", "seed"), losses),
             },
