@@ -57,7 +57,7 @@ fig3 = better_than(
         "full": {
             "setting": "small",
             "rates": (1e-3,),
-            "seeds": 4,
+            "seeds": 8,
             "n": (64,),
             "depth": 4,
             "embedding": 128,
