@@ -146,7 +146,9 @@ class Sinking:
         return 100 + p["height"].log().expand(strings.values.shape[:2])
 
 
-@pytest.mark.parametrize("schedule", [Schedule(9, look_every=1), Schedule(9), Schedule(9, 5), Schedule(9, 3)], ids=str)
+@pytest.mark.parametrize(
+    "schedule", [Schedule(9, batch, look_every=every) for batch in (12, 5, 3) for every in (1, 9)], ids=str
+)
 def test_runs_diverge_at_the_step_behind_which_a_loss_is_not_finite(schedule):
     told = []
     found = train_validated(Sinking(), splits(3), rates=(1.0,), schedule=schedule, progress=told.append).isel(rate=0)
@@ -219,6 +221,8 @@ def test_the_best_rate_is_chosen_by_validation_and_never_a_diverged_one():
     chosen = best_rate(found)
     assert float(chosen["rate"]) == 3.0
     np.testing.assert_allclose(chosen.test_loss, [0.9, 0.7])
+    some_lost = found.assign(validation_loss=(("rate", "seed"), [[np.nan, np.nan], [np.nan, 9.0], [9.5, np.nan]]))
+    assert float(best_rate(some_lost)["rate"]) == 2.0  # the fewest diverged, then the least of the others
 
 
 @pytest.mark.parametrize("rate", [0.0, -1.0, float("inf"), float("nan")])

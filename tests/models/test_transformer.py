@@ -220,7 +220,9 @@ def test_connected_baselines_equal_their_formula_sample_by_sample(kind):
 
 @pytest.mark.parametrize("kind", [MLP, MLP_XX, RNN, LSTM])
 def test_baselines_begin_within_the_bounds_of_torch(kind):
-    p = BaselineRuns(kind, tokens=50, length=4, embedding=30, hidden=40).start([torch.Generator().manual_seed(0)])
+    model = BaselineRuns(kind, tokens=50, length=4, embedding=30, hidden=40)
+    p = model.start([torch.Generator().manual_seed(0)])
+    assert model.parameters == sum(value[0].numel() for value in p.values())
     for name, value in p.items():
         if name == "tokens":
             assert float(value.std()) == pytest.approx(1.0, abs=0.1)

@@ -107,6 +107,11 @@ def test_long_names_label_axes() -> None:
     (figure,) = claim_figures(trajectory({"least": 0.0}), observation)
     assert figure.layout.yaxis.title.text == "low end (nats)"
     assert figure.layout.xaxis.title.text == "compared with"
+    (figure,) = claim_figures(trajectory({"least": 0.0}), observation.isel(worse=[0], seed=[0]))
+    assert list(figure.data[0].x) == ["low end (nats)"]
+    curves = xr.concat([observation, observation], dim=xr.IndexVariable("n", [8, 16], {"long_name": "samples"}))
+    (figure,) = claim_figures(trajectory({"least": 0.0}), curves.mean("seed", keep_attrs=True))
+    assert figure.data[0].name == "compared with RNN"
 
 
 def test_mean_over_seeds_with_its_spread() -> None:

@@ -287,8 +287,10 @@ class _Runs:
 def best_rate(found: xr.Dataset) -> xr.Dataset:
     """At each point the rate of least validation loss, averaged over seeds; `rate` becomes a variable.
 
-    Runs that diverged before a first look count as the worst; later ones keep the best epoch they had.
+    Of rates at which runs diverged before a first look, those count at which the fewest did; later ones keep the best
+    epoch they had.
     """
-    validation = found.validation_loss.fillna(np.inf).mean("seed")
-    place = validation.argmin("rate")
+    lost = found.validation_loss.isnull().sum("seed")
+    validation = found.validation_loss.mean("seed").where(lost == lost.min("rate"))
+    place = validation.fillna(np.inf).argmin("rate")
     return found.isel(rate=place).reset_coords("rate")

@@ -9,6 +9,7 @@ begins with half the variance of that sum, and a step of Adam, which moves both 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -48,27 +49,38 @@ class BaselineRuns:
             require_whole(name, size, 1)
         self.kind, self.tokens, self.length, self.embedding, self.hidden = kind, tokens, length, embedding, hidden
 
+    @property
+    def parameters(self) -> int:
+        """How many numbers are trained in one run."""
+        return sum(math.prod(size) for size, _ in self._sizes().values())
+
     def start(self, draws: Sequence[torch.Generator]) -> Parameters:
         made = [self._start(draw) for draw in draws]
         return {name: torch.stack([one[name] for one in made]) for name in made[0]}
 
     def _start(self, draw: torch.Generator) -> Parameters:
-        def uniform(*size: int, fan_in: int) -> Tensor:
-            return (2 * torch.rand(*size, generator=draw) - 1) / fan_in**0.5
+        return {
+            name: (2 * torch.rand(size, generator=draw) - 1) / fan_in**0.5
+            if fan_in
+            else torch.randn(size, generator=draw)
+            for name, (size, fan_in) in self._sizes().items()
+        }
 
+    def _sizes(self) -> dict[str, tuple[tuple[int, ...], int]]:
+        """Of every parameter its size and its inputs, by whose number it is uniform at the start; 0: it is N(0, 1)."""
         h = self.hidden
-        read = {"read": uniform(h, 1, fan_in=h), "read_bias": uniform(1, fan_in=h)}
+        sizes: dict[str, tuple[tuple[int, ...], int]] = {"read": ((h, 1), h), "read_bias": ((1,), h)}
         if self.kind in (MLP, MLP_XX):
             inputs = self.length * self.tokens + (self.length**2 if self.kind == MLP_XX else 0)
-            return {"in": uniform(inputs, h, fan_in=inputs), "bias": uniform(h, fan_in=inputs), **read}
-        p = {"tokens": torch.randn(self.tokens, self.embedding, generator=draw)}
+            return {**sizes, "in": ((inputs, h), inputs), "bias": ((h,), inputs)}
+        sizes["tokens"] = ((self.tokens, self.embedding), 0)
         inputs, gates = self.embedding, 4 if self.kind == LSTM else 1
         for layer in range(LAYERS):
-            p[f"in_{layer}"] = uniform(inputs, gates * h, fan_in=h)
-            p[f"bias_{layer}"] = uniform(gates * h, fan_in=h)
-            p[f"again_{layer}"] = uniform(h, gates * h, fan_in=h)
+            sizes[f"in_{layer}"] = ((inputs, gates * h), h)
+            sizes[f"bias_{layer}"] = ((gates * h,), h)
+            sizes[f"again_{layer}"] = ((h, gates * h), h)
             inputs = h
-        return {**p, **read}
+        return sizes
 
     def prepare(self, strings: Int[Tensor, "run sample position"], start: Parameters | None = None) -> Strings:
         require_fitting(strings, self.tokens, self.length)

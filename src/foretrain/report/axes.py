@@ -60,7 +60,9 @@ def curves(array: xr.DataArray, axis: str) -> list[Curve]:
     others = [str(other) for other in array.dims if other != axis]
     named = [other for other in others if array.sizes[other] > 1]
     return [
-        Curve(where, ", ".join(f"{words(other)} {_place(array, other, where[other])}" for other in named))
+        Curve(
+            where, ", ".join(f"{name_of(other, array[other])} {_place(array, other, where[other])}" for other in named)
+        )
         for index in itertools.product(*(range(array.sizes[other]) for other in others))
         for where in [dict(zip(others, index, strict=True))]
     ]
@@ -84,10 +86,15 @@ def growing_from_zero(x: np.ndarray) -> bool:
     return bool(steps.max() > 100 * steps.min()) and wants_log(x[x > 0])
 
 
+def name_of(name: str, array: xr.DataArray) -> str:
+    """Its `long_name` if it has one."""
+    return words(array.attrs.get("long_name", name))
+
+
 def label_of(name: str, array: xr.DataArray) -> str:
-    """Its `long_name` if it has one, with its unit."""
+    """Its name with its unit."""
     unit = array.attrs.get("units")
-    return words(array.attrs.get("long_name", name)) + (f" ({html.escape(str(unit), quote=False)})" if unit else "")
+    return name_of(name, array) + (f" ({html.escape(str(unit), quote=False)})" if unit else "")
 
 
 def words(name: str) -> str:

@@ -46,7 +46,7 @@ def claim_figures(
     looked_at: dict[str, list[str]] = {}
     for name, others in about(compare) if compare else ():
         looked_at.setdefault(name, []).extend(others)
-    single: dict[str, tuple[float, float]] = {}  # name: predicted, measured
+    single: dict[str, tuple[float, float]] = {}  # label: predicted, measured
     limits: dict[str, dict[str, float]] = {}  # bound: what it bounds, and its value there
     figures: list[go.Figure] = []
     for name in sorted(measured, key=lambda name: (name not in looked_at, name not in predicted)):
@@ -59,9 +59,10 @@ def claim_figures(
             else _bounds_of(name, value, {other: predicted[other] for other in own if other in predicted})
         )
         if value.size == 1 and predicted.get(name, value).size == 1:
-            single[name] = (_only(predicted[name]) if name in predicted else np.nan, _only(value))
+            label = label_of(name, value)
+            single[label] = (_only(predicted[name]) if name in predicted else np.nan, _only(value))
             for bound, array in bounds.items():
-                limits.setdefault(bound, {})[name] = _only(array)
+                limits.setdefault(bound, {})[label] = _only(array)
         elif len(figures) == MOST_FIGURES:
             continue
         elif name in predicted:
@@ -108,14 +109,14 @@ def _single_values(single: dict[str, tuple[float, float]], limits: dict[str, dic
     """Names side by side; a bound is a dash beside what it bounds."""
     predicted, measured = np.array(list(single.values())).T
     bounds = [value for bounded in limits.values() for value in bounded.values()]
-    names = [words(name) for name in single]
+    names = list(single)
     figure = new_figure("", x="", y="value", log_y=wants_log(np.concatenate([predicted, measured, bounds])))
     figure.update_xaxes(type="category")
     if np.isfinite(predicted).any():
         figure.add_trace(_prediction_dashes(names, predicted, "predicted", 0))
     figure.add_trace(measurement_marks(names, measured, "measured"))
     for color, (bound, bounded) in zip(itertools.cycle((GREY, *PALETTE[2:])), limits.items(), strict=False):
-        dashes = _prediction_dashes([words(name) for name in bounded], list(bounded.values()), words(bound), color)
+        dashes = _prediction_dashes(list(bounded), list(bounded.values()), words(bound), color)
         figure.add_trace(dashes)
     return _finish(figure)
 
@@ -198,8 +199,7 @@ def _over(
     drawable = x > 0 if growing_from_zero(x) else np.full(x.shape, True)  # the zero itself has no place on a log axis
     log_x = x.dtype.kind in "fiu" and wants_log(x[drawable])
     log_y = wants_log(np.concatenate([array.values.ravel() for array in drawn]))
-    title = label_of(axis, value[axis]) if axis in value.coords else words(axis)
-    figure = new_figure("", x=title, y=label_of(name, value), log_x=log_x, log_y=log_y)
+    figure = new_figure("", x=label_of(axis, value[axis]), y=label_of(name, value), log_x=log_x, log_y=log_y)
     if has_names(value, axis):
         figure.update_xaxes(type="category")
         x = np.array([words(place) for place in x])
@@ -228,5 +228,5 @@ def _finish(figure: go.Figure, note: str = "") -> go.Figure:
         legend["title"] = {"text": f"{note} ", "side": "top", "font": {"size": 12}}
     margin = {"l": 56, "r": 16, "t": 44, "b": 68}
     axes = {name: {"exponentformat": "power"} for name in ("xaxis", "yaxis")}
-    figure.update_xaxes(automargin=True, title_standoff=12)  # names may be tilted
+    figure.update_xaxes(title_standoff=12)  # from the names, which may be tilted
     return figure.update_layout(height=320 + 20 * lines, margin=margin, legend=legend, showlegend=True, **axes)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretrain.claim import Control, judge
+from foretrain.errors import InputError
 from foretrain.papers.abstract_symbols.claims.sides import as_good_as, difference, no_difference
 from foretrain.trajectory import trajectory
 
@@ -33,6 +34,14 @@ def test_a_gain_counts_every_seed_once():
     assert found.test_loss.values == pytest.approx(np.array([[2.0, 2, 2], [3.0, 4, 5]]))
     still = difference(make, "values")("good", ("bad",), seeds=3, still=True)
     assert still.gain.item() == pytest.approx(5.0)  # against its own later seeds
+
+
+def test_one_seed_has_no_interval():
+    make = _losses({"good": [0.0], "bad": [1.0]})
+    with pytest.raises(InputError, match="seeds must be a whole number of at least 2"):
+        difference(make, "values")("good", ("bad",), seeds=1)
+    with pytest.raises(InputError, match="seeds must be a whole number of at least 2"):
+        no_difference(make, "values")(("good", "bad"), seeds=1)
 
 
 def test_a_run_that_diverged_counts_as_worse_than_any():

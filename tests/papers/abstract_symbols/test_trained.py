@@ -14,7 +14,7 @@ from foretrain.papers.abstract_symbols.claims import data_need as gains
 from foretrain.papers.abstract_symbols.claims import forecast
 from foretrain.papers.abstract_symbols.claims.forecast import rank_correlation
 from foretrain.papers.abstract_symbols.claims.published import LENGTH_4, _published
-from foretrain.papers.abstract_symbols.experiments import architectures, data_need, trained
+from foretrain.papers.abstract_symbols.experiments import architectures, data_need, difficulty, trained
 from foretrain.papers.abstract_symbols.experiments.architectures import SAMPLES, chosen_rate, train
 from foretrain.papers.abstract_symbols.experiments.data_need import predicted_need
 from foretrain.papers.abstract_symbols.experiments.trained import (
@@ -49,7 +49,7 @@ def test_samples_needed_is_interpolated_between_sizes():
     # how far below it falls does not matter, nor that it falls to 0: half way from 1 to a hundredth
     assert float(n_needed(curves([1.0, 1.0, 1e-9]), 0.1)) == pytest.approx(10**2.5)
     assert float(n_needed(curves([1.0, 1.0, 0.0]), 0.1)) == pytest.approx(10**2.5)
-    # seeds are averaged first, a later rise counts, and a run that diverged has not learned
+    # the median over seeds counts, a later rise too, and a run that diverged has not learned
     assert float(n_needed(curves([1.0, 0.01, 0.01], [1.0, np.nan, np.nan]), 0.1)) == np.inf
     assert float(n_needed(curves([0.0, 1.0, 0.0], [0.02, 1.0, 0.02]), 0.1)) > 100
     first, late, never = [0.01, 0.01, 0.01], [1.0, 1.0, 0.01], [1.0, 1.0, 1.0]
@@ -213,6 +213,9 @@ def test_a_run_says_that_all_diverged_and_what_patience_it_had():
     found = train(**{**QUICK, "n": 8, "rates": (1e30,), "epochs": 3, "patience": 2})
     assert chosen_rate(found) == "Every run diverged; set smaller rates."
     assert found.attrs["patience"] == 2
+    some = train(**{**QUICK, "n": 8, "rates": (1e-3,), "seeds": 3})
+    lost = some[["test_loss", "test_accuracy", "validation_loss"]].where(some.seed != 2)
+    assert "over 2 seeds), 1 diverged, accuracy" in chosen_rate(lost)
 
 
 def test_needs_that_were_not_found_are_explained():
@@ -243,6 +246,24 @@ def test_the_network_of_a_run_may_be_changed():
     assert slow != fast
     with pytest.raises(InputError, match="heads must be"):
         train(n=8, **QUICK, heads=0)
+
+
+def test_a_seed_does_not_depend_on_those_beside_it():
+    drawn = {"templates": (4,), "n": (16,), "setting": "glance"}  # the templates of seed 3 hold one token, not two
+    beside, alone = (difficulty.fig21(seeds=seeds, **drawn).test_loss.sel(seed=3).item() for seeds in ((1, 2, 3), (3,)))
+    assert beside == pytest.approx(alone, rel=1e-4)
+
+
+def test_baselines_have_a_limit_of_parameters():
+    with pytest.raises(InputError, match=r"has 768,.* parameters, of at most 200,000,000"):
+        cell("aba_abb", "MLP", n=1_000_000, seeds=1)
+
+
+def test_an_alphabet_of_its_own_is_enough_for_a_single_sample(tmp_path):
+    file = tmp_path / "own.toml"
+    file.write_text('alphabet = 7\n[[template]]\nstring = "αα"\nlabel = 1\n[[template]]\nstring = "αβ"\nlabel = -1\n')
+    found = data_need.data_need((str(file),), (1,), (VANILLA,), seeds=1, setting="glance", epochs=1)
+    assert np.isfinite(found.miss).all()
 
 
 def test_architectures_of_one_seed_share_their_data():

@@ -32,7 +32,7 @@ fig2 = better_than(
         "paper": {
             "setting": "base",
             "rates": RATES,
-            "seeds": 5,
+            "seeds": 10,
             "n": (64, 128, 256, 512, 1024),
         },
     },
@@ -65,7 +65,7 @@ fig3 = better_than(
         "paper": {
             "setting": "base",
             "rates": RATES,
-            "seeds": 5,
+            "seeds": 10,
             "n": (256, 1024, 4096),
             "depth": 4,
             "embedding": 512,
@@ -140,7 +140,7 @@ fig22 = better_than(
         "full": {"setting": "small", "seeds": 5, "n": (64, 256), "rates": ()},
         "paper": {
             "setting": "base",
-            "seeds": 5,
+            "seeds": 10,
             "n": (32, 64, 128, 256, 512),
             "rates": figures.BASE_RATES,
         },
@@ -172,7 +172,7 @@ fig23 = better_than(
         },
         "paper": {
             "setting": "base",
-            "seeds": 5,
+            "seeds": 10,
             "lengths": (2, 3, 4, 5, 6),
             "n": (128, 512, 2048),
             "rates": figures.BASE_RATES,

@@ -16,7 +16,7 @@ from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, WITH_
 GLANCE = {"setting": "glance", "seeds": 3, "n": 32}  # where nothing is expected at tier fast
 TINY = {"setting": "tiny", "architecture": WITH_A, "seeds": 4, "n": 128, "rates": (1e-2,)}
 SMALL = {"setting": "small", "architecture": VANILLA, "seeds": 16, "n": 1024, "rates": (3e-3,)}
-BASE = {"setting": "base", "architecture": VANILLA, "seeds": 5, "n": 512, "rates": figures.RATES}
+BASE = {"setting": "base", "architecture": VANILLA, "seeds": 10, "n": 512, "rates": figures.RATES}
 
 
 def _settings(fast: dict[str, Any], full: dict[str, Any], paper: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -126,9 +126,9 @@ fig15 = better_than(
     says="With only the last layer trained, attention logits begun 64 times as large generalise better.",
     sides=(64.0, (1.0,)),
     settings={
-        "fast": {"setting": "tiny", "seeds": 4, "n": (512,), "epochs": 1000, "heads": 32},
+        "fast": {"setting": "tiny", "seeds": 8, "n": (512,), "epochs": 1000, "heads": 32},
         "full": {"setting": "small", "seeds": 5, "n": (512, 2048), "epochs": 5000, "heads": 64},
-        "paper": {"setting": "base", "seeds": 5, "n": (1024, 4096), "epochs": 10000, "heads": 64},
+        "paper": {"setting": "base", "seeds": 10, "n": (1024, 4096), "epochs": 10000, "heads": 64},
     },
 )
 

@@ -1,4 +1,4 @@
-"""Two statistics on trained networks: is one side better than others, and do two measurements rank alike.
+"""Two statistics on trained networks: is one side better than others, and can two not be told apart.
 
 Losses are test losses at the rate that validation chose. The control of a comparison puts the better side on both
 sides, with seeds of its own: what is left is chance.
@@ -16,11 +16,12 @@ from scipy import stats
 from foretrain.claim import Claim, Control
 from foretrain.comparators import bounded, every, positive
 from foretrain.dynamics.validated import best_rate
+from foretrain.errors import require_whole
 from foretrain.tolerances import CHANCE_OF_FEW, PUBLISHED_SPREAD
 from foretrain.trajectory import trajectory
 
 Make = Callable[..., xr.Dataset]
-DIVERGED = 10.0  # what a run that diverged counts as: ten times the loss of a guess, and more than all errors
+DIVERGED = 10.0  # what a run that diverged counts as: more than the loss of a guess, of numbers or of symbols
 SAME = Control("the same network and task on both sides, with other seeds", {"still": True})
 
 
@@ -34,6 +35,7 @@ def difference(make: Make, argument: str, quantity: str = "test_loss") -> Make:
     """
 
     def observe(better: Any, worse: Sequence[Any], seeds: int, still: bool = False, **sizes: Any) -> xr.Dataset:
+        require_whole("seeds", seeds, 2)
         ours = _losses(make, argument, better, range(1, seeds + 1), sizes, quantity)
         if still:
             sides = [_losses(make, argument, better, range(seeds + 1, 2 * seeds + 1), sizes, quantity)] * len(worse)
@@ -43,16 +45,19 @@ def difference(make: Make, argument: str, quantity: str = "test_loss") -> Make:
         gains = losses[1:] - losses[0]
         error = stats.t.isf(CHANCE_OF_FEW.value, seeds - 1) * stats.sem(gains, axis=1)
         names = [str(value) for value in worse]
-        sides_named = [f"{name} " if name == str(better) else name for name in names]  # no place twice on an axis
         return trajectory(
             {
-                "gain_low": ("worse", gains.mean(axis=1) - error, {"long_name": "gain, low end (99 %)"}),
+                "gain_low": (
+                    "worse",
+                    gains.mean(axis=1) - error,
+                    {"long_name": f"gain, low end ({1 - CHANCE_OF_FEW.value:.0%})"},
+                ),
                 "gain": ("worse", gains.mean(axis=1), {"long_name": "mean gain"}),
                 quantity: (("side", "seed"), losses),
             },
             {
                 "worse": ("worse", names, {"long_name": "compared with"}),
-                "side": ("side", [str(better), *sides_named], {"long_name": argument}),
+                "side": ("side", [str(better), *names], {"long_name": argument}),
             },
         )
 
@@ -66,6 +71,7 @@ def no_difference(make: Make, argument: str) -> Make:
     """
 
     def observe(values: Sequence[Any], seeds: int, **sizes: Any) -> xr.Dataset:
+        require_whole("seeds", seeds, 2)
         first, second = (_losses(make, argument, value, range(1, seeds + 1), sizes) for value in values)
         test = stats.ttest_rel(first, second)
         return trajectory(

@@ -77,10 +77,11 @@ def chosen_rate(found: xr.Dataset) -> str:
     best = best_rate(found)
     if best.test_loss.isnull().all():
         return "Every run diverged; set smaller rates."
-    seeds = best.sizes["seed"]
+    seeds, lost = int(best.test_loss.notnull().sum()), int(best.test_loss.isnull().sum())
     over = " with 1 seed"
     if seeds > 1:
         over = f" (standard deviation {float(best.test_loss.std(ddof=1)):.2g} over {seeds} seeds)"
+    over += f", {lost} diverged" if lost else ""
     return (
         f"Chosen by validation: rate {float(best['rate']):g}. On unseen symbols: loss "
         f"{float(best.test_loss.mean()):.3g}{over}, accuracy {float(best.test_accuracy.mean()):.0%}."

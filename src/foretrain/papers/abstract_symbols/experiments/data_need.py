@@ -74,10 +74,11 @@ def data_need(
     require_positive("loss", loss)
 
     def one(task: str, architecture: str) -> xr.Dataset:
-        scale = _scale(task)
+        made, alphabet = task_called(task)
+        scale = constant_loss(made) if made.kind == "regression" else None  # None: the answer is a symbol
         misses = np.full((len(n), len(listed)), np.nan)
         for place, size in reversed(list(enumerate(n))):
-            if size < task_called(task)[0].wildcard_count:  # too few tokens to fill a template: nothing is learned
+            if alphabet is None and size < made.wildcard_count:  # too few tokens to fill a template: nothing is learned
                 misses[place] = np.inf
                 break
             enough = loss / 10 * (scale or 1.0)
@@ -94,12 +95,6 @@ def data_need(
     if VANILLA in architectures:
         found = found.assign(factors(found.miss.sel(architecture=VANILLA, drop=True), found.miss, loss).data_vars)
     return found.assign_attrs(setting_attrs(s, rates, patience), loss=loss)
-
-
-def _scale(task: str) -> float | None:
-    """The loss of a constant guess; None where the answer is a symbol."""
-    made = task_called(task)[0]
-    return constant_loss(made) if made.kind == "regression" else None
 
 
 def _needed(miss: xr.DataArray, loss: float) -> xr.DataArray:

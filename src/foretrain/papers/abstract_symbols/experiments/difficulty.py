@@ -52,8 +52,9 @@ def _random(
     listed, s = seed_list(seeds), setting_called(setting)
 
     def one(n: int, **point: int) -> xr.Dataset:
-        tasks = tuple(random_templates(seed=seed, **{**templates, varied: point[axis]}) for seed in listed)
-        return at_its_rate(tasks, architecture, n=n, seeds=listed, setting=s)
+        drawn = {**templates, varied: point[axis]}
+        tasks = tuple(random_templates(seed=seed, **drawn) for seed in listed)
+        return at_its_rate(tasks, architecture, n=n, seeds=listed, setting=s, regular_tokens=drawn["tokens"])
 
     return grid({axis: values, "n": n}, one)
 

@@ -16,7 +16,7 @@ from foretrain.data.template_files import read_task
 from foretrain.data.templates import TemplateTask
 from foretrain.dynamics.run_samples import RunsModel
 from foretrain.dynamics.validated import Progress, Schedule, best_rate, train_validated
-from foretrain.errors import nearest, require, require_known, require_whole
+from foretrain.errors import InputError, nearest, require, require_known, require_whole
 from foretrain.models.sequence_baselines import KINDS, BaselineRuns
 from foretrain.models.transformer import TransformerShape
 from foretrain.models.transformer_runs import LastLayerRuns, TransformerRuns
@@ -41,10 +41,9 @@ def task_called(name: str) -> tuple[TemplateTask, int | None]:
     if name.endswith(".toml"):
         file = read_task(name)
         return file.task, file.alphabet
-    near = ", ".join(nearest(name, TASKS))
-    require(
-        name in TASKS, f"There is no task {name!r}; the nearest names are {near}; a file of your own ends in .toml."
-    )
+    if name not in TASKS:
+        near = ", ".join(nearest(name, TASKS))
+        raise InputError(f"There is no task {name!r}; the nearest names are {near}; a file of your own ends in .toml.")
     return TASKS[name](), None
 
 
@@ -53,15 +52,30 @@ def setting_called(name: str, **changes: Any) -> TrainingSetting:
     return replace(SETTINGS[name], **{key: value for key, value in changes.items() if value is not None})
 
 
-def network(tasks: Sequence[TemplateTask], architecture: str, n: int, s: TrainingSetting, **options: Any) -> RunsModel:
-    """A network for tasks with n training tokens; `options` are those of `TransformerShape`, and `last_layer`."""
+def network(
+    tasks: Sequence[TemplateTask],
+    architecture: str,
+    n: int,
+    s: TrainingSetting,
+    *,
+    regular_tokens: int = 0,
+    **options: Any,
+) -> RunsModel:
+    """A network for tasks with n training tokens; `options` are those of `TransformerShape`, and `last_layer`.
+
+    There is room for so many `regular_tokens` at least: where tasks are drawn not each of them has all, and what a seed
+    begins with must not depend on the other seeds.
+    """
     require_known("architecture", architecture, ARCHITECTURES)
     require_whole("embedding", s.embedding, 1)
     task = tasks[0]
-    tokens = max(len(one.vocabulary) + 2 * max(s.held_out, one.wildcard_count) for one in tasks) + n
+    regular, wild = max(len(one.vocabulary) for one in tasks), max(one.wildcard_count for one in tasks)
+    tokens = max(regular, regular_tokens) + 2 * max(s.held_out, wild) + n
     if architecture in KINDS:
         require(task.kind == "regression", f"{architecture} answers with a number; {task.name} asks for a token.")
-        return BaselineRuns(architecture, tokens=tokens, length=task.length, embedding=s.embedding, hidden=s.mlp)
+        baseline = BaselineRuns(architecture, tokens=tokens, length=task.length, embedding=s.embedding, hidden=s.mlp)
+        _require_fewer_parameters(baseline.parameters)
+        return baseline
     if task.kind == "next-token":
         # Embeddings begin at N(0, 1): without the scale scores begin at √d to d, and cross-entropy hardly moves them.
         # Where the answer is the last symbol itself, the residual stream holds it there before any training.
@@ -88,12 +102,16 @@ def network(tasks: Sequence[TemplateTask], architecture: str, n: int, s: Trainin
             **options,
         },
     )
-    require(
-        shape.parameters <= MOST_PARAMETERS,
-        f"Such a network has {shape.parameters:,} parameters, of at most {MOST_PARAMETERS:,}; set a smaller n, "
-        "embedding, heads or depth.",
-    )
+    _require_fewer_parameters(shape.parameters)
     return LastLayerRuns(shape) if last_layer else TransformerRuns(shape)
+
+
+def _require_fewer_parameters(count: int) -> None:
+    require(
+        count <= MOST_PARAMETERS,
+        f"Such a network has {count:,} parameters, of at most {MOST_PARAMETERS:,}; set a smaller n, embedding, heads "
+        "or depth.",
+    )
 
 
 Task = str | tuple[TemplateTask, ...]  # a name, the path of a TOML file, or one task per seed
