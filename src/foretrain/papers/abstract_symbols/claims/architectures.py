@@ -26,7 +26,7 @@ fig2 = better_than(
         "full": {
             "setting": "small",
             "rates": (3e-3,),
-            "seeds": 8,
+            "seeds": 16,
             "n": (64, 128),
         },
         "paper": {

@@ -90,6 +90,7 @@ fig21 = _harder(
     2,
     16,
     fast={"seeds": 4, "n": (64,)},
+    full={"seeds": 10},
     erratum=(
         "The printed caption of Fig 21 repeats that of Fig 20 word for word; appendix B.2 says that the four figures "
         "vary length, wildcards, tokens and the number of templates, so the number, from 2 to 16, is varied here."
