@@ -278,7 +278,7 @@ fig5_one_rate = _repaired(
     id="abstract_symbols/fig5_one_rate",
     says="With b·I and one rate for all parameters, 16 samples suffice to copy all but 2 % of unseen symbols.",
     erratum=(
-        f"{OWN_RATE} With one rate b·I helps (d = 64: .25 wrong instead of .62 at n = 32) but needs 64 samples: W_V "
+        f"{OWN_RATE} With one rate b·I helps (d = 64: .34 wrong instead of .68 at n = 32) but needs 64 samples: W_V "
         "and W_O memorise 16 symbols before b moves."
     ),
     expect="fails",
