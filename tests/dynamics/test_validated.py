@@ -192,6 +192,7 @@ def test_looks_are_fewer_where_samples_are_few_and_see_the_same_runs():
     assert list(Schedule(3).looks(800, 100)) == [1, 2, 3]
     assert list(Schedule(40).looks(1, 20)) == list(range(4, 41, 4))  # ten, where an eighth would be none
     assert list(Schedule(9).looks(1, 20)) == list(range(1, 10))
+    assert list(Schedule(40, patience=3).looks(1, 20)) == list(range(3, 41, 3))
     model, arguments = TransformerRuns(SHAPE), {"rates": (3e-2,), "experiment": NAME}
     whole = train_validated(model, splits(2), schedule=every(31), **arguments)
     some = train_validated(model, splits(2), schedule=Schedule(31), **arguments)

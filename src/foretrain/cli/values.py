@@ -25,8 +25,8 @@ def read_settings(given: Sequence[str], defaults: Mapping[str, Any]) -> dict[str
         require(bool(defaults), f"This experiment has nothing to set; got {assignment!r}.")
         require_known("setting", name, defaults)
         if name in texts:
-            one = isinstance(defaults[name], bool | int | float | str) and name != "seeds"
-            way_out = "choose one" if one else f"give all values at once: --set {name}={texts[name]},{text}"
+            several = isinstance(defaults[name], tuple | list | range) or name == "seeds"
+            way_out = f"give all values at once: --set {name}={texts[name]},{text}" if several else "choose one"
             raise InputError(f"--set gives {name} twice, as {texts[name]!r} and as {text!r}; {way_out}.")
         texts[name] = text
         settings[name] = read_value(name, text, defaults[name])

@@ -40,8 +40,8 @@ class Schedule:
     patience     epochs without a better validation loss after which a run is done; None: all epochs
     good_enough  validation loss at which a run is done
     look_every   epochs from one look at the validation samples to the next, the first and last epoch besides; None: as
-                 often as the looks together read at most an eighth as many samples as training does, and ten times
-                 at least
+                 often as the looks together read at most an eighth as many samples as training does, but ten times
+                 at least, and once in the epochs of `patience`
     """
 
     epochs: int = 1000
@@ -64,7 +64,9 @@ class Schedule:
 
     def looks(self, samples: int, held_out: int) -> range:
         """The epochs, but for the first and the last, after which the validation samples are looked at."""
-        every = self.look_every or min(math.ceil(8 * held_out / samples), max(1, self.epochs // 10))
+        every = self.look_every or min(
+            math.ceil(8 * held_out / samples), max(1, self.epochs // 10), self.patience or self.epochs
+        )
         return range(every, self.epochs + 1, every)
 
 

@@ -215,7 +215,7 @@ def test_a_run_says_that_all_diverged_and_what_patience_it_had():
     assert found.attrs["patience"] == 2
     some = train(**{**QUICK, "n": 8, "rates": (1e-3,), "seeds": 3})
     lost = some[["test_loss", "test_accuracy", "validation_loss"]].where(some.seed != 2)
-    assert "over 2 seeds), 1 diverged, accuracy" in chosen_rate(lost)
+    assert "over 2 seeds), 1 lost before the first look, accuracy" in chosen_rate(lost)
 
 
 def test_needs_that_were_not_found_are_explained():

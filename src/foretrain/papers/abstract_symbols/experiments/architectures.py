@@ -81,7 +81,7 @@ def chosen_rate(found: xr.Dataset) -> str:
     over = " with 1 seed"
     if seeds > 1:
         over = f" (standard deviation {float(best.test_loss.std(ddof=1)):.2g} over {seeds} seeds)"
-    over += f", {lost} diverged" if lost else ""
+    over += f", {lost} lost before the first look" if lost else ""
     return (
         f"Chosen by validation: rate {float(best['rate']):g}. On unseen symbols: loss "
         f"{float(best.test_loss.mean()):.3g}{over}, accuracy {float(best.test_accuracy.mean()):.0%}."
