@@ -23,7 +23,7 @@ else:
 SMALL = 2.0**-10  # below this, u = y to a relative error of y/2M, and the logarithms of u lose digits
 MANY = 2**16  # from so many times on, a table of cells costs less than it saves
 CELL_BITS = 43  # of the 52 bits of a fraction are inside a cell: 2⁹ cells per power of two
-PIECE = 2**13  # times handled at once, so that they stay in the cache
+PIECE = 2**14  # times handled at once, so that they stay in the cache
 
 
 def decoder_growth(t: ArrayLike, *, eta_y: ArrayLike, vocab: ArrayLike) -> Values:
@@ -110,7 +110,8 @@ def _logit(y: Values, M: Array) -> Values:
     e = np.expm1(u)
     slope = e + M
     n = (M * y - e - (M - 1) * u) / slope
-    return u + sum(c * n**k for k, c in enumerate(_inverse_series((e + 1) / slope), start=1))
+    first, second, third, fourth = _inverse_series((e + 1) / slope)
+    return u + n * (first + n * (second + n * (third + n * fourth)))  # powers would cost more than all the rest
 
 
 def _growth_by_cells(t: Array, eta_y: Array, M: Array) -> Array:
