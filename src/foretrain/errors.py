@@ -51,12 +51,12 @@ def require_whole(name: str, value: object, least: int) -> None:
     require(ok, f"{name} must be a whole number of at least {least}; got {value!r}.")
 
 
-def require_known(kind: str, name: str, known: Iterable[str]) -> None:
-    """Refuse an unknown name with the three nearest known ones."""
+def require_known(kind: str, name: str, known: Iterable[str], besides: str = "") -> None:
+    """Refuse an unknown name with the three nearest known ones, and what there is besides."""
     known = list(known)
     if name not in known:
         near = nearest(name, known)
-        raise InputError(f"There is no {kind} {name!r}; the nearest names are {', '.join(near)}.")
+        raise InputError(f"There is no {kind} {name!r}; the nearest names are {', '.join(near)}{besides}.")
 
 
 def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:

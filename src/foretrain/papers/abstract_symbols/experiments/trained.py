@@ -16,7 +16,7 @@ from foretrain.data.template_files import read_task
 from foretrain.data.templates import TemplateTask
 from foretrain.dynamics.run_samples import RunsModel
 from foretrain.dynamics.validated import Progress, Schedule, best_rate, train_validated
-from foretrain.errors import InputError, nearest, require, require_known, require_whole
+from foretrain.errors import require, require_known, require_whole
 from foretrain.models.sequence_baselines import KINDS, BaselineRuns
 from foretrain.models.transformer import TransformerShape
 from foretrain.models.transformer_runs import LastLayerRuns, TransformerRuns
@@ -41,9 +41,7 @@ def task_called(name: str) -> tuple[TemplateTask, int | None]:
     if name.endswith(".toml"):
         file = read_task(name)
         return file.task, file.alphabet
-    if name not in TASKS:
-        near = ", ".join(nearest(name, TASKS))
-        raise InputError(f"There is no task {name!r}; the nearest names are {near}; a file of your own ends in .toml.")
+    require_known("task", name, TASKS, "; a file of your own ends in .toml")
     return TASKS[name](), None
 
 
