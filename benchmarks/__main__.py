@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
 import pkgutil
 import sys
 from importlib import import_module
 
-import torch
-
 import benchmarks
+from foretrain.core.workers import settle
 
 
 def main(words: list[str]) -> int:
-    torch.set_num_threads(1)
+    settle()  # as the command line does, before torch is loaded
     names = [m.name for m in pkgutil.iter_modules(benchmarks.__path__) if m.name.startswith("bench_")]
     chosen = [name for name in names if not words or any(word in name for word in words)]
     if not chosen:

@@ -19,15 +19,15 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader
 
 from benchmarks import Measured, cpu_seconds
+from foretrain.core.streams import stream, torch_stream
 from foretrain.data.tokens import TokenTexts
 from foretrain.dynamics import Adagrad
 from foretrain.dynamics.epochs import train_epochs
 from foretrain.kernels.empirical import empirical_ntk
 from foretrain.kernels.tangent import Scales
 from foretrain.models.classifiers import Parameters
-from foretrain.papers.feature_extraction.label_scores import read_corpus
-from foretrain.papers.feature_extraction.networks import network
-from foretrain.streams import stream, torch_stream
+from foretrain.papers.feature_extraction.experiments.label_scores import read_corpus
+from foretrain.papers.feature_extraction.experiments.networks import network
 
 WIDTH, BATCH, RATE = 64, 32, 0.01
 EPS = 1e-4  # of Adagrad; with 1e-6 a gradient that is rounding alone makes a step, and equal programs part by 2e-2

@@ -21,12 +21,12 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks import Measured
+from foretrain.core.streams import torch_stream
 from foretrain.data.template_tasks import aba_abb
 from foretrain.data.templates import TemplateBatch, TemplateSplit
 from foretrain.dynamics.validated import Schedule, train_validated
+from foretrain.models.stacked.transformer_runs import TransformerRuns
 from foretrain.models.transformer import Transformer, TransformerShape
-from foretrain.models.transformer_runs import TransformerRuns
-from foretrain.streams import torch_stream
 
 NAME = "bench/template_transformer"
 RATES = (1e-5, 1e-4, 1e-3, 1e-2)

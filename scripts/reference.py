@@ -1,7 +1,8 @@
-"""Writes docs/reference.md from docstrings: `.venv/bin/python scripts/reference.py`.
+"""Writes docs/reference.md from docstrings and the table in CONTRIBUTING.md: `.venv/bin/python -m scripts.reference`.
 
-Names, signatures and docstrings are read from the source, which takes no second and loads no torch. What is public is
-said in ROOMS: a module's `__all__`, or every name in it without an underscore that a user calls.
+Names, signatures and docstrings are read from the source, which takes less than a second and loads no torch.
+architecture.toml says what is public: of each module listed there the names beside it, its `__all__`, or every name
+without an underscore.
 """
 
 from __future__ import annotations
@@ -15,109 +16,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parent.parent
-SOURCE = ROOT / "src"
-PAGE = ROOT / "docs" / "reference.md"
+from scripts.architecture import ROOT, SOURCE, packages, table
 
-# Room, what it answers, its modules; a module may be followed by the names in it that are public.
-ROOMS: list[tuple[str, str, list[str]]] = [
-    (
-        "Claims",
-        "What a paper says, as something that can come out false; how two trajectories are compared.",
-        [
-            "foretrain.claim: Claim Control Assumption Verdict judge erratum_pair no_number",
-            "foretrain.comparators",
-            "foretrain.tolerances",
-            "foretrain.check: select VerdictFolder judge_all",
-        ],
-    ),
-    (
-        "Trajectories, experiments and sweeps",
-        "What a run leaves behind, and how it survives a crash.",
-        [
-            "foretrain.trajectory: trajectory save load config_of notes_of",
-            "foretrain.experiment",
-            "foretrain.sweep: sweep",
-            "foretrain.runfolder: RunFolder combine",
-            "foretrain.export: long_table export_run",
-            "foretrain.streams",
-            "foretrain.errors: InputError DamagedFile require require_positive require_at_least require_whole "
-            "require_known",
-            "foretrain.plotting",
-        ],
-    ),
-    (
-        "Data",
-        "What goes in: tasks that can be sampled, and corpora.",
-        [
-            "foretrain.data",
-            "foretrain.data.template_tasks",
-            "foretrain.data.corpora",
-            "foretrain.data.labelled_texts: LabelledTexts read_labelled read_text",
-            "foretrain.data.tokens: Vocabulary TokenTexts words split_on_spaces",
-            "foretrain.data.made_up_corpus",
-            "foretrain.data.negation",
-        ],
-    ),
-    (
-        "Models",
-        "What has parameters.",
-        [
-            "foretrain.models",
-            "foretrain.models.joint",
-            "foretrain.models.causal_transformer",
-            "foretrain.models.transformer",
-            "foretrain.models.transformer_runs: TransformerRuns",
-            "foretrain.models.finite_transformer",
-            "foretrain.models.classifiers",
-            "foretrain.models.sequence_baselines: BaselineRuns",
-            "foretrain.models.one_hot_mlp",
-            "foretrain.models.computational_graph",
-        ],
-    ),
-    (
-        "Kernels",
-        "What can be read off without training.",
-        [
-            "foretrain.kernels",
-            "foretrain.kernels.tangent",
-            "foretrain.kernels.empirical",
-            "foretrain.kernels.learning_curve",
-            "foretrain.kernels.sampling",
-        ],
-    ),
-    ("Measures", "What can be read off a state.", ["foretrain.measures"]),
-    (
-        "Dynamics",
-        "What moves parameters.",
-        [
-            "foretrain.dynamics",
-            "foretrain.dynamics.validated: Schedule train_validated best_rate",
-            "foretrain.dynamics.epochs: train_epochs",
-        ],
-    ),
-    (
-        "Papers",
-        "What is true on paper: one result, one function. The experiments and claims of a paper are listed by "
-        "`foretrain list` and `foretrain list --experiments`.",
-        [
-            "foretrain.papers",
-            "foretrain.papers.scan_snap.theory",
-            "foretrain.papers.joma.theory",
-            "foretrain.papers.abstract_symbols.theory",
-            "foretrain.papers.feature_extraction.theory",
-        ],
-    ),
-    (
-        "Forecasts and reports",
-        "What a person wants to know before training, and after a check.",
-        [
-            "foretrain.forecast.templates: ForecastSetting forecast_templates",
-            "foretrain.forecast.corpus: forecast_corpus CorpusForecast",
-            "foretrain.report",
-        ],
-    ),
-]
+PAGE = ROOT / "docs" / "reference.md"
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+MARKS = ("<!-- architecture: made by scripts/reference.py -->", "<!-- end of architecture -->")
 
 Definition = ast.FunctionDef | ast.ClassDef
 
@@ -138,9 +41,11 @@ class Module:
 
 
 def modules() -> Iterator[tuple[str, str, list[Module]]]:
-    """(room, what it answers, its modules)."""
-    for room, answers, listed in ROOMS:
-        yield room, answers, [_module(*(part.strip() for part in line.partition(":")[::2])) for line in listed]
+    """(title, what the package answers, its modules)."""
+    for package in packages():
+        if package.reference:
+            listed = [_module(*(part.strip() for part in line.partition(":")[::2])) for line in package.reference]
+            yield package.title, package.answers, listed
 
 
 def _module(name: str, chosen: str) -> Module:
@@ -265,7 +170,7 @@ def page() -> str:
         "# Reference",
         "",
         "Every public name with its first sentence. Made from docstrings by `scripts/reference.py`: to change it, "
-        "change them and run `.venv/bin/python scripts/reference.py`. `help(name)` in Python says the rest.",
+        "change them and run `.venv/bin/python -m scripts.reference`. `help(name)` in Python says the rest.",
         "",
         " · ".join(f"[{name}](#{_anchor(name)})" for name in names),
         "",
@@ -304,6 +209,14 @@ def _anchor(title: str) -> str:
     return re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-")
 
 
+def contributing() -> str:
+    """CONTRIBUTING.md with the map of packages as it is now."""
+    before, _, rest = CONTRIBUTING.read_text(encoding="utf-8").partition(MARKS[0])
+    _, _, after = rest.partition(MARKS[1])
+    return f"{before}{MARKS[0]}\n{table()}\n{MARKS[1]}{after}"
+
+
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
-    print(f"wrote {PAGE}")
+    for path, text in ((PAGE, page()), (CONTRIBUTING, contributing())):
+        path.write_text(text, encoding="utf-8")
+        print(f"wrote {path}")

@@ -1,99 +1,94 @@
-"""Imports go one way, read from the source: theory cannot see the experiment, and no paper sees another."""
+"""Imports go one way, as architecture.toml says: read from the source, lazy and type-checking imports included."""
 
 from __future__ import annotations
 
-import ast
+import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from scripts import architecture
 
-PACKAGE = Path(__file__).parent.parent / "src" / "foretrain"
-
-# A room may import from its own level and from those below it.
-LEVELS = (
-    {
-        "errors", "provenance", "streams", "trajectory", "claim", "comparators", "tolerances", "experiment",
-        "runfolder", "workers", "sweep", "plotting",
-    },
-    {"data", "models", "kernels", "measures"},
-    {"dynamics"},
-    {"papers"},
-    {"check", "export", "forecast", "report", "explorer"},
-    {"cli", "__main__"},
-)  # fmt: skip
-LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
-MEASURES_ONLY = {"monitor", "patches"}  # used on other people's models: nothing of ours may come along
-
-FILES = sorted(PACKAGE.rglob("*.py"))
+FILES = architecture.files()
 
 
-def _module(path: Path) -> tuple[str, ...]:
-    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-    return parts[:-1] if parts[-1] == "__init__" else parts
-
-
-def _imported(path: Path) -> Iterator[tuple[str, ...]]:
-    """Every module a file imports, also inside functions and for type checkers only."""
-    package = _module(path) if path.name == "__init__.py" else _module(path)[:-1]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (tuple(alias.name.split(".")) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1] if node.level else ()
-            source = (*base, *(node.module.split(".") if node.module else ()))
-            yield from ((*source, alias.name) for alias in node.names)
-
-
-def _room(module: tuple[str, ...]) -> str | None:
-    return module[1] if len(module) > 1 and module[0] == "foretrain" else None
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_a_room_imports_only_from_below(path: Path) -> None:
-    own = _room(_module(path))
-    if own is None:  # foretrain itself: the door, which opens rooms on first use
-        assert not [module for module in _imported(path) if _room(module)]
+@pytest.mark.parametrize("path", FILES, ids=lambda path: architecture.module_of(path) or "foretrain")
+def test_a_file_imports_only_what_its_package_may(path: Path) -> None:
+    module = architecture.module_of(path)
+    if module in ("", "__main__"):  # the front door opens packages on first use; python -m is the command line
+        assert set(architecture.inner_imports(path)) <= ({"cli"} if module else set())
         return
-    assert own in LEVEL or own in MEASURES_ONLY, f"say in LEVELS where the new room {own!r} stands"
-    for module in _imported(path):
-        room = _room(module)
-        if room is None:
-            continue
-        assert room in LEVEL or room in MEASURES_ONLY, f"{'.'.join(module)}: unknown room"
-        if own in MEASURES_ONLY:
-            assert room == own or room == "measures" or LEVEL.get(room) == 0, f"{own} must not use {room}"
-        elif room in MEASURES_ONLY:
-            assert LEVEL[own] >= LEVEL["papers"], f"{own} must not use {room}"
-        else:
-            assert LEVEL[room] <= LEVEL[own], f"{own} must not use {room}: imports go one way"
+    reasons = [architecture.forbidden(module, imported) for imported in architecture.inner_imports(path)]
+    assert [reason for reason in reasons if reason] == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: architecture.module_of(path) or "foretrain")
+def test_a_package_keeps_to_its_libraries(path: Path) -> None:
+    package = architecture.package_of(architecture.module_of(path))
+    if package is None or package.outside is None:
+        return
+    allowed = {"foretrain", *package.outside, *sys.stdlib_module_names}
+    assert {name.split(".", 1)[0] for name in architecture.imports(path)} <= allowed
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    assert architecture.cycles() == []
+
+
+def test_every_entry_of_the_map_is_used() -> None:
+    used = {package.name for path in FILES if (package := architecture.package_of(architecture.module_of(path)))}
+    assert used == {package.name for package in architecture.packages()}
 
 
 @pytest.mark.parametrize(
-    "path", sorted((PACKAGE / "papers").glob("*/**/*.py")), ids=lambda path: str(path.relative_to(PACKAGE / "papers"))
+    ("module", "imported", "allowed"),
+    [
+        ("dynamics.train", "models.bilinear", True),
+        ("models.bilinear", "dynamics.train", False),
+        ("kernels.attention", "models.transformer", False),
+        ("core.files", "runs.stored", False),
+        ("papers.joma.claims.order", "papers.joma.theory", True),
+        ("papers.joma.claims.order", "papers", True),
+        ("papers.joma.claims.order", "papers.scan_snap.theory", False),
+        ("papers.joma.claims.order", "show.plotting", True),
+        ("papers.joma.claims.order", "show.report", False),
+        ("papers.joma.theory.radial", "papers.joma.theory.joint", True),
+        ("papers.joma.theory.radial", "papers.joma.setting", False),
+        ("papers.joma.theory.radial", "core.errors", True),
+        ("papers.joma.theory.radial", "core.streams", False),
+        ("papers.joma.theory.radial", "dynamics.flow", False),
+        ("ledger.check", "papers", False),
+        ("a_new_package.module", "core.errors", False),
+    ],
 )
-def test_papers_never_import_each_other(path: Path) -> None:
-    own = _module(path)[2]
-    folders = {folder.name for folder in (PACKAGE / "papers").iterdir() if folder.is_dir()}
-    others = {m[2] for m in _imported(path) if m[:2] == ("foretrain", "papers") and len(m) > 2} & folders
-    assert others <= {own}
+def test_the_map_says_no_where_it_should(module: str, imported: str, allowed: bool) -> None:
+    assert (architecture.forbidden(module, imported) is None) == allowed
 
 
-def test_theory_sees_numpy_scipy_and_itself_only() -> None:
-    theories = [p for p in FILES if "theory" in _module(p)[3:4]]
-    assert theories
-    for path in theories:
-        own = _module(path)[:4]
-        for module in _imported(path):
-            stays = module[:4] == own or module[:2] == ("foretrain", "errors")
-            outside = module[0] in {"numpy", "scipy"} or module[0] in sys.stdlib_module_names
-            assert stays or outside, f"{path.relative_to(PACKAGE)} imports {'.'.join(module)}"
+def test_the_reader_of_imports_finds_every_way_to_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "foretrain" / "inner"
+    package.mkdir(parents=True)
+    (package / "other.py").write_text("")
+    path = package / "file.py"
+    path.write_text(
+        "import json\nfrom typing import TYPE_CHECKING\nfrom . import other\nfrom ..core import errors\n"
+        "if TYPE_CHECKING:\n    from foretrain.data import templates\n"
+        "def lazy():\n    from foretrain.papers import claims\n"
+    )
+    monkeypatch.setattr(architecture, "SOURCE", tmp_path)
+    architecture._is_module.cache_clear()
+    expected = {"json", "typing", "foretrain.inner.other", "foretrain.core", "foretrain.data", "foretrain.papers"}
+    assert set(architecture.imports(path)) == expected
+    architecture._is_module.cache_clear()
 
 
-def test_the_rules_would_notice() -> None:
-    """The reader of imports finds every way to import."""
-    source = PACKAGE / "sweep.py"
-    found = {".".join(module) for module in _imported(source)}
-    assert {"foretrain.runfolder.RunFolder", "json", "foretrain.workers.worker_pool"} <= found
-    assert LEVEL["papers"] > LEVEL["dynamics"] > LEVEL["models"] > LEVEL["claim"]
+def test_importing_foretrain_is_quick_and_loads_nothing_heavy() -> None:
+    program = (
+        "import time, sys; started = time.process_time(); import foretrain; "
+        "print(time.process_time() - started, 'torch' in sys.modules, 'xarray' in sys.modules)"
+    )
+    seconds, torch, xarray = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert float(seconds) < 0.15
+    assert (torch, xarray) == ("False", "False")

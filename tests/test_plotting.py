@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrain.plotting import add_subtitle, log_ticks, new_figure, power_ticks
+from foretrain.show.plotting import add_subtitle, log_ticks, new_figure, power_ticks
 
 
 def test_ticks_are_as_dense_as_the_range_is_short() -> None:

@@ -10,8 +10,8 @@ from beartype.roar import BeartypeCallHintViolation
 from jaxtyping import Float
 
 import typecheck
+from foretrain.core.streams import seed_list
 from foretrain.data.tokens import TokenTexts
-from foretrain.streams import seed_list
 
 check = typecheck.enforced(typechecker=None)
 

@@ -7,16 +7,16 @@ from typing import Any
 
 # The public names and where they live; loaded on first use, so that `import foretrain` costs nothing.
 _PUBLIC = {
-    "Claim": "foretrain.claim",
-    "InputError": "foretrain.errors",
+    "Claim": "foretrain.ledger.claim",
+    "InputError": "foretrain.core.errors",
     "SGD": "foretrain.dynamics",
     "Adam": "foretrain.dynamics",
     "Adagrad": "foretrain.dynamics",
-    "Verdict": "foretrain.claim",
+    "Verdict": "foretrain.ledger.verdict",
     "integrate": "foretrain.dynamics",
-    "judge": "foretrain.claim",
-    "load": "foretrain.trajectory",
-    "save": "foretrain.trajectory",
+    "judge": "foretrain.ledger.judging",
+    "load": "foretrain.runs.stored",
+    "save": "foretrain.core.trajectory",
     "train": "foretrain.dynamics",
 }
 __all__ = sorted(_PUBLIC)

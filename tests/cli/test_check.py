@@ -7,13 +7,14 @@ import signal
 from pathlib import Path
 
 import pytest
+from foretrain.ledger.judging import judge
 from hypothesis import given
 from hypothesis import strategies as st
 
 from foretrain import papers
-from foretrain.check import VerdictFolder, fingerprint, known, select
-from foretrain.claim import Verdict, judge
-from foretrain.errors import DamagedFile, InputError
+from foretrain.core.errors import DamagedFile, InputError
+from foretrain.ledger.check import VerdictFolder, fingerprint, known, select
+from foretrain.ledger.verdict import Verdict
 from made_up.fixtures import Foretrain, start, stop_when
 
 FIELDS = {"id", "status", "expected", "error", "tolerance", "reason", "seconds", "control_status", "skipped"}
@@ -171,7 +172,7 @@ def test_a_verdict_counts_only_for_its_setting_and_its_check(folder: VerdictFold
 def test_a_verdict_does_not_outlive_the_source_code(folder: VerdictFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     claim = papers.claims()["toy/holds"]
     _put(folder, claim.id)
-    monkeypatch.setattr("foretrain.check.source_digest", lambda paper: "another")
+    monkeypatch.setattr("foretrain.ledger.check.source_digest", lambda paper: "another")
     assert folder.get(claim) is None
 
 

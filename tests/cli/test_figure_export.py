@@ -12,9 +12,9 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretrain.export import default_name, long_table
-from foretrain.runfolder import RunFolder
-from foretrain.trajectory import load, save, trajectory
+from foretrain.core.trajectory import save, trajectory
+from foretrain.runs.export import default_name, long_table
+from foretrain.runs.stored import RunFolder, load
 from made_up.fixtures import Foretrain
 
 

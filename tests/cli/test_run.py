@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 import xarray as xr
 
-from foretrain.runfolder import RunFolder
-from foretrain.trajectory import load
+from foretrain.runs.stored import RunFolder, load
 from made_up.fixtures import Foretrain, start, stop_when
 
 NOISE = ("run", "toy/noise", "--seeds", "2", "--set", "eta_z=.5,1,2")
@@ -73,7 +72,7 @@ def test_a_tier_chooses_the_sizes_and_set_goes_over_it(foretrain: Foretrain) -> 
 
 def test_changed_source_code_is_told(foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch) -> None:
     foretrain("run", "toy/plain")
-    monkeypatch.setattr("foretrain.runfolder.source_digest", lambda paper: "another")
+    monkeypatch.setattr("foretrain.runs.stored.source_digest", lambda paper: "another")
     assert "--fresh computes it again" in foretrain("run", "toy/plain").err
     foretrain("run", "toy/plain", "--fresh")
     assert "--fresh" not in foretrain("run", "toy/plain").err

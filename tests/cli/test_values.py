@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foretrain.cli.values import read_settings, read_value
-from foretrain.errors import InputError
+from foretrain.core.errors import InputError
 
 DEFAULTS: dict[str, Any] = {
     "eta_z": (0.5, 1.0),

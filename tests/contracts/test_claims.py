@@ -10,13 +10,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from foretrain.ledger.judging import judge
 
 from foretrain import papers
-from foretrain.check import CLAIM_ID
-from foretrain.claim import TIERS, Claim, judge, turned
-from foretrain.report.claim_figures import claim_figures
-from foretrain.report.compact import compact
-from foretrain.trajectory import load, save
+from foretrain.core.trajectory import save
+from foretrain.ledger.check import CLAIM_ID
+from foretrain.ledger.claim import Claim
+from foretrain.ledger.tiers import TIERS
+from foretrain.ledger.verdict import flipped
+from foretrain.runs.stored import load
+from foretrain.show.report.claim_figures import claim_figures
+from foretrain.show.report.compact import compact
 
 CLAIMS = papers.claims()
 every_claim = pytest.mark.parametrize("claim", CLAIMS.values(), ids=CLAIMS.keys())
@@ -31,7 +35,7 @@ def test_verdict_control_trajectories_and_figure(claim: Claim, tmp_path: Path) -
     assert verdict.expected == expected
     if expected is not None:
         assert verdict.status == expected, verdict.reason
-        assert verdict.control_status == turned(expected), f"the control does not turn it: {verdict.control_reason}"
+        assert verdict.control_status == flipped(expected), f"the control does not turn it: {verdict.control_reason}"
     assert verdict.reason
     assert not np.isnan(verdict.error) or verdict.status == "inconclusive"
 

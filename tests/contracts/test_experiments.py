@@ -14,9 +14,9 @@ import xarray as xr
 
 from foretrain import papers
 from foretrain.cli.values import read_value
-from foretrain.experiment import Experiment
-from foretrain.streams import seed_list
-from foretrain.sweep import sweep
+from foretrain.core.streams import seed_list
+from foretrain.ledger.experiment import Experiment
+from foretrain.runs.sweep import sweep
 
 EXPERIMENTS = papers.experiments()
 every_experiment = pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=EXPERIMENTS.keys())

@@ -4,12 +4,13 @@ import functools
 
 import pytest
 import xarray as xr
+from foretrain.ledger.judging import judge
 
-from foretrain.claim import Assumption, Claim, Control, erratum_pair, judge
-from foretrain.comparators import close
-from foretrain.errors import InputError
-from foretrain.tolerances import EXACT
-from foretrain.trajectory import trajectory
+from foretrain.core.errors import InputError
+from foretrain.core.trajectory import trajectory
+from foretrain.ledger.claim import Assumption, Claim, Control, erratum_pair
+from foretrain.ledger.comparators import close
+from foretrain.ledger.tolerances import EXACT
 
 
 def predict(size: float) -> xr.Dataset:

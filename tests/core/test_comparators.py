@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foretrain import comparators as c
-from foretrain.claim import Outcome
-from foretrain.tolerances import Tolerance
-from foretrain.trajectory import trajectory
+from foretrain.core.trajectory import trajectory
+from foretrain.ledger.claim import Outcome
+from foretrain.ledger.tolerances import Tolerance
 
 TOLERANCE = Tolerance(1e-3, "made up")
 NOTHING = xr.Dataset()

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from foretrain.errors import InputError
-from foretrain.streams import seed_list, stream, torch_stream
+from foretrain.core.errors import InputError
+from foretrain.core.streams import seed_list, stream, torch_stream
 
 
 def test_a_key_names_its_numbers_and_neighbours_differ() -> None:

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from foretrain.errors import DamagedFile, InputError
-from foretrain.runfolder import RunFolder
-from foretrain.streams import stream
-from foretrain.sweep import sweep
-from foretrain.trajectory import load, notes_of, trajectory
+from foretrain.core.errors import DamagedFile, InputError
+from foretrain.core.streams import stream
+from foretrain.core.trajectory import notes_of, trajectory
+from foretrain.runs.stored import RunFolder, load
+from foretrain.runs.sweep import sweep
 
 CALLS: list[tuple[float, int]] = []
 
@@ -95,7 +95,7 @@ def test_a_run_that_stops_halfway_goes_on_with_the_same_bits(tmp_path: Path) -> 
 def test_a_finished_run_of_other_code_is_not_mended_by_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = run(tmp_path)
     sorted((folder.path / "shards").iterdir())[0].unlink()
-    monkeypatch.setattr("foretrain.runfolder.source_digest", lambda paper: "another")
+    monkeypatch.setattr("foretrain.runs.stored.source_digest", lambda paper: "another")
     CALLS.clear()
     run(tmp_path)
     assert len(CALLS) == 6

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from foretrain.errors import DamagedFile, InputError
-from foretrain.trajectory import config_of, load, save, trajectory
+from foretrain.core.errors import DamagedFile, InputError
+from foretrain.core.trajectory import config_of, save, trajectory
+from foretrain.runs.stored import load
 
 
 def example() -> xr.Dataset:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from foretrain.workers import single_threaded
+from foretrain.core.workers import single_threaded
 
 
 def test_torch_and_numpy_keep_to_one_thread_only_within():

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foretrain.core.errors import InputError
 from foretrain.data.corpora import LABELLED, labelled_corpus, text_corpus
 from foretrain.data.labelled_texts import read_labelled
 from foretrain.data.tokens import TokenTexts, Vocabulary, words
-from foretrain.errors import InputError
 
 # a file with a zero byte is refused
 cells = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\x00"), min_size=1, max_size=20)

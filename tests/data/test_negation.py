@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foretrain.core.errors import InputError
 from foretrain.data.negation import Negation
-from foretrain.errors import InputError
 
 NOT, VERY = 0, 1
 

@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
+from foretrain.core.errors import InputError
 from foretrain.data import template_tasks as tasks
 from foretrain.data.templates import Template, TemplateTask
-from foretrain.errors import InputError
 
 
 def by_string(task: TemplateTask) -> dict[str, float | str]:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from foretrain.core.errors import InputError
 from foretrain.data.template_tasks import aba_abb, copying, majority, print_symbol, same_different
 from foretrain.data.templates import CLS, Template, TemplateTask, distinct_draws, equality_pattern
-from foretrain.errors import InputError
 
 SYMBOLS = "αβγST"
 ALPHABET = "QRSTUV"  # the tokens of the templates and four more

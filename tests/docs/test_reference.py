@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from scripts.reference import PAGE, front_door, modules, page
+from scripts.reference import CONTRIBUTING, PAGE, contributing, front_door, modules, page
 
 import foretrain
 
 
 def test_the_page_is_up_to_date() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "run .venv/bin/python scripts/reference.py"
+    assert PAGE.read_text(encoding="utf-8") == page(), "run .venv/bin/python -m scripts.reference"
+
+
+def test_the_map_in_contributing_is_up_to_date() -> None:
+    assert CONTRIBUTING.read_text(encoding="utf-8") == contributing(), "run .venv/bin/python -m scripts.reference"
 
 
 def test_every_public_name_has_a_docstring() -> None:

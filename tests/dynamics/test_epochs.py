@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from foretrain.core.errors import InputError
+from foretrain.core.streams import stream, torch_stream
 from foretrain.data.tokens import TokenTexts
 from foretrain.dynamics import SGD, Adagrad
 from foretrain.dynamics.epochs import batch_loss, padded_batch, train_epochs
-from foretrain.errors import InputError
 from foretrain.models.classifiers import ARCHITECTURES, Classifier
-from foretrain.streams import stream, torch_stream
 
 VOCAB, WIDTH = 30, 5
 

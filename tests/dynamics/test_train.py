@@ -9,11 +9,11 @@ import xarray as xr
 from torch.nn.functional import cross_entropy, one_hot
 
 from foretrain import SGD, Adagrad, Adam, InputError, train
+from foretrain.core.streams import stream
 from foretrain.data import SequenceClasses
 from foretrain.dynamics.optimizers import check_rates
 from foretrain.dynamics.train import STEPS_AT_ONCE
 from foretrain.models import Bilinear
-from foretrain.streams import stream
 
 TASK = SequenceClasses.syn_medium(2, length=20)
 OPTIMIZERS = {

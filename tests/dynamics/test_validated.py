@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 import torch
 
+from foretrain.core.errors import InputError
+from foretrain.core.streams import stream, torch_stream
+from foretrain.core.trajectory import trajectory
 from foretrain.data.template_tasks import aba_abb, copying, majority_token
 from foretrain.data.templates import TemplateSplit, TemplateTask
 from foretrain.dynamics.run_samples import RunsModel
 from foretrain.dynamics.stacked_adam import Adam
 from foretrain.dynamics.validated import Schedule, best_rate, train_validated
-from foretrain.errors import InputError
 from foretrain.models.sequence_baselines import Strings
+from foretrain.models.stacked.transformer_runs import LastLayerRuns, TransformerRuns
 from foretrain.models.transformer import Transformer, TransformerShape
-from foretrain.models.transformer_runs import LastLayerRuns, TransformerRuns
-from foretrain.streams import stream, torch_stream
-from foretrain.trajectory import trajectory
 
 SHAPE = TransformerShape(tokens=12 + 40, length=3, heads=2, embedding=8, head=4, mlp=8)
 NAME = "test"

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from foretrain.cli import main
+from foretrain.core.errors import InputError
 from foretrain.data.labelled_texts import LabelledTexts, read_labelled
 from foretrain.data.tokens import TokenTexts
-from foretrain.errors import InputError
 from foretrain.forecast.corpus import forecast_corpus
 from foretrain.forecast.corpus_figures import scatter
 from foretrain.forecast.corpus_page import page
@@ -19,7 +19,7 @@ from foretrain.forecast.corpus_training import _compared, learned_scores
 from foretrain.forecast.corpus_words import CONTRADICTIONS, summary
 from foretrain.kernels.tangent import Scales
 from foretrain.papers.feature_extraction import theory
-from foretrain.papers.feature_extraction.networks import limit_kernel
+from foretrain.papers.feature_extraction.experiments.networks import limit_kernel
 
 REVIEWS = Path(__file__).parents[2] / "examples" / "reviews.csv"
 

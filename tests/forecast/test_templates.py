@@ -11,9 +11,9 @@ import pytest
 import xarray as xr
 
 from foretrain.cli import main
+from foretrain.core.errors import InputError
 from foretrain.data import template_tasks as tasks
 from foretrain.data.templates import Template, TemplateTask
-from foretrain.errors import InputError
 from foretrain.forecast.template_figure import forecast_figure
 from foretrain.forecast.template_words import condition_words, samples_words, summary, verdict_words
 from foretrain.forecast.templates import ForecastSetting, forecast_templates, trivial_loss

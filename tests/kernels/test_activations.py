@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretrain.errors import InputError
+from foretrain.core.errors import InputError
 from foretrain.kernels import GELU, Cosine, ReLU
 from foretrain.kernels.activations import activation_named
 

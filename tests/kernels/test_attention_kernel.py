@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import roots_hermitenorm, softmax
 
+from foretrain.core.errors import InputError
 from foretrain.data.template_tasks import majority, same_different
-from foretrain.errors import InputError
 from foretrain.kernels import (
     Cosine,
     attention,

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from foretrain.errors import InputError
+from foretrain.core.errors import InputError
 from foretrain.kernels import layer_signals
 from foretrain.kernels.empirical import empirical_ntk, kernel_movement, ntk_product, relative_movement
 

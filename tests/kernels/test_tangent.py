@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy import integrate
 from scipy.special import expit, ndtr
 
+from foretrain.core.errors import InputError
 from foretrain.data.tokens import TokenTexts
-from foretrain.errors import InputError
 from foretrain.kernels import features, tangent
 from foretrain.kernels import gaussian_moments as moments
 from foretrain.kernels.empirical import empirical_ntk

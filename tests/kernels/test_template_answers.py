@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from foretrain.core.errors import InputError
 from foretrain.data.template import Template
 from foretrain.data.templates import TemplateTask
-from foretrain.errors import InputError
 from foretrain.forecast.templates import forecast_templates
 from foretrain.kernels.regression import answers, targets
 from foretrain.kernels.template_matrix import TemplateMatrix

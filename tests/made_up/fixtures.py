@@ -20,16 +20,11 @@ HERE = Path(__file__).parent
 
 @pytest.fixture
 def made_up_papers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """`foretrain.papers` sees only the papers in `made_up/papers`; editing source code meanwhile changes nothing."""
-    registries = (papers.papers, papers.claims, papers.experiments)
+    """`foretrain.papers` sees only the papers in `made_up/papers`."""
     monkeypatch.setattr(papers, "__path__", [str(HERE / "papers")])
-    for user in ("check", "runfolder"):
-        monkeypatch.setattr(f"foretrain.{user}.source_digest", lambda paper: "made-up")
-    for registry in registries:
-        registry.cache_clear()
+    papers.forget()
     yield
-    for registry in registries:
-        registry.cache_clear()
+    papers.forget()
 
 
 @dataclass(frozen=True)

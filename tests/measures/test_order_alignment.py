@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from foretrain.errors import InputError
+from foretrain.core.errors import InputError
 from foretrain.measures import best_alignment, half_time, level_time, mean_alignment, rank_correlation
 
 

@@ -11,10 +11,10 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, one_hot
 
 from foretrain import InputError
+from foretrain.core.streams import stream
 from foretrain.data import SequenceBatch, SequenceClasses
 from foretrain.models import Bilinear
 from foretrain.models.bilinear import Samples
-from foretrain.streams import stream
 
 
 def plain_loss(Y: Tensor, Z: Tensor, batch: SequenceBatch, residual: bool = False) -> Tensor:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from foretrain.errors import InputError
+from foretrain.core.errors import InputError
 from foretrain.models.causal_transformer import CausalTransformer, LabelledSequences
 from foretrain.papers.joma.experiments.table1 import LENGTH, VOCAB, with_short_padding
 

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretrain.errors import InputError
+from foretrain.core.errors import InputError
 from foretrain.models.classifiers import ARCHITECTURES, Classifier
 
 VOCAB, WIDTH = 6, 8

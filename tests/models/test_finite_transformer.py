@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from foretrain.errors import InputError
+from foretrain.core.errors import InputError
 from foretrain.kernels import attention_matrix, transformer_kernel
 from foretrain.models.finite_transformer import CopyingAttention, FiniteTransformer, Widths, loss_velocities
 from foretrain.papers.abstract_symbols import theory

@@ -8,10 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from foretrain.core.errors import InputError
 from foretrain.dynamics import SGD, integrate, train
-from foretrain.errors import InputError
+from foretrain.ledger.tolerances import GRADIENT
 from foretrain.models.joint import ACTIVATIONS, ATTENTIONS, Activation, Joint, JointBatch, leaky, power
-from foretrain.tolerances import GRADIENT
 
 SAMPLES, NODES, CONTEXTS = 7, 4, 6
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from foretrain.errors import InputError
+from foretrain.core.errors import InputError
 from foretrain.models.one_hot_mlp import OneHotMLP
 
 STRINGS = torch.tensor([[0, 1, 2], [3, 3, 1]])

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.autograd import gradcheck
 
-from foretrain.models.part_attention import part_products, part_values
-from foretrain.models.string_rows import StringRows, string_rows
+from foretrain.models.stacked.part_attention import part_products, part_values
+from foretrain.models.stacked.string_rows import StringRows, string_rows
 
 D, HEADS, HEAD = 5, 2, 3
 STRINGS = {

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd import gradcheck
 
-from foretrain.models.read_out_attention import read_out_scores, read_out_values
+from foretrain.models.stacked.read_out_attention import read_out_scores, read_out_values
 
 RUNS, SAMPLES, PLACES, D, HEADS, HEAD = 2, 3, 4, 5, 2, 3
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.autograd import grad, gradcheck
 
-from foretrain.models.small_products import per_head, product
+from foretrain.models.stacked.small_products import per_head, product
 
 
 def drawn(*shape: int) -> torch.Tensor:

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from foretrain.errors import InputError
+from foretrain.core.errors import InputError
 from foretrain.models.sequence_baselines import LSTM, MLP, MLP_XX, RNN, BaselineRuns
+from foretrain.models.stacked.transformer_runs import LastLayerRuns, TransformerRuns, stacked
 from foretrain.models.transformer import Attention, Transformer, TransformerShape
-from foretrain.models.transformer_runs import LastLayerRuns, TransformerRuns, stacked
 
 SMALL = {"tokens": 20, "length": 3, "heads": 3, "embedding": 8, "head": 5, "mlp": 7}
 OPTIONS = [

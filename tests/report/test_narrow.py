@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from foretrain.plotting import add_subtitle, new_panels, panel_place, prediction_line
-from foretrain.report.files import as_html
+from foretrain.show.plotting import add_subtitle, new_panels, panel_place, prediction_line
+from foretrain.show.report.files import as_html
 
 
 @pytest.mark.slow

@@ -131,7 +131,7 @@ def test_report_uses_saved_verdicts_and_judges_what_is_missing(foretrain: Foretr
 
 
 def test_a_figure_that_cannot_be_drawn_costs_no_report(foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("foretrain.report.drawing.claim_figures", lambda *_: 1 / 0)
+    monkeypatch.setattr("foretrain.show.report.drawing.claim_figures", lambda *_: 1 / 0)
     assert foretrain("check", "toy/holds", "--report", "report.html").code == 0
     assert "The figure could not be drawn (ZeroDivisionError" in Path("report.html").read_text()
 
@@ -140,7 +140,7 @@ def test_too_many_points_are_thinned_until_the_page_is_small(
     foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     foretrain("check", "toy/holds", "toy/matrix", "--report", "large.html")
-    monkeypatch.setattr("foretrain.report.drawing.BUDGET", 8_000)
+    monkeypatch.setattr("foretrain.show.report.drawing.BUDGET", 8_000)
     foretrain("report", "toy/holds", "toy/matrix", "--out", "small.html")
     assert Path("small.html").stat().st_size < Path("large.html").stat().st_size - 10_000
 

@@ -4,6 +4,7 @@ so that `foretrain --help` answers at once."""
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -13,7 +14,8 @@ import typer
 
 from foretrain.cli import checking, forecasting, forecasting_corpus, listing, running
 from foretrain.cli.common import say
-from foretrain.errors import InputError
+from foretrain.core.errors import InputError
+from foretrain.core.workers import settle
 
 app = typer.Typer(rich_markup_mode="rich", add_completion=False, pretty_exceptions_enable=False)
 
@@ -59,7 +61,8 @@ app.add_typer(forecasting.forecast_app, name="forecast")
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Exit codes: 0 done, 1 a verdict is not the expected one, 2 something cannot be used, 130 interrupted."""
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy and torch are loaded: one thread per run
+    settle()  # before numpy and torch are loaded
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C: finished work is saved
     given = list(sys.argv[1:] if arguments is None else arguments)
     sys.exit(_exit_code(given or ["--help"]))
 

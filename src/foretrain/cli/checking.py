@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from foretrain.cli.common import RUNS, Jobs, Runs, Tier, console, progress_bar, require_jobs, require_writable, say
+from foretrain.cli.common import RUNS, Jobs, Runs, Tier, console, require_jobs, require_writable, say
+from foretrain.cli.finding import find_claims
 from foretrain.cli.listing import Patterns
-from foretrain.errors import require, require_known
+from foretrain.cli.progress import progress_shown
+from foretrain.core.errors import require, require_known
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from foretrain.check import VerdictFolder
-    from foretrain.claim import Claim, Verdict
+    from foretrain.ledger.check import VerdictFolder
+    from foretrain.ledger.claim import Claim
+    from foretrain.ledger.verdict import Verdict
 
 
 Data = Annotated[
@@ -40,7 +43,7 @@ def check(
     data: Data = None,
     runs: Runs = RUNS,
 ) -> None:
-    """Judge claims: prediction against measurement, and the control that must turn the verdict over.
+    """Judge claims: prediction against measurement, and the control that must flip the verdict.
 
     Claims marked (measured) have no expected verdict at this tier: what they say is too much for small networks to
     show. Claims whose corpus is not on this machine are skipped. Exit code 0 if every verdict is the expected one, 1 if
@@ -52,9 +55,10 @@ def check(
       foretrain check                                  every claim, tier fast
       foretrain check scan_snap --jobs 2               one paper, two processes
       foretrain check 'scan_snap/theorem*' lemma6      globs and names
+      foretrain check "Theorem 4"                      by the paper's own number
       foretrain check --tier full --json verdicts.json --report report.html
     """
-    from foretrain.claim import tally
+    from foretrain.ledger.verdict import tally
 
     to_stdout = as_json == Path("-")
     _use_data(data)
@@ -118,20 +122,20 @@ def _use_data(folder: Path | None) -> None:
 
 def _prepare(patterns: Sequence[str] | None, tier: str, jobs: int, runs: Path) -> tuple[list[Claim], VerdictFolder]:
     require_jobs(jobs)
-    from foretrain import papers
-    from foretrain.check import VerdictFolder, select
-    from foretrain.claim import TIERS
+    from foretrain.ledger.check import VerdictFolder
+    from foretrain.ledger.tiers import TIERS
 
     require_known("tier", tier, TIERS)
-    claims = papers.claims()
-    chosen = [claims[name] for name in select(patterns or (), claims)]
+    chosen = list(find_claims(patterns or []).values())
     require_writable("--runs", runs, folder=True)
     return chosen, VerdictFolder(runs, tier)
 
 
 def _judge(chosen: list[Claim], folder: VerdictFolder, *, check: str | None, jobs: int) -> list[Verdict]:
     """Verdicts in the order of the claims: those saved already (by this check, or by any if None), then the rest."""
-    from foretrain.check import judge_all, known
+    from foretrain import papers
+    from foretrain.core.progress import Progress, tell
+    from foretrain.ledger.check import judge_all, known
 
     saved = known(folder, chosen, check)
     for sentence in saved.damaged:
@@ -140,10 +144,11 @@ def _judge(chosen: list[Claim], folder: VerdictFolder, *, check: str | None, job
     todo = [claim for claim in chosen if claim.id not in verdicts]
     if verdicts and check:
         say(f"Going on with an interrupted check: {len(verdicts)} of {len(chosen)} claims were judged already.")
-    with progress_bar("judging", len(chosen), len(verdicts)) as (bar, task):
-        for verdict in judge_all(todo, folder, check=check or "", jobs=jobs):
+    with progress_shown("judging"):
+        tell(Progress(len(verdicts), len(chosen)))
+        for verdict in judge_all(todo, folder, check=check or "", jobs=jobs, look_up=papers.claim):
             verdicts[verdict.claim] = verdict
-            bar.update(task, advance=1, last=f"{verdict.claim} {verdict.shown}")
+            tell(Progress(len(verdicts), len(chosen), f"{verdict.claim} {verdict.status}"))
     return [verdicts[claim.id] for claim in chosen]
 
 
@@ -157,10 +162,10 @@ def _table(verdicts: list[Verdict]) -> Table:
     for name in ("error", "tolerance", "seconds"):
         table.add_column(name, justify="right", no_wrap=True)
     for verdict in verdicts:
-        colour = "green" if verdict.as_expected else "yellow" if verdict.skipped else "bold red"
+        colour = "green" if verdict.as_expected else "yellow" if verdict.status == "skipped" else "bold red"
         table.add_row(
             verdict.claim,
-            f"[{colour}]{verdict.shown}[/]",
+            f"[{colour}]{verdict.status}[/]",
             verdict.expected or "(measured)",
             verdict.control_status or "",
             _number(verdict.error),
@@ -177,12 +182,12 @@ def _number(value: float) -> str:
 def _surprise(verdict: Verdict) -> str:
     if verdict.expected and verdict.status == verdict.expected:
         return f"{verdict.status} as expected, but its control says {verdict.control_status}: {verdict.control_reason}"
-    expected = f", {verdict.expected} expected" if verdict.expected and not verdict.skipped else ""
-    return f"{verdict.shown}{expected}: {verdict.reason}"
+    expected = f", {verdict.expected} expected" if verdict.expected and verdict.status != "skipped" else ""
+    return f"{verdict.status}{expected}: {verdict.reason}"
 
 
 def _write_json(verdicts: list[Verdict], place: Path | None) -> None:
-    from foretrain.trajectory import plain, write_text
+    from foretrain.core.files import plain, write_text
 
     def valid(value: Any) -> Any:
         return None if isinstance(value, float) and not math.isfinite(value) else value
@@ -196,7 +201,7 @@ def _write_json(verdicts: list[Verdict], place: Path | None) -> None:
 
 
 def _write_report(chosen: list[Claim], folder: VerdictFolder, out: Path) -> None:
-    from foretrain.report import write_report
+    from foretrain.show.report import write_report
 
     verdicts = {}
     for claim in chosen:

@@ -1,21 +1,18 @@
-"""What every command shares: where words go, progress, and places that must be writable before work begins."""
+"""What every command shares: where words go, and places that must be writable before work begins."""
 
 from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from foretrain.errors import InputError, require, visible
+from foretrain.core.errors import InputError, require, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress, TaskID
 
 Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes to work in, one thread each.", metavar="N")]
 Tier = Annotated[str, typer.Option(help="How large: fast (minutes), full (an hour), paper (its own sizes).")]
@@ -54,20 +51,3 @@ def require_writable(option: str, path: Path, *, folder: bool = False) -> None:
             path.open("ab").close()
     except OSError as error:
         raise InputError(f"{option} {path} cannot be written ({error.strerror}); choose another place.") from error
-
-
-@contextmanager
-def progress_bar(label: str, total: int, done: int = 0) -> Iterator[tuple[Progress, TaskID]]:
-    """A live bar on stderr; nothing where stderr is not a terminal."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns: tuple[Any, ...] = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("[dim]{task.fields[last]}"),
-    )
-    shown = console(results=False)
-    with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as bar:
-        yield bar, bar.add_task(label, total=total, completed=done, last="")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foretrain.cli.common import console, require_writable, say
-from foretrain.errors import require
+from foretrain.core.errors import require
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -52,13 +52,13 @@ def templates(
       foretrain forecast templates examples/same_different.toml
       foretrain forecast templates task.toml --error .01 --figure forecast.html --json forecast.json
     """
+    from foretrain.core.errors import require_known
+    from foretrain.core.files import write_text
     from foretrain.data.template_files import read_task
-    from foretrain.errors import require_known
     from foretrain.forecast.template_figure import forecast_figure
     from foretrain.forecast.template_words import summary
     from foretrain.forecast.templates import ForecastSetting, forecast_templates
     from foretrain.kernels.activations import ACTIVATIONS
-    from foretrain.trajectory import write_text
 
     require_known("activation", activation, ACTIVATIONS)
     for option, path in (("--json", json_out), ("--figure", figure)):
@@ -85,8 +85,8 @@ def templates(
 def _print(found: xr.Dataset) -> None:
     from rich.table import Table
 
+    from foretrain.core.trajectory import config_of
     from foretrain.forecast.template_words import condition_words, samples_words, verdict_words
-    from foretrain.trajectory import config_of
 
     config, out = config_of(found), console(results=True)
     out.print(f"{config['task']}: {config['kind']}, {_templates(len(config['templates']))}", markup=False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foretrain.cli.common import console, require_writable, say
-from foretrain.errors import InputError, require, visible
+from foretrain.core.errors import InputError, require, visible
 
 if TYPE_CHECKING:
     from foretrain.data.labelled_texts import LabelledTexts
@@ -68,8 +68,8 @@ def corpus(
       foretrain forecast corpus reviews.tsv --text 0 --label 1
       foretrain forecast corpus imdb --data corpora
     """
+    from foretrain.core.files import write_text
     from foretrain.forecast.corpus import forecast_corpus
-    from foretrain.trajectory import write_text
 
     require(top >= 1, f"--top must be at least 1; got {top}.")
     _require_outputs(json_out, report)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -11,19 +12,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from foretrain.cli.common import RUNS, Jobs, Runs, console, progress_bar, require_jobs, require_writable, say
+from foretrain.cli.common import RUNS, Jobs, Runs, console, require_jobs, require_writable, say
+from foretrain.cli.finding import HELP, find_experiment
+from foretrain.cli.progress import progress_shown
 from foretrain.cli.values import read_settings
-from foretrain.errors import InputError, require, require_known
+from foretrain.core.errors import InputError, require, require_known
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     import xarray as xr
 
-    from foretrain.experiment import Experiment
-    from foretrain.runfolder import RunFolder
+    from foretrain.ledger.experiment import Experiment
+    from foretrain.runs.stored import RunFolder
 
-Name = Annotated[str, typer.Argument(metavar="EXPERIMENT", help="Such as scan_snap/fig6.")]
+Name = Annotated[str, typer.Argument(metavar="EXPERIMENT", help=HELP)]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", help="An argument of the experiment; lists with commas.", metavar="NAME=VALUE"),
@@ -38,7 +41,7 @@ Size = Annotated[
     ),
 ]
 Quick = Annotated[bool, typer.Option("--quick", help="The same as --tier fast.")]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Compute again what is on disk.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Delete what this run has on disk and compute it again.")]
 Cluster = Annotated[str | None, typer.Option(help="Address of a Dask scheduler to work on.", metavar="ADDRESS")]
 FIGURE_KINDS = (".html", ".png", ".svg")
 TABLE_KINDS = ("netcdf", "csv", "parquet")
@@ -100,12 +103,12 @@ def figure(
       foretrain figure scan_snap/fig6 --seeds 5 --out fig6.png
     """
     from foretrain.papers import figure_of
-    from foretrain.report.files import as_html, as_image
+    from foretrain.show.report.files import as_html, as_image
 
     require_jobs(jobs)
     experiment, arguments = _arguments(name, settings, seeds, _tier(tier, quick))
-    draw = figure_of(name)
-    place = out or Path(f"{name.replace('/', '_')}.html")
+    draw = figure_of(experiment.id)
+    place = out or Path(f"{experiment.id.replace('/', '_')}.html")
     kind = place.suffix.lower()
     require(kind in FIGURE_KINDS, f"--out must end in {', '.join(FIGURE_KINDS)}; got {str(place)!r}.")
     require_writable("--out", place)
@@ -116,10 +119,10 @@ def figure(
         as_image(go.Figure(), kind)  # no browser to draw with: better known before the work than after it
     folder = _compute(experiment, arguments, runs, jobs=jobs, fresh=fresh)
     drawn = draw(folder.dataset())
-    from foretrain.trajectory import write_whole
+    from foretrain.core.files import write_bytes
 
-    content = as_html(drawn, name).encode() if kind == ".html" else as_image(drawn, kind)
-    write_whole(place, lambda temporary: temporary.write_bytes(content))
+    content = as_html(drawn, experiment.id).encode() if kind == ".html" else as_image(drawn, kind)
+    write_bytes(place, content)
     say(f"The figure is at {place}.")
 
 
@@ -138,8 +141,8 @@ def export(
       foretrain export runs/scan_snap/fig6/0123456789ab --to netcdf --out fig6.nc
     """
     require_known("kind of file", to, TABLE_KINDS)
-    from foretrain.export import default_name, export_run, require_parquet
-    from foretrain.runfolder import RunFolder
+    from foretrain.runs.export import default_name, export_run, require_parquet
+    from foretrain.runs.stored import RunFolder
 
     if to == "parquet":
         require_parquet()
@@ -158,20 +161,17 @@ def _tier(tier: str | None, quick: bool) -> str:
 
 def _arguments(name: str, given: list[str] | None, seeds: int | None, tier: str) -> tuple[Experiment, dict[str, Any]]:
     """The experiment and all its arguments: those of the tier, then --set and --seeds."""
-    from foretrain import papers
-
-    require_known("experiment", name, papers.experiments())
-    experiment = papers.experiments()[name]
-    defaults = experiment.defaults()
-    settings = read_settings(given or [], defaults)
+    experiment = find_experiment(name)
+    parameters = experiment.parameters()
+    settings = read_settings(given or [], parameters)
     if seeds is not None:
-        require("seeds" in defaults, f"{name} draws no random numbers, so it takes no --seeds.")
+        require("seeds" in parameters, f"{experiment.id} draws no random numbers, so it takes no --seeds.")
         require("seeds" not in settings, "Give --seeds or --set seeds=, not both.")
         require(seeds >= 1, f"--seeds must be at least 1; got {seeds}.")
         settings["seeds"] = seeds
     arguments = {**experiment.arguments(tier), **settings}
     missing = [key for key, value in arguments.items() if value is inspect.Parameter.empty]
-    require(not missing, f"{name} needs {', '.join(missing)}; give --set {missing[0] if missing else ''}=…")
+    require(not missing, f"{experiment.id} needs {', '.join(missing)}; give --set {missing[0] if missing else ''}=…")
     return experiment, arguments
 
 
@@ -185,30 +185,31 @@ def _compute(
     fresh: bool = False,
 ) -> RunFolder:
     """The run of these arguments on disk, computed as far as it is not there yet."""
-    from foretrain.runfolder import RunFolder, run_path
-    from foretrain.streams import seed_list
-    from foretrain.sweep import sweep
+    from foretrain.runs.sweep import sweep
 
-    cut = {axis: seed_list(arguments[axis]) if axis == "seeds" else arguments[axis] for axis in experiment.cut}
-    fixed = {key: value for key, value in arguments.items() if key not in cut}
-    path = run_path(root, experiment.id, {**fixed, **cut})
-    if (path / "run.json").exists():
-        there = RunFolder.at(root, experiment.id, {**fixed, **cut})
-        if fresh:
-            there.begin_anew()
-        elif there.stale:
-            say(f"Note: the source code has changed since {path} was computed; --fresh computes it again.")
-    with _executor(cluster) as executor, progress_bar(experiment.id, 1) as (bar, task):
-        return sweep(
+    cut, fixed = experiment.split(arguments)
+    with _executor(cluster) as executor, progress_shown(experiment.id), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        folder = sweep(
             experiment.id,
             experiment.run,
             cut=cut,
             fixed=fixed,
+            axes=experiment.cut,
             root=root,
             jobs=jobs,
             executor=executor,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
+            fresh=fresh,
         )
+    for warning in caught:
+        if issubclass(warning.category, UserWarning):
+            say(f"Note: {warning.message}")
+    for earlier in folder.identity.earlier(root):
+        say(
+            f"Note: {earlier} has the same settings but was computed with other source code or library versions; it is "
+            f"kept, and this run is stored beside it."
+        )
+    return folder
 
 
 @contextmanager
@@ -240,7 +241,7 @@ def _summarise(dataset: xr.Dataset) -> None:
     from rich import box
     from rich.table import Table
 
-    from foretrain.trajectory import notes_of
+    from foretrain.core.trajectory import notes_of
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
     for column in ("variable", "axes", "least", "mean", "greatest", "unit"):

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from foretrain.core.errors import MissingData, require_known
 from foretrain.data.labelled_rows import Column
 from foretrain.data.labelled_texts import LabelledTexts, read_labelled, read_text
 from foretrain.data.tokens import split_on_spaces, words
-from foretrain.errors import MissingData, require_known
 
 DATA_FOLDER = "FORETRAIN_DATA"  # environment variable that names the folder
 

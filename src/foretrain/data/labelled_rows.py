@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from foretrain.errors import InputError, require
+from foretrain.core.errors import InputError, require
 
 Column = str | int
 KINDS = (".csv", ".tsv", ".parquet")

@@ -16,8 +16,8 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray as Array
 
+from foretrain.core.errors import InputError, require
 from foretrain.data.labelled_rows import Column, decoded, is_number, kind_of, rows_of
-from foretrain.errors import InputError, require
 
 # How programs write a value that is missing; none, na and the like may be classes.
 MISSING = frozenset({"nan", "<na>", "#n/a", "null"})

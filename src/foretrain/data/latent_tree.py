@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray as Array
 
-from foretrain.errors import InputError, require, require_whole
+from foretrain.core.errors import InputError, require, require_whole
 
 Numbers = float | Sequence[Any] | Array
 

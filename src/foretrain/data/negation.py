@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray as Array
 
+from foretrain.core.errors import require, require_at_least
 from foretrain.data.tokens import TokenTexts
-from foretrain.errors import require, require_at_least
 
 
 @dataclass(frozen=True)

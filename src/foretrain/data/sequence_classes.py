@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, UInt
 from numpy import ndarray as Array
 
-from foretrain.errors import InputError, require, require_whole
+from foretrain.core.errors import InputError, require, require_whole
 
 CELLS = 2**12
 TOKENS_PER_SLOT = 12  # measured: a longer sequence is counted faster by a multinomial draw than token by token

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 from numpy import ndarray as Array
 
-from foretrain.errors import require, require_whole
+from foretrain.core.errors import require, require_whole
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from foretrain.errors import require
+from foretrain.core.errors import require
 
 GREEK = frozenset("αβγδεζηθικλμνξοπρστυφχψω")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from foretrain.core.errors import InputError, require, require_at_least
 from foretrain.data.template import Template, spelled
-from foretrain.errors import InputError, require, require_at_least
 
 if TYPE_CHECKING:
     from foretrain.data.templates import TemplateTask

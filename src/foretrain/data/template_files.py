@@ -27,9 +27,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from foretrain.core.errors import InputError, require, require_known
 from foretrain.data.template_tasks import NAMED
 from foretrain.data.templates import GREEK, Template, TemplateTask
-from foretrain.errors import InputError, require, require_known
 
 KINDS = ("regression", "next-token")
 SYMBOLS = ("characters", "words")

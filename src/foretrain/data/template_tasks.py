@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 
+from foretrain.core.errors import require, require_whole
+from foretrain.core.streams import stream
 from foretrain.data.templates import Template, TemplateTask
-from foretrain.errors import require, require_whole
-from foretrain.streams import stream
 
 WILDCARD_ORDER = "αβγδεζηθικλμνξοπρστυφχψω"
 ROW_PATTERNS = ("ααα", "ααβ", "αβα", "αββ", "αβγ")  # the five equality patterns of three symbols

@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray as Array
 
+from foretrain.core.errors import require, require_at_least, require_whole
 from foretrain.data.template import GREEK, Template, equality_pattern, spelled
 from foretrain.data.template_checks import require_task
-from foretrain.errors import require, require_at_least, require_whole
 
 __all__ = ["CLS", "GREEK", "Template", "TemplateBatch", "TemplateSplit", "TemplateTask", "equality_pattern", "spelled"]
 

@@ -13,7 +13,7 @@ from jaxtyping import Int
 from numpy import ndarray as Array
 from scipy import sparse
 
-from foretrain.errors import require
+from foretrain.core.errors import require
 
 # What is written for programs is one token, so that it can be told from words: tags (also escaped), entities (also
 # some that lost their &: no word is written so), addresses. Words keep their apostrophes; other signs stand alone.

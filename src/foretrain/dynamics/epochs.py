@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from foretrain.core.errors import require, require_at_least
+from foretrain.core.streams import stream, torch_stream
 from foretrain.data.tokens import TokenTexts
 from foretrain.dynamics.additive import AdditiveSteps
 from foretrain.dynamics.optimizers import SGD, Adagrad, rates_by_block
-from foretrain.errors import require, require_at_least
 from foretrain.models.classifiers import Classifier, Parameters
-from foretrain.streams import stream, torch_stream
 
 
 def train_epochs(

@@ -9,8 +9,8 @@ import numpy as np
 import xarray as xr
 from scipy.integrate import solve_ivp
 
-from foretrain.errors import InputError, require, require_known
-from foretrain.trajectory import trajectory
+from foretrain.core.errors import InputError, require, require_known
+from foretrain.core.trajectory import trajectory
 
 METHODS = ("DOP853", "LSODA", "RK45", "RK23", "Radau", "BDF")
 State = dict[str, np.ndarray]

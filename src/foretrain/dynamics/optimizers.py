@@ -15,7 +15,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from foretrain.errors import require
+from foretrain.core.errors import require
 
 Rate = float | xr.DataArray
 State = dict[str, Tensor]

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from foretrain.core.errors import require
 from foretrain.data.templates import TemplateBatch
-from foretrain.errors import require
 
 Parameters = dict[str, Tensor]
 

@@ -6,11 +6,9 @@ their data on purpose: comparisons are paired, and drawing samples is a large pa
 
 from __future__ import annotations
 
-import ctypes
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -18,10 +16,10 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from foretrain.core.errors import require, require_whole
+from foretrain.core.streams import seed_list, stream
+from foretrain.core.trajectory import trajectory
 from foretrain.dynamics.optimizers import Optimizer, rates_by_block
-from foretrain.errors import require, require_whole
-from foretrain.streams import seed_list, stream
-from foretrain.trajectory import trajectory
 
 Parameters = dict[str, Tensor]
 Measure = Callable[[Parameters], tuple[tuple[str, ...], Tensor]]  # names of the axes behind the run axes, values
@@ -41,7 +39,6 @@ class Model(Protocol):
 
 Progress = Callable[[int, int], None]  # steps done, steps in all
 STEPS_AT_ONCE = 10  # of data; fixed, so that a longer run begins like a shorter one
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # in malloc.h
 FLOATS_AT_ONCE = 1_000_000  # as many seeds go together as fit in a few MB: measured to be fastest
 
 
@@ -84,7 +81,6 @@ def train(
     chunk = seeds_at_once or _seeds_at_once(first, axes.size, batch)
     chunks = [listed[i : i + chunk] for i in range(0, len(listed), chunk)]
     report = progress or (lambda done, total: None)
-    keep_freed_memory()
     parts = []
     for number, some in enumerate(chunks):
         runs = _Runs(model, optimizer, flat, some, experiment)
@@ -188,14 +184,3 @@ class _Runs:
 def _seeds_at_once(parameters: Parameters, settings: int, batch: int) -> int:
     per_run = sum(p.numel() for p in parameters.values()) + 100 * batch
     return max(1, FLOATS_AT_ONCE // (settings * per_run))
-
-
-def keep_freed_memory() -> None:
-    """Keep glibc from returning freed memory to the system, and from mapping blocks of some MB one by one.
-
-    Otherwise every step would get its tensors as fresh pages, and spend up to a third of its time on page faults.
-    """
-    with suppress(AttributeError, OSError):  # another C library
-        mallopt = ctypes.CDLL(None).mallopt
-        mallopt(_M_MMAP_THRESHOLD, 32 << 20)  # the most it takes
-        mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)

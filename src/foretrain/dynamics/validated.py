@@ -17,15 +17,14 @@ import numpy as np
 import torch
 import xarray as xr
 
+from foretrain.core.errors import require, require_at_least, require_distinct, require_whole
+from foretrain.core.streams import seed_list, stream, torch_stream
+from foretrain.core.trajectory import trajectory
+from foretrain.core.workers import single_threaded
 from foretrain.data.templates import TemplateSplit
 from foretrain.dynamics.optimizers import check_rates
 from foretrain.dynamics.run_samples import RunsModel, Samples
 from foretrain.dynamics.stacked_adam import Adam
-from foretrain.dynamics.train import keep_freed_memory
-from foretrain.errors import require, require_at_least, require_distinct, require_whole
-from foretrain.streams import seed_list, stream, torch_stream
-from foretrain.trajectory import trajectory
-from foretrain.workers import single_threaded
 
 FLOATS_AT_ONCE = 47_000_000  # that are trained together: half as many are up to 4 % slower, twice as many no faster
 MOST_EPOCHS = 1_000_000  # whose losses are kept, run by run
@@ -121,7 +120,6 @@ def train_validated(
     floats = sum(value.numel() for value in first.values())
     floats += floats * min(schedule.batch, max(sizes)) // SAMPLES_AS_LARGE
     at_once = runs_at_once or max(1, FLOATS_AT_ONCE // floats)
-    keep_freed_memory()
     found: dict[tuple[float, int], dict[str, Any]] = {}
     for begin in range(0, len(cells), at_once):
         some = cells[begin : begin + at_once]

@@ -17,9 +17,9 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray as Array
 from scipy import sparse
 
+from foretrain.core.errors import InputError, require, require_positive, require_whole
 from foretrain.data.labelled_texts import LabelledTexts
 from foretrain.data.tokens import TokenTexts, Vocabulary, token_counts, words
-from foretrain.errors import InputError, require, require_positive, require_whole
 from foretrain.forecast import corpus_leans as leans
 from foretrain.forecast.corpus_leans import Lean
 from foretrain.forecast.corpus_scores import SCALES, TIME, Scored, architectures, plateaus, scored, targets

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from foretrain.errors import visible
+from foretrain.core.errors import visible
 from foretrain.forecast.corpus import CorpusForecast, Learned
-from foretrain.plotting import PALETTE, new_figure
+from foretrain.show.plotting import PALETTE, new_figure
 
 SHOWN, NAMED = 1000, 6  # points of one view: those of largest score; and how many of them are named in it
 KINDS = ("content", "likely spurious", "from class imbalance")

@@ -18,7 +18,7 @@ from foretrain.forecast.corpus_words import (
     sizes_words,
     summary,
 )
-from foretrain.report.files import CONFIG
+from foretrain.show.report.files import CONFIG
 
 ON_PAGE = 12  # items per class and architecture, where not more are asked for
 LISTED = 50  # rows of what looks wrong, and notes, at the most; the JSON has all of these

@@ -12,11 +12,11 @@ from numpy import ndarray as Array
 from scipy import sparse
 from scipy.sparse.linalg import aslinearoperator, eigsh, svds
 
+from foretrain.core.streams import stream
 from foretrain.data.tokens import TokenTexts
 from foretrain.kernels import features
 from foretrain.kernels.tangent import Scales, even_attention_relu, mlp_kernel
 from foretrain.papers.feature_extraction import theory
-from foretrain.streams import stream
 
 TIME = 40.0  # of the flow, in times that the fastest direction of the counts needs
 STEPS = 24  # of that flow: scores are right to 1e-3 of the largest (measured on SST-2 and IMDB against 320 steps)

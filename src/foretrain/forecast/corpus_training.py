@@ -8,6 +8,7 @@ from jaxtyping import Float
 from numpy import ndarray as Array
 from scipy.stats import rankdata
 
+from foretrain.core.streams import stream
 from foretrain.data.labelled_texts import LabelledTexts
 from foretrain.data.tokens import UNKNOWN, TokenTexts, Vocabulary, words
 from foretrain.dynamics import Adagrad
@@ -15,8 +16,7 @@ from foretrain.dynamics.epochs import train_epochs
 from foretrain.forecast.corpus import CorpusForecast, Learned
 from foretrain.forecast.corpus_scores import SCALES, architectures, scored, targets
 from foretrain.models.classifiers import Classifier
-from foretrain.papers.feature_extraction.networks import NETWORKS
-from foretrain.streams import stream
+from foretrain.papers.feature_extraction.experiments.networks import NETWORKS
 
 LONGEST = 200  # tokens of a text that training reads
 LARGEST = 20_000_000  # parameters of a network that is trained; a matrix per token can have more

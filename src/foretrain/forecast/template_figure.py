@@ -6,9 +6,9 @@ import plotly.graph_objects as go
 import xarray as xr
 from plotly.colors import hex_to_rgb
 
+from foretrain.core.trajectory import config_of
 from foretrain.forecast.template_words import samples_words
-from foretrain.plotting import PALETTE, measurement_marks, new_figure, prediction_line
-from foretrain.trajectory import config_of
+from foretrain.show.plotting import PALETTE, measurement_marks, new_figure, prediction_line
 
 
 def forecast_figure(found: xr.Dataset) -> go.Figure:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-from foretrain.trajectory import config_of
+from foretrain.core.trajectory import config_of
 
 
 def summary(found: xr.Dataset) -> dict[str, object]:

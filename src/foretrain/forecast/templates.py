@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from foretrain.core.errors import require, require_positive
+from foretrain.core.trajectory import trajectory
 from foretrain.data.templates import CLS, TemplateTask
-from foretrain.errors import require, require_positive
 from foretrain.kernels.architectures import (
     ARCHITECTURES,
     TRANSFORMER,
@@ -29,7 +30,6 @@ from foretrain.kernels.learning_curve import LearningCurve, learning_curve
 from foretrain.kernels.regression import Kernel, answers, measured_errors, targets
 from foretrain.kernels.sharing import RATIOS
 from foretrain.kernels.template_matrix import TemplateMatrix, strings_apart, template_matrix
-from foretrain.trajectory import trajectory
 
 SAMPLES = (16, 64, 256, 1024, 4096, 16384, 65536)
 CURVES = ("error", "error_low", "error_high")

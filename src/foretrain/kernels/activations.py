@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from foretrain.errors import require_known
+from foretrain.core.errors import require_known
 
 Array = NDArray[np.float64]
 

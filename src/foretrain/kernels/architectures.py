@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray as Array
 
-from foretrain.errors import require_at_least, require_known
+from foretrain.core.errors import require_at_least, require_known
 from foretrain.kernels.activations import Activation, activation_named
 from foretrain.kernels.attention import default_tolerance, transformer_kernel, transformer_matrix
 from foretrain.kernels.regression import Kernel

@@ -18,7 +18,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from foretrain.errors import require, require_at_least
+from foretrain.core.errors import require, require_at_least
 from foretrain.kernels.activations import Activation, activation_named
 from foretrain.kernels.contraction import contract, work
 from foretrain.kernels.patterns import Component, String, count_tokens, encoded, pair_patterns, pattern_of

@@ -17,7 +17,7 @@ from torch.func import functional_call, jacrev, vjp, vmap
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
-from foretrain.errors import require
+from foretrain.core.errors import require
 from foretrain.kernels.layer_signals import layer_signals
 
 Parameters = Mapping[str, Tensor]

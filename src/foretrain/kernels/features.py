@@ -17,8 +17,8 @@ from jaxtyping import Float, Int
 from numpy import ndarray as Array
 from scipy import sparse
 
+from foretrain.core.errors import require
 from foretrain.data.tokens import TokenTexts
-from foretrain.errors import require
 from foretrain.kernels.tangent import (
     UNIT,
     Scales,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from foretrain.errors import require_known
+from foretrain.core.errors import require_known
 from foretrain.kernels.activations import GELU, ReLU
 
 Array: TypeAlias = Any  # float64: an array, or a number where numbers went in

@@ -8,11 +8,11 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray as Array
 
-from foretrain.errors import require_at_least, require_positive
+from foretrain.core.errors import require_at_least, require_positive
+from foretrain.core.streams import stream
 from foretrain.kernels.regression import Kernel, targets
 from foretrain.kernels.sharing import Precision, Sharing, apart, measure_sharing
 from foretrain.kernels.template_matrix import TemplateMatrix
-from foretrain.streams import stream
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import pandas as pd
 from jaxtyping import Int
 from numpy import ndarray as Array
 
-from foretrain.errors import require
+from foretrain.core.errors import require
 
 String = Sequence[Hashable]
 Edge = tuple[int, int, int]  # token of x, token of y, number of positions that hold them

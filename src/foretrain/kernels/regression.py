@@ -15,10 +15,10 @@ from jaxtyping import Float, Int
 from numpy import ndarray as Array
 from scipy.linalg import cho_factor, cho_solve
 
+from foretrain.core.errors import require, require_positive
+from foretrain.core.streams import seed_list, stream
+from foretrain.core.trajectory import trajectory
 from foretrain.data.templates import TemplateBatch, TemplateTask
-from foretrain.errors import require, require_positive
-from foretrain.streams import seed_list, stream
-from foretrain.trajectory import trajectory
 
 Kernel = Callable[[Int[Array, "x position"], Int[Array, "y position"]], Float[Array, "x y"]]
 

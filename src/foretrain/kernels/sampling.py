@@ -11,7 +11,7 @@ import numpy as np
 from scipy import stats
 from scipy.special import ndtri, softmax
 
-from foretrain.errors import require_at_least
+from foretrain.core.errors import require_at_least
 from foretrain.kernels.patterns import String
 from foretrain.kernels.quadrature import Array
 

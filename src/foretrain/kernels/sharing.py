@@ -18,9 +18,9 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray as Array
 
+from foretrain.core.streams import stream
 from foretrain.data.templates import TemplateTask
 from foretrain.kernels.regression import Kernel
-from foretrain.streams import stream
 
 RATIOS = tuple(2.0**power for power in range(-4, 6))  # n/m
 SAMPLES = 256

@@ -20,7 +20,7 @@ from jaxtyping import Float
 from numpy import ndarray as Array
 from scipy import sparse
 
-from foretrain.errors import require, require_positive
+from foretrain.core.errors import require, require_positive
 from foretrain.kernels import gaussian_moments as moments
 
 Counts: TypeAlias = Any  # an array or a scipy.sparse array [text, vocab]

@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray as Array
 
+from foretrain.core.errors import require
 from foretrain.data.templates import CLS, TemplateTask, spelled
-from foretrain.errors import require
 from foretrain.kernels.regression import Kernel, targets
 
 EQUAL_ROWS = 1e-6  # relative to the largest entry: far above the accuracy of a kernel, far below what helps to learn

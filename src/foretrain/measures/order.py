@@ -7,7 +7,7 @@ from jaxtyping import Float
 from numpy import ndarray as Array
 from scipy import stats
 
-from foretrain.errors import require
+from foretrain.core.errors import require
 
 
 def half_time(curve: Float[Array, "*lead time"], time: Float[Array, "time"]) -> Float[Array, "*lead"]:

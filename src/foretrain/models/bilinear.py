@@ -27,9 +27,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
+from foretrain.core.errors import require, require_known
+from foretrain.core.streams import stream
 from foretrain.data.sequence_classes import SequenceBatch, SequenceClasses
-from foretrain.errors import require, require_known
-from foretrain.streams import stream
 
 Parameters = dict[str, Tensor]
 _NUMPY = {torch.float32: np.float32, torch.float64: np.float64}

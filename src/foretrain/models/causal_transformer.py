@@ -16,8 +16,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from foretrain.errors import require_at_least, require_known
-from foretrain.streams import torch_stream
+from foretrain.core.errors import require_at_least, require_known
+from foretrain.core.streams import torch_stream
 
 Parameters = dict[str, Tensor]
 

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from foretrain.errors import require, require_at_least, require_known
+from foretrain.core.errors import require, require_at_least, require_known
 from foretrain.kernels.tangent import Scales
 
 Parameters = dict[str, Tensor]

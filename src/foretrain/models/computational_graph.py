@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray as Array
 
-from foretrain.errors import require
+from foretrain.core.errors import require
 
 ACTIVATIONS = ("linear", "relu", "tanh")
 

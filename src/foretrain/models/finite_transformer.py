@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from foretrain.errors import require_at_least, require_known
+from foretrain.core.errors import require_at_least, require_known
 
 ACTIVATIONS = ("cosine", "relu", "gelu")
 

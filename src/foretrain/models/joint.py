@@ -20,8 +20,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from foretrain.errors import require, require_at_least, require_known, require_positive, require_whole
-from foretrain.streams import stream
+from foretrain.core.errors import require, require_at_least, require_known, require_positive, require_whole
+from foretrain.core.streams import stream
 
 Parameters = dict[str, Tensor]
 ATTENTIONS = ("linear", "exp", "softmax")

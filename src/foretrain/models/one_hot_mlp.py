@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from foretrain.errors import require_at_least
+from foretrain.core.errors import require_at_least
 
 Parameters = dict[str, Tensor]
 

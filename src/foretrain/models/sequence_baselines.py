@@ -18,8 +18,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from foretrain.errors import require_known, require_whole
-from foretrain.models.string_rows import require_fitting
+from foretrain.core.errors import require_known, require_whole
+from foretrain.models.stacked.string_rows import require_fitting
 
 Parameters = dict[str, Tensor]
 MLP, MLP_XX, RNN, LSTM = "MLP", "MLP + XXᵀ", "RNN", "LSTM"

@@ -2,7 +2,7 @@
 
 It reads a string of tokens and answers with one number (regression) or with a score per token (next token). Two
 options add a trainable multiple of the identity to every head: `identity_kq` adds a_h·I to W_K·W_Qᵀ, `identity_vo` adds
-b_h·I to W_V·W_Oᵀ. `foretrain.models.transformer_runs` computes many such networks at once, with the same parameters.
+b_h·I to W_V·W_Oᵀ. `foretrain.models.stacked` computes many such networks at once, with the same parameters.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from foretrain.errors import require, require_known, require_positive, require_whole
-from foretrain.models.string_rows import require_length
+from foretrain.core.errors import require, require_known, require_positive, require_whole
+from foretrain.models.stacked.string_rows import require_length
 
 OUTPUTS = ("number", "token")
 READOUTS = ("cls", "last")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from foretrain.ledger.judging import judge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretrain.claim import Control, judge
-from foretrain.errors import InputError
+from foretrain.core.errors import InputError
+from foretrain.core.trajectory import trajectory
+from foretrain.ledger.claim import Control
 from foretrain.papers.abstract_symbols.claims.sides import as_good_as, difference, no_difference
-from foretrain.trajectory import trajectory
 
 T_ONE_SIDED, T_TWO_SIDED = 6.9646, 4.3027  # Student's t of 2 degrees of freedom: .99 and .975
 

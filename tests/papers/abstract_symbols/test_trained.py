@@ -9,7 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from foretrain.errors import InputError
+from foretrain.core.errors import InputError
+from foretrain.core.trajectory import trajectory
 from foretrain.papers.abstract_symbols.claims import data_need as gains
 from foretrain.papers.abstract_symbols.claims import forecast
 from foretrain.papers.abstract_symbols.claims.forecast import rank_correlation
@@ -29,8 +30,7 @@ from foretrain.papers.abstract_symbols.experiments.trained import (
     summary,
     task_called,
 )
-from foretrain.runfolder import run_path
-from foretrain.trajectory import trajectory
+from foretrain.runs.stored import run_path
 
 QUICK = {"setting": "glance", "epochs": 2, "rates": (1e-2,), "seeds": 1}
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from foretrain.core.trajectory import trajectory
 from foretrain.papers.abstract_symbols.experiments.trained import ARCHITECTURES, VANILLA, WITH_A, grid, setting_attrs
 from foretrain.papers.abstract_symbols.figures import FIGURES, needs
 from foretrain.papers.abstract_symbols.figures.trained import setting_words
 from foretrain.papers.abstract_symbols.setting import SETTINGS
-from foretrain.trajectory import trajectory
 
 
 def _found(setting="base", rates=(), architectures=(VANILLA, WITH_A), seeds=3):

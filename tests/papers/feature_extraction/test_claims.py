@@ -10,19 +10,20 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretrain.comparators import close
+from foretrain.core.streams import torch_stream
 from foretrain.data.tokens import TokenTexts
 from foretrain.kernels.empirical import empirical_ntk
 from foretrain.kernels.tangent import Scales, mlp_kernel
+from foretrain.ledger.comparators import close
+from foretrain.ledger.tolerances import FLOW
 from foretrain.papers.feature_extraction import movement, theory
 from foretrain.papers.feature_extraction.claims import kernels
 from foretrain.papers.feature_extraction.claims.next_token import top_less_bottom
-from foretrain.papers.feature_extraction.first_step import first_step
-from foretrain.papers.feature_extraction.lazy import SmallCorpus, predicted_scores
-from foretrain.papers.feature_extraction.networks import finite_kernels, network
-from foretrain.papers.feature_extraction.next_token import read_next_tokens
-from foretrain.streams import torch_stream
-from foretrain.tolerances import FLOW, LAZY, MEAN_KERNEL
+from foretrain.papers.feature_extraction.experiments.first_step import first_step
+from foretrain.papers.feature_extraction.experiments.lazy import SmallCorpus, predicted_scores
+from foretrain.papers.feature_extraction.experiments.networks import finite_kernels, network
+from foretrain.papers.feature_extraction.experiments.next_token import read_next_tokens
+from foretrain.papers.feature_extraction.tolerances import LAZY, MEAN_KERNEL
 
 
 @pytest.mark.parametrize("half", ["score", "output"])

@@ -6,15 +6,20 @@ import numpy as np
 import pytest
 import torch
 
+from foretrain.core.streams import torch_stream
 from foretrain.data.tokens import TokenTexts
 from foretrain.dynamics.additive import batches_by_token
 from foretrain.kernels.tangent import Scales
 from foretrain.papers.feature_extraction.claims.classes import _bars, class_cooccurrence
-from foretrain.papers.feature_extraction.depth import depth_shares
-from foretrain.papers.feature_extraction.label_scores import LabelledCorpus, read_corpus, token_scores, trained_scores
-from foretrain.papers.feature_extraction.lazy import SmallCorpus, descended_scores
-from foretrain.papers.feature_extraction.networks import network
-from foretrain.streams import torch_stream
+from foretrain.papers.feature_extraction.experiments.depth import depth_shares
+from foretrain.papers.feature_extraction.experiments.label_scores import (
+    LabelledCorpus,
+    read_corpus,
+    token_scores,
+    trained_scores,
+)
+from foretrain.papers.feature_extraction.experiments.lazy import SmallCorpus, descended_scores
+from foretrain.papers.feature_extraction.experiments.networks import network
 
 
 def small() -> LabelledCorpus:

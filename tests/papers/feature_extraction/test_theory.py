@@ -9,14 +9,14 @@ from scipy import sparse
 from scipy.integrate import solve_ivp
 from scipy.special import expit, softmax
 
-from foretrain.errors import InputError
+from foretrain.core.errors import InputError
+from foretrain.core.streams import torch_stream
 from foretrain.kernels.tangent import Scales
 from foretrain.papers.feature_extraction import theory
-from foretrain.papers.feature_extraction.depth import DeepWindow, bigram_share, kernel_bias
-from foretrain.papers.feature_extraction.first_step import first_step
-from foretrain.papers.feature_extraction.networks import network
-from foretrain.papers.feature_extraction.next_token import SmallTransformer, read_next_tokens
-from foretrain.streams import torch_stream
+from foretrain.papers.feature_extraction.experiments.depth import DeepWindow, bigram_share, kernel_bias
+from foretrain.papers.feature_extraction.experiments.first_step import first_step
+from foretrain.papers.feature_extraction.experiments.networks import network
+from foretrain.papers.feature_extraction.experiments.next_token import SmallTransformer, read_next_tokens
 
 COUNTS = np.array([[2.0, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 3]])
 SIGNS = np.array([1.0, -1, 1, -1])

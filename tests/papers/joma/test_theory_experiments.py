@@ -15,8 +15,8 @@ from foretrain.measures import entropy
 from foretrain.papers.joma import theory
 from foretrain.papers.joma.claims.hierarchy import caterpillar
 from foretrain.papers.joma.experiments.cdag import angle_sum, graph_correlations, premise_met
+from foretrain.papers.joma.experiments.plane import plane_moments
 from foretrain.papers.joma.experiments.theory import FIG4_TARGETS, fig4, fig9, phase
-from foretrain.papers.joma.plane import plane_moments
 
 
 def test_fig4_has_the_published_dip():

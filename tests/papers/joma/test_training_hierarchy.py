@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
+from foretrain.core.errors import InputError
+from foretrain.core.streams import stream
 from foretrain.data.latent_tree import LatentTree
-from foretrain.errors import InputError
 from foretrain.measures import mean_alignment
 from foretrain.models.causal_transformer import CausalTransformer, LabelledSequences
 from foretrain.papers.joma import claims, theory
 from foretrain.papers.joma.experiments import order, rank, table1
 from foretrain.papers.joma.setting import TABLE1, OrderModel, Table1Data
-from foretrain.streams import stream
 
 
 def test_all_configurations_of_the_table_are_there():

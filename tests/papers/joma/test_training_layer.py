@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 
-from foretrain.errors import InputError
+from foretrain.core.errors import InputError
+from foretrain.core.streams import stream
 from foretrain.models.joint import JointBatch
 from foretrain.papers.joma.experiments import invariants, layer, rank
 from foretrain.papers.joma.setting import LayerTraining, RandomProblems
-from foretrain.streams import stream
 
 SMALL = RandomProblems(problems=2, nodes=2, contexts=3, samples=4)
 

@@ -8,9 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretrain.errors import InputError
+from foretrain.core.errors import InputError
 from foretrain.papers.scan_snap import theory
-from foretrain.papers.scan_snap.random_classes import RandomClasses
+from foretrain.papers.scan_snap.experiments.random_classes import RandomClasses
 
 seeds = st.integers(0, 2**32 - 1)
 

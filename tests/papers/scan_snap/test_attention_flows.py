@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from scipy.integrate import simpson
 
 from foretrain.models import Bilinear
-from foretrain.papers.scan_snap import flows, theory
+from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.claims.extensions import _crossed_task
-from foretrain.papers.scan_snap.random_classes import RandomClasses
+from foretrain.papers.scan_snap.experiments import flows
+from foretrain.papers.scan_snap.experiments.random_classes import RandomClasses
 
 TASK = RandomClasses(instances=2, queries=2, per_query=2, distinct=2, share=(0.2, 0.4))
 

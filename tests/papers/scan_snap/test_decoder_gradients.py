@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import softmax
 
-from foretrain.errors import InputError
+from foretrain.core.errors import InputError
 from foretrain.papers.scan_snap import theory
 
 

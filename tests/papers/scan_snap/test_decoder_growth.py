@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.optimize import brentq
 
-from foretrain.errors import InputError
+from foretrain.core.errors import InputError
 from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.theory import decoder
 

@@ -11,13 +11,14 @@ import xarray as xr
 from torch.nn.functional import cross_entropy, one_hot
 
 from foretrain import InputError
+from foretrain.core.streams import stream
 from foretrain.data import SequenceClasses
 from foretrain.dynamics.train import STEPS_AT_ONCE
-from foretrain.papers.scan_snap import experiments, figures, theory
+from foretrain.papers.scan_snap import figures, theory
 from foretrain.papers.scan_snap.experiments import EXPERIMENTS, fig3, fig4, fig5, fig6, fig8, fig9, fig11, fig12
+from foretrain.papers.scan_snap.experiments import training as experiments
 from foretrain.papers.scan_snap.setting import published_fig4, published_fig6
-from foretrain.runfolder import combine
-from foretrain.streams import stream
+from foretrain.runs.stored import combine
 
 BY_NAME = {e.id.split("/")[1]: e for e in EXPERIMENTS}
 QUICK = {"queries": (1, 2), "eta_z": (1.0, 3.0), "ratio": (1.0, 2.0), "seeds": 2, "steps": 5}

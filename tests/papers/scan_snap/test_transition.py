@@ -12,7 +12,7 @@ from scipy.integrate import cumulative_simpson, solve_ivp
 from scipy.optimize import brentq
 from scipy.special import lambertw
 
-from foretrain.errors import InputError
+from foretrain.core.errors import InputError
 from foretrain.papers.scan_snap import theory
 
 FIG3 = {"eta_y": 0.1, "eta_z": 0.5, "vocab": 1000, "classes": 10, "c0": 0.1}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import plotly.graph_objects as go
 import xarray as xr
 
-from foretrain.plotting import measurement_marks, new_figure, new_panels, panel_place, prediction_line
+from foretrain.show.plotting import measurement_marks, new_figure, new_panels, panel_place, prediction_line
 
 
 def label_scores(run: xr.Dataset) -> go.Figure:

@@ -15,7 +15,7 @@ from numpy.polynomial import Chebyshev
 from numpy.typing import ArrayLike
 from scipy.special import expit, softmax, wrightomega
 
-from foretrain.errors import require
+from foretrain.core.errors import require
 
 Array: TypeAlias = Any  # float64: an array, or a number where numbers went in
 

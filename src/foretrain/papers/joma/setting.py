@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foretrain.errors import require
+from foretrain.core.errors import require
 
 
 @dataclass(frozen=True)

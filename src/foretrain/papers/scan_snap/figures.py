@@ -8,9 +8,9 @@ import numpy as np
 import plotly.graph_objects as go
 import xarray as xr
 
+from foretrain.core.trajectory import config_of
 from foretrain.papers.scan_snap.setting import TRAINING, published_fig6
-from foretrain.plotting import measurement_marks, new_figure, new_panels, panel_place, prediction_line
-from foretrain.trajectory import config_of
+from foretrain.show.plotting import measurement_marks, new_figure, new_panels, panel_place, prediction_line
 
 
 def fig3(run: xr.Dataset) -> go.Figure:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
-from foretrain.trajectory import trajectory
+from foretrain.core.trajectory import trajectory
 
 
 @dataclass(frozen=True)

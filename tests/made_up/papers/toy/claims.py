@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from foretrain.claim import Assumption, Claim, Control, erratum_pair
-from foretrain.comparators import bounded, close, covered, every, ranked, same_mean
+from foretrain.core.trajectory import trajectory
 from foretrain.data.corpora import text_corpus
-from foretrain.tolerances import ALGEBRA, FLOW
-from foretrain.trajectory import trajectory
+from foretrain.ledger.claim import Assumption, Claim, Control, erratum_pair
+from foretrain.ledger.comparators import bounded, close, covered, every, ranked, same_mean
+from foretrain.ledger.tolerances import ALGEBRA, FLOW
 
 
 def _decay(rate: float, points: int = 50) -> xr.Dataset:

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from foretrain.errors import require, require_positive
-from foretrain.experiment import Experiment
-from foretrain.streams import seed_list, stream
-from foretrain.trajectory import trajectory
+from foretrain.core.errors import require, require_positive
+from foretrain.core.streams import seed_list, stream
+from foretrain.core.trajectory import trajectory
+from foretrain.ledger.experiment import Experiment
 
 
 def noise(
@@ -60,7 +60,23 @@ def plain(size: int = 3, offset: float | None = None) -> xr.Dataset:
 
 
 EXPERIMENTS = [
-    Experiment("toy/noise", "Noise, cut along rate and seed.", noise, cut=("eta_z", "seeds"), quick={"steps": 2}),
-    Experiment("toy/diverges", "A rate too large.", diverges, cut=("rates",)),
-    Experiment("toy/plain", "One part, no figure.", plain, quick={"size": 2}, full={"size": 4, "offset": 1.0}),
+    Experiment(
+        "toy/noise",
+        "Noise, cut along rate and seed.",
+        noise,
+        cut={"eta_z": "eta_z", "seeds": "seed"},
+        settings={"fast": {"steps": 2}, "full": {}},
+    ),
+    Experiment(
+        "toy/diverges",
+        "A rate too large.",
+        diverges,
+        cut={"rates": "rate"},
+    ),
+    Experiment(
+        "toy/plain",
+        "One part, no figure.",
+        plain,
+        settings={"fast": {"size": 2}, "full": {"size": 4, "offset": 1.0}},
+    ),
 ]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import plotly.graph_objects as go
 import xarray as xr
 
-from foretrain.plotting import measurement_marks, new_figure
+from foretrain.show.plotting import measurement_marks, new_figure
 
 
 def noise(dataset: xr.Dataset) -> go.Figure:

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from foretrain.claim import Claim, Control, Outcome, erratum_pair
-from foretrain.comparators import bounded, slope
+from foretrain.core.trajectory import trajectory
 from foretrain.kernels.attention import attention_kernel
+from foretrain.ledger.claim import Claim, Comparator, Control, Drawn, Outcome, erratum_pair
+from foretrain.ledger.comparators import bounded, slope
+from foretrain.ledger.tolerances import SLOPE
 from foretrain.papers.abstract_symbols import theory
-from foretrain.tolerances import SLOPE, TAYLOR_ORDER
-from foretrain.trajectory import trajectory
+from foretrain.papers.abstract_symbols.tolerances import TAYLOR_ORDER
 
 
 def _analytic(orders: int) -> xr.Dataset:
@@ -51,7 +52,7 @@ lemmaG = erratum_pair(
     prints="κ is real-analytic on ℝ², so the Taylor coefficients of κ(β, 0) at 0 have |a_n|^{1/n} bounded.",
     says="κ is not analytic at β = 0: its Taylor coefficients there have |a_n|^{1/n} growing as n^{1/2}.",
     observe=_coefficient_roots,
-    compare=_grows_as_predicted,
+    compare=Comparator(_grows_as_predicted, (Drawn("root"),)),
     settings={"fast": {"orders": 60}, "full": {"orders": 100}},
     control=Control("the series around β = 1, where κ is analytic", {"center": 1.0}),
     erratum=(
@@ -100,7 +101,7 @@ lemmaG_taylor = Claim(
     says="The derivatives of appendix F are those of the kernel: its Taylor polynomial of order 6 in β errs by O(β⁸).",
     predict=_taylor_prediction,
     observe=_taylor_remainder,
-    compare=_falls_as_predicted,
+    compare=Comparator(_falls_as_predicted, (Drawn("remainder"),)),
     settings={
         "fast": {"x": "AAB*", "y": "CAC*", "gamma": 0.7, "betas": (0.125, 0.15, 0.2), "orders": 6},
     },

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from foretrain.claim import Claim, Control
-from foretrain.comparators import bounded, every, ranked
+from foretrain.core.streams import seed_list
+from foretrain.core.trajectory import trajectory
 from foretrain.kernels.architectures import MLP, TRANSFORMER
 from foretrain.kernels.template_matrix import template_matrix
-from foretrain.papers.abstract_symbols import experiments
+from foretrain.ledger.claim import Claim, Control
+from foretrain.ledger.comparators import bounded, every, ranked
+from foretrain.papers.abstract_symbols.experiments import tasks
 from foretrain.papers.abstract_symbols.setting import KernelSetting
 from foretrain.papers.abstract_symbols.theory import generalisation as theory
-from foretrain.streams import seed_list
-from foretrain.trajectory import trajectory
 
 
 def _sine_bounds(samples: Sequence[int], per_sample: float, seeds: int) -> xr.Dataset:
@@ -24,8 +24,8 @@ def _sine_bounds(samples: Sequence[int], per_sample: float, seeds: int) -> xr.Da
     kernel, listed = KernelSetting(TRANSFORMER).kernel, seed_list(seeds)
     bounds = []
     for n, seed in itertools.product(samples, listed):
-        train = experiments.tasks.block_sample("same_different", n, per_sample, seed)
-        matrix = template_matrix(train.task, kernel, accuracy=experiments.tasks.KERNEL_ACCURACY)
+        train = tasks.block_sample("same_different", n, per_sample, seed)
+        matrix = template_matrix(train.task, kernel, accuracy=tasks.KERNEL_ACCURACY)
         extra = matrix.own - np.diag(matrix.N)
         blocks = matrix.N[np.ix_(train.template, train.template)] + np.diag(extra[train.template])
         root = np.sqrt(np.bincount(train.template, minlength=len(matrix.N)))
@@ -40,7 +40,7 @@ def _sine_bounds(samples: Sequence[int], per_sample: float, seeds: int) -> xr.Da
 
 def _sines(samples: Sequence[int], per_sample: float, seeds: int, architecture: str = TRANSFORMER) -> xr.Dataset:
     """Sine of the largest principal angle between the top eigenspace of K̂ and the template indicators."""
-    found = experiments.tasks.fig4(samples, per_sample, (architecture,), seeds=seeds).isel(architecture=0, drop=True)
+    found = tasks.fig4(samples, per_sample, (architecture,), seeds=seeds).isel(architecture=0, drop=True)
     return found[["angle"]].assign(sine=np.sin(np.radians(found.angle)))
 
 

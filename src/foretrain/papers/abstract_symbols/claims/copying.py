@@ -10,14 +10,15 @@ import numpy as np
 import torch
 import xarray as xr
 
-from foretrain.claim import Control, Outcome, erratum_pair
-from foretrain.comparators import close_relative, every, same_mean
+from foretrain.core.streams import torch_stream
+from foretrain.core.trajectory import trajectory
+from foretrain.ledger.claim import Comparator, Control, Drawn, Outcome, erratum_pair
+from foretrain.ledger.comparators import close_relative, every, same_mean
+from foretrain.ledger.tolerances import THREE_ERRORS
 from foretrain.models.finite_transformer import CopyingAttention, Widths, loss_velocities
 from foretrain.papers.abstract_symbols import theory
 from foretrain.papers.abstract_symbols.experiments.unseen import SAMPLES, velocities
-from foretrain.streams import torch_stream
-from foretrain.tolerances import LIMIT_VELOCITY, THREE_ERRORS
-from foretrain.trajectory import trajectory
+from foretrain.papers.abstract_symbols.tolerances import LIMIT_VELOCITY
 
 
 def _limits(embeddings: Sequence[int], test: float, train: float) -> xr.Dataset:
@@ -150,7 +151,7 @@ theorem4_1_rates = erratum_pair(
     source="Theorem J.2, learning rates",
     says="With another 1/H in η_V, η_P and η_E, what W_V, P and W_E add to dL_train/dt stays bounded as H grows.",
     observe=_measured_parts,
-    compare=_under_its_rule,
+    compare=Comparator(_under_its_rule, (Drawn("velocity", ("velocity",)),)),
     settings={
         "fast": {"heads": (1, 4, 16), "gamma": 1.0, "tokens": 8, "embedding": 2048, "head": 32, "seeds": 8},
         "full": {"heads": (1, 4, 16, 64), "gamma": 1.0, "tokens": 8, "embedding": 16384, "head": 64, "seeds": 8},
@@ -223,7 +224,7 @@ theorem4_2 = erratum_pair(
     source="Theorems 4.2 and J.3",
     says="With one b·I per head and η_b = Θ(1/H), dL_train/dt = O(1) and −dL_test/dt = Ω(1).",
     observe=_identity_measured,
-    compare=_identity_under_its_rule,
+    compare=Comparator(_identity_under_its_rule, (Drawn("train", ("train",)), Drawn("test", ("test",)))),
     settings={
         "fast": {"heads": (1, 4, 16), "tokens": 8, "embedding": 4096, "head": 16, "gamma": 1.0, "seeds": 6},
         "full": {"heads": (1, 4, 16, 64), "tokens": 8, "embedding": 16384, "head": 16, "gamma": 1.0, "seeds": 16},

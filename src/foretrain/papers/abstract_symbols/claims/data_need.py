@@ -10,8 +10,9 @@ from typing import Any
 
 import xarray as xr
 
-from foretrain.claim import Claim, Control
-from foretrain.comparators import bounded
+from foretrain.core.trajectory import trajectory
+from foretrain.ledger.claim import Claim, Control
+from foretrain.ledger.comparators import bounded
 from foretrain.papers.abstract_symbols.experiments.architectures import BASE_RATES, SAMPLES
 from foretrain.papers.abstract_symbols.experiments.data_need import (
     IN_ONE_BATCH,
@@ -22,7 +23,6 @@ from foretrain.papers.abstract_symbols.experiments.data_need import (
     factors,
 )
 from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, WITH_A, WITH_AB, WITH_B, task_called
-from foretrain.trajectory import trajectory
 
 AXES = ("task", "architecture", "n", "seed")
 ORDER_OF_MAGNITUDE = 8.0  # less data: what the order of magnitude of Observation 1.2 must at least be

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from foretrain.claim import Claim
+from foretrain.ledger.claim import Claim
 from foretrain.papers.abstract_symbols.claims.sides import better_than
 from foretrain.papers.abstract_symbols.experiments import difficulty as figures
 from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, WITH_AB

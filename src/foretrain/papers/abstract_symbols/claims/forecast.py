@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from foretrain.claim import Claim, Control
-from foretrain.comparators import bounded, every
+from foretrain.core.streams import stream
+from foretrain.core.trajectory import trajectory
+from foretrain.ledger.claim import Claim, Control
+from foretrain.ledger.comparators import bounded, every
 from foretrain.papers.abstract_symbols.experiments.architectures import SAMPLES
 from foretrain.papers.abstract_symbols.experiments.data_need import KERNELS, TASKS, data_need, predicted_need
 from foretrain.papers.abstract_symbols.experiments.trained import task_called
-from foretrain.streams import stream
-from foretrain.trajectory import trajectory
 
 EXCHANGES = 2000
 REGRESSION = tuple(task for task in TASKS if task_called(task)[0].kind == "regression")

@@ -9,8 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from foretrain.claim import Assumption, Claim, Control
-from foretrain.comparators import covered, every, ranked
+from foretrain.core.trajectory import trajectory
 from foretrain.data.template_tasks import same_different
 from foretrain.data.templates import TemplateTask
 from foretrain.kernels.architectures import MLP, MLP_XX, TRANSFORMER, TRANSFORMER_AI
@@ -19,10 +18,11 @@ from foretrain.kernels.regression import (
     targets,
 )
 from foretrain.kernels.template_matrix import TemplateMatrix, template_matrix
+from foretrain.ledger.claim import Assumption, Claim, Control
+from foretrain.ledger.comparators import covered, every, ranked
 from foretrain.papers.abstract_symbols.experiments.tasks import KERNEL_ACCURACY
 from foretrain.papers.abstract_symbols.setting import KernelSetting
 from foretrain.papers.abstract_symbols.theory import generalisation as theory
-from foretrain.trajectory import trajectory
 
 Array = NDArray[np.float64]
 DELTA = 0.05  # δ of the theorem: the share of draws in which its bound may fail, 1 in 20

@@ -8,8 +8,8 @@ from functools import lru_cache
 import numpy as np
 import xarray as xr
 
-from foretrain.claim import Control, erratum_pair
-from foretrain.comparators import bounded
+from foretrain.core.streams import seed_list, stream
+from foretrain.core.trajectory import trajectory
 from foretrain.kernels.architectures import MLP, MLP_XX, TRANSFORMER, TRANSFORMER_AI
 from foretrain.kernels.regression import (
     measured_errors,
@@ -19,11 +19,11 @@ from foretrain.kernels.regression import (
     unseen_strings,
 )
 from foretrain.kernels.template_matrix import TemplateMatrix
+from foretrain.ledger.claim import Control, erratum_pair
+from foretrain.ledger.comparators import bounded
 from foretrain.papers.abstract_symbols.claims.generalisation import DELTA, matrix_of, noisy_task
 from foretrain.papers.abstract_symbols.setting import KernelSetting
 from foretrain.papers.abstract_symbols.theory import generalisation as theory
-from foretrain.streams import seed_list, stream
-from foretrain.trajectory import trajectory
 
 
 def _proportional(ratios: Sequence[float], samples: Sequence[int], noise: float, printed: bool) -> xr.Dataset:

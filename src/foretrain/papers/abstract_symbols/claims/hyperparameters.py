@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from foretrain.claim import Control
+from foretrain.ledger.claim import Control
 from foretrain.papers.abstract_symbols.claims.sides import as_good_as, better_than
 from foretrain.papers.abstract_symbols.experiments import hyperparameters as figures
 from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, WITH_A

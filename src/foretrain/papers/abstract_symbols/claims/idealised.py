@@ -12,8 +12,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from foretrain.claim import Control, Outcome, erratum_pair
-from foretrain.comparators import bounded, covered, every, slope
+from foretrain.core.streams import seed_list, stream
+from foretrain.core.trajectory import trajectory
 from foretrain.data.template_tasks import same_different
 from foretrain.data.templates import TemplateBatch, TemplateTask
 from foretrain.kernels.architectures import MLP, MLP_XX
@@ -25,12 +25,12 @@ from foretrain.kernels.regression import (
     unseen_strings,
 )
 from foretrain.kernels.template_matrix import TemplateMatrix, template_matrix
+from foretrain.ledger.claim import Comparator, Control, Drawn, Outcome, erratum_pair
+from foretrain.ledger.comparators import bounded, covered, every, slope
+from foretrain.ledger.tolerances import SLOPE
 from foretrain.papers.abstract_symbols.experiments.tasks import KERNEL_ACCURACY
 from foretrain.papers.abstract_symbols.setting import KernelSetting
 from foretrain.papers.abstract_symbols.theory import generalisation as theory
-from foretrain.streams import seed_list, stream
-from foretrain.tolerances import SLOPE
-from foretrain.trajectory import trajectory
 
 Array = NDArray[np.float64]
 
@@ -210,7 +210,7 @@ claimsD = erratum_pair(
         bounded("norm_excess", high="zero"),
         bounded("distance_excess", high="zero"),
         bounded("difference_excess", high="zero"),
-        _represented,
+        Comparator(_represented, (Drawn("represented", ("least_share",)),)),
     ),
     settings={
         "fast": {
@@ -288,7 +288,7 @@ claimD2_overlaps = erratum_pair(
     printed=_overlaps_printed,
     corrected=_overlaps_corrected,
     observe=_overlaps,
-    compare=_few_overlaps,
+    compare=Comparator(_few_overlaps, (Drawn("sharing", ("most",)),)),
     settings={
         "fast": {"samples": 200, "per_sample": 50.0, "delta": 0.01, "draws": 2000},
         "full": {"samples": 1000, "per_sample": 50.0, "delta": 0.01, "draws": 20_000},

@@ -9,14 +9,15 @@ from fractions import Fraction
 import numpy as np
 import xarray as xr
 
-from foretrain.claim import Claim, Control, erratum_pair
-from foretrain.comparators import close, close_relative, converges, every
+from foretrain.core.trajectory import trajectory
 from foretrain.kernels.activations import Cosine
 from foretrain.kernels.attention import attention_matrix
+from foretrain.ledger.claim import Claim, Control, erratum_pair
+from foretrain.ledger.comparators import close, close_relative, converges, every
+from foretrain.ledger.tolerances import EXACT, SLOPE
 from foretrain.papers.abstract_symbols import theory
 from foretrain.papers.abstract_symbols.experiments.kernel import LAYERS, STRINGS, independent_scores, network_kernels
-from foretrain.tolerances import EXACT, NETWORK_KERNEL, SLOPE
-from foretrain.trajectory import trajectory
+from foretrain.papers.abstract_symbols.tolerances import NETWORK_KERNEL
 
 OTHER_BETA = 4.0  # of the networks in the control
 

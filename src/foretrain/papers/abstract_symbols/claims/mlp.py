@@ -10,8 +10,11 @@ import torch
 import xarray as xr
 from scipy import stats
 
-from foretrain.claim import Claim, Control
-from foretrain.comparators import bounded, close, every, same_mean
+from foretrain.core.streams import torch_stream
+from foretrain.core.trajectory import trajectory
+from foretrain.ledger.claim import Claim, Control
+from foretrain.ledger.comparators import bounded, close, every, same_mean
+from foretrain.ledger.tolerances import ALGEBRA, CHANCE, THREE_ERRORS
 from foretrain.models.one_hot_mlp import OneHotMLP, Parameters
 from foretrain.papers.abstract_symbols import theory
 from foretrain.papers.abstract_symbols.experiments.unseen import (
@@ -22,9 +25,7 @@ from foretrain.papers.abstract_symbols.experiments.unseen import (
     trained,
     transformer_outputs,
 )
-from foretrain.streams import torch_stream
-from foretrain.tolerances import ALGEBRA, CHANCE, COUPLED, THREE_ERRORS
-from foretrain.trajectory import trajectory
+from foretrain.papers.abstract_symbols.tolerances import COUPLED
 
 
 def _unseen(seeds: int, width: int, layers: int, steps: int, model: str = "MLP") -> xr.Dataset:

@@ -9,17 +9,17 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from foretrain.claim import Assumption, Claim, Control, erratum_pair, no_number
-from foretrain.comparators import close, every, positive
+from foretrain.core.trajectory import trajectory
 from foretrain.data.template_tasks import random_templates
 from foretrain.data.templates import TemplateTask
 from foretrain.kernels.activations import Cosine
 from foretrain.kernels.architectures import MLP, TRANSFORMER, architecture_kernel
 from foretrain.kernels.attention import attention_matrix
 from foretrain.kernels.template_matrix import template_matrix
+from foretrain.ledger.claim import Assumption, Claim, Control, erratum_pair, no_number
+from foretrain.ledger.comparators import close, every, positive
+from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.papers.abstract_symbols.setting import REGRESSION_TASKS
-from foretrain.tolerances import ALGEBRA
-from foretrain.trajectory import trajectory
 
 SMALL_BETA_ACCURACY = 1e-9  # of K_attn at β ≤ 2; K_trans moves by at most 3b1² times as much (three arguments)
 Array = NDArray[np.float64]

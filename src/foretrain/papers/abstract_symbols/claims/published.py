@@ -8,8 +8,9 @@ from typing import Any
 
 import xarray as xr
 
-from foretrain.claim import Claim, Control
-from foretrain.comparators import as_printed, bounded, close, every
+from foretrain.core.trajectory import trajectory
+from foretrain.ledger.claim import Claim, Control
+from foretrain.ledger.comparators import as_printed, bounded, close, every
 from foretrain.models.sequence_baselines import LSTM, MLP, MLP_XX, RNN
 from foretrain.papers.abstract_symbols.experiments.architectures import BASE_RATES, SAMPLES
 from foretrain.papers.abstract_symbols.experiments.trained import (
@@ -23,8 +24,7 @@ from foretrain.papers.abstract_symbols.experiments.trained import (
     grid,
     setting_called,
 )
-from foretrain.tolerances import PUBLISHED_SPREAD
-from foretrain.trajectory import trajectory
+from foretrain.papers.abstract_symbols.tolerances import PUBLISHED_SPREAD
 
 TRIALS = 5  # behind every published mean
 ABA_ABB, MAJORITY, COPYING = "aba_abb", "majority_4", "copying"

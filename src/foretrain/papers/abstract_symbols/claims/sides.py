@@ -13,12 +13,12 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from foretrain.claim import Claim, Control
-from foretrain.comparators import bounded, every, positive
+from foretrain.core.errors import require_whole
+from foretrain.core.trajectory import trajectory
 from foretrain.dynamics.validated import best_rate
-from foretrain.errors import require_whole
-from foretrain.tolerances import CHANCE_OF_FEW, PUBLISHED_SPREAD
-from foretrain.trajectory import trajectory
+from foretrain.ledger.claim import Claim, Control
+from foretrain.ledger.comparators import bounded, every, positive
+from foretrain.papers.abstract_symbols.tolerances import CHANCE_OF_FEW, PUBLISHED_SPREAD
 
 Make = Callable[..., xr.Dataset]
 DIVERGED = 10.0  # what a run that diverged counts as: more than the loss of a guess, of numbers or of symbols

@@ -9,13 +9,13 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from foretrain.claim import Claim, Control
-from foretrain.comparators import close, every
+from foretrain.core.trajectory import trajectory
 from foretrain.data import template_tasks
 from foretrain.data.templates import TemplateTask
+from foretrain.ledger.claim import Claim, Control
+from foretrain.ledger.comparators import close, every
+from foretrain.ledger.tolerances import EXACT
 from foretrain.papers.abstract_symbols import theory
-from foretrain.tolerances import EXACT
-from foretrain.trajectory import trajectory
 
 STAGES = ((0, 0), (2, 2), (4, 0), (4, 2), (6, 4))  # orders in β and γ of the derivative that each stage looks at
 CLAIM_NAMES = ("F.2", "F.3", "F.4", "F.5", "F.6")

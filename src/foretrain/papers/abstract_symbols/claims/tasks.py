@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 
 import xarray as xr
 
-from foretrain.claim import Claim, Control, erratum_pair
-from foretrain.comparators import close, every
+from foretrain.core.trajectory import trajectory
 from foretrain.data.template_tasks import distribution_of_3, ravens_matrices, relational_match_to_sample
 from foretrain.data.templates import Template, TemplateTask, equality_pattern
-from foretrain.tolerances import EXACT
-from foretrain.trajectory import trajectory
+from foretrain.ledger.claim import Claim, Control, erratum_pair
+from foretrain.ledger.comparators import close, every
+from foretrain.ledger.tolerances import EXACT
 
 STRINGS = {"QQRST": True, "QQQST": False, "QQSST": False}  # section 2: which match ααβST
 

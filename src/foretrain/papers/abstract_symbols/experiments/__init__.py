@@ -1,21 +1,12 @@
-"""One function per figure or table; each returns a trajectory."""
+"""The experiments of Abstract symbols, one function per figure: each module in MODULES has a list EXPERIMENTS."""
 
-from foretrain.papers.abstract_symbols.experiments import (
-    architectures,
-    data_need,
-    difficulty,
-    hyperparameters,
-    kernel,
-    tasks,
-    unseen,
+# In the order of the paper. They are loaded when one of their claims or experiments is asked for.
+MODULES = (
+    "tasks",
+    "kernel",
+    "unseen",
+    "architectures",
+    "hyperparameters",
+    "difficulty",
+    "data_need",
 )
-
-EXPERIMENTS = [
-    *tasks.EXPERIMENTS,
-    *kernel.EXPERIMENTS,
-    *unseen.EXPERIMENTS,
-    *architectures.EXPERIMENTS,
-    *hyperparameters.EXPERIMENTS,
-    *difficulty.EXPERIMENTS,
-    *data_need.EXPERIMENTS,
-]

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 
 import xarray as xr
 
+from foretrain.core.errors import require
 from foretrain.dynamics.validated import Progress, best_rate
-from foretrain.errors import require
-from foretrain.experiment import Experiment
+from foretrain.ledger.experiment import Experiment
 from foretrain.models.sequence_baselines import LSTM, MLP, MLP_XX, RNN
 from foretrain.papers.abstract_symbols.experiments.trained import (
     RATES,
@@ -214,57 +214,62 @@ EXPERIMENTS = [
         "abstract_symbols/train",
         "A transformer on a template task of one's choice, with or without a·I and b·I",
         train,
+        cut={"rates": "rate"},
+        settings={
+            "fast": {"n": 32, "seeds": 2, "rates": (1e-3, 1e-2), "setting": "glance"},
+            "full": {"setting": "small"},
+        },
         concludes=chosen_rate,
-        cut=("rates",),
-        quick={"n": 32, "seeds": 2, "rates": (1e-3, 1e-2), "setting": "glance"},
-        full={"setting": "small"},
     ),
     Experiment(
         "abstract_symbols/fig2",
         "Print programs as regression: test loss against n, with and without a·I",
         fig2,
-        cut=("n",),
-        quick={**QUICK, "n": (8, 16), "rates": (1e-2,)},
-        full=FULL,
+        cut={"n": "n"},
+        settings={"fast": {**QUICK, "n": (8, 16), "rates": (1e-2,)}, "full": FULL},
     ),
     Experiment(
         "abstract_symbols/fig3",
         "Print programs as next token: error on unseen symbols against n, with and without b·I",
         fig3,
-        cut=("n",),
-        quick={**QUICK, "n": (8, 16), "rates": (1e-2,), "depth": 2, "embedding": 32, "architectures": (WITH_B,)},
-        full={**FULL, "n": (32, 64, 128, 256), "embedding": 128},
+        cut={"n": "n"},
+        settings={
+            "fast": {**QUICK, "n": (8, 16), "rates": (1e-2,), "depth": 2, "embedding": 32, "architectures": (WITH_B,)},
+            "full": {**FULL, "n": (32, 64, 128, 256), "embedding": 128},
+        },
     ),
     Experiment(
         "abstract_symbols/fig5",
         "Copying unseen symbols against n and embedding dimension, with and without b·I",
         fig5,
-        cut=("n",),
-        quick={**QUICK, "embeddings": (16, 32), "rates": (1e-2,)},
-        full={**FULL, "n": (16, 64, 256)},
+        cut={"n": "n"},
+        settings={"fast": {**QUICK, "embeddings": (16, 32), "rates": (1e-2,)}, "full": {**FULL, "n": (16, 64, 256)}},
     ),
     Experiment(
         "abstract_symbols/fig22",
         "Test loss of different architectures against n",
         fig22,
-        cut=("n",),
-        quick={**QUICK, "architectures": (VANILLA, WITH_A, LSTM, MLP), "rates": ()},
-        full={"n": SAMPLES[2:10], "setting": "small", "rates": ()},
+        cut={"n": "n"},
+        settings={
+            "fast": {**QUICK, "architectures": (VANILLA, WITH_A, LSTM, MLP), "rates": ()},
+            "full": {"n": SAMPLES[2:10], "setting": "small", "rates": ()},
+        },
     ),
     Experiment(
         "abstract_symbols/fig23",
         "Majority of k symbols against n, with and without both scalings",
         fig23,
-        cut=("lengths", "n"),
-        quick={**QUICK, "lengths": (2, 3), "rates": ()},
-        full={"n": SAMPLES[2:9], "setting": "small", "rates": ()},
+        cut={"lengths": "length", "n": "n"},
+        settings={
+            "fast": {**QUICK, "lengths": (2, 3), "rates": ()},
+            "full": {"n": SAMPLES[2:9], "setting": "small", "rates": ()},
+        },
     ),
     Experiment(
         "abstract_symbols/fig25",
         "MLP with vec(XXᵀ), MLP and transformer against n",
         fig25,
-        cut=("n",),
-        quick=QUICK,
-        full={"setting": "small"},
+        cut={"n": "n"},
+        settings={"fast": QUICK, "full": {"setting": "small"}},
     ),
 ]

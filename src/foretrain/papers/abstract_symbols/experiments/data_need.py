@@ -8,12 +8,14 @@ from functools import lru_cache
 import numpy as np
 import xarray as xr
 
+from foretrain.core.errors import require, require_positive, require_whole
+from foretrain.core.streams import seed_list
+from foretrain.core.trajectory import trajectory
 from foretrain.data.templates import TemplateTask
-from foretrain.errors import require, require_positive, require_whole
-from foretrain.experiment import Experiment
 from foretrain.kernels import architectures as kernels
 from foretrain.kernels.learning_curve import LearningCurve
 from foretrain.kernels.template_matrix import template_matrix
+from foretrain.ledger.experiment import Experiment
 from foretrain.models.sequence_baselines import MLP, MLP_XX
 from foretrain.papers.abstract_symbols.experiments.architectures import SAMPLES
 from foretrain.papers.abstract_symbols.experiments.trained import (
@@ -27,8 +29,6 @@ from foretrain.papers.abstract_symbols.experiments.trained import (
     setting_called,
     task_called,
 )
-from foretrain.streams import seed_list
-from foretrain.trajectory import trajectory
 
 TASKS = (
     "same_different", "aba_abb", "abab_aabb", "majority_2", "majority_4", "majority_6", "print_program", "print_symbol",
@@ -158,16 +158,18 @@ EXPERIMENTS = [
         "abstract_symbols/data_need",
         "Samples each task needs with each architecture, and the factor that a·I, b·I and both gain",
         data_need,
-        cut=("tasks",),
-        quick={
-            "tasks": ("same_different", "aba_abb"),
-            "n": (16, 32),
-            "architectures": (VANILLA, WITH_A),
-            "seeds": 2,
-            "setting": "glance",
-            "loss": 0.9,
+        cut={"tasks": "task"},
+        settings={
+            "fast": {
+                "tasks": ("same_different", "aba_abb"),
+                "n": (16, 32),
+                "architectures": (VANILLA, WITH_A),
+                "seeds": 2,
+                "setting": "glance",
+                "loss": 0.9,
+            },
+            "full": {"n": (64, 128, 256, 512, 1024), "seeds": 3, "setting": "small", "epochs": 100},
         },
         concludes=learned,
-        full={"n": (64, 128, 256, 512, 1024), "seeds": 3, "setting": "small", "epochs": 100},
     ),
 ]

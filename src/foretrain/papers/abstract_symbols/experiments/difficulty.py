@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import xarray as xr
 
+from foretrain.core.streams import seed_list
 from foretrain.data.template_tasks import random_templates
-from foretrain.experiment import Experiment
+from foretrain.ledger.experiment import Experiment
 from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, at_its_rate, grid, setting_called
-from foretrain.streams import seed_list
 
 SAMPLES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 Seeds = int | Sequence[int]
@@ -110,24 +110,36 @@ EXPERIMENTS = [
         "abstract_symbols/fig17",
         "Test and train loss of the transformer on simple tasks against n",
         fig17,
-        cut=("tasks", "n"),
-        quick={**QUICK, "tasks": ("aba_abb", "majority_2")},
-        full=FULL,
+        cut={"tasks": "task", "n": "n"},
+        settings={"fast": {**QUICK, "tasks": ("aba_abb", "majority_2")}, "full": FULL},
     ),
     *(
         Experiment(
-            f"abstract_symbols/{figure.__name__}",
+            id,
             says,
             figure,
-            cut=(values, "n"),
-            quick={**QUICK, values: few},
-            full=FULL,
+            cut={values: axis, "n": "n"},
+            settings={"fast": {**QUICK, values: few}, "full": FULL},
         )
-        for figure, says, values, few in (
-            (fig18, "Two random templates against their length", "lengths", (3, 5)),
-            (fig19, "Two random templates against the number of wildcards", "wildcards", (2, 3)),
-            (fig20, "Two random templates against the number of regular tokens", "tokens", (0, 2)),
-            (fig21, "Random templates against their number", "templates", (2, 4)),
+        for id, figure, says, values, axis, few in (
+            ("abstract_symbols/fig18", fig18, "Two random templates against their length", "lengths", "length", (3, 5)),
+            (
+                "abstract_symbols/fig19",
+                fig19,
+                "Two random templates against the number of wildcards",
+                "wildcards",
+                "wildcard",
+                (2, 3),
+            ),
+            (
+                "abstract_symbols/fig20",
+                fig20,
+                "Two random templates against the number of regular tokens",
+                "tokens",
+                "token",
+                (0, 2),
+            ),
+            ("abstract_symbols/fig21", fig21, "Random templates against their number", "templates", "template", (2, 4)),
         )
     ),
 ]

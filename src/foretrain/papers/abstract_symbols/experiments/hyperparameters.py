@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import xarray as xr
 
-from foretrain.experiment import Experiment
+from foretrain.ledger.experiment import Experiment
 from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, at_its_rate, grid, setting_called, summary
 from foretrain.papers.abstract_symbols.setting import TrainingSetting
 
@@ -164,42 +164,49 @@ EXPERIMENTS = [
         "abstract_symbols/fig8",
         "Learning rate against n",
         fig8,
-        cut=("n",),
-        quick={**QUICK, "n": (16, 32), "rates": (1e-3, 1e-2)},
-        full={**FULL, "seeds": 5},
+        cut={"n": "n"},
+        settings={"fast": {**QUICK, "n": (16, 32), "rates": (1e-3, 1e-2)}, "full": {**FULL, "seeds": 5}},
     ),
     *(
         Experiment(
-            f"abstract_symbols/{figure.__name__}",
+            id,
             f"Learning rate against {says}",
             figure,
-            cut=(values,),
-            quick={**RATE_QUICK, values: few},
-            full=FULL,
+            cut={values: axis},
+            settings={"fast": {**RATE_QUICK, values: few}, "full": FULL},
         )
-        for figure, says, values, few in (
-            (fig9, "depth at n = 512", "depths", (1, 2)),
-            (fig10, "depth at n = 1024", "depths", (1, 2)),
-            (fig11, "heads at n = 512", "heads", (1, 2)),
-            (fig12, "heads at n = 1024", "heads", (1, 2)),
-            (fig13, "embedding dimension at n = 1024", "embeddings", (8, 16)),
-            (fig14, "batch size at n = 512", "batch_sizes", (16, 32)),
+        for id, figure, says, values, axis, few in (
+            ("abstract_symbols/fig9", fig9, "depth at n = 512", "depths", "depth", (1, 2)),
+            ("abstract_symbols/fig10", fig10, "depth at n = 1024", "depths", "depth", (1, 2)),
+            ("abstract_symbols/fig11", fig11, "heads at n = 512", "heads", "heads", (1, 2)),
+            ("abstract_symbols/fig12", fig12, "heads at n = 1024", "heads", "heads", (1, 2)),
+            ("abstract_symbols/fig13", fig13, "embedding dimension at n = 1024", "embeddings", "embedding", (8, 16)),
+            ("abstract_symbols/fig14", fig14, "batch size at n = 512", "batch_sizes", "batch_size", (16, 32)),
         )
     ),
     Experiment(
         "abstract_symbols/fig15",
         "The last layer trained alone, against n and the size of the attention logits",
         fig15,
-        cut=("multipliers", "n"),
-        quick={**QUICK, "n": (16, 32), "multipliers": (1.0, 8.0), "epochs": 50, "heads": 4},
-        full={"n": (64, 128, 256, 512, 1024, 2048), "epochs": 5000, "setting": "small"},
+        cut={"multipliers": "multiplier", "n": "n"},
+        settings={
+            "fast": {**QUICK, "n": (16, 32), "multipliers": (1.0, 8.0), "epochs": 50, "heads": 4},
+            "full": {"n": (64, 128, 256, 512, 1024, 2048), "epochs": 5000, "setting": "small"},
+        },
     ),
     Experiment(
         "abstract_symbols/fig16",
         "Batch size against n",
         fig16,
-        cut=("batch_sizes", "n"),
-        quick={**QUICK, "n": (16, 32), "batch_sizes": (16, 32)},
-        full={"n": (64, 128, 256, 512, 1024), "batch_sizes": (64, 128, 256, 512, 1024), "seeds": 3, "setting": "small"},
+        cut={"batch_sizes": "batch_size", "n": "n"},
+        settings={
+            "fast": {**QUICK, "n": (16, 32), "batch_sizes": (16, 32)},
+            "full": {
+                "n": (64, 128, 256, 512, 1024),
+                "batch_sizes": (64, 128, 256, 512, 1024),
+                "seeds": 3,
+                "setting": "small",
+            },
+        },
     ),
 ]

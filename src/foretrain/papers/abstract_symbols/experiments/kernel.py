@@ -11,16 +11,16 @@ import numpy as np
 import torch
 import xarray as xr
 
+from foretrain.core.streams import seed_list, torch_stream
+from foretrain.core.trajectory import trajectory
 from foretrain.data.template_tasks import same_different
-from foretrain.experiment import Experiment
 from foretrain.kernels.activations import Cosine
 from foretrain.kernels.attention import attention_kernel, attention_matrix
 from foretrain.kernels.template_matrix import template_matrix
+from foretrain.ledger.experiment import Experiment
 from foretrain.models.finite_transformer import FiniteTransformer, Widths
 from foretrain.papers.abstract_symbols import theory
 from foretrain.papers.abstract_symbols.setting import KernelSetting
-from foretrain.streams import seed_list, torch_stream
-from foretrain.trajectory import trajectory
 
 LAYERS = ("attention", "transformer")
 STRINGS = ("AB*", "BA*", "AA*", "CD*")
@@ -146,21 +146,21 @@ EXPERIMENTS = [
         "abstract_symbols/kernel_width",
         "Distance of finite transformers from the kernel against width",
         kernel_width,
-        cut=("widths",),
-        quick={"widths": (8, 16, 32), "seeds": 10},
+        cut={"widths": "width"},
+        settings={"fast": {"widths": (8, 16, 32), "seeds": 10}, "full": {}},
     ),
     Experiment(
         "abstract_symbols/kernel_taylor",
         "The kernel against β and its Taylor polynomials at 0, which do not converge",
         kernel_taylor,
-        cut=("betas",),
-        quick={"betas": (0.25, 0.5, 1.0), "orders": (2, 4)},
+        cut={"betas": "beta"},
+        settings={"fast": {"betas": (0.25, 0.5, 1.0), "orders": (2, 4)}, "full": {}},
     ),
     Experiment(
         "abstract_symbols/conditioning",
         "Condition number of the template matrix of same/different over β and γ",
         conditioning,
-        cut=("betas",),
-        quick={"betas": (1.0, 2.0), "gammas": (0.5, 1.0)},
+        cut={"betas": "beta"},
+        settings={"fast": {"betas": (1.0, 2.0), "gammas": (0.5, 1.0)}, "full": {}},
     ),
 ]

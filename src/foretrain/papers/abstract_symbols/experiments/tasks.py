@@ -10,16 +10,16 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from foretrain.core.streams import seed_list, stream
+from foretrain.core.trajectory import trajectory
 from foretrain.data.templates import TemplateBatch
-from foretrain.experiment import Experiment
 from foretrain.kernels.architectures import ARCHITECTURES, MLP, MLP_XX, TRANSFORMER
 from foretrain.kernels.learning_curve import LearningCurve
 from foretrain.kernels.regression import measured_errors
 from foretrain.kernels.template_matrix import template_matrix
+from foretrain.ledger.experiment import Experiment
 from foretrain.papers.abstract_symbols.setting import REGRESSION_TASKS, KernelSetting
 from foretrain.papers.abstract_symbols.theory import generalisation as theory
-from foretrain.streams import seed_list, stream
-from foretrain.trajectory import trajectory
 
 Array = NDArray[np.float64]
 KERNEL_ACCURACY = 1e-6  # of N at β = 4, where K_attn is computed to 1e-7 and three errors add up
@@ -156,21 +156,24 @@ EXPERIMENTS = [
         "abstract_symbols/fig4",
         "The kernel matrix turns into blocks: angle of its top eigenspace to the template indicators against n",
         fig4,
-        cut=("architectures",),
-        quick={"samples": (64, 256), "seeds": 1, "shown": 40},
+        cut={"architectures": "architecture"},
+        settings={"fast": {"samples": (64, 256), "seeds": 1, "shown": 40}, "full": {}},
     ),
     Experiment(
         "abstract_symbols/kernel_regression",
         "Kernel ridge regression on unseen symbols against n, the alphabet and the ridge, beside eq. 15",
         kernel_regression,
-        cut=("seeds",),
-        quick={"samples": (32, 128), "alphabets": (16, 1024), "seeds": 2, "ridges": (0.01,), "ratios": (0.001,)},
+        cut={"seeds": "seed"},
+        settings={
+            "fast": {"samples": (32, 128), "alphabets": (16, 1024), "seeds": 2, "ridges": (0.01,), "ratios": (0.001,)},
+            "full": {},
+        },
     ),
     Experiment(
         "abstract_symbols/data_efficiency",
         "Samples needed by each architecture on each task, from the matrix N alone",
         data_efficiency,
-        cut=("tasks",),
-        quick={"tasks": ("same_different", "aba_abb")},
+        cut={"tasks": "task"},
+        settings={"fast": {"tasks": ("same_different", "aba_abb")}, "full": {}},
     ),
 ]

@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from foretrain.core.errors import require, require_known, require_whole
+from foretrain.core.streams import seed_list, stream
 from foretrain.data import template_tasks
 from foretrain.data.template_files import read_task
 from foretrain.data.templates import TemplateTask
 from foretrain.dynamics.run_samples import RunsModel
 from foretrain.dynamics.validated import Progress, Schedule, best_rate, train_validated
-from foretrain.errors import require, require_known, require_whole
 from foretrain.models.sequence_baselines import KINDS, BaselineRuns
+from foretrain.models.stacked.transformer_runs import LastLayerRuns, TransformerRuns
 from foretrain.models.transformer import TransformerShape
-from foretrain.models.transformer_runs import LastLayerRuns, TransformerRuns
 from foretrain.papers.abstract_symbols.setting import SETTINGS, TrainingSetting
-from foretrain.streams import seed_list, stream
 
 VANILLA, WITH_A, WITH_B, WITH_AB = "transformer", "transformer + aI", "transformer + bI", "transformer + aI + bI"
 TRANSFORMERS = (VANILLA, WITH_A, WITH_B, WITH_AB)

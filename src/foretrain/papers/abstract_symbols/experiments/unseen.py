@@ -10,15 +10,15 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from foretrain.core.streams import seed_list, stream, torch_stream
+from foretrain.core.trajectory import trajectory
 from foretrain.data.template_tasks import same_different
 from foretrain.dynamics.optimizers import SGD, Adam, Optimizer
-from foretrain.experiment import Experiment
 from foretrain.kernels.attention import transformer_kernel
+from foretrain.ledger.experiment import Experiment
 from foretrain.models.finite_transformer import CopyingAttention, Widths, loss_velocities
 from foretrain.models.one_hot_mlp import OneHotMLP, Parameters
 from foretrain.papers.abstract_symbols import theory
-from foretrain.streams import seed_list, stream, torch_stream
-from foretrain.trajectory import trajectory
 
 SAMPLES = 4  # training tokens; the last of the alphabet is the unseen one
 
@@ -170,13 +170,13 @@ EXPERIMENTS = [
         "abstract_symbols/copying_velocity",
         "How fast the loss on an unseen token moves at the start of training, against embedding width",
         copying_velocity,
-        cut=("embeddings",),
-        quick={"embeddings": (64, 256), "heads": 2, "head": 8, "seeds": 3},
+        cut={"embeddings": "embedding"},
+        settings={"fast": {"embeddings": (64, 256), "heads": 2, "head": 8, "seeds": 3}, "full": {}},
     ),
     Experiment(
         "abstract_symbols/mlp_unseen",
         "Mean outputs on strings of unseen tokens: MLPs trained in four ways, and a transformer",
         mlp_unseen,
-        quick={"seeds": 100, "width": 8, "layers": 1, "steps": 20},
+        settings={"fast": {"seeds": 100, "width": 8, "layers": 1, "steps": 20}, "full": {}},
     ),
 ]

@@ -8,8 +8,8 @@ import numpy as np
 import plotly.graph_objects as go
 import xarray as xr
 
-from foretrain.plotting import PALETTE, measurement_marks, new_figure, new_panels, panel_place, prediction_line
-from foretrain.trajectory import config_of
+from foretrain.core.trajectory import config_of
+from foretrain.show.plotting import PALETTE, measurement_marks, new_figure, new_panels, panel_place, prediction_line
 
 NAMES = {"attention": "K_attn", "transformer": "K_trans"}
 

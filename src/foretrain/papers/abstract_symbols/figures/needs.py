@@ -11,10 +11,10 @@ import numpy as np
 import plotly.graph_objects as go
 import xarray as xr
 
+from foretrain.core.trajectory import config_of
 from foretrain.papers.abstract_symbols.experiments.trained import VANILLA
 from foretrain.papers.abstract_symbols.figures.trained import colors_of, setting_words, task_name, x_axis
-from foretrain.plotting import INK, PALETTE, add_subtitle, log_ticks, measurement_marks, new_figure
-from foretrain.trajectory import config_of
+from foretrain.show.plotting import INK, PALETTE, add_subtitle, log_ticks, measurement_marks, new_figure
 
 BEYOND = 1.6  # how far beyond the largest number, as a factor, stands what has none
 

@@ -8,10 +8,10 @@ import numpy as np
 import plotly.graph_objects as go
 import xarray as xr
 
+from foretrain.core.trajectory import config_of
 from foretrain.papers.abstract_symbols.figures.trained import COLORS
 from foretrain.papers.abstract_symbols.setting import REGRESSION_TASKS
-from foretrain.plotting import PALETTE, TEMPLATE, measurement_marks, new_panels, panel_place, prediction_line
-from foretrain.trajectory import config_of
+from foretrain.show.plotting import PALETTE, TEMPLATE, measurement_marks, new_panels, panel_place, prediction_line
 
 
 def fig4(found: xr.Dataset) -> go.Figure:

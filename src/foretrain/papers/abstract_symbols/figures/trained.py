@@ -17,7 +17,7 @@ from foretrain.dynamics.validated import best_rate
 from foretrain.models.sequence_baselines import KINDS
 from foretrain.papers.abstract_symbols.experiments.trained import ARCHITECTURES, TASKS, WITH_A, WITH_AB, WITH_B
 from foretrain.papers.abstract_symbols.setting import TrainingSetting
-from foretrain.plotting import (
+from foretrain.show.plotting import (
     PALETTE,
     add_subtitle,
     log_ticks,

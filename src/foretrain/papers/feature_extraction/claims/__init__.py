@@ -1,23 +1,13 @@
-"""Every claim of this paper: each module here has a list CLAIMS."""
+"""The claims of Feature extraction: each module here has a list CLAIMS."""
 
-from foretrain.papers.feature_extraction.claims import (
-    classes,
-    depth,
-    kernels,
-    lazy,
-    negation,
-    next_token,
-    one_step,
-    training,
-)
-
-CLAIMS = (
-    *kernels.CLAIMS,
-    *one_step.CLAIMS,
-    *lazy.CLAIMS,
-    *training.CLAIMS,
-    *classes.CLAIMS,
-    *negation.CLAIMS,
-    *next_token.CLAIMS,
-    *depth.CLAIMS,
+# In the order of the paper. They are loaded when one of their claims or experiments is asked for.
+MODULES = (
+    "kernels",
+    "one_step",
+    "lazy",
+    "training",
+    "classes",
+    "negation",
+    "next_token",
+    "depth",
 )

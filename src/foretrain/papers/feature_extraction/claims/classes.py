@@ -8,17 +8,22 @@ import numpy as np
 import xarray as xr
 from scipy.stats import spearmanr
 
-from foretrain.claim import Claim, Control
-from foretrain.comparators import bounded, every
+from foretrain.core.streams import stream
+from foretrain.core.trajectory import trajectory
 from foretrain.dynamics import Adagrad
 from foretrain.dynamics.epochs import train_epochs
 from foretrain.kernels.tangent import Scales, mlp_kernel
+from foretrain.ledger.claim import Claim, Control
+from foretrain.ledger.comparators import bounded, every
 from foretrain.papers.feature_extraction import theory
 from foretrain.papers.feature_extraction.claims.training import RANKS
-from foretrain.papers.feature_extraction.label_scores import LabelledCorpus, accuracy, read_corpus, token_scores
-from foretrain.papers.feature_extraction.networks import NETWORKS, network
-from foretrain.streams import stream
-from foretrain.trajectory import trajectory
+from foretrain.papers.feature_extraction.experiments.label_scores import (
+    LabelledCorpus,
+    accuracy,
+    read_corpus,
+    token_scores,
+)
+from foretrain.papers.feature_extraction.experiments.networks import NETWORKS, network
 
 ADDITIVE = ("MLP ReLU", "MLP GeLU")  # their flow is one of token scores: see theory.label_scores
 LEAST, WIDTH, SIGMA, RATE = 10, 64, 0.1, 0.01
@@ -159,6 +164,7 @@ datasets = Claim(
 
 datasets_corrected = Claim(
     id="feature_extraction/datasets_corrected",
+    corrects="feature_extraction/datasets",
     source="derived",
     says=(
         "Theory only, at infinite width: until the fastest direction of the flow of the limit kernels has relaxed, "

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import xarray as xr
 
-from foretrain.claim import Claim, Control
-from foretrain.comparators import close_relative, every
+from foretrain.core.trajectory import trajectory
 from foretrain.kernels.tangent import cnn_window_kernel, mlp_kernel
+from foretrain.ledger.claim import Claim, Control
+from foretrain.ledger.comparators import close_relative, every
 from foretrain.papers.feature_extraction import theory
-from foretrain.papers.feature_extraction.depth import depth_shares
-from foretrain.tolerances import KERNEL_RATIO
-from foretrain.trajectory import trajectory
+from foretrain.papers.feature_extraction.experiments.depth import depth_shares
+from foretrain.papers.feature_extraction.tolerances import KERNEL_RATIO
 
 
 def _shallow() -> xr.Dataset:

@@ -8,16 +8,17 @@ import numpy as np
 import torch
 import xarray as xr
 
-from foretrain.claim import Claim, Control
-from foretrain.comparators import close, converges, every, explains
+from foretrain.core.streams import seed_list, stream, torch_stream
+from foretrain.core.trajectory import trajectory
 from foretrain.data.tokens import TokenTexts
 from foretrain.dynamics import integrate
 from foretrain.kernels.tangent import Scales
+from foretrain.ledger.claim import Claim, Control
+from foretrain.ledger.comparators import close, converges, every, explains
+from foretrain.ledger.tolerances import FLOW
 from foretrain.papers.feature_extraction import theory
-from foretrain.papers.feature_extraction.networks import NETWORKS, finite_kernels, limit_kernel, network
-from foretrain.streams import seed_list, stream, torch_stream
-from foretrain.tolerances import FLOW, MEAN_KERNEL, WIDE_NETWORK, WIDTH_SLOPE
-from foretrain.trajectory import trajectory
+from foretrain.papers.feature_extraction.experiments.networks import NETWORKS, finite_kernels, limit_kernel, network
+from foretrain.papers.feature_extraction.tolerances import MEAN_KERNEL, WIDE_NETWORK, WIDTH_SLOPE
 
 VOCAB, TEXTS, LENGTH = 4, 5, 3
 SCALES = Scales(embedding=0.9, weight=1.1, readout=0.8, matrix=0.7)  # all different: a mixed-up scale shows

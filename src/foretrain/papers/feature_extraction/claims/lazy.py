@@ -8,15 +8,15 @@ from functools import cache
 import numpy as np
 import xarray as xr
 
-from foretrain.claim import Claim, Control, erratum_pair
-from foretrain.comparators import bounded, close, every, explains, ranked
+from foretrain.core.streams import seed_list, torch_stream
+from foretrain.core.trajectory import trajectory
 from foretrain.kernels.tangent import Scales
-from foretrain.papers.feature_extraction.lazy import SmallCorpus, descended_scores, predicted_scores
-from foretrain.papers.feature_extraction.movement import READOUTS, movement_by_width
-from foretrain.papers.feature_extraction.networks import NETWORKS, network
-from foretrain.streams import seed_list, torch_stream
-from foretrain.tolerances import LAZY, MOVEMENT_POWER
-from foretrain.trajectory import trajectory
+from foretrain.ledger.claim import Claim, Control, erratum_pair
+from foretrain.ledger.comparators import bounded, close, every, explains, ranked
+from foretrain.papers.feature_extraction.experiments.lazy import SmallCorpus, descended_scores, predicted_scores
+from foretrain.papers.feature_extraction.experiments.movement import READOUTS, movement_by_width
+from foretrain.papers.feature_extraction.experiments.networks import NETWORKS, network
+from foretrain.papers.feature_extraction.tolerances import LAZY, MOVEMENT_POWER
 
 MATRIX_PER_TOKEN = ("MV full", "L-RNN token")
 UNIT = Scales()

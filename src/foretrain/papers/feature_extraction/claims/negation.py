@@ -7,17 +7,17 @@ from functools import cache
 import numpy as np
 import xarray as xr
 
-from foretrain.claim import Claim, Control
-from foretrain.comparators import bounded, every
+from foretrain.core.streams import stream
+from foretrain.core.trajectory import trajectory
 from foretrain.data.negation import Negation
 from foretrain.data.tokens import TokenTexts
 from foretrain.dynamics import Adagrad
 from foretrain.dynamics.epochs import train_epochs
 from foretrain.kernels.tangent import Scales
+from foretrain.ledger.claim import Claim, Control
+from foretrain.ledger.comparators import bounded, every
 from foretrain.models.classifiers import Classifier
-from foretrain.papers.feature_extraction.label_scores import accuracy
-from foretrain.streams import stream
-from foretrain.trajectory import trajectory
+from foretrain.papers.feature_extraction.experiments.label_scores import accuracy
 
 WIDTH, SIGMA, RATE = 64, 0.3, 0.02
 ADDITIVE = ("MLP ReLU", "SA", "SA with positions", "CNN linear, K=2", "CNN linear, K=3", "L-RNN shared")
@@ -155,6 +155,7 @@ def _solved() -> xr.Dataset:
 
 negation_cnn_corrected = Claim(
     id="feature_extraction/negation_cnn_corrected",
+    corrects="feature_extraction/negation_cnn",
     source="derived",
     says="A CNN of window 2 with ReLU between window and readout learns the negation task: accuracy at least .99.",
     erratum=CNN_ERRATUM,

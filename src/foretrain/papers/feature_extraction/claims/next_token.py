@@ -15,16 +15,17 @@ from jaxtyping import Float
 from numpy import ndarray as Array
 from scipy.stats import spearmanr
 
-from foretrain.claim import Claim, Control
-from foretrain.comparators import bounded, close, close_relative, every, positive, slope
+from foretrain.core.streams import torch_stream
+from foretrain.core.trajectory import trajectory
 from foretrain.kernels.tangent import Scales, TokenKernel, mlp_kernel
+from foretrain.ledger.claim import Claim, Control
+from foretrain.ledger.comparators import bounded, close, close_relative, every, positive, slope
+from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.papers.feature_extraction import theory
-from foretrain.papers.feature_extraction.first_step import first_step
-from foretrain.papers.feature_extraction.networks import NETWORKS, network
-from foretrain.papers.feature_extraction.next_token import NextTokens, read_next_tokens, train_transformer
-from foretrain.streams import torch_stream
-from foretrain.tolerances import ALGEBRA, FIRST_STEP, WIDTH_SLOPE
-from foretrain.trajectory import trajectory
+from foretrain.papers.feature_extraction.experiments.first_step import first_step
+from foretrain.papers.feature_extraction.experiments.networks import NETWORKS, network
+from foretrain.papers.feature_extraction.experiments.next_token import NextTokens, read_next_tokens, train_transformer
+from foretrain.papers.feature_extraction.tolerances import FIRST_STEP, WIDTH_SLOPE
 
 TOP = 10
 EXCESS = 0.98  # share of frequent tokens with a gap beyond frequencies; set after 249 of 250 were seen
@@ -141,6 +142,7 @@ language_model = Claim(
 
 language_model_corrected = Claim(
     id="feature_extraction/language_model_corrected",
+    corrects="feature_extraction/language_model",
     source="derived",
     erratum=ERRATUM,
     says=(

@@ -9,25 +9,25 @@ import torch
 import xarray as xr
 from scipy.special import expit
 
-from foretrain.claim import Assumption, Claim, Control
-from foretrain.comparators import close, close_relative, every
+from foretrain.core.streams import seed_list, stream, torch_stream
+from foretrain.core.trajectory import trajectory
 from foretrain.kernels.tangent import Scales, mlp_kernel
+from foretrain.ledger.claim import Assumption, Claim, Control
+from foretrain.ledger.comparators import close, close_relative, every
+from foretrain.ledger.tolerances import PRINTED_DIGITS
 from foretrain.papers.feature_extraction import theory
-from foretrain.papers.feature_extraction.depth import kernel_bias
-from foretrain.papers.feature_extraction.first_step import first_step
-from foretrain.papers.feature_extraction.label_scores import LabelledCorpus, read_corpus, token_scores
-from foretrain.papers.feature_extraction.networks import NETWORKS, finite_kernels, network
-from foretrain.streams import seed_list, stream, torch_stream
-from foretrain.tolerances import (
+from foretrain.papers.feature_extraction.experiments.depth import kernel_bias
+from foretrain.papers.feature_extraction.experiments.first_step import first_step
+from foretrain.papers.feature_extraction.experiments.label_scores import LabelledCorpus, read_corpus, token_scores
+from foretrain.papers.feature_extraction.experiments.networks import NETWORKS, finite_kernels, network
+from foretrain.papers.feature_extraction.tolerances import (
     FIRST_STEP,
     IMBALANCE,
     KERNEL_RATIO,
     KERNEL_RATIO_AT_MOST,
     NO_BIAS,
-    PRINTED_DIGITS,
     SMALL_BIAS,
 )
-from foretrain.trajectory import trajectory
 
 MLPS = ("MLP ReLU", "MLP GeLU", "MLP SiLU", "MLP tanh")
 SHIFTED = MLPS[:3]  # the mean of φ is not 0

@@ -9,11 +9,11 @@ import numpy as np
 import xarray as xr
 from scipy.stats import spearmanr
 
-from foretrain.claim import Claim, Control
-from foretrain.comparators import bounded, every
-from foretrain.papers.feature_extraction.label_scores import LabelledCorpus, read_corpus, trained_scores
-from foretrain.streams import seed_list, stream
-from foretrain.trajectory import trajectory
+from foretrain.core.streams import seed_list, stream
+from foretrain.core.trajectory import trajectory
+from foretrain.ledger.claim import Claim, Control
+from foretrain.ledger.comparators import bounded, every
+from foretrain.papers.feature_extraction.experiments.label_scores import LabelledCorpus, read_corpus, trained_scores
 
 NETWORKS = ("MLP ReLU", "MLP GeLU", "MLP SiLU", "MLP tanh", "SA", "SA + ReLU", "CNN ReLU")
 BIASED = ("MLP ReLU", "SA + ReLU", "CNN ReLU")
@@ -217,6 +217,7 @@ relu_bias_fades = Claim(
 
 relu_bias_fades_corrected = Claim(
     id="feature_extraction/relu_bias_fades_corrected",
+    corrects="feature_extraction/relu_bias_fades",
     source="derived; the split by attention was seen first, then asked",
     says=(
         "Without attention the shift towards the larger class, in logits, is lower after six epochs than after the "

@@ -1,28 +1,15 @@
-"""Every claim of JoMA, in the order of the paper."""
+"""The claims of JoMA: each module here has a list CLAIMS."""
 
-from foretrain.claim import Claim
-from foretrain.papers.joma.claims import (
-    cdag,
-    convergence,
-    critical,
-    hierarchy,
-    invariants,
-    isotropic,
-    order,
-    table1,
-    training,
-    winner,
-)
-
-CLAIMS: tuple[Claim, ...] = (
-    *invariants.CLAIMS,
-    *training.CLAIMS,
-    *winner.CLAIMS,
-    *isotropic.CLAIMS,
-    *critical.CLAIMS,
-    *convergence.CLAIMS,
-    *hierarchy.CLAIMS,
-    *order.CLAIMS,
-    *table1.CLAIMS,
-    *cdag.CLAIMS,
+# In the order of the paper. They are loaded when one of their claims or experiments is asked for.
+MODULES = (
+    "invariants",
+    "training",
+    "winner",
+    "isotropic",
+    "critical",
+    "convergence",
+    "hierarchy",
+    "order",
+    "table1",
+    "cdag",
 )

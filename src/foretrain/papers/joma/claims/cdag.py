@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-from foretrain.claim import Assumption, Claim, Control, erratum_pair
-from foretrain.comparators import bounded
+from foretrain.core.trajectory import trajectory
+from foretrain.ledger.claim import Assumption, Claim, Control, erratum_pair
+from foretrain.ledger.comparators import bounded
+from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.papers.joma import theory
 from foretrain.papers.joma.experiments.cdag import EDGE, graph_correlations, premise_met
-from foretrain.tolerances import ALGEBRA
-from foretrain.trajectory import trajectory
 
 
 def _correlations(graphs: int, samples: int, rho: float, unrelated: bool = False) -> xr.Dataset:

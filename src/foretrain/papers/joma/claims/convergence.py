@@ -9,14 +9,15 @@ import xarray as xr
 from scipy.optimize import brentq
 from scipy.special import softmax
 
-from foretrain.claim import Claim, Control, erratum_pair
-from foretrain.comparators import bounded, close, close_relative, every, positive
+from foretrain.core.trajectory import trajectory
 from foretrain.dynamics import integrate
+from foretrain.ledger.claim import Claim, Control, erratum_pair
+from foretrain.ledger.comparators import bounded, close, close_relative, every, positive
+from foretrain.ledger.tolerances import EXACT, FLOW, PRINTED_DIGITS
 from foretrain.measures import entropy
 from foretrain.papers.joma import theory
 from foretrain.papers.joma.experiments.theory import FIG4_TARGETS, fig4
-from foretrain.tolerances import EXACT, FLOW, PRINTED_DIGITS, THREE_DIGITS
-from foretrain.trajectory import trajectory
+from foretrain.papers.joma.tolerances import THREE_DIGITS
 
 # Lemmas 6 and 7
 

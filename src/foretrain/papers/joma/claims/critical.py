@@ -11,12 +11,13 @@ import numpy as np
 import xarray as xr
 from scipy.optimize import brentq
 
-from foretrain.claim import Claim, Control, erratum_pair
-from foretrain.comparators import bounded, close, every, positive
+from foretrain.core.trajectory import trajectory
+from foretrain.ledger.claim import Claim, Control, erratum_pair
+from foretrain.ledger.comparators import bounded, close, every, positive
+from foretrain.ledger.tolerances import FLOW, SLOPE
 from foretrain.papers.joma import theory
-from foretrain.papers.joma.plane import plane_flow, plane_moments
-from foretrain.tolerances import FLOW, QUADRATURE, SLOPE
-from foretrain.trajectory import trajectory
+from foretrain.papers.joma.experiments.plane import plane_flow, plane_moments
+from foretrain.papers.joma.tolerances import QUADRATURE
 
 SHAPES: dict[str, theory.RadialDensity] = {
     "gaussian": theory.gaussian(2),

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import xarray as xr
 
-from foretrain.claim import Claim, Control, erratum_pair
-from foretrain.comparators import close, every, same_mean
+from foretrain.core.streams import stream
+from foretrain.core.trajectory import trajectory
 from foretrain.data import LatentTree
+from foretrain.ledger.claim import Claim, Control, erratum_pair
+from foretrain.ledger.comparators import close, every, same_mean
+from foretrain.ledger.tolerances import ALGEBRA, EXACT, SLOPE
 from foretrain.papers.joma import theory
-from foretrain.streams import stream
-from foretrain.tolerances import ALGEBRA, EXACT, SLOPE
-from foretrain.trajectory import trajectory
 
 # Lemmas 8 and 9
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import xarray as xr
 
-from foretrain.claim import Assumption, Claim, Control, erratum_pair, no_number
-from foretrain.comparators import close, every, positive, slope
+from foretrain.ledger.claim import Assumption, Claim, Control, erratum_pair, no_number
+from foretrain.ledger.comparators import close, every, positive, slope
+from foretrain.ledger.tolerances import ALGEBRA, EXACT, FLOW
 from foretrain.papers.joma import theory
 from foretrain.papers.joma.experiments import invariants as runs
 from foretrain.papers.joma.setting import RandomProblems
-from foretrain.tolerances import ALGEBRA, CONSTANT, EXACT, FIRST_ORDER, FLOW
+from foretrain.papers.joma.tolerances import CONSTANT, FIRST_ORDER
 
 Formula = Callable[[Any, Any], Any]
 
@@ -194,6 +195,7 @@ condition = Claim(
 )
 condition_corrected = Claim(
     id="joma/theorem1_softmax_condition_corrected",
+    corrects="joma/theorem1_softmax_condition",
     says="Eq. 17, ż = Σ_k(v̇_k∘v_k − b̄·v̇_kᵀv_k), follows from the condition for every node.",
     settings={"fast": {"condition": "per node", "problems": 8}},
     control=Control("the condition holds only in sum over the nodes", {"condition": "summed"}),

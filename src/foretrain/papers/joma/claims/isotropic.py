@@ -9,13 +9,14 @@ import numpy as np
 import xarray as xr
 from scipy.special import expit
 
-from foretrain.claim import Claim, Control, erratum_pair
-from foretrain.comparators import close, same_mean
+from foretrain.core.streams import stream
+from foretrain.core.trajectory import trajectory
+from foretrain.ledger.claim import Claim, Control, erratum_pair
+from foretrain.ledger.comparators import close, same_mean
+from foretrain.ledger.tolerances import FLOW
 from foretrain.papers.joma import theory
-from foretrain.papers.joma.plane import plane_flow
-from foretrain.streams import stream
-from foretrain.tolerances import FLOW, QUADRATURE
-from foretrain.trajectory import trajectory
+from foretrain.papers.joma.experiments.plane import plane_flow
+from foretrain.papers.joma.tolerances import QUADRATURE
 
 NAMES = ("gaussian", "uniform_ball", "student_t", "laplace")
 LEAKY = (0.2, 1.0)

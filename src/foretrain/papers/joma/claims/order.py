@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from foretrain.claim import Claim, Control, no_number
-from foretrain.comparators import bounded, close, every, positive
+from foretrain.core.trajectory import trajectory
+from foretrain.ledger.claim import Claim, Control, no_number
+from foretrain.ledger.comparators import bounded, close, every, positive
+from foretrain.ledger.tolerances import THREE_ERRORS
 from foretrain.measures import rank_correlation
 from foretrain.papers.joma import theory
 from foretrain.papers.joma.experiments.order import MODEL, order_flow, order_training
-from foretrain.tolerances import BETWEEN_RECORDS, ORDERED, THREE_ERRORS
-from foretrain.trajectory import trajectory
+from foretrain.papers.joma.tolerances import BETWEEN_RECORDS, ORDERED
 
 HALF = 1 - 0.5**0.5  # share of the way left to v = μ/√2, where v²/2 is half of μ²/2
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from foretrain.claim import Claim, Control, no_number
-from foretrain.comparators import positive, same_mean
+from foretrain.ledger.claim import Claim, Control, no_number
+from foretrain.ledger.comparators import positive, same_mean
+from foretrain.ledger.tolerances import THREE_ERRORS
 from foretrain.papers.joma.experiments.table1 import MODEL, align, printed_table
 from foretrain.papers.joma.setting import TABLE1, TABLE1_NODES, TABLE1_SEEDS
-from foretrain.tolerances import THREE_ERRORS
 
 FIRST = ("C20-ch2-10-20",)
 LAST_SHORT = ("C50-ch2-20-30",)  # the last with N_ch = 2, whose sequences are short

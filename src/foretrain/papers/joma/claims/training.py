@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from foretrain.claim import Assumption, Claim, Control, erratum_pair
-from foretrain.comparators import bounded, close, every, same_mean
+from foretrain.core.trajectory import trajectory
+from foretrain.ledger.claim import Assumption, Claim, Control, erratum_pair
+from foretrain.ledger.comparators import bounded, close, every, same_mean
 from foretrain.measures import rank_correlation
 from foretrain.papers.joma.experiments import layer, rank
 from foretrain.papers.joma.setting import Fig2Reference
-from foretrain.tolerances import (
+from foretrain.papers.joma.tolerances import (
     ALIVE,
     CONSTANT,
     CORRELATED,
@@ -23,7 +24,6 @@ from foretrain.tolerances import (
     SAME_SIZE,
     SATURATED,
 )
-from foretrain.trajectory import trajectory
 
 POINTS = 9  # looks at a run; the same for all claims, which then share it
 

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import xarray as xr
 
-from foretrain.claim import Assumption, Claim, Control, erratum_pair
-from foretrain.comparators import close, every
+from foretrain.core.streams import stream
+from foretrain.core.trajectory import trajectory
 from foretrain.dynamics import integrate
+from foretrain.ledger.claim import Assumption, Claim, Control, erratum_pair
+from foretrain.ledger.comparators import close, every
+from foretrain.ledger.tolerances import FLOW
 from foretrain.papers.joma import theory
-from foretrain.streams import stream
-from foretrain.tolerances import FLOW
-from foretrain.trajectory import trajectory
 
 SHARES = np.concatenate([np.linspace(0, 0.9, 10), [0.99, 0.999]])  # of the blow-up time
 

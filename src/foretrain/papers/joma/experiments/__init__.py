@@ -1,5 +1,10 @@
-"""One function per figure or table of JoMA; each returns a trajectory."""
+"""The experiments of JoMA, one function per figure or table: each module in MODULES has a list EXPERIMENTS."""
 
-from foretrain.papers.joma.experiments import theory, training
-
-EXPERIMENTS = [*theory.EXPERIMENTS, *training.EXPERIMENTS]
+# In the order of the paper. They are loaded when one of their claims or experiments is asked for.
+MODULES = (
+    "theory",
+    "layer",
+    "rank",
+    "order",
+    "table1",
+)

@@ -7,11 +7,11 @@ from functools import lru_cache
 import numpy as np
 import xarray as xr
 
+from foretrain.core.errors import require, require_positive, require_whole
+from foretrain.core.streams import seed_list, stream
+from foretrain.core.trajectory import trajectory
 from foretrain.data import LatentTree
-from foretrain.errors import require, require_positive, require_whole
 from foretrain.models.computational_graph import ComputationalGraph
-from foretrain.streams import seed_list, stream
-from foretrain.trajectory import trajectory
 
 EDGE = ("graph", "j", "k", "beta")
 

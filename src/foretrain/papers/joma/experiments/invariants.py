@@ -10,13 +10,13 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from foretrain.core.errors import require_known
+from foretrain.core.streams import stream
+from foretrain.core.trajectory import trajectory
 from foretrain.dynamics import SGD, integrate, train
-from foretrain.errors import require_known
 from foretrain.models.joint import Joint, JointBatch
 from foretrain.papers.joma.setting import RandomProblems
 from foretrain.papers.joma.theory import attention_from_mlp_exp
-from foretrain.streams import stream
-from foretrain.trajectory import trajectory
 
 PROBLEMS = RandomProblems()
 SAVED = 4  # times per batch

@@ -10,16 +10,16 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from foretrain.core.errors import require_known, require_whole
+from foretrain.core.streams import seed_list, stream
+from foretrain.core.trajectory import trajectory
 from foretrain.dynamics import SGD, train
-from foretrain.errors import require_known, require_whole
-from foretrain.experiment import Experiment
+from foretrain.ledger.experiment import Experiment
 from foretrain.measures import normalized_correlation
 from foretrain.models.joint import Joint, JointBatch
 from foretrain.papers.joma import theory
 from foretrain.papers.joma.experiments.invariants import condition_residuals
 from foretrain.papers.joma.setting import LayerTraining
-from foretrain.streams import seed_list, stream
-from foretrain.trajectory import trajectory
 
 KINDS = ("smooth", "random")  # how token frequencies differ between classes
 FIG2 = LayerTraining()
@@ -177,14 +177,14 @@ EXPERIMENTS = [
         "joma/fig2",
         "Theorem 1's estimate of the attention logits, and its two parts, against the logits of a trained layer",
         fig2,
-        cut=("kinds",),
-        quick={"steps": 100, "seeds": 2},
+        cut={"kinds": "kind"},
+        settings={"fast": {"steps": 100, "seeds": 2}, "full": {}},
     ),
     Experiment(
         "joma/fig3",
         "Growth of the components of v_0 along training, and what pulled at them at the start",
         fig3,
-        cut=("seeds",),
-        quick={"steps": 100, "seeds": 2},
+        cut={"seeds": "seed"},
+        settings={"fast": {"steps": 100, "seeds": 2}, "full": {}},
     ),
 ]

@@ -12,16 +12,16 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from foretrain.core.errors import require_known, require_whole
+from foretrain.core.streams import seed_list, stream
+from foretrain.core.trajectory import trajectory
 from foretrain.data.latent_tree import LatentTree
 from foretrain.dynamics import Adam, integrate, train
-from foretrain.errors import require_known, require_whole
-from foretrain.experiment import Experiment
+from foretrain.ledger.experiment import Experiment
 from foretrain.measures import half_time, level_time, mean_alignment, rank_correlation
 from foretrain.models.causal_transformer import CausalTransformer, LabelledSequences
 from foretrain.papers.joma import theory
 from foretrain.papers.joma.setting import OrderModel
-from foretrain.streams import seed_list, stream
-from foretrain.trajectory import trajectory
 
 OBJECTIVES = ("match", "class")
 MODEL = OrderModel()
@@ -227,7 +227,7 @@ EXPERIMENTS = [
         "joma/order",
         "Order in which attention finds the tokens of a latent hierarchy: JoMA flow and a trained transformer",
         order,
-        cut=("rhos", "objectives"),
-        quick={"seeds": 2, "steps": 20, "depth": 3, "objectives": ("match",)},
+        cut={"rhos": "rho", "objectives": "objective"},
+        settings={"fast": {"seeds": 2, "steps": 20, "depth": 3, "objectives": ("match",)}, "full": {}},
     ),
 ]

@@ -9,15 +9,15 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from foretrain.core.streams import seed_list
+from foretrain.core.trajectory import trajectory
 from foretrain.dynamics import Adam, train
-from foretrain.experiment import Experiment
+from foretrain.ledger.experiment import Experiment
 from foretrain.measures import stable_rank
 from foretrain.models.causal_transformer import CausalTransformer
 from foretrain.papers.joma.experiments.layer import even_times, train_layer
 from foretrain.papers.joma.experiments.table1 import BATCH, VOCAB, SetUnionTask
 from foretrain.papers.joma.setting import LayerTraining, RankTransformer, Table1Data
-from foretrain.streams import seed_list
-from foretrain.trajectory import trajectory
 
 LAYER = LayerTraining(temperature=1.0, rate=0.4, steps=6000)  # longer than Fig 2, at the theorems' temperature
 TRANSFORMER = RankTransformer()
@@ -106,7 +106,7 @@ EXPERIMENTS = [
         "joma/rank",
         "Stable rank of the lower MLP matrix along training, in one layer and in a small transformer",
         rank,
-        cut=("activations",),
-        quick={"steps": 100, "transformer_steps": 10, "seeds": 2},
+        cut={"activations": "activation"},
+        settings={"fast": {"steps": 100, "transformer_steps": 10, "seeds": 2}, "full": {}},
     ),
 ]

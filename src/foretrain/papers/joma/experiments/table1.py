@@ -12,16 +12,16 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from foretrain.core.errors import require_known, require_whole
+from foretrain.core.streams import seed_list, stream
+from foretrain.core.trajectory import trajectory
 from foretrain.data.latent_tree import LatentTree
 from foretrain.data.set_union import SetUnionHierarchy
 from foretrain.dynamics import Adam, train
-from foretrain.errors import require_known, require_whole
-from foretrain.experiment import Experiment
+from foretrain.ledger.experiment import Experiment
 from foretrain.measures import mean_alignment
 from foretrain.models.causal_transformer import CausalTransformer, LabelledSequences
 from foretrain.papers.joma.setting import TABLE1, TABLE1_NODES, Table1Data, Table1Model
-from foretrain.streams import seed_list, stream
-from foretrain.trajectory import trajectory
 
 BATCH = 128
 BATCHES = {"set union": BATCH, "HBLT": 64}  # of HBLT fewer: its samples are all different, and cost as many sequences
@@ -247,14 +247,17 @@ EXPERIMENTS = [
         "joma/table1",
         "Alignment of hidden nodes with latents: untrained, trained, trained on shuffled labels",
         table1,
-        cut=("configurations", "generators", "hidden"),
-        quick={
-            "configurations": ("C20-ch2-10-20",),
-            "generators": ("set union",),
-            "seeds": 2,
-            "steps": 10,
-            "width": 32,
-            "hidden": (64,),
+        cut={"configurations": "configuration", "generators": "generator", "hidden": "hidden"},
+        settings={
+            "fast": {
+                "configurations": ("C20-ch2-10-20",),
+                "generators": ("set union",),
+                "seeds": 2,
+                "steps": 10,
+                "width": 32,
+                "hidden": (64,),
+            },
+            "full": {},
         },
     ),
 ]

@@ -10,13 +10,13 @@ import numpy as np
 import xarray as xr
 from scipy.special import softmax
 
+from foretrain.core.errors import require, require_at_least, require_known, require_positive
+from foretrain.core.trajectory import trajectory
 from foretrain.dynamics import integrate
-from foretrain.errors import require, require_at_least, require_known, require_positive
-from foretrain.experiment import Experiment
+from foretrain.ledger.experiment import Experiment
 from foretrain.measures import entropy
 from foretrain.papers.joma import theory
 from foretrain.papers.joma.experiments.cdag import cdag
-from foretrain.trajectory import trajectory
 
 # Fig 4: ten targets, evenly drawn from 1 to 4 (the published figure's own draw).
 FIG4_TARGETS = (1.265432, 1.396091, 1.922268, 2.366884, 2.470280, 2.488770, 2.896919, 2.902236, 3.304665, 3.689334)
@@ -199,14 +199,29 @@ def phase(targets: tuple[float, float] = (3.0, 2.0), starts: int = 4, grid: int 
 
 
 EXPERIMENTS: list[Experiment] = [
-    Experiment("joma/fig4", fig4.__doc__ or "", fig4, quick={"steps": 1200}),
-    Experiment("joma/fig9", fig9.__doc__ or "", fig9, quick={"points": 39}),
-    Experiment("joma/phase", phase.__doc__ or "", phase, quick={"grid": 9}),
+    Experiment(
+        "joma/fig4",
+        fig4.__doc__ or "",
+        fig4,
+        settings={"fast": {"steps": 1200}, "full": {}},
+    ),
+    Experiment(
+        "joma/fig9",
+        fig9.__doc__ or "",
+        fig9,
+        settings={"fast": {"points": 39}, "full": {}},
+    ),
+    Experiment(
+        "joma/phase",
+        phase.__doc__ or "",
+        phase,
+        settings={"fast": {"grid": 9}, "full": {}},
+    ),
     Experiment(
         "joma/cdag",
         cdag.__doc__ or "",
         cdag,
-        cut=("seeds",),
-        quick={"seeds": 2, "graphs": 10, "steps": (0, 10), "samples": 128},
+        cut={"seeds": "seed"},
+        settings={"fast": {"seeds": 2, "graphs": 10, "steps": (0, 10), "samples": 128}, "full": {}},
     ),
 ]

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 import xarray as xr
 from plotly.colors import sample_colorscale
 
-from foretrain.plotting import INK, PALETTE, new_panels, panel_place, prediction_line
+from foretrain.show.plotting import INK, PALETTE, new_panels, panel_place, prediction_line
 
 FIG4_WORDS = {
     "published": "published: normalised, v²/3, rate .02",

@@ -9,10 +9,10 @@ import numpy as np
 import plotly.graph_objects as go
 import xarray as xr
 
+from foretrain.core.trajectory import config_of
 from foretrain.papers.joma.experiments.table1 import printed_table
 from foretrain.papers.joma.setting import TABLE1
-from foretrain.plotting import INK, PALETTE, measurement_marks, new_panels, panel_place, prediction_line
-from foretrain.trajectory import config_of
+from foretrain.show.plotting import INK, PALETTE, measurement_marks, new_panels, panel_place, prediction_line
 
 PARTS = (("cosine", "ẑ"), ("cosine_first", "ẑ₁ = ½Σv²"), ("cosine_second", "ẑ₂ = −½Σ‖v‖²b̄"))
 

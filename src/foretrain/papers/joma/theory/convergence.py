@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import dawsn
 
-from foretrain.errors import InputError, require
+from foretrain.core.errors import InputError, require
 
 Array = NDArray[np.float64]
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
-from foretrain.errors import require, require_positive
+from foretrain.core.errors import require, require_positive
 from foretrain.papers.joma.theory.isotropic import RELU, Derivative, required_slopes, stationary_function, theta1
 from foretrain.papers.joma.theory.radial import RadialDensity, radial_density
 

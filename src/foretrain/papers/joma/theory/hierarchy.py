@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from foretrain.errors import require
+from foretrain.core.errors import require
 
 Array = NDArray[np.float64]
 

@@ -17,7 +17,7 @@ from numbers import Real
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from foretrain.errors import InputError, require, require_positive
+from foretrain.core.errors import InputError, require, require_positive
 from foretrain.papers.joma.theory.radial import RadialDensity, line_nodes, radial_density
 
 Array = NDArray[np.float64]

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc
 
-from foretrain.errors import InputError, require, require_known, require_positive, require_whole
+from foretrain.core.errors import InputError, require, require_known, require_positive, require_whole
 
 Array = NDArray[np.float64]
 

@@ -1,33 +1,18 @@
-"""Every claim of Scan and Snap, in the order of the paper."""
+"""The claims of Scan and Snap: each module here has a list CLAIMS."""
 
-from foretrain.papers.scan_snap.claims import (
-    attention,
-    classes,
-    curves,
-    decoder,
-    extensions,
-    gradients,
-    growth,
-    late_times,
-    stages,
-    theorem1,
-    training,
-    transition,
-    weak_correlation,
-)
-
-CLAIMS = (
-    *gradients.CLAIMS,
-    *decoder.CLAIMS,
-    *stages.CLAIMS,
-    *classes.CLAIMS,
-    *weak_correlation.CLAIMS,
-    *theorem1.CLAIMS,
-    *attention.CLAIMS,
-    *growth.CLAIMS,
-    *transition.CLAIMS,
-    *late_times.CLAIMS,
-    *curves.CLAIMS,
-    *extensions.CLAIMS,
-    *training.CLAIMS,
+# In the order of the paper. They are loaded when one of their claims or experiments is asked for.
+MODULES = (
+    "gradients",
+    "decoder",
+    "stages",
+    "classes",
+    "weak_correlation",
+    "theorem1",
+    "attention",
+    "growth",
+    "transition",
+    "late_times",
+    "curves",
+    "extensions",
+    "training",
 )

@@ -10,13 +10,14 @@ import torch
 import xarray as xr
 from numpy import ndarray as Array
 
-from foretrain.claim import Assumption, Claim, Control, erratum_pair
-from foretrain.comparators import close
-from foretrain.papers.scan_snap import flows, theory
-from foretrain.papers.scan_snap.random_classes import RandomClasses
-from foretrain.streams import stream
-from foretrain.tolerances import EXACT, GRADIENT
-from foretrain.trajectory import trajectory
+from foretrain.core.streams import stream
+from foretrain.core.trajectory import trajectory
+from foretrain.ledger.claim import Assumption, Claim, Control, erratum_pair
+from foretrain.ledger.comparators import close
+from foretrain.ledger.tolerances import EXACT, GRADIENT
+from foretrain.papers.scan_snap import theory
+from foretrain.papers.scan_snap.experiments import flows
+from foretrain.papers.scan_snap.experiments.random_classes import RandomClasses
 
 AXES = ("instance", "class", "token")
 

@@ -7,14 +7,20 @@ import xarray as xr
 from numpy import ndarray as Array
 from scipy.special import softmax
 
-from foretrain.claim import Assumption, Claim, Control
-from foretrain.comparators import bounded, close, close_relative, covered, every, slope
+from foretrain.core.streams import stream
+from foretrain.core.trajectory import trajectory
+from foretrain.ledger.claim import Assumption, Claim, Control
+from foretrain.ledger.comparators import bounded, close, close_relative, covered, every, slope
+from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.claims.assumptions import weak_correlations
-from foretrain.papers.scan_snap.decoder_training import class_weights, drawn_order, equal_overlaps, train_decoder
-from foretrain.streams import stream
-from foretrain.tolerances import ALGEBRA, STEPS_AS_FLOW
-from foretrain.trajectory import trajectory
+from foretrain.papers.scan_snap.experiments.decoder_training import (
+    class_weights,
+    drawn_order,
+    equal_overlaps,
+    train_decoder,
+)
+from foretrain.papers.scan_snap.tolerances import STEPS_AS_FLOW
 
 BOUNDS = ("count", "count, simpler", "growth", "error", "theta", "error, late")
 

@@ -6,13 +6,15 @@ import numpy as np
 import xarray as xr
 from numpy import ndarray as Array
 
-from foretrain.claim import Claim, Control
-from foretrain.comparators import close, close_relative, conserved, every, ranked
-from foretrain.papers.scan_snap import experiments, theory
+from foretrain.core.trajectory import trajectory
+from foretrain.ledger.claim import Claim, Control
+from foretrain.ledger.comparators import close, close_relative, conserved, every, ranked
+from foretrain.ledger.tolerances import FLOW
+from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.claims.transition import integrated_growth
+from foretrain.papers.scan_snap.experiments import curves as experiments
 from foretrain.papers.scan_snap.setting import TRANSITION
-from foretrain.tolerances import FLOW, SNAP
-from foretrain.trajectory import trajectory
+from foretrain.papers.scan_snap.tolerances import SNAP
 
 Rates = tuple[float, ...]
 

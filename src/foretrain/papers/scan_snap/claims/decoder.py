@@ -6,19 +6,20 @@ import numpy as np
 import xarray as xr
 from scipy.special import softmax
 
-from foretrain.claim import Claim, Control, erratum_pair
-from foretrain.comparators import bounded, close, close_relative, every
+from foretrain.core.streams import stream
+from foretrain.core.trajectory import trajectory
 from foretrain.dynamics import integrate
+from foretrain.ledger.claim import Claim, Control, erratum_pair
+from foretrain.ledger.comparators import bounded, close, close_relative, every
+from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.papers.scan_snap import theory
-from foretrain.papers.scan_snap.decoder_training import (
+from foretrain.papers.scan_snap.experiments.decoder_training import (
     drawn_order,
     equal_overlaps,
     train_decoder,
     with_overlaps,
 )
-from foretrain.streams import stream
-from foretrain.tolerances import ALGEBRA, CLOSED_FORM, GAP_LEFT, ONE_STEP
-from foretrain.trajectory import trajectory
+from foretrain.papers.scan_snap.tolerances import CLOSED_FORM, GAP_LEFT, ONE_STEP
 
 ROWS = ("time", "class", "label")
 

@@ -11,18 +11,19 @@ from numpy import ndarray as Array
 from scipy.special import softmax
 from scipy.stats import rankdata
 
-from foretrain.claim import Claim, Control
-from foretrain.comparators import close, every, positive
+from foretrain.core.streams import stream
+from foretrain.core.trajectory import trajectory
 from foretrain.data import SequenceClasses
 from foretrain.data.sequence_classes import SequenceBatch
 from foretrain.dynamics import integrate
+from foretrain.ledger.claim import Claim, Control
+from foretrain.ledger.comparators import close, every, positive
+from foretrain.ledger.tolerances import EXACT
 from foretrain.models import Bilinear
 from foretrain.models.bilinear import Samples
-from foretrain.papers.scan_snap import flows, theory
+from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.claims.attention import decoder_first
-from foretrain.streams import stream
-from foretrain.tolerances import EXACT
-from foretrain.trajectory import trajectory
+from foretrain.papers.scan_snap.experiments import flows
 
 State = dict[str, Array]
 

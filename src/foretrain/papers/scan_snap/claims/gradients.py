@@ -7,15 +7,15 @@ import torch
 import xarray as xr
 from numpy import ndarray as Array
 
-from foretrain.claim import Claim, Control
-from foretrain.comparators import bounded, close, every, slope
+from foretrain.core.streams import stream
+from foretrain.core.trajectory import trajectory
 from foretrain.data import SequenceClasses
 from foretrain.data.sequence_classes import SequenceBatch
+from foretrain.ledger.claim import Claim, Control
+from foretrain.ledger.comparators import bounded, close, every, slope
+from foretrain.ledger.tolerances import GRADIENT
 from foretrain.models import Bilinear
 from foretrain.papers.scan_snap import theory
-from foretrain.streams import stream
-from foretrain.tolerances import GRADIENT
-from foretrain.trajectory import trajectory
 
 STRENGTH = 5.0  # of Y and Z over their usual start, so that attention and output are far from even
 

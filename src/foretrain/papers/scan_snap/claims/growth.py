@@ -8,14 +8,15 @@ import numpy as np
 import xarray as xr
 from numpy import ndarray as Array
 
-from foretrain.claim import Claim, Control
-from foretrain.comparators import bounded, close_relative, slope
-from foretrain.papers.scan_snap import flows, theory
+from foretrain.core.streams import stream
+from foretrain.core.trajectory import trajectory
+from foretrain.ledger.claim import Claim, Control
+from foretrain.ledger.comparators import bounded, close_relative, slope
+from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.claims.attention import weak_correlations
-from foretrain.papers.scan_snap.random_classes import RandomClasses
-from foretrain.streams import stream
-from foretrain.tolerances import IDENTITY_ON_FLOW
-from foretrain.trajectory import trajectory
+from foretrain.papers.scan_snap.experiments import flows
+from foretrain.papers.scan_snap.experiments.random_classes import RandomClasses
+from foretrain.papers.scan_snap.tolerances import IDENTITY_ON_FLOW
 
 PAIRS = ("time", "instance", "class", "token", "other")
 

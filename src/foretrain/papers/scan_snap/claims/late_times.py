@@ -11,12 +11,13 @@ from numpy.typing import ArrayLike
 from scipy.integrate import quad
 from scipy.optimize import brentq
 
-from foretrain.claim import Control, erratum_pair
-from foretrain.comparators import bounded, close
+from foretrain.core.trajectory import trajectory
+from foretrain.ledger.claim import Control, erratum_pair
+from foretrain.ledger.comparators import bounded, close
+from foretrain.ledger.tolerances import FLOW
 from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.claims.transition import FIG3, integrated_growth
-from foretrain.tolerances import FLOW, LAG
-from foretrain.trajectory import trajectory
+from foretrain.papers.scan_snap.tolerances import LAG
 
 
 def _start_bounds(formula: Callable[..., ArrayLike]) -> Callable[..., xr.Dataset]:

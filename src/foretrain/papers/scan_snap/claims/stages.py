@@ -6,11 +6,12 @@ import numpy as np
 import xarray as xr
 from scipy.optimize import brentq
 
-from foretrain.claim import Control, erratum_pair
-from foretrain.comparators import bounded, close_relative, every, slope
+from foretrain.core.trajectory import trajectory
+from foretrain.ledger.claim import Control, erratum_pair
+from foretrain.ledger.comparators import bounded, close_relative, every, slope
+from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.papers.scan_snap import theory
-from foretrain.tolerances import ALGEBRA, LATE_FORM, ORDER_ONE
-from foretrain.trajectory import trajectory
+from foretrain.papers.scan_snap.tolerances import LATE_FORM, ORDER_ONE
 
 
 def _two_stages(

@@ -9,22 +9,23 @@ import xarray as xr
 from numpy import ndarray as Array
 from scipy.special import softmax
 
-from foretrain.claim import Assumption, Claim, Control, erratum_pair, no_number
-from foretrain.comparators import close, close_relative, every, positive
+from foretrain.core.streams import stream
+from foretrain.core.trajectory import trajectory
 from foretrain.data import SequenceClasses
+from foretrain.ledger.claim import Assumption, Claim, Control, erratum_pair, no_number
+from foretrain.ledger.comparators import close, close_relative, every, positive
+from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.claims.assumptions import weak_correlations
 from foretrain.papers.scan_snap.claims.weak_correlation import start_features
-from foretrain.papers.scan_snap.decoder_training import (
+from foretrain.papers.scan_snap.experiments.decoder_training import (
     drawn_order,
     equal_overlaps,
     paired_overlaps,
     shuffled_epochs,
     train_decoder,
 )
-from foretrain.streams import stream
-from foretrain.tolerances import ALGEBRA, STEPS_AS_FLOW
-from foretrain.trajectory import trajectory
+from foretrain.papers.scan_snap.tolerances import STEPS_AS_FLOW
 
 Coefficients = Callable[..., tuple[Array, Array]]
 
@@ -181,6 +182,7 @@ theorem1a = Claim(
 
 assumption2_corrected = Claim(
     id="scan_snap/assumption2_corrected",
+    corrects="scan_snap/assumption2",
     source="Assumption 2, for what Theorem 1(a) needs",
     says="What Assumption 2 is for, ξ_n > 0, asks only that every class overlaps with another and that the overlaps of "
     "each class sum to at most 1, or are all equal. The paper's own settings meet that.",

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from foretrain.claim import Claim, Control, no_number
-from foretrain.comparators import bounded, every, positive, ranked, same_mean
-from foretrain.papers.scan_snap import experiments
+from foretrain.core.trajectory import trajectory
+from foretrain.ledger.claim import Claim, Control, no_number
+from foretrain.ledger.comparators import bounded, every, positive, ranked, same_mean
+from foretrain.papers.scan_snap.experiments import training as experiments
 from foretrain.papers.scan_snap.setting import ETA_Z, QUERIES, RATIO, published_fig4, published_fig6
-from foretrain.tolerances import HALF
-from foretrain.trajectory import trajectory
+from foretrain.papers.scan_snap.tolerances import HALF
 
 Values = tuple[float, ...]
 
@@ -174,6 +174,7 @@ thresholds = [
     ),
     Claim(
         id="scan_snap/fig6_threshold_1_corrected",
+        corrects="scan_snap/fig6_threshold_1",
         source="Fig 6 and section 8, Syn-Medium",
         says="With one query token entropy is lowest at η_Y/η_Z = 1 among 1, 2, 5, 10, at every η_Z.",
         predict=no_number,
@@ -216,6 +217,7 @@ fig11 = [
     ),
     Claim(
         id="scan_snap/fig11_corrected",
+        corrects="scan_snap/fig11",
         says=f"{_RECALL_FALLS}, from the threshold 2 of Fig 6 on.",
         settings={
             tier: {"queries": QUERIES, "ratio": RATIO[1:], "seeds": n} for tier, n in (("fast", 10), ("full", 40))

@@ -11,13 +11,14 @@ import xarray as xr
 from numpy import ndarray as Array
 from numpy.typing import ArrayLike
 
-from foretrain.claim import Claim, Control, erratum_pair
-from foretrain.comparators import bounded, close, every, slope
+from foretrain.core.trajectory import trajectory
 from foretrain.dynamics import integrate
 from foretrain.dynamics.flow import Field, State
-from foretrain.papers.scan_snap import flows, theory
-from foretrain.tolerances import FLOW
-from foretrain.trajectory import trajectory
+from foretrain.ledger.claim import Claim, Control, erratum_pair
+from foretrain.ledger.comparators import bounded, close, every, slope
+from foretrain.ledger.tolerances import FLOW
+from foretrain.papers.scan_snap import theory
+from foretrain.papers.scan_snap.experiments import flows
 
 
 def _in_log_time(field: Field, start: State, times: Array) -> xr.Dataset:

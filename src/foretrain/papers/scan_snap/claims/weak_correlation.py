@@ -8,14 +8,15 @@ import numpy as np
 import xarray as xr
 from numpy import ndarray as Array
 
-from foretrain.claim import Assumption, Claim, Control, erratum_pair
-from foretrain.comparators import bounded, close, close_relative, every
+from foretrain.core.streams import stream
+from foretrain.core.trajectory import trajectory
 from foretrain.data import SequenceClasses
+from foretrain.ledger.claim import Assumption, Claim, Control, erratum_pair
+from foretrain.ledger.comparators import bounded, close, close_relative, every
+from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.papers.scan_snap import theory
-from foretrain.papers.scan_snap.decoder_training import equal_overlaps, paired_overlaps
-from foretrain.streams import stream
-from foretrain.tolerances import ALGEBRA, SEARCHED
-from foretrain.trajectory import trajectory
+from foretrain.papers.scan_snap.experiments.decoder_training import equal_overlaps, paired_overlaps
+from foretrain.papers.scan_snap.tolerances import SEARCHED
 
 MATRIX = ("draw", "row", "column")
 

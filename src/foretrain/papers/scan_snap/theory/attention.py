@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import softmax
 
-from foretrain.errors import require
+from foretrain.core.errors import require
 from foretrain.papers.scan_snap.theory.correlation import overlaps
 from foretrain.papers.scan_snap.theory.decoder import Array, Values
 from foretrain.papers.scan_snap.theory.gradient import attention_limit

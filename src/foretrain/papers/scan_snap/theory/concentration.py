@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from foretrain.errors import require
+from foretrain.core.errors import require
 from foretrain.papers.scan_snap.theory.decoder import Values, checked, checked_classes, decoder_growth, within
 
 

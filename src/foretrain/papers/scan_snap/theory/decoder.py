@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import lambertw, wrightomega
 
-from foretrain.errors import require
+from foretrain.core.errors import require
 
 Array = NDArray[np.float64]
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
-from foretrain.errors import require
+from foretrain.core.errors import require
 
 Array = NDArray[np.float64]
 

@@ -1,0 +1,159 @@
+"""The map of packages in architecture.toml, and the imports that the source code really has."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src"
+MAP = ROOT / "architecture.toml"
+
+
+@dataclass(frozen=True)
+class Package:
+    """One entry of the map."""
+
+    name: str  # "core", "papers.*.theory"
+    answers: str
+    imports: tuple[str, ...]
+    title: str = ""  # its heading in the reference; none: it is not there
+    outside: tuple[str, ...] | None = None  # the libraries it is limited to
+    reference: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return tuple(self.name.split("."))
+
+
+@cache
+def packages() -> tuple[Package, ...]:
+    """The map, in its own order."""
+    listed = tomllib.loads(MAP.read_text(encoding="utf-8"))["package"]
+    return tuple(
+        Package(**{key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()})
+        for entry in listed
+    )
+
+
+def files() -> list[Path]:
+    return sorted((SOURCE / "foretrain").rglob("*.py"))
+
+
+def module_of(path: Path) -> str:
+    """The module of a file, without the leading "foretrain"; "" is foretrain itself."""
+    parts = path.relative_to(SOURCE / "foretrain").with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def package_of(module: str) -> Package | None:
+    """The most exact entry for a module."""
+    parts = module.split(".")
+    fitting = [package for package in packages() if _fits(package.parts, parts)]
+    return max(fitting, key=lambda package: (len(package.parts), package.name.count("*") == 0), default=None)
+
+
+def _fits(pattern: tuple[str, ...], parts: list[str]) -> bool:
+    return len(pattern) <= len(parts) and all(p in ("*", part) for p, part in zip(pattern, parts, strict=False))
+
+
+def forbidden(module: str, imported: str) -> str | None:
+    """Why one module of foretrain may not import another; None if it may."""
+    own, other = package_of(module), package_of(imported)
+    if own is None:
+        return f"say in architecture.toml where {module} belongs"
+    if other is None:
+        return f"say in architecture.toml where {imported} belongs"
+    own_paper, other_paper = _paper(module), _paper(imported)
+    if own_paper and other_paper and own_paper != other_paper:
+        return f"papers never import each other, and {module} imports {imported}"
+    same_paper = bool(own_paper) and own_paper == other_paper and own.outside is None
+    allowed = same_paper or own.name == other.name or any(_covers(name, imported, other) for name in own.imports)
+    return None if allowed else f"{own.name} may not import {other.name}: {module} imports {imported}"
+
+
+def _paper(module: str) -> str:
+    """The paper that a module is part of."""
+    parts = module.split(".")
+    return parts[1] if parts[0] == "papers" and len(parts) > 1 else ""
+
+
+def _covers(allowed: str, imported: str, other: Package) -> bool:
+    """Whether what is allowed, a package or a single module such as core.errors, is what is imported."""
+    return allowed == other.name or (allowed == imported and package_of(allowed) == other)
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Every module a file imports, as an absolute name: also inside functions and for type checkers only."""
+    module = ("foretrain", *filter(None, module_of(path).split(".")))
+    package = module if path.name == "__init__.py" else module[:-1]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            source = ".".join((*base, *([node.module] if node.module else [])))
+            for alias in node.names:
+                yield f"{source}.{alias.name}" if _is_module(f"{source}.{alias.name}") else source
+
+
+@cache
+def _is_module(name: str) -> bool:
+    place = SOURCE.joinpath(*name.split("."))
+    return place.with_suffix(".py").is_file() or (place / "__init__.py").is_file()
+
+
+def inner_imports(path: Path) -> list[str]:
+    """The modules of foretrain that a file imports, without the leading "foretrain"."""
+    return [name.removeprefix("foretrain.") for name in imports(path) if name.startswith("foretrain.")]
+
+
+def cycles() -> list[list[str]]:
+    """Groups of modules that import each other, hidden imports included; none is what we want."""
+    graph = {module_of(path): set(inner_imports(path)) - {module_of(path)} for path in files()}
+    order: list[str] = []
+    seen: set[str] = set()
+
+    def visit(node: str, edges: dict[str, set[str]], into: list[str]) -> None:
+        stack = [(node, iter(sorted(edges.get(node, ()))))]
+        seen.add(node)
+        while stack:
+            current, rest = stack[-1]
+            following = next((n for n in rest if n not in seen and n in edges), None)
+            if following is None:
+                into.append(current)
+                stack.pop()
+            else:
+                seen.add(following)
+                stack.append((following, iter(sorted(edges[following]))))
+
+    for node in graph:
+        if node not in seen:
+            visit(node, graph, order)
+    reverse: dict[str, set[str]] = {node: set() for node in graph}
+    for node, targets in graph.items():
+        for target in targets & set(graph):
+            reverse[target].add(node)
+    seen.clear()
+    groups: list[list[str]] = []
+    for node in reversed(order):
+        if node not in seen:
+            group: list[str] = []
+            visit(node, reverse, group)
+            groups.append(group)
+    return [sorted(group) for group in groups if len(group) > 1]
+
+
+def table() -> str:
+    """The map as a Markdown table."""
+    lines = ["| package | question it answers | may import |", "| --- | --- | --- |"]
+    for package in packages():
+        allowed = ", ".join(f"`{name}`" for name in package.imports) or "nothing of ours"
+        if package.outside is not None:
+            allowed += f"; of libraries {' and '.join(package.outside)} only"
+        lines.append(f"| `{package.name}` | {package.answers} | {allowed} |")
+    return "\n".join(lines)

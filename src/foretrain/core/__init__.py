@@ -1,0 +1,1 @@
+"""What everything else stands on: errors, random streams, files, trajectories, provenance, workers."""

@@ -1,0 +1,118 @@
+"""Files that are whole or absent, and records that notice damage.
+
+Contents are built in memory, written under a temporary name, flushed and renamed: killing the program at any moment
+leaves the old file or the new one. The temporary name holds the process id, so that the next run can clear up after a
+killed one.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import re
+import socket
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from foretrain.core.errors import DamagedFile, InputError
+
+_TEMPORARY = re.compile(r"\..+\.(?P<host>[0-9a-f]{8})-(?P<process>\d+)-[0-9a-f]{8}\.part")
+_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file's contents."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def write_bytes(path: Path, content: bytes | memoryview) -> None:
+    """Write a file, whole or not at all."""
+    temporary = path.parent / f".{path.name}.{_host()}-{os.getpid()}-{uuid.uuid4().hex[:8]}.part"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with open(temporary, "xb") as file:  # "x" neither follows a link nor empties a file
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except IsADirectoryError as error:
+        raise InputError(f"Cannot write {path}: it is a folder; give the name of a file.") from error
+    except OSError as error:
+        if error.errno in _DISK_FULL:
+            raise InputError(
+                f"Cannot write {path}: the disk is full ({error.strerror}); free some space and give the same command "
+                "again, which goes on where it stopped."
+            ) from error
+        raise InputError(f"Cannot write to {path.parent}: {error.strerror}; choose another place.") from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file, whole or not at all."""
+    write_bytes(path, text.encode())
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Delete the temporary files that killed processes of this machine left below a folder."""
+    for path in folder.rglob(".*.part"):
+        match = _TEMPORARY.fullmatch(path.name)
+        if match and match["host"] == _host() and not _is_alive(int(match["process"])):
+            path.unlink(missing_ok=True)
+
+
+def write_record(path: Path, record: Mapping[str, Any]) -> None:
+    """Write a JSON object with a seal: the sha256 of the rest, by which `read_record` notices damage."""
+    plain_record = json.loads(json.dumps(record, default=plain))
+    sealed = {"sha256": _seal(plain_record), **plain_record}
+    write_text(path, json.dumps(sealed, indent=1, ensure_ascii=False) + "\n")
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """A JSON object that `write_record` wrote. DamagedFile if it is not what was written."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(record, dict) and record.pop("sha256", None) == _seal(record):
+            return record
+    except (ValueError, RecursionError):
+        pass
+    raise DamagedFile(f"{path} is damaged: its contents do not match their seal.")
+
+
+def _seal(record: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
+
+
+def _host() -> str:
+    return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
+
+
+def _is_alive(process: int) -> bool:
+    if os.name == "nt":  # there, os.kill would end the process; what was left stays
+        return True
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def plain(value: Any) -> Any:
+    """What JSON cannot write by itself: numpy numbers and arrays, ranges, sets, paths."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray | xr.DataArray):
+        return np.asarray(value).tolist()
+    if isinstance(value, range | set | frozenset):
+        return list(value)
+    return str(value)

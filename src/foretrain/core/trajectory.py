@@ -1,0 +1,77 @@
+"""What a run leaves behind: an `xarray.Dataset` with named axes, and how it gets to disk and back.
+
+Theory, simulation, a training run and a monitored model all give one. Files are netCDF, which any scientist can open,
+and end with a digest of their contents, so that damage is noticed. Nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+
+from foretrain.core.errors import DamagedFile, require
+from foretrain.core.files import plain, write_bytes
+
+# After the netCDF contents, where readers of netCDF do not look: this word and the sha256 of everything before it.
+SEAL = b"\nforetrain-sha256:"
+NOTES = "notes"  # attribute with the warnings given while a trajectory was computed
+
+
+def trajectory(
+    variables: Mapping[str, Any],
+    coords: Mapping[str, Any] | None = None,
+    units: Mapping[str, str] | None = None,
+    **config: Any,
+) -> xr.Dataset:
+    """A Dataset with `units` on its variables and `config` (anything that can be written as JSON) in its attributes."""
+    listed = {
+        k: list(v) if isinstance(v, tuple) and v and not isinstance(v[0], str) else v for k, v in (coords or {}).items()
+    }
+    dataset = xr.Dataset(dict(variables), coords=listed)  # xarray reads a tuple as (axes, values)
+    for name, unit in (units or {}).items():
+        dataset[name].attrs["units"] = unit
+    dataset.attrs["config"] = json.dumps(config, default=plain)
+    return dataset
+
+
+def config_of(dataset: xr.Dataset) -> dict[str, Any]:
+    """The configuration a trajectory was made with."""
+    return dict(json.loads(dataset.attrs.get("config", "{}")))
+
+
+def notes_of(dataset: xr.Dataset) -> list[str]:
+    """The warnings given while a trajectory was computed, such as runs that diverged."""
+    return [str(note) for note in json.loads(dataset.attrs.get(NOTES, "[]"))]
+
+
+def save(dataset: xr.Dataset, path: str | Path) -> Path:
+    """Write a trajectory to `path` (netCDF), whole or not at all."""
+    path = Path(path)
+    content = bytes(dataset.to_netcdf(engine="h5netcdf"))  # in memory: HDF5 crashes on a full disk
+    write_bytes(path, content + SEAL + hashlib.sha256(content).hexdigest().encode())
+    return path
+
+
+def load_file(path: str | Path) -> xr.Dataset:
+    """Read a trajectory back from a netCDF file; `foretrain.load` opens run folders too."""
+    path = Path(path)
+    require(path.is_file(), f"There is no file at {path}; give the path of a .nc file.")
+    whole = path.read_bytes()
+    content, seal, digest = whole.rpartition(SEAL)
+    if seal and digest != hashlib.sha256(content).hexdigest().encode():
+        raise DamagedFile(f"{path} is damaged: its contents do not match their digest; delete it and run again.")
+    try:
+        with xr.open_dataset(io.BytesIO(whole), engine="h5netcdf") as opened:
+            dataset = opened.load()
+    except (OSError, ValueError, KeyError, RuntimeError, TypeError) as error:
+        raise DamagedFile(
+            f"{path} is not a readable netCDF file ({type(error).__name__}); delete it and run again."
+        ) from error
+    dataset.encoding = {}
+    return dataset

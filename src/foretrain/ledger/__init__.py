@@ -1,0 +1,1 @@
+"""What the papers say, and whether it holds: claims, comparators, experiments, verdicts."""

@@ -1,0 +1,159 @@
+"""A claim: what a paper says, as something a program can check and that can come out false.
+
+`predict(setting)` and `observe(setting)` give two trajectories, and `compare` says how far apart they are. A control
+changes the setting so that the verdict must flip: a claim whose control does not flip it says nothing.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import xarray as xr
+
+from foretrain.core.calls import call_with
+from foretrain.core.errors import require_known
+from foretrain.core.trajectory import trajectory
+from foretrain.ledger.tiers import TIERS, Settings, Tier, at_tier, reaches
+
+# skipped: its data is not on this machine. stopped: predict, observe or compare raised an error.
+Status = Literal["holds", "fails", "inconclusive", "skipped", "stopped"]
+Expected = Literal["holds", "fails", "inconclusive"]
+Whose = Literal["the paper's statement", "a step of the paper's proof", "our own expectation"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a comparator says: a status, the error in its own measure, the largest error allowed, and a sentence."""
+
+    status: Expected
+    error: float
+    tolerance: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A measured quantity and the predicted quantities it is compared with, for whoever draws the comparison."""
+
+    measured: str
+    predicted: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Comparator:
+    """Holds a prediction against a measurement. `draws` names the quantities it compares."""
+
+    outcome: Callable[[xr.Dataset, xr.Dataset], Outcome]
+    draws: tuple[Drawn, ...]
+
+    def __call__(self, prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
+        return self.outcome(prediction, observation)
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """A condition of the theorem that can be evaluated in a setting.
+
+    `check` takes names of the setting and returns (met, what was measured). If a condition the claim cannot do without
+    (`needed`) is not met, the verdict is inconclusive. Other conditions are only reported.
+    """
+
+    says: str
+    check: Callable[..., tuple[bool, str]]
+    needed: bool = True
+
+
+@dataclass(frozen=True)
+class Control:
+    """The change of setting under which the verdict must flip, and why."""
+
+    says: str
+    changes: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a paper says, how it is measured and compared, in which settings, and the control that flips it."""
+
+    id: str
+    source: str  # where the paper says it: "Lemma 6, eq. 45"
+    says: str  # the statement, in one or two sentences
+    predict: Callable[..., xr.Dataset]
+    observe: Callable[..., xr.Dataset]
+    compare: Comparator
+    settings: Settings  # by tier; a missing tier takes the next smaller one
+    control: Control
+    expect: Expected | None = "holds"  # None: a measurement with no expected verdict
+    expect_from: Tier = "fast"  # the first tier large enough to show it; at smaller ones it is a measurement
+    assumes: tuple[Assumption, ...] = ()
+    erratum: str | None = None  # what is printed, what is right, with numbers
+    corrects: str | None = None  # the id of the printed claim that this one replaces
+    whose: Whose | None = None  # None: not sorted yet
+    figure: Callable[[xr.Dataset, xr.Dataset], Any] | None = None  # default: drawn from the two datasets
+    module: str = ""  # where it is written; filled in when its paper is loaded
+
+    def __post_init__(self) -> None:
+        require_known("tier", self.expect_from, TIERS)
+
+    @property
+    def paper(self) -> str:
+        return self.id.split("/", 1)[0]
+
+    def setting(self, tier: str) -> dict[str, Any]:
+        return at_tier(self.settings, tier)
+
+    def expected_at(self, tier: str) -> Expected | None:
+        """The expected verdict at a tier; None if it is only a measurement there."""
+        return self.expect if reaches(tier, self.expect_from) else None
+
+    def measurement(self) -> Callable[..., Any]:
+        """The function that measures, without the wrappers around it."""
+        function = inspect.unwrap(self.observe)
+        while hasattr(function, "func"):  # functools.partial
+            function = function.func
+        return function
+
+    def code(self) -> tuple[str, int]:
+        """File and line of the measurement."""
+        function = self.measurement()
+        return inspect.getsourcefile(function) or "?", inspect.getsourcelines(function)[1]
+
+
+def no_number() -> xr.Dataset:
+    """What a claim about an order or a sign predicts: no number."""
+    return trajectory({})
+
+
+def erratum_pair(
+    *, printed: Callable[..., xr.Dataset], corrected: Callable[..., xr.Dataset], prints: str | None = None, **claim: Any
+) -> list[Claim]:
+    """Two claims from one: `ID` as printed, expected to fail, and `ID_corrected`, expected to hold.
+
+    `says` is the corrected statement; `prints` is the printed one, if its wording differs too. The control of the
+    printed claim uses the corrected formula instead, which shows that the comparator is able to say "holds".
+    """
+
+    def predict_printed(formula: str = "printed", **setting: Any) -> xr.Dataset:
+        return call_with(printed if formula == "printed" else corrected, setting)
+
+    as_printed = Claim(
+        **{
+            **claim,
+            "says": prints or claim["says"],
+            "predict": predict_printed,
+            "expect": "fails",
+            "control": Control("the corrected formula in place of the printed one", {"formula": "corrected"}),
+        }
+    )
+    right = Claim(**{**claim, "id": f"{claim['id']}_corrected", "predict": corrected, "corrects": claim["id"]})
+    return [as_printed, right]
+
+
+def other_half(claim: Claim, claims: Mapping[str, Claim]) -> str | None:
+    """The other half of an erratum: the id of a printed claim's correction, or of the claim that this one corrects."""
+    if claim.corrects is not None:
+        return claim.corrects
+    return next((other.id for other in claims.values() if other.corrects == claim.id), None)

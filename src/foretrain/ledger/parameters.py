@@ -1,0 +1,163 @@
+"""What an experiment takes: every parameter with its type, range, unit and one sentence.
+
+The description is part of the signature: `Annotated[type, about("What it is.", unit="steps")]`. The command line reads
+`--set` with it, `foretrain show` prints it, and a page can build its controls from `Parameter.schema()`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, get_type_hints
+
+from pydantic import ConfigDict, Field, PydanticSchemaGenerationError, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+
+from foretrain.core.errors import InputError
+
+Count = Annotated[int, Field(ge=1, le=10**9)]  # more of anything does not fit into memory
+WholeNumber = Annotated[int, Field(ge=0, le=10**9)]
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+
+
+def about(says: str, *, unit: str | None = None, examples: Sequence[Any] = ()) -> Any:
+    """The description of a parameter, to be written into its annotation."""
+    return Field(
+        description=says,
+        examples=list(examples) or None,
+        json_schema_extra={"unit": unit} if unit is not None else None,
+    )
+
+
+Seeds = Annotated[
+    Count | Sequence[WholeNumber],
+    about("How many seeds (N means 1 to N), or a list of them; each seed is one repetition."),
+]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of an experiment."""
+
+    name: str
+    type: Any  # with its bounds and description
+    default: Any
+
+    @cached_property
+    def _adapter(self) -> TypeAdapter[Any]:
+        return TypeAdapter(self.type, config=ConfigDict(allow_inf_nan=False))
+
+    def schema(self) -> dict[str, Any]:
+        """Type, bounds, description and unit as a JSON schema."""
+        try:
+            return self._adapter.json_schema()
+        except PydanticSchemaGenerationError:
+            return {}
+
+    @property
+    def says(self) -> str:
+        return str(self.schema().get("description", ""))
+
+    @property
+    def unit(self) -> str:
+        return str(self.schema().get("unit", ""))
+
+    @property
+    def takes(self) -> str:
+        """What may be given, in words: "numbers above 0"."""
+        return _in_words(self.schema())
+
+    @property
+    def several(self) -> bool:
+        """Whether it takes more than one value."""
+        return any(part.get("type") == "array" for part in _alternatives(self.schema()))
+
+    def read(self, text: str) -> Any:
+        """The value that `--set name=text` means. InputError if it is not one that this parameter takes."""
+        for value in self._readings(text.strip()):
+            try:
+                return _frozen(self._adapter.validate_python(value))
+            except (ValidationError, OverflowError):
+                continue
+        raise InputError(f"{self.name} takes {self.takes}; got {_shortened(text)}.")
+
+    def _readings(self, text: str) -> list[Any]:
+        """What a text may mean, the likeliest first; the type decides."""
+        if text.lower() in ("none", "null"):
+            return [None, text]
+        scalars = [text, _number(text)]
+        if not self.several:
+            return scalars
+        parts = [part.strip().strip("'\"") for part in text.strip("()[]").split(",")]
+        if len(parts) > 1 and not parts[-1] and text[-1] in ")]":
+            parts.pop()  # Python writes a tuple of one as (1,)
+        parts = [] if parts == [""] else parts
+        lists = [parts, [_number(part) for part in parts]]
+        return lists if "," in text or text[:1] in ("(", "[") else [*scalars, *lists]
+
+
+def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
+    """The parameters of an experiment's function by name."""
+    hints = get_type_hints(inspect.unwrap(function), include_extras=True)
+    return {
+        p.name: Parameter(p.name, hints.get(p.name, Any), p.default)
+        for p in inspect.signature(function).parameters.values()
+    }
+
+
+def is_described(parameter: Parameter) -> bool:
+    """Whether the annotation has a sentence about the parameter."""
+    notes = getattr(parameter.type, "__metadata__", ())
+    return any(isinstance(note, FieldInfo) and note.description for note in notes)
+
+
+def _alternatives(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    return schema.get("anyOf") or [schema]
+
+
+def _in_words(schema: dict[str, Any], plural: bool = False) -> str:
+    if "anyOf" in schema:
+        return " or ".join(_in_words(part, plural) for part in schema["anyOf"])
+    if "enum" in schema or "const" in schema:
+        names = list(map(str, schema.get("enum", [schema.get("const")])))
+        return f"{'any' if plural else 'one'} of {', '.join(names)}"
+    kind = schema.get("type")
+    if kind == "array":
+        if "prefixItems" in schema:
+            return f"{len(schema['prefixItems'])} values with commas between them"
+        return f"{_in_words(schema.get('items', {}), plural=True)} with commas between them"
+    one = {"integer": "a whole number", "number": "a number", "boolean": "true or false", "null": "none"}
+    many = {"integer": "whole numbers", "number": "numbers", "string": "names"}
+    words = many.get(str(kind), "values") if plural else one.get(str(kind), "text")
+    return words + _bounds(schema)
+
+
+def _bounds(schema: dict[str, Any]) -> str:
+    low, high = schema.get("minimum"), schema.get("maximum")
+    above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
+    words = [
+        f"of at least {low:g}" if low is not None else "",
+        f"above {above:g}" if above is not None else "",
+        f"of at most {high:,g}" if high is not None and high != 10**9 else "",
+        f"below {below:g}" if below is not None else "",
+    ]
+    return "".join(f" {word}" for word in words if word)
+
+
+def _number(text: str) -> Any:
+    """1e3 may be meant for a whole number, and .5 is a number too."""
+    if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", text) is None:
+        return text
+    return float(text)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _shortened(text: str, most: int = 60) -> str:
+    return repr(text if len(text) <= most else f"{text[: most - 1]}…")

@@ -1,0 +1,1 @@
+"""Many transformers of one shape at once: the numbers of `foretrain.models.transformer`, faster."""

@@ -1,0 +1,7 @@
+"""The experiments of Scan and Snap, one function per figure: each module in MODULES has a list EXPERIMENTS."""
+
+# In the order of the paper. They are loaded when one of their claims or experiments is asked for.
+MODULES = (
+    "curves",
+    "training",
+)

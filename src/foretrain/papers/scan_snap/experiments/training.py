@@ -1,0 +1,243 @@
+"""Figures 4, 5, 6, 11 and 12: training on Syn-Small and Syn-Medium."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import combinations
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from foretrain.core.errors import require, require_known
+from foretrain.core.trajectory import trajectory
+from foretrain.data import SequenceClasses
+from foretrain.dynamics import SGD, Adam, train
+from foretrain.dynamics.optimizers import Optimizer
+from foretrain.ledger.experiment import Experiment
+from foretrain.measures import entropy
+from foretrain.models import Bilinear
+from foretrain.papers.scan_snap.experiments.axes import rate_axis
+from foretrain.papers.scan_snap.setting import ETA_Z, QUERIES, RATIO, TRAINING
+
+Seeds = int | Sequence[int]
+THRESHOLDS = tuple(np.linspace(0, 4, 41))  # of the recall curves, in units of 1/M
+
+
+def fig4(
+    eta_y: Sequence[float] = (1.0, 10.0), eta_z: float = 1.0, seeds: Seeds = 10, steps: int = TRAINING.steps
+) -> xr.Dataset:
+    """Fig 4: Syn-Small with SGD: attention on every token over training, by η_Y.
+
+    mass, top and entropy tell what c_n does on the distinct tokens of class n: their sum, the largest of them, and
+    the entropy of their shares.
+    """
+    optimizer = SGD({"Y": rate_axis("eta_y", eta_y), "Z": eta_z}, momentum=TRAINING.momentum)
+    run, own = _syn_small("fig4", optimizer, seeds, steps)
+    entropies = (own.dims[:-1], entropy(own.values), {"units": "nats"})
+    return run.assign(mass=own.sum("slot", skipna=False), top=own.max("slot", skipna=False), entropy=entropies)
+
+
+def fig5(
+    rate: Sequence[float] = (0.1, 0.5, 1.0),
+    optimizer: str = "adam",
+    seeds: Seeds = 10,
+    steps: int = TRAINING.steps,
+    chosen: int = 3,
+) -> xr.Dataset:
+    """Fig 5: Syn-Small with η_Y = η_Z: which distinct tokens get most attention, and do the rates agree on them.
+
+    `overlap` is the share of the `chosen` top tokens that two rates have in common, run by run (the rates share
+    their data).
+    """
+    require_known("optimizer", optimizer, ("adam", "sgd"))
+    require(1 <= chosen <= 10, f"chosen must be between 1 and 10, the distinct tokens of a class; got {chosen}.")
+    rates = rate_axis("rate", rate)
+    require(len(rates) >= 2, f"rate must name at least two rates to compare; got {rates.values.tolist()}.")
+    method = Adam(rates) if optimizer == "adam" else SGD(rates, momentum=TRAINING.momentum)
+    run, own = _syn_small("fig5", method, seeds, steps)
+    last = own.isel(time=-1)
+    place = (-last.values).argsort(axis=-1).argsort(axis=-1)  # 0 for the token with most attention
+    top = last.copy(data=place < chosen)
+    pairs = list(combinations(range(len(rates)), 2))
+    shared = np.stack([(top.values[i] & top.values[j]).sum(axis=-1) / chosen for i, j in pairs])
+    lost = np.isnan(last.values).any(axis=-1)
+    shared = np.where(np.stack([lost[i] | lost[j] for i, j in pairs]), np.nan, shared)
+    names = [f"{rates.values[i]:g} and {rates.values[j]:g}" for i, j in pairs]
+    return run.assign(overlap=(("pair", *top.dims[1:-1]), shared)).assign_coords(pair=names)
+
+
+def fig6(
+    queries: Sequence[int] = QUERIES,
+    eta_z: Sequence[float] = ETA_Z,
+    ratio: Sequence[float] = RATIO,
+    seeds: Seeds = 10,
+    steps: int = TRAINING.steps,
+) -> xr.Dataset:
+    """Fig 6: Syn-Medium: entropy of attention on the distinct tokens, by η_Z and η_Y/η_Z."""
+    run = syn_medium(queries, eta_z, ratio, seeds, steps, experiment="scan_snap/fig6")
+    return run.drop_vars(["recall", "threshold"])
+
+
+def fig11(
+    queries: Sequence[int] = QUERIES,
+    ratio: Sequence[float] = RATIO,
+    eta_z: float = 1.0,
+    seeds: Seeds = 10,
+    steps: int = TRAINING.steps,
+) -> xr.Dataset:
+    """Fig 11: recall of the distinct tokens over the threshold on attention, by η_Y/η_Z."""
+    run = (
+        syn_medium(queries, [eta_z], ratio, seeds, steps, experiment="scan_snap/fig11")
+        .isel(eta_z=0)
+        .drop_vars("entropy")
+    )
+    return run.assign(area=recall_area(run["recall"]))
+
+
+def fig12(
+    queries: Sequence[int] = QUERIES,
+    eta_z: Sequence[float] = ETA_Z,
+    ratio: float = 2.0,
+    seeds: Seeds = 10,
+    steps: int = TRAINING.steps,
+) -> xr.Dataset:
+    """Fig 12: recall of the distinct tokens over the threshold on attention, by η_Z."""
+    run = (
+        syn_medium(queries, eta_z, [ratio], seeds, steps, experiment="scan_snap/fig12")
+        .isel(ratio=0)
+        .drop_vars("entropy")
+    )
+    return run.assign(area=recall_area(run["recall"]))
+
+
+def syn_medium(
+    queries: Sequence[int],
+    eta_z: Sequence[float],
+    ratio: Sequence[float],
+    seeds: Seeds,
+    steps: int = TRAINING.steps,
+    *,
+    start: str = "uniform",
+    experiment: str = "scan_snap/syn_medium",
+) -> xr.Dataset:
+    """Syn-Medium trained for every cell: what Fig 6, 11 and 12 are drawn from.
+
+    entropy  of c_n on the distinct tokens of class n, scaled to sum 1; mean over classes
+    recall   share of distinct tokens whose softmax value (of their query's row of Z) exceeds `threshold`/M
+    """
+    require(len(queries) >= 1, "queries must name at least one number of query tokens; got none.")
+    rates_z, ratios = rate_axis("eta_z", eta_z), rate_axis("ratio", ratio)
+    parts = []
+    for number in queries:
+        task = SequenceClasses.syn_medium(number, length=TRAINING.length)
+        model = Bilinear(task, start=start)
+        part = train(
+            model,
+            task,
+            optimizer=SGD({"Y": ratios * rates_z, "Z": rates_z}, momentum=TRAINING.momentum),
+            steps=steps,
+            batch=TRAINING.batch,
+            seeds=seeds,
+            record={"entropy": _distinct_entropy(model), "recall": _recall(model)},
+            save_at=[steps],
+            experiment=f"scan_snap/syn_medium/{number}",
+        )
+        parts.append(part.isel(time=0, drop=True).transpose("eta_z", "ratio", "seed", ...))
+    together = xr.concat(parts, xr.DataArray(list(queries), dims="queries", name="queries"), combine_attrs="drop")
+    together = together.assign_coords(threshold=("threshold", list(THRESHOLDS), {"units": "1/M"}))
+    together["entropy"].attrs["units"] = "nats"
+    return trajectory({str(name): together[name] for name in together}, experiment=experiment, steps=steps, start=start)
+
+
+def _distinct_entropy(model: Bilinear) -> Callable[[dict[str, Tensor]], tuple[tuple[str, ...], Tensor]]:
+    """Entropy of c_n on the distinct tokens of class n (eq. 5), averaged over classes."""
+    tokens = torch.from_numpy(np.stack(model.task.distinct_tokens))
+
+    def measure(parameters: dict[str, Tensor]) -> tuple[tuple[str, ...], Tensor]:
+        own = model.attention(parameters)[..., torch.arange(len(tokens))[:, None], tokens]
+        return (), entropy(own).mean(-1)
+
+    return measure
+
+
+def _recall(model: Bilinear) -> Callable[[dict[str, Tensor]], tuple[tuple[str, ...], Tensor]]:
+    tokens, query = torch.from_numpy(np.stack(model.task.distinct_tokens)), model.query_of[:, None]
+    cuts = torch.tensor(THRESHOLDS, dtype=torch.float64) / model.task.vocab
+
+    def measure(parameters: dict[str, Tensor]) -> tuple[tuple[str, ...], Tensor]:
+        softmax = torch.softmax(model.attention_logits(parameters).double(), dim=-1)
+        values = softmax[..., query, tokens].flatten(-2)
+        return ("threshold",), (values.unsqueeze(-2) > cuts[:, None]).double().mean(-1)
+
+    return measure
+
+
+def recall_area(recall: xr.DataArray) -> xr.DataArray:
+    """Area under the recall curve from 1/M on, the softmax value of a token that is treated like any other."""
+    above = recall.sel(threshold=recall["threshold"] >= 1)
+    return above.integrate("threshold").assign_attrs(units="1/M")
+
+
+def _syn_small(figure: str, optimizer: Optimizer, seeds: Seeds, steps: int) -> tuple[xr.Dataset, xr.DataArray]:
+    """Syn-Small trained from zero: attention on all context tokens, and on the distinct tokens of each class."""
+    task = SequenceClasses.syn_small(length=TRAINING.length)
+    model, tokens = Bilinear(task), np.flatnonzero(task.occurs.any(axis=0))
+    run = train(
+        model,
+        task,
+        optimizer=optimizer,
+        steps=steps,
+        batch=TRAINING.batch,
+        seeds=seeds,
+        record={"attention": lambda p: (("class", "token"), model.attention(p)[..., tokens])},
+        save_at=range(steps + 1),
+        experiment=f"scan_snap/{figure}",
+    ).assign_coords({"class": np.arange(task.classes) + 1, "token": tokens})
+    slots = xr.DataArray(np.searchsorted(tokens, np.stack(task.distinct_tokens)), dims=("class", "slot"))
+    numbers = xr.DataArray(np.arange(task.classes), dims="class")
+    return run, run["attention"].isel({"class": numbers, "token": slots}).drop_vars("token")
+
+
+_FEW = {"seeds": 2, "steps": 20}
+_FEWER = {**_FEW, "queries": (1, 3)}
+_RUNS = {"queries": "queries", "seeds": "seed"}
+
+EXPERIMENTS = [
+    Experiment(
+        "scan_snap/fig4",
+        "Syn-Small with SGD: attention over training, by η_Y.",
+        fig4,
+        cut={"eta_y": "eta_y", "seeds": "seed"},
+        settings={"fast": _FEW, "full": {}},
+    ),
+    Experiment(
+        "scan_snap/fig5",
+        "Syn-Small with Adam: each rate picks other distinct tokens.",
+        fig5,
+        cut={"seeds": "seed"},
+        settings={"fast": _FEW, "full": {}},
+    ),
+    Experiment(
+        "scan_snap/fig6",
+        "Syn-Medium: entropy of attention, by η_Z and η_Y/η_Z.",
+        fig6,
+        cut=_RUNS,
+        settings={"fast": _FEWER, "full": {}},
+    ),
+    Experiment(
+        "scan_snap/fig11",
+        "Syn-Medium: recall over the threshold, by η_Y/η_Z.",
+        fig11,
+        cut=_RUNS,
+        settings={"fast": _FEWER, "full": {}},
+    ),
+    Experiment(
+        "scan_snap/fig12",
+        "Syn-Medium: recall over the threshold, by η_Z.",
+        fig12,
+        cut=_RUNS,
+        settings={"fast": _FEWER, "full": {}},
+    ),
+]

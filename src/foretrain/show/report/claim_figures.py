@@ -1,0 +1,231 @@
+"""Prediction against measurement, drawn from the two trajectories of a claim: one small figure per quantity.
+
+Predicted and measured: a line (dashes where places are names) and markers over the main axis, or, where there is
+no such axis or there are too many curves, one against the other with the diagonal. Measured only: markers, with
+the predicted bounds as lines. Single values share one figure.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+import xarray as xr
+
+from foretrain.ledger.claim import Comparator
+from foretrain.show.plotting import PALETTE, measurement_marks, new_figure, prediction_line
+from foretrain.show.report.axes import (
+    REPLICATES,
+    curves,
+    growing_from_zero,
+    has_names,
+    label_of,
+    main_axis,
+    places,
+    wants_log,
+    words,
+)
+from foretrain.show.report.compact import POINTS, keep
+
+MOST_FIGURES = 4
+MOST_CURVES = 8
+GREY = "#666b73"
+
+Arrays = dict[str, xr.DataArray]
+
+
+def claim_figures(
+    prediction: xr.Dataset, observation: xr.Dataset, compare: Comparator | None = None
+) -> list[go.Figure]:
+    """At most four figures of what was predicted and what was measured; what `compare` looks at comes first."""
+    measured, predicted = _numbers(observation), _numbers(prediction)
+    looked_at: dict[str, list[str]] = {}
+    for quantity in compare.draws if compare else ():
+        looked_at.setdefault(quantity.measured, []).extend(quantity.predicted)
+    single: dict[str, tuple[float, float]] = {}  # label: predicted, measured
+    limits: dict[str, dict[str, float]] = {}  # bound: what it bounds, and its value there
+    figures: list[go.Figure] = []
+    for name in sorted(measured, key=lambda name: (name not in looked_at, name not in predicted)):
+        value = _mean_over_replicates(measured[name], predicted.get(name))
+        spread = _spread(measured[name], value)
+        own = looked_at.get(name, ()) if looked_at else [other for other in predicted if other not in measured]
+        bounds = (
+            {}
+            if name in predicted
+            else _bounds_of(name, value, {other: predicted[other] for other in own if other in predicted})
+        )
+        if value.size == 1 and predicted.get(name, value).size == 1:
+            label = label_of(name, value)
+            single[label] = (_only(predicted[name]) if name in predicted else np.nan, _only(value))
+            for bound, array in bounds.items():
+                limits.setdefault(bound, {})[label] = _only(array)
+        elif len(figures) == MOST_FIGURES:
+            continue
+        elif name in predicted:
+            figures.append(_both(name, predicted[name].astype(float), value, spread))
+        else:
+            figures.append(_measured(name, value, bounds, spread))
+    if single:
+        figures.insert(0, _single_values(single, limits))
+    return figures[:MOST_FIGURES]
+
+
+def _numbers(dataset: xr.Dataset) -> Arrays:
+    return {str(name): v for name, v in dataset.data_vars.items() if v.dtype.kind in "fiub" and v.size > 0}
+
+
+def _only(array: xr.DataArray) -> float:
+    return float(array.values.ravel()[0])
+
+
+def _mean_over_replicates(measured: xr.DataArray, predicted: xr.DataArray | None) -> xr.DataArray:
+    """The mean over repetitions that the prediction does not know, unless nothing else would be left to draw."""
+    value = measured.astype(float)
+    known = predicted.dims if predicted is not None else ()
+    over = [axis for axis in value.dims if axis in REPLICATES and axis not in known]
+    others = [axis for axis in value.dims if axis not in over and value.sizes[axis] > 1]
+    if others or predicted is not None or measured.dtype.kind == "b":
+        return value.mean(over, keep_attrs=True)
+    return value
+
+
+def _spread(measured: xr.DataArray, mean: xr.DataArray) -> xr.DataArray | None:
+    """Standard deviation over what was averaged."""
+    over = [axis for axis in measured.dims if axis not in mean.dims]
+    return measured.astype(float).std(over) if over and measured.dtype.kind != "b" else None
+
+
+def _bounds_of(name: str, value: xr.DataArray, predicted: Arrays) -> Arrays:
+    """Of these predicted quantities those that can lie on the axes of `name`; only its namesakes if there are any."""
+    fits = {other: array.astype(float) for other, array in predicted.items() if set(array.dims) <= set(value.dims)}
+    return {other: array for other, array in fits.items() if name in other} or fits
+
+
+def _single_values(single: dict[str, tuple[float, float]], limits: dict[str, dict[str, float]]) -> go.Figure:
+    """Names side by side; a bound is a dash beside what it bounds."""
+    predicted, measured = np.array(list(single.values())).T
+    bounds = [value for bounded in limits.values() for value in bounded.values()]
+    names = list(single)
+    figure = new_figure("", x="", y="value", log_y=wants_log(np.concatenate([predicted, measured, bounds])))
+    figure.update_xaxes(type="category")
+    if np.isfinite(predicted).any():
+        figure.add_trace(_prediction_dashes(names, predicted, "predicted", 0))
+    figure.add_trace(measurement_marks(names, measured, "measured"))
+    for color, (bound, bounded) in zip(itertools.cycle((GREY, *PALETTE[2:])), limits.items(), strict=False):
+        dashes = _prediction_dashes(list(bounded), list(bounded.values()), words(bound), color)
+        figure.add_trace(dashes)
+    return _finish(figure)
+
+
+def _theory(value: xr.DataArray, axis: str) -> Callable[..., go.Scatter]:
+    """How theory is drawn: a line, or dashes where nothing lies between two places (names, repetitions)."""
+    return _prediction_dashes if has_names(value, axis) or axis in REPLICATES else prediction_line
+
+
+def _prediction_dashes(x: Any, y: Any, name: str, color: int | str, **kwargs: Any) -> go.Scatter:
+    line = prediction_line(x, y, name, color, **kwargs)
+    mark = {"symbol": "line-ew", "size": 24 if len(line.x) < 30 else 6, "line": {"width": 3, "color": line.line.color}}
+    return line.update(mode="markers", marker=mark)
+
+
+def _both(name: str, predicted: xr.DataArray, measured: xr.DataArray, spread: xr.DataArray | None) -> go.Figure:
+    predicted, measured = xr.broadcast(predicted, measured)
+    axis = main_axis(measured)
+    if axis is None or measured.size > MOST_CURVES * measured.sizes[axis]:
+        return _scatter(name, predicted, measured)
+    drawn = curves(measured, axis)
+    figure, x, chosen = _over(axis, name, measured, [predicted, measured])
+    prediction = _theory(measured, axis)
+    spread = None if spread is None else _on_the_axes_of(measured, spread)
+    traces = []
+    for color, curve in enumerate(drawn):
+        y, yhat = (_points(array, curve.where, chosen) for array in (measured, predicted))
+        bars = None if spread is None else _points(spread, curve.where, chosen)
+        if len(drawn) == 1:
+            traces += [prediction(x, yhat, "predicted", 0), measurement_marks(x, y, "measured", 1, bars)]
+        else:
+            group = {"legendgroup": curve.label}
+            traces.append(prediction(x, yhat, curve.label, color, showlegend=False, **group))
+            traces.append(measurement_marks(x, y, curve.label, color, bars, **group))
+    figure.add_traces(traces)
+    return _finish(figure, note="lines: predicted, points: measured" if len(drawn) > 1 else "")
+
+
+def _measured(name: str, value: xr.DataArray, bounds: Arrays, spread: xr.DataArray | None) -> go.Figure:
+    axis = main_axis(value) or str(max(value.dims, key=lambda d: value.sizes[d]))
+    everything = curves(value, axis)
+    drawn = [everything[i] for i in keep(everything, MOST_CURVES)]
+    figure, x, chosen = _over(axis, name, value, [value, *bounds.values()])
+    spread = None if spread is None else _on_the_axes_of(value, spread)
+    traces = []
+    for color, curve in enumerate(drawn):
+        bars = None if spread is None else _points(spread, curve.where, chosen)
+        y = _points(value, curve.where, chosen)
+        traces.append(measurement_marks(x, y, curve.label or "measured", color + 1, bars))
+    for dash, (bound, array) in zip(itertools.cycle(("solid", "dash", "dot")), bounds.items(), strict=False):
+        same_for_all, whole = set(array.dims) <= {axis}, _on_the_axes_of(value, array)
+        for number, curve in enumerate(drawn[:1] if same_for_all else drawn):
+            line = _theory(value, axis)(
+                x, _points(whole, curve.where, chosen), words(bound), GREY, showlegend=number == 0
+            )
+            traces.append(line.update(line_dash=dash))
+    figure.add_traces(traces)
+    return _finish(figure, note=f"{len(drawn)} of {len(everything)} curves" if len(drawn) < len(everything) else "")
+
+
+def _scatter(name: str, predicted: xr.DataArray, measured: xr.DataArray) -> go.Figure:
+    pairs = np.column_stack([predicted.values.ravel(), measured.values.ravel()])
+    pairs = pairs[np.isfinite(pairs).all(axis=1)]
+    pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
+    log, label = wants_log(pairs), label_of(name, measured)
+    figure = new_figure("", x=f"predicted {label}", y=f"measured {label}", log_x=log, log_y=log)
+    if len(pairs):
+        ends = [float(pairs.min()), float(pairs.max())]
+        figure.add_scatter(x=ends, y=ends, mode="lines", line={"color": GREY, "dash": "dash"}, name="equal")
+    shown = pairs[keep(pairs, POINTS)]
+    figure.add_trace(measurement_marks(shown[:, 0], shown[:, 1], "one cell each", 1, opacity=0.7))
+    return _finish(figure)
+
+
+def _over(
+    axis: str, name: str, value: xr.DataArray, drawn: list[xr.DataArray]
+) -> tuple[go.Figure, np.ndarray, np.ndarray]:
+    """An empty figure over this axis, the places to draw, and their indices."""
+    x = places(value, axis)
+    drawable = x > 0 if growing_from_zero(x) else np.full(x.shape, True)  # the zero itself has no place on a log axis
+    log_x = x.dtype.kind in "fiu" and wants_log(x[drawable])
+    log_y = wants_log(np.concatenate([array.values.ravel() for array in drawn]))
+    figure = new_figure("", x=label_of(axis, value[axis]), y=label_of(name, value), log_x=log_x, log_y=log_y)
+    if has_names(value, axis):
+        figure.update_xaxes(type="category")
+        x = np.array([words(place) for place in x])
+    chosen = np.flatnonzero(drawable)
+    chosen = chosen[keep(x[chosen], POINTS, log=log_x)]
+    return figure, x[chosen], chosen
+
+
+def _on_the_axes_of(like: xr.DataArray, array: xr.DataArray) -> xr.DataArray:
+    """The same values along all axes of `like`, whether or not `array` has them."""
+    return xr.broadcast(array, like)[0].transpose(*like.dims)
+
+
+def _points(array: xr.DataArray, where: dict[str, int], chosen: np.ndarray) -> np.ndarray:
+    """The values of one curve."""
+    return array.variable.isel(where).values[chosen]
+
+
+def _finish(figure: go.Figure, note: str = "") -> go.Figure:
+    """Small, without a title of its own: it stands in a card that has one. A long legend makes it higher."""
+    names = [str(trace.name) for trace in figure.data if trace.showlegend is not False]
+    per_line = max(1, 40 // max(map(len, names), default=1))
+    lines = -(-len(names) // per_line) + bool(note)
+    legend: dict[str, Any] = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"size": 12}}
+    if note:
+        legend["title"] = {"text": f"{note} ", "side": "top", "font": {"size": 12}}
+    margin = {"l": 56, "r": 16, "t": 44, "b": 68}
+    axes = {name: {"exponentformat": "power"} for name in ("xaxis", "yaxis")}
+    figure.update_xaxes(title_standoff=12)  # from the names, which may be tilted
+    return figure.update_layout(height=320 + 20 * lines, margin=margin, legend=legend, showlegend=True, **axes)
