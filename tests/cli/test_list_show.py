@@ -50,17 +50,34 @@ def test_show_claim(foretrain: Foretrain) -> None:
     assumptions = foretrain("show", "toy/holds").out
     assert "the rate is above 0" in assumptions
     assert "reported, not needed" in assumptions
-    assert "holds from tier full on; below, a measurement" in foretrain("show", "toy/coverage").out
+    assert "holds from tier full on; at smaller tiers a measurement" in foretrain("show", "toy/coverage").out
 
 
 def test_show_experiment(foretrain: Foretrain) -> None:
     said = foretrain("show", "toy/noise")
     assert said.code == 0
-    for words in ("--set eta_z", "(0.5, 1.0)", "steps = 2", "experiments.py:"):
+    for words in (
+        "--set eta_z",
+        "(0.5, 1.0)",
+        "steps = 2",
+        "experiments.py:",
+        "= 4 [steps]. Points of a series. Takes a whole number of at least 1.",
+    ):
         assert words in said.out
     assert "--tier full" not in said.out
     sizes = [line.split() for line in foretrain("show", "toy/plain").out.splitlines() if "--tier" in line]
     assert [" ".join(words) for words in sizes] == ["--tier fast size = 2", "--tier full size = 4, offset = 1.0"]
+
+
+def test_show_by_number_and_by_words(foretrain: Foretrain) -> None:
+    assert "claim toy/coverage" in foretrain("show", "Lemma 8").out
+    several = foretrain("show", "Theorem 2").out
+    assert "toy/misprint " in several
+    assert "toy/misprint_corrected" in several
+    assert "decay_printed" in several  # the theory that cites it
+    assert "experiment toy/diverges" in foretrain("show", "rate too large").out
+    assert [row["id"] for row in json.loads(foretrain("list", "nine in ten", "--json").out)] == ["toy/coverage"]
+    assert foretrain("check", "Lemma 6").code == 0
 
 
 def test_unknown_name_gives_the_three_nearest(foretrain: Foretrain) -> None:
@@ -68,7 +85,7 @@ def test_unknown_name_gives_the_three_nearest(foretrain: Foretrain) -> None:
     assert said.code == 2
     assert said.out == ""
     assert len(said.err.splitlines()) == 1
-    near = said.err.split("nearest names are ")[1].rstrip(".\n").split(", ")
+    near = said.err.split("nearest names are ")[1].split(". ")[0].split(", ")
     assert len(near) == 3
     assert near[0] == "toy/misprint"
 
@@ -79,7 +96,7 @@ def test_unknown_name_gives_the_three_nearest(foretrain: Foretrain) -> None:
         (["chekc"], "Did you mean 'check'"),
         (["check", "--teir", "fast"], "--teir"),
         (["check", "--jobs", "two"], "--jobs"),
-        (["show"], "CLAIM"),
+        (["show"], "QUERY"),
         (["export", "x"], "--to"),
     ],
 )
@@ -116,9 +133,9 @@ def test_help_loads_none_of_the_large_libraries() -> None:
 
 
 def test_an_error_inside_is_a_sentence_too(foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch) -> None:
-    from foretrain import check
+    from foretrain.ledger import search
 
-    monkeypatch.setattr(check, "select", lambda *_: 1 / 0)
+    monkeypatch.setattr(search, "select", lambda *_: 1 / 0)
     said = foretrain("list")
     assert said.code == 2
     assert "ZeroDivisionError" in said.err

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import xarray as xr
+from distributed import LocalCluster
 
 from foretrain.runs.stored import RunFolder, load
 from made_up.fixtures import Foretrain, start, stop_when
@@ -70,12 +71,16 @@ def test_a_tier_chooses_the_sizes_and_set_goes_over_it(foretrain: Foretrain) -> 
     assert dict(seeds.sizes) == {"eta_z": 2, "seed": 1, "time": 4}  # no sizes of its own at tier full: the paper's
 
 
-def test_changed_source_code_is_told(foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch) -> None:
-    foretrain("run", "toy/plain")
-    monkeypatch.setattr("foretrain.runs.stored.source_digest", lambda paper: "another")
-    assert "--fresh computes it again" in foretrain("run", "toy/plain").err
-    foretrain("run", "toy/plain", "--fresh")
-    assert "--fresh" not in foretrain("run", "toy/plain").err
+def test_a_run_of_other_source_code_is_kept_and_told(foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = Path(foretrain("run", "toy/plain").out.strip())
+    before = _files(old)
+    monkeypatch.setattr("foretrain.runs.sweep.source_digest", lambda function: "another")
+    said = foretrain("run", "toy/plain")
+    new = Path(said.out.strip())
+    assert new != old
+    assert f"Note: {old} has the same settings but was computed with other source code" in said.err
+    assert _files(old) == before
+    assert len(load(new).x) == 3
 
 
 def test_a_diverged_run_is_told_with_its_step(foretrain: Foretrain) -> None:
@@ -91,14 +96,18 @@ def test_a_diverged_run_is_told_with_its_step(foretrain: Foretrain) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["run", "toy/nois"], "There is no experiment 'toy/nois'; the nearest names are toy/noise, "),
-        (["run", "../../etc"], "There is no experiment"),
+        (["run", "toy/niose"], "Nothing matches 'toy/niose'; the nearest names are toy/noise, "),
+        (["run", "toy"], "'toy' means 3 experiments: toy/noise, toy/diverges, toy/plain; give one of these ids."),
+        (["run", "../../etc"], "Nothing matches '../../etc'"),
         (["run", "toy/noise", "--set", "eta=1"], "There is no setting 'eta'"),
         (["run", "toy/noise", "--set", "steps=two"], "steps takes a whole number"),
-        (["run", "toy/noise", "--set", "steps=0"], "steps must be at least 1; got 0."),
+        (["run", "toy/noise", "--set", "steps=0"], "steps takes a whole number of at least 1; got '0'."),
         (["run", "toy/noise", "--set", "eta_z=1,-1"], "eta_z must be a finite number above 0; got -1"),
         (["run", "toy/noise", "--seeds", "0"], "--seeds must be at least 1; got 0."),
-        (["run", "toy/noise", "--set", "seeds=0"], "seeds must be at least 1; got 0."),
+        (
+            ["run", "toy/noise", "--set", "seeds=0"],
+            "seeds takes a whole number of at least 1 or ",
+        ),
         (["run", "toy/noise", "--set", "seeds=1,1"], "seeds must differ"),
         (["run", "toy/noise", "--set", "seeds=2", "--seeds", "2"], "not both"),
         (["run", "toy/plain", "--seeds", "2"], "takes no --seeds"),
@@ -146,7 +155,6 @@ def test_without_dask_the_extra_is_named(foretrain: Foretrain, monkeypatch: pyte
 
 
 def test_a_scheduler_that_is_not_there(foretrain: Foretrain) -> None:
-    pytest.importorskip("distributed", reason="Dask is an extra")
     said = foretrain("run", "toy/noise", "--cluster", "nonsense://x")
     assert said.code == 2
     assert "There is no Dask scheduler at 'nonsense://x'" in said.err
@@ -154,11 +162,8 @@ def test_a_scheduler_that_is_not_there(foretrain: Foretrain) -> None:
 
 
 def test_a_cluster_computes_the_same_bits(foretrain: Foretrain) -> None:
-    distributed = pytest.importorskip("distributed", reason="Dask is an extra")
     alone = Path(foretrain("run", "toy/noise", "--quick").out.strip())
-    with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
-    ) as cluster:
+    with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster:
         said = foretrain("run", "toy/noise", "--quick", "--cluster", cluster.scheduler_address, "--out", "cluster")
     assert said.code == 0, said.err
     assert _files(Path(said.out.strip())) == _files(alone)
@@ -172,13 +177,15 @@ def test_a_damaged_part_is_computed_again(foretrain: Foretrain, harm: str, monke
     content = bytearray(shard.read_bytes())
     content[len(content) // 2] ^= 255
     if harm == "run.json":
-        (path / "run.json").write_text('{"experiment": "toy/noise", ')
+        (path / "run.json").write_text((path / "run.json").read_text().replace('"plain"', '"blain"'))
     elif harm == "remove":
         shard.unlink()
     else:
         shard.write_bytes(bytes(content) if harm == "flip" else bytes(content[:1000]))
     monkeypatch.setenv("TOY_BEGUN", "begun.txt")
-    assert foretrain(*NOISE).code == 0
+    said = foretrain(*NOISE)
+    assert said.code == 0
+    assert ("run.json is damaged" in said.err) == (harm == "run.json")
     computed = Path("begun.txt").read_text().splitlines()
     assert len(computed) == (PARTS if harm == "run.json" else 1)
     assert _files(path) == whole
@@ -210,8 +217,7 @@ def test_killed_in_the_middle_it_ends_with_the_same_bits(
     assert foretrain(*NOISE, "--set", "pause=.2").code == 0
     assert len(Path("begun.txt").read_text().splitlines()) == PARTS - len(finished)
     assert foretrain(*NOISE, "--set", "pause=.2", "--out", "whole").code == 0
-    kept = {name: content for name, content in _files(Path("runs")).items() if not name.endswith(".part")}
-    assert kept == _files(Path("whole"))
+    assert _files(Path("runs")) == _files(Path("whole"))  # nothing that the killed process left is there any more
 
 
 def _wait_gone(pid: int) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from foretrain.ledger.judging import judge
 
 from foretrain import papers
 from foretrain.core.trajectory import save
 from foretrain.ledger.check import CLAIM_ID
-from foretrain.ledger.claim import Claim
+from foretrain.ledger.claim import Claim, other_half
+from foretrain.ledger.judging import judge
 from foretrain.ledger.tiers import TIERS
 from foretrain.ledger.verdict import flipped
 from foretrain.runs.stored import load
@@ -30,12 +30,12 @@ every_claim = pytest.mark.parametrize("claim", CLAIMS.values(), ids=CLAIMS.keys(
 def test_verdict_control_trajectories_and_figure(claim: Claim, tmp_path: Path) -> None:
     """One test, because judging is what takes the time."""
     verdict = judge(claim, "fast")
-    assert not verdict.stopped, verdict.reason
+    assert verdict.judged, verdict.reason
     expected = claim.expected_at("fast")
     assert verdict.expected == expected
     if expected is not None:
         assert verdict.status == expected, verdict.reason
-        assert verdict.control_status == flipped(expected), f"the control does not turn it: {verdict.control_reason}"
+        assert verdict.control_status == flipped(expected), f"the control does not flip it: {verdict.control_reason}"
     assert verdict.reason
     assert not np.isnan(verdict.error) or verdict.status == "inconclusive"
 
@@ -90,17 +90,29 @@ def test_larger_tiers_set_the_same_names(claim: Claim) -> None:
 
 @every_claim
 def test_an_erratum_has_both_halves(claim: Claim) -> None:
-    if claim.id.endswith("_corrected"):
-        printed = CLAIMS.get(claim.id.removesuffix("_corrected"))
-        assert printed is not None, "a correction of nothing"
+    pair = other_half(claim, CLAIMS)
+    if claim.corrects is not None:
+        assert claim.id == f"{claim.corrects}_corrected"
+        printed = CLAIMS[claim.corrects]
         assert printed.expect == "fails"
         assert claim.expect == "holds"
         assert printed.erratum
         assert re.search(r"\d", printed.erratum), "an erratum names its numbers"
-    if f"{claim.id}_corrected" in CLAIMS:
-        assert claim.expect == "fails"
+    else:
+        assert not claim.id.endswith("_corrected"), "say in `corrects` what it corrects"
+        assert pair is None or claim.expect == "fails"
     if claim.paper == "scan_snap" and claim.expect == "fails":
-        assert f"{claim.id}_corrected" in CLAIMS, "what should stand in its place?"
+        assert pair is not None, "what should stand in its place?"
+
+
+def test_one_claim_is_found_by_its_id_without_loading_every_paper(monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = set(papers._modules("claims", ()))
+    for claim in CLAIMS.values():
+        own = set(papers._modules("claims", (claim.id,)))
+        assert claim.module in own or papers._modules("claims", (claim.paper,)), claim.id
+        assert {module.split(".")[2] for module in own} == {claim.paper}
+        assert papers.claim(claim.id) == claim
+        assert own < everything
 
 
 ANYTHING = "**"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -13,9 +13,9 @@ import pytest
 import xarray as xr
 
 from foretrain import papers
-from foretrain.cli.values import read_value
-from foretrain.core.streams import seed_list
 from foretrain.ledger.experiment import Experiment
+from foretrain.ledger.parameters import is_described
+from foretrain.ledger.tiers import TIERS
 from foretrain.runs.sweep import sweep
 
 EXPERIMENTS = papers.experiments()
@@ -30,24 +30,40 @@ def test_says_what_it_is(experiment: Experiment) -> None:
     assert experiment.says.strip()
     defaults = experiment.defaults()
     assert inspect.Parameter.empty not in defaults.values(), "every argument has a default: the paper's own"
-    assert set(experiment.quick) | set(experiment.full) <= set(defaults)
+    assert set(experiment.settings) <= set(TIERS)
+    for setting in experiment.settings.values():
+        assert set(setting) <= set(defaults)
     assert set(experiment.cut) <= set(defaults)
-    for axis in experiment.cut:
-        assert axis == "seeds" or isinstance(defaults[axis], tuple | list | range), f"{axis} is not a sequence"
+    for argument in experiment.cut:
+        assert argument == "seeds" or isinstance(defaults[argument], tuple | list | range), f"{argument}: no sequence"
+
+
+@every_experiment
+def test_every_parameter_is_typed_and_described(experiment: Experiment) -> None:
+    for name, parameter in experiment.parameters().items():
+        assert is_described(parameter), f"{name} has no sentence"
+        assert parameter.says.endswith("."), name
+        assert parameter.takes not in ("", "values", "text") or parameter.schema().get("type") == "string", name
+        json.dumps(parameter.schema())
 
 
 @every_experiment
 def test_arguments_can_be_given_on_the_command_line(experiment: Experiment) -> None:
-    defaults = experiment.defaults()
-    for name, value in [*defaults.items(), *experiment.quick.items(), *experiment.full.items()]:
-        if isinstance(value, bool | int | float | str | tuple | list):
-            written = ",".join(map(repr, value)) if isinstance(value, tuple | list) else str(value)
-            read = read_value(name, written, defaults[name])
-            assert read == (tuple(value) if isinstance(value, list) else value), name
+    """Every default and every value of a tier is read back from its text."""
+    for tier in TIERS:
+        for name, value in experiment.arguments(tier).items():
+            written = ",".join(map(str, value)) if isinstance(value, tuple | list | range) else str(value)
+            read = experiment.parameters()[name].read(written)
+            assert read == (tuple(value) if isinstance(value, list | range) else value), name
 
 
 @every_experiment
-def test_quick_run_whole_and_cut_is_the_same_and_can_be_drawn(experiment: Experiment, tmp_path: Path) -> None:
+def test_loading_one_experiment_finds_it(experiment: Experiment) -> None:
+    assert papers.experiments(experiment.id)[experiment.id] == experiment
+
+
+@every_experiment
+def test_fast_run_whole_and_cut_is_the_same_and_can_be_drawn(experiment: Experiment, tmp_path: Path) -> None:
     arguments = experiment.arguments("fast")
     whole = experiment.run(**arguments)
     assert isinstance(whole, xr.Dataset)
@@ -56,19 +72,16 @@ def test_quick_run_whole_and_cut_is_the_same_and_can_be_drawn(experiment: Experi
     _check_figure(figure)
     if not experiment.cut:
         return
-    cut = {name: _listed(name, arguments[name]) for name in experiment.cut}
-    fixed = {name: value for name, value in arguments.items() if name not in cut}
-    for axis in cut:  # an axis is called as its argument, or in the singular: seeds, seed
-        assert {axis, axis.removesuffix("s")} & set(whole.dims), f"the result has no axis {axis}"
-    parts = sweep(experiment.id, experiment.run, cut=cut, fixed=fixed, root=tmp_path).dataset()
+    cut, fixed = experiment.split(arguments)
+    for axis in experiment.cut.values():
+        assert axis in whole.dims, f"the result has no axis {axis}"
+    parts = sweep(experiment.id, experiment.run, cut=cut, fixed=fixed, axes=experiment.cut, root=tmp_path).dataset()
     for name, variable in whole.data_vars.items():
-        found = parts[name].reindex({axis: whole[axis] for axis in variable.dims if axis in whole.coords})
-        np.testing.assert_array_equal(found.transpose(*variable.dims).values, variable.values, err_msg=str(name))
+        in_parts = parts[name].reindex({axis: whole[axis] for axis in variable.dims if axis in whole.coords})
+        np.testing.assert_array_equal(in_parts.transpose(*variable.dims).values, variable.values, err_msg=str(name))
+    for axis in experiment.cut.values():
+        assert parts[axis].values.tolist() == whole[axis].values.tolist(), f"{axis} is in another order"
     _check_figure(papers.figure_of(experiment.id)(parts))
-
-
-def _listed(name: str, value: Any) -> list[Any]:
-    return seed_list(value) if name == "seeds" else list(value)
 
 
 def _check_figure(figure: go.Figure) -> None:

@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from foretrain.core.errors import InputError, require, require_at_least
 from foretrain.data.template import Template, spelled
-
-if TYPE_CHECKING:
-    from foretrain.data.templates import TemplateTask
 
 LARGEST_LABEL = 1e100  # its square, and sums of squares, are still numbers
 LEAST_WEIGHT = 1e-12  # of a template: a sample of it comes once in a million million
 
 
-def require_task(task: TemplateTask) -> None:
+class Task(Protocol):
+    """The parts of a template task that are checked."""
+
+    @property
+    def templates(self) -> tuple[Template, ...]: ...
+    @property
+    def labels(self) -> tuple[float, ...] | tuple[str, ...]: ...
+    @property
+    def weights(self) -> tuple[float, ...]: ...
+    @property
+    def noise(self) -> float: ...
+    @property
+    def kind(self) -> str: ...
+
+
+def require_task(task: Task) -> None:
     """Refuse a task that Def. 2.2, 3.2 or J.1 does not allow."""
     require(len(task.templates) >= 1, "A task must have at least one template; got none.")
     require(
@@ -59,7 +71,7 @@ def _require_disjoint(templates: tuple[Template, ...]) -> None:
         by_pattern[template.pattern].append(template)
 
 
-def _require_labels(task: TemplateTask) -> None:
+def _require_labels(task: Task) -> None:
     kinds = {isinstance(label, str) for label in task.labels}
     require(
         len(kinds) == 1,
@@ -79,7 +91,7 @@ def _require_labels(task: TemplateTask) -> None:
             )
 
 
-def _require_weights(task: TemplateTask) -> None:
+def _require_weights(task: Task) -> None:
     require(
         len(task.weights) == len(task.templates),
         f"weights must have one entry per template ({len(task.templates)}); got {len(task.weights)}.",

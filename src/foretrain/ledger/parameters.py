@@ -48,7 +48,7 @@ class Parameter:
     default: Any
 
     @cached_property
-    def _adapter(self) -> TypeAdapter[Any]:
+    def _adapter(self) -> Any:
         return TypeAdapter(self.type, config=ConfigDict(allow_inf_nan=False))
 
     def schema(self) -> dict[str, Any]:
@@ -76,8 +76,13 @@ class Parameter:
         """Whether it takes more than one value."""
         return any(part.get("type") == "array" for part in _alternatives(self.schema()))
 
+    @property
+    def _takes_one(self) -> bool:
+        return any(part.get("type") not in ("array", "null") for part in _alternatives(self.schema()))
+
     def read(self, text: str) -> Any:
         """The value that `--set name=text` means. InputError if it is not one that this parameter takes."""
+        self._require_no_gaps(text.strip())
         for value in self._readings(text.strip()):
             try:
                 return _frozen(self._adapter.validate_python(value))
@@ -85,19 +90,24 @@ class Parameter:
                 continue
         raise InputError(f"{self.name} takes {self.takes}; got {_shortened(text)}.")
 
+    def _require_no_gaps(self, text: str) -> None:
+        parts = [part.strip() for part in text.split(",")]
+        if self.several and len(parts) > 1 and not all(parts):
+            written = ",".join(filter(None, parts))
+            raise InputError(f"{self.name} has an empty value in {_shortened(text)}; write {self.name}={written}.")
+
     def _readings(self, text: str) -> list[Any]:
         """What a text may mean, the likeliest first; the type decides."""
         if text.lower() in ("none", "null"):
             return [None, text]
         scalars = [text, _number(text)]
-        if not self.several:
+        if not self.several or (self._takes_one and "," not in text and text[:1] not in ("(", "[")):
             return scalars
         parts = [part.strip().strip("'\"") for part in text.strip("()[]").split(",")]
         if len(parts) > 1 and not parts[-1] and text[-1] in ")]":
             parts.pop()  # Python writes a tuple of one as (1,)
         parts = [] if parts == [""] else parts
-        lists = [parts, [_number(part) for part in parts]]
-        return lists if "," in text or text[:1] in ("(", "[") else [*scalars, *lists]
+        return [parts, [_number(part) for part in parts]]
 
 
 def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:

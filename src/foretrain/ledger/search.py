@@ -51,11 +51,16 @@ def references(text: str) -> set[Reference]:
 
 def _references(text: str) -> Iterator[Reference]:
     for match in _REFERENCE.finditer(text):
-        kind, numbers = _KINDS[match[1].lower()], re.findall(_NUMBER, match[2].upper())
-        for number, after in zip(numbers, [*numbers[1:], ""], strict=True):
-            yield kind, number
-            if re.search(rf"{re.escape(number)}\s*(?:TO|[–-])\s*{re.escape(after)}", match[2].upper()) and after:
-                yield from ((kind, between) for between in _between(number, after))
+        kind, before = _KINDS[match[1].lower()], ""
+        numbers = re.sub(r"\s*\([a-z]\)", "", match[2])
+        for word in re.split(r"\s*(,|\band\b|\bto\b|[–-])\s*", numbers):
+            if word in ("to", "–", "-"):
+                before = number
+            elif word not in ("", ",", "and"):
+                number = word.upper()
+                yield from ((kind, between) for between in _between(before, number))
+                yield kind, number
+                before = ""
 
 
 def _between(first: str, last: str) -> list[str]:

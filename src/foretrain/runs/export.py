@@ -12,8 +12,8 @@ import pandas as pd
 import xarray as xr
 
 from foretrain.core.errors import require, require_known
-from foretrain.core.trajectory import save
 from foretrain.core.files import write_bytes, write_text
+from foretrain.core.trajectory import save
 from foretrain.runs.stored import load
 
 ENDINGS = {"netcdf": ".nc", "csv": ".csv", "parquet": ".parquet"}

@@ -83,14 +83,15 @@ class RunFolder:
     def open(cls, path: Path) -> RunFolder:
         """The run in this folder. DamagedFile if its record is damaged, InputError if it is not a run."""
         file = path / RECORD
-        if not file.is_file():
-            raise InputError(f"{path} is not a run folder: it has no {RECORD}; give a folder that a run made.")
-        record = _first_format(file) or read_record(file)
+        try:
+            record = _first_format(file) or read_record(file)
+        except OSError as error:
+            raise InputError(
+                f"{path} is not a run folder: it has no readable {RECORD}; give a folder that a run made."
+            ) from error
         try:
             identity = RunIdentity(record["experiment"], record["config"], record["source"], record["versions"])
-            return cls(
-                path, identity, record.get("axes", {}), record["status"], record["checksums"], record["machine"]
-            )
+            return cls(path, identity, record.get("axes", {}), record["status"], record["checksums"], record["machine"])
         except (KeyError, TypeError) as error:
             raise DamagedFile(f"{file} is damaged: {error}.") from error
 
@@ -187,7 +188,10 @@ def held(path: Path) -> Iterator[None]:
     for _ in range(100):
         path.mkdir(parents=True, exist_ok=True)
         for place in (path, path / SHARDS, path / LOCK, path / RECORD):
-            require(not place.is_symlink(), f"{place} is a symbolic link, and runs are not written through links; remove it.")
+            require(
+                not place.is_symlink(),
+                f"{place} is a symbolic link, and runs are not written through links; remove it.",
+            )
         try:
             lock = FileLock(path / LOCK, timeout=0)
             lock.acquire()

@@ -1,8 +1,8 @@
 """A sweep on disk: the grid of an experiment is cut into shards, each computed and saved by itself.
 
-An experiment takes a sequence for each argument it can be cut along and returns a trajectory with the axis of each, so a
-shard is the same function called with one value of each. Shards run one after another, in local processes, or on a Dask
-cluster; who computes a shard cannot change it.
+An experiment takes a sequence for each argument it can be cut along and returns a trajectory with an axis for each. A
+shard is the same function called with one value of each. Shards run one after another, in local processes, or on a
+Dask cluster; who computes a shard cannot change it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def sweep(
         require_distinct(argument, values)
     identity = RunIdentity.of(experiment, {**fixed, **cut}, source_digest(function))
     path, cells = identity.path(root), dict(_cells(cut))
-    finished = None if fresh else _finished(path, cells)
+    finished = None if fresh else _finished(path, identity, cells)
     if finished is not None:
         tell(Progress(len(cells), len(cells), experiment))
         return finished
@@ -83,13 +83,14 @@ def sweep(
     return folder
 
 
-def _finished(path: Path, cells: Mapping[str, Any]) -> RunFolder | None:
+def _finished(path: Path, identity: RunIdentity, cells: Mapping[str, Any]) -> RunFolder | None:
     """The run, if it is on disk, done and undamaged."""
     try:
         folder = RunFolder.open(path)
     except InputError:
         return None
-    return folder if folder.status == "done" and all(map(folder.has, cells)) else None
+    done = folder.identity == identity and folder.status == "done" and all(map(folder.has, cells))
+    return folder if done else None
 
 
 def _opened(path: Path, identity: RunIdentity, axes: dict[str, str]) -> RunFolder:

@@ -7,23 +7,26 @@ import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import xarray as xr
+from foretrain.papers.toy.setting import RATES
 
 from foretrain.core.errors import require, require_positive
 from foretrain.core.streams import seed_list, stream
 from foretrain.core.trajectory import trajectory
 from foretrain.ledger.experiment import Experiment
+from foretrain.ledger.parameters import Count, NotNegative, Positive, Seeds, about
 
 
 def noise(
-    eta_z: Sequence[float] = (0.5, 1.0),
-    seeds: int | Sequence[int] = 3,
-    steps: int = 4,
-    label: str = "plain",
-    centred: bool = True,
-    pause: float = 0.0,
+    eta_z: Annotated[Sequence[float], about("Factors of the noise.")] = RATES,
+    seeds: Seeds = 3,
+    steps: Annotated[Count, about("Points of a series.", unit="steps")] = 4,
+    label: Annotated[str, about("What to call it.")] = "plain",
+    centred: Annotated[bool, about("Whether its mean is 0.")] = True,
+    pause: Annotated[NotNegative, about("How long each part takes.", unit="s")] = 0.0,
 ) -> xr.Dataset:
     """Noise over (eta_z, seed, time); says on request in a file that a part is begun, so that a test can kill it."""
     for rate in eta_z:
@@ -44,7 +47,10 @@ def noise(
     )
 
 
-def diverges(rates: Sequence[float] = (1.0, 2.0, 99.0), seeds: int | Sequence[int] = 2) -> xr.Dataset:
+def diverges(
+    rates: Annotated[Sequence[Positive], about("Learning rates; above 50 a run diverges.")] = (1.0, 2.0, 99.0),
+    seeds: Seeds = 2,
+) -> xr.Dataset:
     listed = seed_list(seeds)
     at = np.array([[40.0 if rate > 50 else np.nan for _ in listed] for rate in rates])
     if np.isfinite(at).any():
@@ -55,7 +61,10 @@ def diverges(rates: Sequence[float] = (1.0, 2.0, 99.0), seeds: int | Sequence[in
     )
 
 
-def plain(size: int = 3, offset: float | None = None) -> xr.Dataset:
+def plain(
+    size: Annotated[Count, about("How many items.")] = 3,
+    offset: Annotated[float | None, about("What is added to each.")] = None,
+) -> xr.Dataset:
     return trajectory({"x": ("item", np.arange(size) + (offset or 0.0)), "total": ((), 1.5 * size)})
 
 
@@ -71,7 +80,7 @@ EXPERIMENTS = [
         "toy/diverges",
         "A rate too large.",
         diverges,
-        cut={"rates": "rate"},
+        cut={"rates": "rates"},
     ),
     Experiment(
         "toy/plain",

@@ -4,12 +4,12 @@ import functools
 
 import pytest
 import xarray as xr
-from foretrain.ledger.judging import judge
 
 from foretrain.core.errors import InputError
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Assumption, Claim, Control, erratum_pair
+from foretrain.ledger.claim import Assumption, Claim, Control, erratum_pair, other_half
 from foretrain.ledger.comparators import close
+from foretrain.ledger.judging import judge
 from foretrain.ledger.tolerances import EXACT
 
 
@@ -39,7 +39,7 @@ def test_a_claim_holds_and_its_control_fails() -> None:
     verdict = judge(made())
     assert (verdict.status, verdict.control_status, verdict.as_expected) == ("holds", "fails", True)
     assert verdict.summary().keys() == {
-        "id", "status", "expected", "error", "tolerance", "reason", "seconds", "control_status", "skipped"
+        "id", "status", "expected", "error", "tolerance", "reason", "seconds", "control_status"
     }  # fmt: skip
 
 
@@ -64,21 +64,24 @@ def test_an_assumption_that_is_needed_and_not_met_leaves_no_verdict() -> None:
     assert not told.assumptions[0].met
 
 
-def test_a_crash_is_inconclusive_with_its_place_and_never_as_expected() -> None:
+def test_a_crash_is_a_stop_with_its_place_and_never_as_expected() -> None:
     def crash(size: float) -> xr.Dataset:
         raise ZeroDivisionError("no such luck")
 
     verdict = judge(made(observe=crash))
-    assert verdict.status == "inconclusive"
+    assert verdict.status == "stopped"
     assert "test_claim.py" in verdict.reason
     assert "no such luck" in verdict.reason
     assert not verdict.as_expected
 
 
-def test_an_erratum_is_two_claims_and_both_can_turn_over() -> None:
+def test_an_erratum_is_two_claims_and_both_can_flip() -> None:
     parts = {k: getattr(made(), k) for k in ("id", "source", "says", "observe", "compare", "settings", "control")}
     printed, corrected = erratum_pair(printed=lambda size: xr.Dataset({"v": size}), corrected=predict, **parts)
     assert (printed.id, corrected.id) == ("made/up", "made/up_corrected")
+    assert (printed.corrects, corrected.corrects) == (None, "made/up")
+    both = {claim.id: claim for claim in (printed, corrected)}
+    assert (other_half(printed, both), other_half(corrected, both)) == (corrected.id, printed.id)
     first, second = judge(printed), judge(corrected)
     assert (first.status, first.control_status, first.as_expected) == ("fails", "holds", True)
     assert (second.status, second.control_status, second.as_expected) == ("holds", "fails", True)

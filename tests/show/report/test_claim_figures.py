@@ -8,13 +8,13 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 import xarray as xr
-from foretrain.ledger.judging import judge
 from hypothesis import given
 from hypothesis import strategies as st
 
 from foretrain import papers
 from foretrain.core.trajectory import trajectory
 from foretrain.ledger.comparators import bounded, every, positive
+from foretrain.ledger.judging import judge
 from foretrain.show.report.axes import main_axis, wants_log
 from foretrain.show.report.claim_figures import MOST_FIGURES, claim_figures
 from foretrain.show.report.compact import POINTS, compact, keep

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import FrozenInstanceError
+
 import numpy as np
 import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretrain import comparators as c
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Outcome
+from foretrain.ledger import comparators as c
+from foretrain.ledger.claim import Comparator, Drawn, Outcome
 from foretrain.ledger.tolerances import Tolerance
 
 TOLERANCE = Tolerance(1e-3, "made up")
@@ -168,7 +170,7 @@ def test_not_a_number_never_holds(compare) -> None:
 
 def test_every_reports_the_worst_part() -> None:
     def says(status: str, error: float):
-        return lambda p, o: Outcome(status, error, 1.0, f"{status} {error}")
+        return Comparator(lambda p, o: Outcome(status, error, 1.0, f"{status} {error}"), (Drawn(status),))
 
     assert c.every(says("holds", 0.2), says("holds", 0.9))(NOTHING, NOTHING).error == 0.9
     out = c.every(says("holds", 0.2), says("fails", 2.0), says("inconclusive", 0.0))(NOTHING, NOTHING)
@@ -199,3 +201,14 @@ def test_explains_never_passes_a_nan() -> None:
     predicted = by_network(score=[[-1, 0, 1], [-1, 0, 1]])
     observed = by_network(score=[[-1, 0, np.nan], [-1, 0, 1]])
     assert c.explains("score", TOLERANCE)(predicted, observed).status == "fails"
+
+
+def test_a_comparator_says_what_it_draws_and_cannot_be_changed() -> None:
+    both = c.every(c.close("h", TOLERANCE), c.bounded("g", low="least"))
+    assert both.draws == (Drawn("h", ("h",)), Drawn("g", ("least",)))
+    with pytest.raises(FrozenInstanceError):
+        both.draws = ()  # type: ignore[misc]
+
+
+def test_no_difference_is_called_exact() -> None:
+    assert c.close("h", TOLERANCE)(series(h=[1.0, 2.0, 3.0]), series(h=[1.0, 2.0, 3.0])).reason == "h agrees exactly"

@@ -1,0 +1,119 @@
+"""A digest covers the import closure of a function and the versions that can change numbers, and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from foretrain import papers
+from foretrain.core import provenance
+from foretrain.papers.scan_snap.experiments import training
+from foretrain.runs.stored import RunIdentity
+
+SOURCE = Path(__file__).parents[2] / "src" / "foretrain"
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small package with every way to import."""
+    for name, text in {
+        "made/__init__.py": "",
+        "made/study.py": (
+            "from __future__ import annotations\nfrom typing import TYPE_CHECKING\n"
+            "from made.tools import add\nfrom made import other\nif TYPE_CHECKING:\n    from made import only_types\n"
+            "def run():\n    from made import lazily\n    return add(lazily.ONE, other.TWO)\n"
+        ),
+        "made/tools/__init__.py": "from made.tools.adding import add\n",
+        "made/tools/adding.py": "def add(a, b):\n    return a + b\n",
+        "made/tools/unused.py": "",
+        "made/other.py": "TWO = 2\n",
+        "made/lazily.py": "from .relative import ONE\n",
+        "made/relative.py": "ONE = 1\n",
+        "made/only_types.py": "",
+        "made/figures.py": "",
+    }.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path / "made"
+
+
+def digest(package: Path) -> str:
+    """The digest in a process of its own, which has loaded nothing before."""
+    program = "from made.study import run; from foretrain.core.provenance import source_digest as d; print(d(run))"
+    return subprocess.run(
+        [sys.executable, "-c", program], cwd=package.parent, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+CLOSURE = ["study.py", "tools/__init__.py", "tools/adding.py", "other.py", "lazily.py", "relative.py"]
+
+
+def test_an_edit_to_any_file_of_the_closure_changes_the_digest(package: Path) -> None:
+    seen = [digest(package)]
+    for name in CLOSURE:
+        path = package / name
+        path.write_text(path.read_text() + "# a comment\n")
+        seen.append(digest(package))
+    assert len(set(seen)) == len(CLOSURE) + 1
+
+
+def test_what_is_not_imported_does_not_count(package: Path) -> None:
+    before = digest(package)
+    for name in ("tools/unused.py", "only_types.py", "figures.py", "__init__.py"):
+        (package / name).write_text("changed = True\n")
+    (package / "new").mkdir()
+    (package / "new" / "__init__.py").write_text("")
+    assert digest(package) == before
+
+
+def closure_of(function: Callable[..., object]) -> set[str]:
+    paths = provenance.import_closure(provenance.module_of(function)).values()
+    return {path.relative_to(SOURCE).as_posix() for path in paths}
+
+
+def test_the_closure_of_a_real_experiment() -> None:
+    closure = closure_of(training.fig6)
+    assert {"papers/scan_snap/experiments/training.py", "models/bilinear.py", "dynamics/train.py"} <= closure
+    assert {"core/streams.py", "measures/entropy.py", "data/sequence_classes.py"} <= closure
+    assert not [path for path in closure if "figures" in path or path.startswith(("show", "cli", "forecast", "runs"))]
+    assert not [path for path in closure if path.startswith(("papers/joma", "papers/abstract"))]
+
+
+def test_no_experiment_depends_on_figures_or_on_another_paper() -> None:
+    sizes = []
+    for experiment in papers.experiments().values():
+        closure = closure_of(experiment.run)
+        sizes.append(len(closure))
+        others = {path.split("/")[1] for path in closure if path.startswith("papers/") and path.count("/") > 1}
+        assert others <= {experiment.paper}
+        assert not [
+            path
+            for path in closure
+            if "/figures/" in path or path.endswith("/figures.py") or path.startswith(("show/", "cli/", "runs/"))
+        ]
+    assert max(sizes) < 80
+
+
+def test_versions_are_those_that_can_change_numbers() -> None:
+    assert set(provenance.versions()) == {"python", "torch", "numpy", "scipy", "xarray"}
+
+
+def test_an_identity_changes_with_configuration_code_and_versions(tmp_path: Path) -> None:
+    base = RunIdentity("a/b", {"x": 1}, "code", {"torch": "1"})
+    others = [
+        RunIdentity("a/b", {"x": 2}, "code", {"torch": "1"}),
+        RunIdentity("a/b", {"x": 1}, "edited", {"torch": "1"}),
+        RunIdentity("a/b", {"x": 1}, "code", {"torch": "2"}),
+    ]
+    assert len({base.name, *(other.name for other in others)}) == 4
+    task = tmp_path / "task.toml"
+    task.write_text("a = 1")
+    first = RunIdentity.of("a/b", {"task": str(task)}, "code")
+    task.write_text("a = 2")
+    assert RunIdentity.of("a/b", {"task": str(task)}, "code").name != first.name

@@ -1,0 +1,343 @@
+"""Sweeps on disk: cut and put together, resumed, mended, and safe from each other."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from foretrain.core.errors import DamagedFile, InputError
+from foretrain.core.progress import Progress, listening
+from foretrain.core.streams import stream
+from foretrain.core.trajectory import notes_of, trajectory
+from foretrain.runs import sweep as sweeping
+from foretrain.runs.stored import RunFolder, RunIdentity, held, load
+from foretrain.runs.sweep import sweep
+
+CALLS: list[tuple[float, int]] = []
+
+
+def experiment(rate: Sequence[float], seeds: Sequence[int], size: int = 3) -> xr.Dataset:
+    CALLS.extend((r, s) for r in rate for s in seeds)
+    values = [[r * stream("x", s, "data").random(size) for s in seeds] for r in rate]
+    return trajectory({"v": (("rate", "seed", "i"), np.array(values))}, {"rate": rate, "seed": seeds}, size=size)
+
+
+CUT = {"rate": (0.5, 2.0), "seeds": (1, 2, 3)}
+AXES = {"rate": "rate", "seeds": "seed"}
+
+
+def run(root: Path, **kwargs: Any) -> RunFolder:
+    return sweep("paper/figure", experiment, cut=CUT, fixed={"size": 3}, axes=AXES, root=root, **kwargs)
+
+
+def when(done: int, act: Callable[[], object]) -> Callable[[Progress], None]:
+    """A listener that acts when so many shards are done."""
+    return lambda progress: act() if progress.done == done else None
+
+
+def test_shards_add_up_to_the_whole_whoever_computes_them(tmp_path: Path) -> None:
+    whole = experiment(**CUT)
+    seen: list[tuple[int, int]] = []
+    with listening(lambda progress: seen.append((progress.done, progress.total))):
+        folder = run(tmp_path / "a")
+    xr.testing.assert_equal(load(folder.path), whole)
+    assert seen == [(k, 6) for k in range(7)]
+    xr.testing.assert_equal(load(run(tmp_path / "b", jobs=2).path), whole)
+    record = json.loads((folder.path / "run.json").read_text())
+    assert record["status"] == "done"
+    assert record["config"] == {"rate": [0.5, 2.0], "seeds": [1, 2, 3], "size": 3}
+    assert "torch" in record["versions"]
+    assert "plotly" not in record["versions"]
+
+
+def of_tasks(tasks: Sequence[Any]) -> xr.Dataset:
+    return trajectory({"length": ("task", [float(len(str(task))) for task in tasks])}, {"task": list(tasks)})
+
+
+@pytest.mark.parametrize("asked", [("same", "majority", "copying"), (30, 4, 100)])
+def test_values_stay_in_the_order_in_which_they_were_asked_for(tmp_path: Path, asked: tuple[Any, ...]) -> None:
+    axes = {"tasks": "task"}
+    whole = sweep("made_up/tasks", of_tasks, cut={"tasks": asked}, fixed={}, axes=axes, root=tmp_path).dataset()
+    assert tuple(whole.task.values) == asked
+    assert whole.length.values.tolist() == [float(len(str(task))) for task in asked]
+
+
+def test_what_is_not_finished_is_in_order_too(tmp_path: Path) -> None:
+    identity = RunIdentity.of("made_up/tasks", {"tasks": ("z", "30", "y", "a"), "others": ("z", "z")}, "source")
+    folder = RunFolder(identity.path(tmp_path), identity, {"tasks": "task"})
+    for name, tasks in (("00000", ["30"]), ("00001", ["a"]), ("00002", ["z"])):
+        folder.put(name, of_tasks(tasks))
+    assert folder.dataset().task.values.tolist() == ["z", "30", "a"]
+
+
+def test_what_is_there_is_not_computed_again_and_damage_is(tmp_path: Path) -> None:
+    folder = run(tmp_path)
+    CALLS.clear()
+    run(tmp_path)
+    assert CALLS == []
+    shard = sorted((folder.path / "shards").iterdir())[4]
+    shard.write_bytes(shard.read_bytes()[:-10])
+    with pytest.raises(DamagedFile, match="damaged or missing"):
+        load(folder.path)
+    run(tmp_path)
+    assert CALLS == [(2.0, 2)]
+    xr.testing.assert_equal(load(folder.path), experiment(**CUT))
+
+
+class Stop(Exception):
+    pass
+
+
+def _stop() -> None:
+    raise Stop
+
+
+def test_a_run_that_stops_halfway_goes_on_with_the_same_bits(tmp_path: Path) -> None:
+    with pytest.raises(Stop), listening(when(3, _stop)):
+        run(tmp_path)
+    CALLS.clear()
+    folder = run(tmp_path)
+    assert len(CALLS) == 3
+    xr.testing.assert_identical(load(folder.path), load(run(tmp_path / "fresh").path))
+
+
+@pytest.mark.parametrize("change", ["code", "torch"])
+def test_a_run_of_other_code_or_libraries_is_stored_beside_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    with pytest.raises(Stop), listening(when(3, _stop)):  # unfinished, which once began anew and lost what it had
+        run(tmp_path)
+    (old,) = (tmp_path / "paper" / "figure").iterdir()
+    before = {file: file.read_bytes() for file in old.rglob("*") if file.is_file()}
+    if change == "code":
+        monkeypatch.setattr(sweeping, "source_digest", lambda function: "another")
+    else:
+        monkeypatch.setattr("foretrain.runs.stored.versions", lambda: {"torch": "1.0"})
+        monkeypatch.setattr(RunIdentity.__init__, "__defaults__", None, raising=False)
+        identity = RunIdentity("paper/figure", {"a": 1}, "x", {"torch": "1.0"})
+        assert identity.name != RunIdentity("paper/figure", {"a": 1}, "x").name
+        return
+    CALLS.clear()
+    new = run(tmp_path)
+    assert len(CALLS) == 6
+    assert new.path != old
+    assert new.identity.earlier(tmp_path) == [old]
+    assert {file: file.read_bytes() for file in old.rglob("*") if file.is_file()} == before
+
+
+def test_fresh_computes_everything_again(tmp_path: Path) -> None:
+    run(tmp_path)
+    CALLS.clear()
+    folder = run(tmp_path, fresh=True)
+    assert len(CALLS) == 6
+    xr.testing.assert_equal(load(folder.path), experiment(**CUT))
+
+
+def test_the_loser_of_a_simultaneous_start_touches_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both see that nothing is there; one takes the lock and computes, the other is refused, with forced timing."""
+    taken = held
+
+    def late(path: Path) -> Any:
+        """The loser: between its first look at the disk and its try at the lock, the winner does half of its work."""
+        monkeypatch.setattr(sweeping, "held", taken)
+        with listening(when(3, lambda: refused_while(path))):
+            run(tmp_path)
+        return taken(path)
+
+    def refused_while(path: Path) -> None:
+        before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+        assert len(before) == 3 + 2  # three shards, run.json, lock
+        for fresh in (False, True):  # --fresh must take the lock before it removes anything
+            with pytest.raises(InputError, match="by another process; wait"):
+                run(tmp_path, fresh=fresh)
+        assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
+
+    monkeypatch.setattr(sweeping, "held", late)
+    folder = run(tmp_path)
+    assert len(folder.checksums) == 6
+    xr.testing.assert_equal(load(folder.path), experiment(**CUT))
+
+
+def refusing(rate: Sequence[float], seeds: Sequence[int], size: int = 3) -> xr.Dataset:
+    raise InputError("no such rate")
+
+
+def test_a_refused_run_leaves_nothing_and_its_folder_can_be_used_at_once(tmp_path: Path) -> None:
+    for _ in range(2):
+        with pytest.raises(InputError, match="no such rate"):
+            sweep("paper/figure", refusing, cut=CUT, fixed={"size": 3}, root=tmp_path / "runs")
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_refused_run_and_a_good_one_at_the_same_time(tmp_path: Path) -> None:
+    """Many starts and take-backs of the same folders: each start either works or is refused in words."""
+
+    def attempt(number: int) -> str:
+        try:
+            if number % 2:
+                sweep("paper/figure", refusing, cut=CUT, fixed={"size": 3}, root=tmp_path / "runs")
+            else:
+                with held(tmp_path / "runs" / "paper" / "figure" / "other"):
+                    pass
+            return "done"
+        except InputError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = set(pool.map(attempt, range(80)))
+    assert answers <= {"done", "no such rate"} | {answer for answer in answers if "by another process" in answer}
+
+
+@pytest.mark.parametrize("place", ["lock", "shards", "run.json", "."])
+def test_links_are_not_followed(tmp_path: Path, place: str) -> None:
+    folder = run(tmp_path / "runs")
+    for file in sorted((folder.path / "shards").iterdir())[:1]:
+        file.unlink()  # so that there is something to compute
+    precious = tmp_path / "precious"
+    if place in ("shards", "."):
+        precious.mkdir()
+        (precious / "thesis.txt").write_text("mine")
+    else:
+        precious.write_text("mine")
+    target = folder.path if place == "." else folder.path / place
+    moved = tmp_path / "moved"
+    if target.exists():
+        target.rename(moved)
+    target.symlink_to(precious)
+    with pytest.raises(InputError, match="is a symbolic link"):
+        run(tmp_path / "runs")
+    kept = precious / "thesis.txt" if precious.is_dir() else precious
+    assert kept.read_text() == "mine"
+    assert not precious.is_dir() or list(precious.iterdir()) == [kept]
+
+
+def dying(rate: Sequence[float], seeds: Sequence[int], size: int = 3) -> xr.Dataset:
+    if list(seeds) == [3] and list(rate) == [2.0] and not os.environ.get("SURVIVE"):
+        os._exit(9)
+    return experiment(rate, seeds, size)
+
+
+def test_a_killed_worker_takes_no_finished_shard_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pool breaks, some shards are done; the same command goes on with them."""
+    parts: dict[str, Any] = {"cut": CUT, "fixed": {"size": 3}, "axes": AXES, "root": tmp_path}
+    with pytest.raises(InputError, match="A worker process was killed"):
+        sweep("paper/figure", dying, **parts, jobs=2)
+    finished = RunFolder.open(next((tmp_path / "paper" / "figure").iterdir())).checksums
+    monkeypatch.setenv("SURVIVE", "1")
+    CALLS.clear()
+    again = sweep("paper/figure", dying, **parts)
+    assert len(CALLS) == 6 - len(finished) < 6
+    xr.testing.assert_equal(load(again.path), experiment(**CUT))
+
+
+def test_empty_and_repeated_values_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    for values, sentence in (((), "has no values"), ((0.5, 0.5), "must not repeat")):
+        with pytest.raises(InputError, match=sentence):
+            sweep("paper/figure", experiment, cut={"rate": values, "seeds": (1,)}, fixed={}, root=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unfinished_run_says_so(tmp_path: Path) -> None:
+    with pytest.raises(Stop), listening(when(2, _stop)):
+        run(tmp_path)
+    (path,) = (tmp_path / "paper" / "figure").iterdir()
+    assert notes_of(load(path)) == ["This run is not finished: 2 shards so far; the same command goes on with it."]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "7", '"text"', "{}", "[" * 100_000, '{"sha256": 1}', '{"config": {}, "status": []}']
+)
+def test_a_record_that_is_none_is_noticed(tmp_path: Path, text: str) -> None:
+    folder = run(tmp_path)
+    (folder.path / "run.json").write_text(text)
+    with pytest.raises(DamagedFile, match=r"run\.json is damaged"):
+        load(folder.path)
+    CALLS.clear()
+    with pytest.warns(UserWarning, match=r"run\.json is damaged.*computed again"):
+        run(tmp_path)
+    assert len(CALLS) == 6
+
+
+def test_every_flipped_byte_of_a_record_is_noticed(tmp_path: Path) -> None:
+    folder = run(tmp_path)
+    record = folder.path / "run.json"
+    good = record.read_bytes()
+    draw = stream("flips")
+    for place in range(len(good)):
+        flipped = bytearray(good)
+        flipped[place] ^= int(draw.integers(1, 256))
+        record.write_bytes(bytes(flipped))
+        try:
+            same = RunFolder.open(folder.path) == folder
+        except InputError:
+            continue
+        assert same, f"byte {place} went unnoticed"  # white space between values may change
+
+
+def test_a_run_under_another_name_is_not_taken_for_it(tmp_path: Path) -> None:
+    folder = run(tmp_path)
+    other = sweep("paper/figure", experiment, cut=CUT, fixed={"size": 4}, axes=AXES, root=tmp_path)
+    moved = folder.path.rename(tmp_path / "moved")
+    other.path.rename(folder.path)
+    xr.testing.assert_equal(load(moved), experiment(**CUT))  # a copy can be read wherever it is
+    with pytest.warns(UserWarning, match="held another run"):
+        again = run(tmp_path)
+    xr.testing.assert_equal(load(again.path), experiment(**CUT))
+
+
+def test_a_run_of_the_first_format_can_still_be_read(tmp_path: Path) -> None:
+    folder = run(tmp_path)
+    record = json.loads((folder.path / "run.json").read_text())
+    for key in ("sha256", "format", "axes"):
+        del record[key]
+    (folder.path / "run.json").write_text(json.dumps(record))
+    xr.testing.assert_equal(load(folder.path), experiment(**CUT))
+
+
+def test_a_worker_with_other_code_is_refused_with_both_digests(tmp_path: Path) -> None:
+    class Other(Executor):
+        def submit(self, function: Callable[[], sweeping.Shard]) -> Any:
+            class Future:
+                def result(self) -> sweeping.Shard:
+                    return function()._replace(source="0123456789ab")
+
+            return Future()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sweeping, "as_completed", list)
+        with pytest.raises(InputError, match=r"other source code \(0123456789ab\) than this program \([0-9a-f]{12}\)"):
+            run(tmp_path, executor=Other())
+    assert list(tmp_path.iterdir()) == []
+
+
+def with_dask_names(key: Sequence[int], workers: int = 1, retries: int = 2) -> xr.Dataset:
+    return trajectory({"v": ("key", [float(k * workers * retries) for k in key])}, {"key": list(key)})
+
+
+def test_arguments_may_be_called_like_those_of_dask(tmp_path: Path) -> None:
+    from distributed import Client
+
+    with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+        folder = sweep(
+            "paper/names",
+            with_dask_names,
+            cut={"key": (1, 2)},
+            fixed={"workers": 5, "retries": 3},
+            root=tmp_path,
+            executor=client.get_executor(),
+        )
+    assert load(folder.path).v.values.tolist() == [15.0, 30.0]
+
+
+def test_names_cannot_leave_their_folder(tmp_path: Path) -> None:
+    folder = run(tmp_path)
+    with pytest.raises(ValueError, match="cannot name a shard"):
+        folder.shard_path("../outside")
