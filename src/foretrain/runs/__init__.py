@@ -1,0 +1,1 @@
+"""Experiments on disk: sweeps, stored runs, export."""
