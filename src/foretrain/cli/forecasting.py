@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foretrain.cli.common import console, require_writable, say
-from foretrain.core.errors import require
+from foretrain.core.errors import require, visible
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -53,12 +53,14 @@ def templates(
       foretrain forecast templates task.toml --error .01 --figure forecast.html --json forecast.json
     """
     from foretrain.core.errors import require_known
-    from foretrain.core.files import write_text
+    from foretrain.core.files import write_bytes, write_text
+    from foretrain.core.trajectory import config_of
     from foretrain.data.template_files import read_task
     from foretrain.forecast.template_figure import forecast_figure
     from foretrain.forecast.template_words import summary
     from foretrain.forecast.templates import ForecastSetting, forecast_templates
     from foretrain.kernels.activations import ACTIVATIONS
+    from foretrain.show.pages import as_html, as_image
 
     require_known("activation", activation, ACTIVATIONS)
     for option, path in (("--json", json_out), ("--figure", figure)):
@@ -76,9 +78,9 @@ def templates(
     if figure is not None:
         drawn = forecast_figure(found)
         if figure.suffix == ".html":
-            write_text(figure, drawn.to_html(include_plotlyjs=True))
+            write_text(figure, as_html(drawn, str(config_of(found)["task"])))
         else:
-            drawn.write_image(figure, width=1000, height=650)
+            write_bytes(figure, as_image(drawn, figure.suffix))
         say(f"Wrote {figure}.")
 
 
@@ -89,10 +91,10 @@ def _print(found: xr.Dataset) -> None:
     from foretrain.forecast.template_words import condition_words, samples_words, verdict_words
 
     config, out = config_of(found), console(results=True)
-    out.print(f"{config['task']}: {config['kind']}, {_templates(len(config['templates']))}", markup=False)
+    out.print(visible(f"{config['task']}: {config['kind']}, {_templates(len(config['templates']))}"), markup=False)
     for number, (template, label) in enumerate(zip(config["templates"], config["labels"], strict=True), 1):
         if number <= MOST_TEMPLATES:
-            out.print(f"  {number}  {template}  →  {label}", markup=False)
+            out.print(visible(f"  {number}  {template}  →  {label}"), markup=False)
     if len(config["templates"]) > MOST_TEMPLATES:
         out.print(f"  … and {len(config['templates']) - MOST_TEMPLATES} more")
     table = Table("architecture", "unseen symbols", "cond N", f"samples for error {config['error']:g}")
@@ -101,7 +103,7 @@ def _print(found: xr.Dataset) -> None:
         table.add_row(name, verdict_words(of), condition_words(of), samples_words(of))
     out.print(table)
     for name in found.architecture.values.tolist():
-        out.print(f"{name}: {found.why.sel(architecture=name).item()}.", markup=False)
+        out.print(visible(f"{name}: {found.why.sel(architecture=name).item()}."), markup=False)
     out.print("\nPredicted error on unseen symbols: median (5 % to 95 %) over draws of the samples.")
     out.print("The samples needed, above, are for the expected error.")
     curve = Table("samples", *found.architecture.values.tolist())
@@ -110,7 +112,7 @@ def _print(found: xr.Dataset) -> None:
         curve.add_row(f"{n:,}", *cells)
     out.print(curve)
     for note in config["notes"]:
-        out.print(note, markup=False)
+        out.print(visible(note), markup=False)
 
 
 def _templates(number: int) -> str:

@@ -31,7 +31,8 @@ def corpus(
         str | None, typer.Option(help="Column of the labels; label by default.", metavar="COLUMN", show_default=False)
     ] = None,
     header: Annotated[
-        bool | None, typer.Option("--header/--no-header", help="Has the first line names?", show_default=False)
+        bool | None,
+        typer.Option("--header/--no-header", help="Whether line 1 is a header.", show_default=False),
     ] = None,
     classes: Annotated[
         str | None,

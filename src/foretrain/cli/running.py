@@ -103,7 +103,7 @@ def figure(
       foretrain figure scan_snap/fig6 --seeds 5 --out fig6.png
     """
     from foretrain.papers import figure_of
-    from foretrain.show.report.files import as_html, as_image
+    from foretrain.show.pages import as_html, as_image
 
     require_jobs(jobs)
     experiment, arguments = _arguments(name, settings, seeds, _tier(tier, quick))

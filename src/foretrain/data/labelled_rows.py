@@ -6,7 +6,9 @@ import csv
 import gzip
 import io
 import re
+import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +17,8 @@ from foretrain.core.errors import InputError, require
 
 Column = str | int
 KINDS = (".csv", ".tsv", ".parquet")
-csv.field_size_limit(1 << 28)  # a text may be a book
+LONGEST_FIELD = 1 << 28  # a text may be a book
+MOST_NAMES = 20  # columns named in a refusal
 _QUOTED_FIELD = re.compile(r'(?:^|\t)"', re.MULTILINE)
 
 
@@ -37,7 +40,7 @@ def kind_of(path: Path) -> str:
 
 
 def is_number(column: Column) -> bool:
-    return isinstance(column, int) or (column.isascii() and column.isdigit())
+    return isinstance(column, int) or (column.isascii() and column.isdigit() and len(column) < 10)
 
 
 def rows_of(path: Path, columns: Sequence[Column], label: Column, header: bool | None) -> Iterator[Row]:
@@ -58,7 +61,9 @@ def rows_of(path: Path, columns: Sequence[Column], label: Column, header: bool |
 
 def _separated_rows(path: Path, separator: str, wanted: Sequence[Column], named: bool) -> Iterator[Row]:
     text = decoded(path)
-    rows = _numbered(path, _reader(text, separator, quoted=separator == "," or _tsv_is_quoted(text)))
+    with _long_fields():
+        quoted = separator == "," or _tsv_is_quoted(text)
+        rows = iter(list(_numbered(path, _reader(text, separator, quoted=quoted))))
     top, first = next(rows, (1, None))
     require(first is not None, f"{path}, line 1: the file is empty; give a file with a header and rows.")
     assert first is not None
@@ -70,6 +75,16 @@ def _separated_rows(path: Path, separator: str, wanted: Sequence[Column], named:
             "quote texts that hold the separator.",
         )
         yield Row(line, [row[p] for p in places[:-1]], row[places[-1]].strip())
+
+
+@contextmanager
+def _long_fields() -> Iterator[None]:
+    """Let csv read long fields. Its limit belongs to the whole process, so it is set back afterwards."""
+    before = csv.field_size_limit(LONGEST_FIELD)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
 
 
 def _numbered(path: Path, reader: Any) -> Iterator[tuple[int, list[str]]]:
@@ -166,13 +181,19 @@ def _place(where: str, names: Sequence[str] | None, width: int, column: Column) 
             + ("." if names is not None else "; say --header if the first line has their names."),
         )
         return place
-    shown = ", ".join(map(repr, names or []))
+    shown = ", ".join(map(_shortened, (names or [])[:MOST_NAMES]))
+    shown += f" and {len(names) - MOST_NAMES:,} more" if names is not None and len(names) > MOST_NAMES else ""
     odd = next((s for s in (";", "\t", "|") if names is not None and len(names) == 1 and s in names[0]), None)
     raise InputError(
-        f"{where}: there is no column {column!r}; the columns are {shown}; "
+        f"{where}: there is no column {_shortened(column)}; the columns are {shown}; "
         + (f"separated by {odd!r}? Save it with commas, or with tabs as .tsv."
            if odd is not None else "for a file without a header give numbers from 0 (--text 0 --label 1).")
     )  # fmt: skip
+
+
+def _shortened(name: Column, most: int = 60) -> str:
+    text = repr(name)
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def decoded(path: Path) -> str:
@@ -181,7 +202,7 @@ def decoded(path: Path) -> str:
     if path.suffix.lower() == ".gz":
         try:
             blob = gzip.decompress(blob)
-        except (OSError, EOFError) as error:
+        except (OSError, EOFError, zlib.error) as error:
             raise InputError(f"{path} is not a whole gzip file: {error}.") from error
     if b"\x00" in blob and not blob.startswith((b"\xff\xfe", b"\xfe\xff")):
         line = blob.count(b"\n", 0, blob.index(b"\x00")) + 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol
 
 from foretrain.core.errors import InputError, require, require_at_least
 from foretrain.data.template import Template, spelled
@@ -12,36 +11,25 @@ LARGEST_LABEL = 1e100  # its square, and sums of squares, are still numbers
 LEAST_WEIGHT = 1e-12  # of a template: a sample of it comes once in a million million
 
 
-class Task(Protocol):
-    """The parts of a template task that are checked."""
-
-    @property
-    def templates(self) -> tuple[Template, ...]: ...
-    @property
-    def labels(self) -> tuple[float, ...] | tuple[str, ...]: ...
-    @property
-    def weights(self) -> tuple[float, ...]: ...
-    @property
-    def noise(self) -> float: ...
-    @property
-    def kind(self) -> str: ...
-
-
-def require_task(task: Task) -> None:
+def require_task(
+    templates: tuple[Template, ...],
+    labels: tuple[float, ...] | tuple[str, ...],
+    weights: tuple[float, ...],
+    noise: float,
+) -> None:
     """Refuse a task that Def. 2.2, 3.2 or J.1 does not allow."""
-    require(len(task.templates) >= 1, "A task must have at least one template; got none.")
+    require(len(templates) >= 1, "A task must have at least one template; got none.")
     require(
-        len(task.labels) == len(task.templates),
-        f"Every template needs one label; got {len(task.templates)} templates and {len(task.labels)} labels.",
+        len(labels) == len(templates),
+        f"Every template needs one label; got {len(templates)} templates and {len(labels)} labels.",
     )
-    _require_equal_lengths(task.templates)
-    _require_disjoint(task.templates)
-    _require_labels(task)
-    _require_weights(task)
-    require_at_least("noise", task.noise, 0)
-    require(
-        task.noise == 0 or task.kind == "regression", f"noise is for regression labels; got {task.noise}; set it to 0."
-    )
+    _require_equal_lengths(templates)
+    _require_disjoint(templates)
+    _require_labels(templates, labels)
+    _require_weights(templates, weights)
+    require_at_least("noise", noise, 0)
+    numbers = not isinstance(labels[0], str)
+    require(noise == 0 or numbers, f"noise is for regression labels; got {noise}; set it to 0.")
 
 
 def _require_equal_lengths(templates: tuple[Template, ...]) -> None:
@@ -71,13 +59,13 @@ def _require_disjoint(templates: tuple[Template, ...]) -> None:
         by_pattern[template.pattern].append(template)
 
 
-def _require_labels(task: Task) -> None:
-    kinds = {isinstance(label, str) for label in task.labels}
+def _require_labels(templates: tuple[Template, ...], labels: tuple[float, ...] | tuple[str, ...]) -> None:
+    kinds = {isinstance(label, str) for label in labels}
     require(
         len(kinds) == 1,
-        f"Labels must be all numbers (regression) or all symbols (next token); got {list(task.labels)}.",
+        f"Labels must be all numbers (regression) or all symbols (next token); got {list(labels)}.",
     )
-    for template, label in zip(task.templates, task.labels, strict=True):
+    for template, label in zip(templates, labels, strict=True):
         if isinstance(label, str):
             require(
                 label not in template.wildcard_names or label in template.wildcards,
@@ -91,15 +79,15 @@ def _require_labels(task: Task) -> None:
             )
 
 
-def _require_weights(task: Task) -> None:
+def _require_weights(templates: tuple[Template, ...], weights: tuple[float, ...]) -> None:
     require(
-        len(task.weights) == len(task.templates),
-        f"weights must have one entry per template ({len(task.templates)}); got {len(task.weights)}.",
+        len(weights) == len(templates),
+        f"weights must have one entry per template ({len(templates)}); got {len(weights)}.",
     )
-    for template, weight in zip(task.templates, task.weights, strict=True):
+    for template, weight in zip(templates, weights, strict=True):
         require(
             math.isfinite(weight) and weight >= LEAST_WEIGHT,
             f"The weight of {template} must be at least {LEAST_WEIGHT:g} of all; got {weight!r}; or leave it out.",
         )
-    total = sum(task.weights)
+    total = sum(weights)
     require(abs(total - 1) <= 1e-8, f"weights must sum to 1; they sum to {total:.9g}; divide them by their sum.")

@@ -32,6 +32,7 @@ from foretrain.data.template_tasks import NAMED
 from foretrain.data.templates import GREEK, Template, TemplateTask
 
 KINDS = ("regression", "next-token")
+MOST_TOKENS = 10**12  # beyond any vocabulary, and still exact as a floating-point number
 SYMBOLS = ("characters", "words")
 SPELLED_OUT = ("name", "kind", "symbols", "wildcards", "noise", "alphabet", "template")
 BY_NAME = ("name", "named", "arguments", "noise", "alphabet")
@@ -53,8 +54,10 @@ def read_task(path: str | Path) -> TaskFile:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}; give the path of a TOML file.") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except ValueError as error:  # not UTF-8, not TOML, or a number of thousands of digits
         raise InputError(f"{path} is not a TOML file: {error}.") from error
+    except RecursionError as error:
+        raise InputError(f"{path} is not a TOML file for a task: its brackets are nested too deeply.") from error
     try:
         return task_of(content)
     except InputError as error:
@@ -71,6 +74,7 @@ def task_of(content: Mapping[str, Any]) -> TaskFile:
     alphabet = content.get("alphabet")
     if alphabet is not None:
         require(_whole(alphabet), f"alphabet must be a whole number of tokens; got {alphabet!r}.")
+        require(alphabet <= MOST_TOKENS, f"alphabet must be at most {MOST_TOKENS:,} tokens; got more.")
         task.alphabet(alphabet)
     return TaskFile(task, alphabet)
 
@@ -131,7 +135,7 @@ def _label(row: Mapping[str, Any], template: Template, kind: str) -> Any:
             isinstance(label, int | float) and not isinstance(label, bool),
             f'The label of {template} must be a number in regression; got {label!r}; or set kind = "next-token".',
         )
-        return float(label)
+        return _number(label, f"The label of {template}")
     require(
         isinstance(label, str),
         f'The label of {template} must be a symbol in next-token; got {label!r}; or set kind = "regression".',
@@ -154,7 +158,10 @@ def _text(content: Mapping[str, Any], key: str, default: str = "") -> str:
 def _number(value: Any, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InputError(f"{what} must be a number; got {value!r}.")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise InputError(f"{what} must be a number of at most 308 digits; got one of {len(str(value))}.") from error
 
 
 def _whole(value: Any) -> bool:

@@ -68,7 +68,7 @@ class TemplateTask:
     def __post_init__(self) -> None:
         if not self.weights:
             object.__setattr__(self, "weights", (1 / max(1, len(self.templates)),) * len(self.templates))
-        require_task(self)
+        require_task(self.templates, self.labels, self.weights, self.noise)
 
     @property
     def kind(self) -> str:

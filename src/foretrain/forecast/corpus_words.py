@@ -52,7 +52,7 @@ def biased(found: CorpusForecast) -> list[str]:
 
 def bias_words(found: CorpusForecast) -> str:
     """What the bias is and what its sign means, and which architectures have one."""
-    means = "The score of what was never seen in training, which every other score is shifted by"
+    means = "The score the model gives to tokens it has never seen; it shifts every other score by the same amount"
     if len(found.outputs) == 1:
         means += f"; above 0 it is for {found.classes[1]}, below 0 for {found.classes[0]}"
     else:

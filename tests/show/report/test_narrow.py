@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from foretrain.show.plotting import add_subtitle, new_panels, panel_place, prediction_line
-from foretrain.show.report.files import as_html
+from foretrain.show.pages import as_html
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
+from markupsafe import Markup
 
 POINTS = 1500  # per trace: more than a screen has columns
 DIGITS = 6  # a screen shows four
@@ -28,7 +29,7 @@ def keep(x: Any, count: int, *, log: bool = False) -> np.ndarray:
     return np.sort(np.unique(np.concatenate([rising[places], [0, size - 1]])))
 
 
-def compact(figure: go.Figure, points: int = POINTS) -> str:
+def compact(figure: go.Figure, points: int = POINTS) -> Markup:
     """The figure's traces and layout as JSON that may stand inside a <script> of a page."""
     parts = _decoded(figure.to_plotly_json())
     layout = {key: value for key, value in parts["layout"].items() if key != "template"}  # the page has it once
@@ -37,10 +38,10 @@ def compact(figure: go.Figure, points: int = POINTS) -> str:
     return for_script({"data": traces, "layout": layout})
 
 
-def for_script(value: Any) -> str:
-    """JSON as it may stand inside a <script>: no tag can begin in it."""
+def for_script(value: Any) -> Markup:
+    """JSON that is safe inside a <script>: no tag can begin in it."""
     text = json.dumps(_plain(value), separators=(",", ":"), ensure_ascii=False)
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
 
 
 def _decoded(value: Any) -> Any:

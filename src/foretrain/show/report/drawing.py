@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from foretrain.ledger.claim import Claim
 from foretrain.ledger.verdict import Verdict
-from foretrain.show.report.card import Drawn
+from foretrain.show.report.card import Figures
 from foretrain.show.report.claim_figures import claim_figures
 from foretrain.show.report.compact import POINTS, compact
 
 BUDGET = 9_000_000  # bytes for all figures: with Plotly's own five the page stays below 15 MB
 
 
-def draw_all(judged: Sequence[tuple[Claim, Verdict]]) -> dict[str, Drawn]:
+def draw_all(judged: Sequence[tuple[Claim, Verdict]]) -> dict[str, Figures]:
     """The figures of every claim; with fewer points each where together they would be too large."""
     for points in (POINTS, POINTS // 3, POINTS // 10):
         drawn = {claim.id: draw(claim, verdict, points) for claim, verdict in judged}
@@ -22,13 +22,13 @@ def draw_all(judged: Sequence[tuple[Claim, Verdict]]) -> dict[str, Drawn]:
     return drawn
 
 
-def draw(claim: Claim, verdict: Verdict, points: int = POINTS) -> Drawn:
+def draw(claim: Claim, verdict: Verdict, points: int = POINTS) -> Figures:
     if verdict.prediction is None or verdict.observation is None:
-        return Drawn(problem="There is nothing to draw: no trajectories were saved with this verdict.")
+        return Figures(problem="There is nothing to draw: no trajectories were saved with this verdict.")
     try:
         if claim.figure is not None:
-            return Drawn([compact(claim.figure(verdict.prediction, verdict.observation), points)], wide=True)
+            return Figures([compact(claim.figure(verdict.prediction, verdict.observation), points)], wide=True)
         figures = claim_figures(verdict.prediction, verdict.observation, claim.compare)
-        return Drawn([compact(figure, points) for figure in figures])
+        return Figures([compact(figure, points) for figure in figures])
     except Exception as error:  # a figure that cannot be drawn must not cost the report
-        return Drawn(problem=f"The figure could not be drawn ({type(error).__name__}: {error}).")
+        return Figures(problem=f"The figure could not be drawn ({type(error).__name__}: {error}).")

@@ -1,0 +1,82 @@
+"""Pages: HTML files that open offline, made from templates in which every value is escaped; and pictures of figures.
+
+A page asks nothing of the network: everything is inside it, and its content policy forbids the rest.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import plotly.graph_objects as go
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from foretrain.core.errors import InputError, visible
+
+# No button that sends the data away, and none that these figures have no use for.
+CONFIG = {
+    "responsive": True,
+    "displaylogo": False,
+    "modeBarButtonsToRemove": ["sendChartToCloud", "select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
+}
+POLICY = "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data: blob:"
+TEMPLATES = "show/templates"
+
+# Runs once the figure is drawn: on a narrow screen it is drawn again, to fit.
+FIT = """
+const drawn = document.getElementById("{plot_id}");
+if (isNarrow()) {
+  fitNarrow(drawn.layout, drawn.data);
+  Plotly.react(drawn, drawn.data, drawn.layout, { responsive: true, displayModeBar: false });
+}
+"""
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("foretrain", TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["visible"] = lambda value: visible(str(value))
+    environment.filters["shown_number"] = lambda value: f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
+    environment.globals.update(policy=POLICY, own_file=own_file, plotly=lambda: Markup(get_plotlyjs()))
+    return environment
+
+
+def render(template: str, **values: Any) -> str:
+    """A page from a template of `show/templates`; what is not `Markup` is escaped."""
+    return _environment().get_template(template).render(**values)
+
+
+def own_file(name: str) -> Markup:
+    """A style or script of ours, to be put into a page as it is."""
+    return Markup((resources.files("foretrain") / TEMPLATES / name).read_text(encoding="utf-8"))
+
+
+def figure_html(figure: go.Figure, *, with_plotly: bool = True, **options: Any) -> Markup:
+    """A figure as a part of a page. Plotly escapes what it puts there."""
+    html = figure.to_html(full_html=False, include_plotlyjs=with_plotly, config=CONFIG, **options)
+    return Markup(html)
+
+
+def as_html(figure: go.Figure, title: str) -> str:
+    """A whole page with one interactive figure."""
+    drawn = figure_html(figure, post_script=own_file("narrow.js") + FIT)
+    return render("figure.html", title=title, figure=drawn)
+
+
+def as_image(figure: go.Figure, ending: str) -> bytes:
+    """PNG or SVG."""
+    try:
+        return figure.to_image(format=ending.removeprefix("."), width=1000, height=figure.layout.height or 650, scale=2)
+    except Exception as error:  # no browser, or one that does not start: the causes are many, the way out is one
+        raise InputError(
+            f"{ending} figures need Chrome or Chromium ({type(error).__name__}); install it, or write an .html file."
+        ) from error
