@@ -20,7 +20,7 @@ FIGURE_KINDS = (".html", ".png", ".svg")
 
 
 @forecast_app.callback()
-def forecast() -> None:
+def _forecast() -> None:
     """Say what training will do, before training.
 
     \b
@@ -70,27 +70,27 @@ def templates(
         require(figure.suffix in FIGURE_KINDS, f"--figure must end in {', '.join(FIGURE_KINDS)}; got {figure.name}.")
     read = read_task(task)
     setting = ForecastSetting(beta=beta, gamma=gamma, activation=activation)
-    found = forecast_templates(read.task, setting, alphabet=read.alphabet, error=error, simulate=simulate)
-    _print(found)
+    forecast = forecast_templates(read.task, setting, alphabet=read.alphabet, error=error, simulate=simulate)
+    _print(forecast)
     if json_out is not None:
-        write_text(json_out, json.dumps(summary(found), indent=1, ensure_ascii=False) + "\n")
+        write_text(json_out, json.dumps(summary(forecast), indent=1, ensure_ascii=False) + "\n")
         say(f"Wrote {json_out}.")
     if figure is not None:
-        drawn = forecast_figure(found)
+        drawn = forecast_figure(forecast)
         if figure.suffix == ".html":
-            write_text(figure, as_html(drawn, str(config_of(found)["task"])))
+            write_text(figure, as_html(drawn, str(config_of(forecast)["task"])))
         else:
             write_bytes(figure, as_image(drawn, figure.suffix))
         say(f"Wrote {figure}.")
 
 
-def _print(found: xr.Dataset) -> None:
+def _print(forecast: xr.Dataset) -> None:
     from rich.table import Table
 
     from foretrain.core.trajectory import config_of
     from foretrain.forecast.template_words import condition_words, samples_words, verdict_words
 
-    config, out = config_of(found), console(results=True)
+    config, out = config_of(forecast), console(results=True)
     out.print(visible(f"{config['task']}: {config['kind']}, {_templates(len(config['templates']))}"), markup=False)
     for number, (template, label) in enumerate(zip(config["templates"], config["labels"], strict=True), 1):
         if number <= MOST_TEMPLATES:
@@ -98,17 +98,17 @@ def _print(found: xr.Dataset) -> None:
     if len(config["templates"]) > MOST_TEMPLATES:
         out.print(f"  … and {len(config['templates']) - MOST_TEMPLATES} more")
     table = Table("architecture", "unseen symbols", "cond N", f"samples for error {config['error']:g}")
-    for name in found.architecture.values.tolist():
-        of = found.sel(architecture=name)
+    for name in forecast.architecture.values.tolist():
+        of = forecast.sel(architecture=name)
         table.add_row(name, verdict_words(of), condition_words(of), samples_words(of))
     out.print(table)
-    for name in found.architecture.values.tolist():
-        out.print(visible(f"{name}: {found.why.sel(architecture=name).item()}."), markup=False)
+    for name in forecast.architecture.values.tolist():
+        out.print(visible(f"{name}: {forecast.why.sel(architecture=name).item()}."), markup=False)
     out.print("\nPredicted error on unseen symbols: median (5 % to 95 %) over draws of the samples.")
     out.print("The samples needed, above, are for the expected error.")
-    curve = Table("samples", *found.architecture.values.tolist())
-    for n in found.n.values.tolist():
-        cells = [_cell(found.sel(architecture=name, n=n)) for name in found.architecture.values.tolist()]
+    curve = Table("samples", *forecast.architecture.values.tolist())
+    for n in forecast.n.values.tolist():
+        cells = [_cell(forecast.sel(architecture=name, n=n)) for name in forecast.architecture.values.tolist()]
         curve.add_row(f"{n:,}", *cells)
     out.print(curve)
     for note in config["notes"]:

@@ -77,28 +77,28 @@ def corpus(
     _keep(file, json_out, report)
     read = _read(file, {"text": text, "label": label, "header": header, "classes": classes}, data)
     _keep(read.file, json_out, report)  # of a corpus known by name the file is known only now
-    found = forecast_corpus(read, window=window, least=least, time=time)
-    for note in found.notes[:NOTES]:
+    forecast = forecast_corpus(read, window=window, least=least, time=time)
+    for note in forecast.notes[:NOTES]:
         say(note)
-    if len(found.notes) > NOTES:
-        say(f"… and {len(found.notes) - NOTES} more such notes (--json has all); every row is kept.")
+    if len(forecast.notes) > NOTES:
+        say(f"… and {len(forecast.notes) - NOTES} more such notes (--json has all); every row is kept.")
     learned: dict[str, Learned] | None = None
     if train:
         from foretrain.forecast.corpus_training import learned_scores
 
-        learned = learned_scores(read, found)
-    _print(found, learned, top)
+        learned = learned_scores(read, forecast)
+    _print(forecast, learned, top)
     if json_out is not None:
         from foretrain.forecast.corpus_words import IN_JSON, summary
 
         write_text(
-            json_out, json.dumps(summary(found, learned, max(top, IN_JSON)), indent=1, ensure_ascii=False) + "\n"
+            json_out, json.dumps(summary(forecast, learned, max(top, IN_JSON)), indent=1, ensure_ascii=False) + "\n"
         )
         say(f"Wrote {json_out}.")
     if report is not None:
         from foretrain.forecast.corpus_page import ON_PAGE, page
 
-        write_text(report, page(found, Path(file).name, learned, max(top, ON_PAGE)))
+        write_text(report, page(forecast, Path(file).name, learned, max(top, ON_PAGE)))
         say(f"Wrote {report}.")
 
 
@@ -143,7 +143,7 @@ def _read(file: str, options: dict[str, str | bool | None], data: Path | None) -
     return read_labelled(file, **given)  # type: ignore[arg-type]
 
 
-def _print(found: CorpusForecast, learned: dict[str, Learned] | None, top: int) -> None:
+def _print(forecast: CorpusForecast, learned: dict[str, Learned] | None, top: int) -> None:
     """Two screens at the most; the page has more, and the JSON more still."""
     from rich.table import Table
     from rich.text import Text
@@ -151,41 +151,43 @@ def _print(found: CorpusForecast, learned: dict[str, Learned] | None, top: int) 
     from foretrain.forecast.corpus_words import CONTRADICTIONS, bias_words, biased, counted_words, number, sizes_words
 
     out = console(results=True)
-    out.print(visible(f"{sizes_words(found)} {counted_words(found)}"), markup=False)
-    shown = sorted(range(len(found.classes)), key=lambda k: -found.class_counts[k])[:COLUMNS]
+    out.print(visible(f"{sizes_words(forecast)} {counted_words(forecast)}"), markup=False)
+    shown = sorted(range(len(forecast.classes)), key=lambda k: -forecast.class_counts[k])[:COLUMNS]
     title = "What each architecture will key on (scores in logits)"
-    if len(shown) < len(found.classes):
-        title += f"; the {len(shown)} largest of {len(found.classes)} classes"
+    if len(shown) < len(forecast.classes):
+        title += f"; the {len(shown)} largest of {len(forecast.classes)} classes"
     table = Table("architecture", title=title, title_justify="left")
     for k in sorted(shown):
-        table.add_column(Text(visible(f"for {found.classes[k]}")), ratio=1)
-    if len(found.outputs) == 1:
+        table.add_column(Text(visible(f"for {forecast.classes[k]}")), ratio=1)
+    if len(forecast.outputs) == 1:
         table.add_column("bias", justify="right")
     if learned is not None:
         table.add_column("rank correlation with learned", justify="right")
-    for name, of in found.scores.items():
-        best = found.top(name, top)
-        lists = [" · ".join(f"{item} {number(score)}" for item, score in best[found.classes[k]]) for k in sorted(shown)]
-        bias = [number(float(of.bias[0]), sign=True)] * (len(found.outputs) == 1)
+    for name, of in forecast.scores.items():
+        best = forecast.top(name, top)
+        lists = [
+            " · ".join(f"{item} {number(score)}" for item, score in best[forecast.classes[k]]) for k in sorted(shown)
+        ]
+        bias = [number(float(of.bias[0]), sign=True)] * (len(forecast.outputs) == 1)
         rank = [f"{learned[name].spearman:.3f}" if name in learned else "too large"] if learned is not None else []
         table.add_row(name, *(Text(visible(one)) for one in lists), *bias, *rank)
     out.print(table)
-    out.print(visible(f"Bias. {bias_words(found)}"), markup=False)
-    if len(found.outputs) > 1:
-        for name in biased(found):
+    out.print(visible(f"Bias. {bias_words(forecast)}"), markup=False)
+    if len(forecast.outputs) > 1:
+        for name in biased(forecast):
             each = " · ".join(
-                f"{found.classes[k]} {number(found.scores[name].bias[k], sign=True)}" for k in sorted(shown)
+                f"{forecast.classes[k]} {number(forecast.scores[name].bias[k], sign=True)}" for k in sorted(shown)
             )
             out.print(visible(f"  {name}: {each}"), markup=False)
-    imbalance = [token for token, flagged in zip(found.tokens, found.from_imbalance, strict=True) if flagged]
+    imbalance = [token for token, flagged in zip(forecast.tokens, forecast.from_imbalance, strict=True) if flagged]
     _say_list(out, "Score from class imbalance, not from content", imbalance)
-    for kind in dict.fromkeys(found.spurious.values()):
-        _say_list(out, f"Likely spurious, {kind}", [token for token, why in found.spurious.items() if why == kind])
-    if not found.spurious:
+    for kind in dict.fromkeys(forecast.spurious.values()):
+        _say_list(out, f"Likely spurious, {kind}", [token for token, why in forecast.spurious.items() if why == kind])
+    if not forecast.spurious:
         _say_list(out, "Likely spurious", [])
     for kind, title in CONTRADICTIONS.items():
         bigrams = [f"{c['bigram']} ({c['class']} {c['log_odds']:+.2f}, its parts {c['log_odds_of_parts']:+.2f})"
-                   for c in found.contradictions if c["kind"] == kind]  # fmt: skip
+                   for c in forecast.contradictions if c["kind"] == kind]  # fmt: skip
         _say_list(out, f"{title} (log-odds)", bigrams)
     out.print("More: --top N per class; --json FILE has the other lists whole, --report FILE.html up to 50 of each.")
 

@@ -74,10 +74,10 @@ def run(
     experiment, arguments = _arguments(name, settings, seeds, _tier(tier, quick))
     require_writable("--out", out, folder=True)
     folder = _compute(experiment, arguments, out, jobs=jobs, cluster=cluster, fresh=fresh)
-    found = folder.dataset()
-    _summarise(found)
+    dataset = folder.dataset()
+    _summarise(dataset)
     if experiment.concludes is not None:
-        say(experiment.concludes(found))
+        say(experiment.concludes(dataset))
     typer.echo(str(folder.path))
 
 

@@ -68,21 +68,21 @@ def random_templates(
     require(wildcards + tokens >= 1, "There must be a wildcard or a token to make templates of; got 0 of both.")
     symbols = list(WILDCARD_ORDER[:wildcards] + "abcdefghijklmnopqrstuvwxyz"[:tokens])
     draw = stream("random_templates", count, length, wildcards, tokens, seed)
-    found: list[Template] = []
+    templates: list[Template] = []
     for _ in range(1000 * count):
         template = Template(tuple(draw.choice(symbols, size=length).tolist()))
-        if all(template.disjoint(earlier) for earlier in found):
-            found.append(template)
-        if len(found) == count:
+        if all(template.disjoint(earlier) for earlier in templates):
+            templates.append(template)
+        if len(templates) == count:
             break
     require(
-        len(found) == count,
-        f"Only {len(found)} disjoint templates of length {length} turned up among {1000 * count} drawn from "
+        len(templates) == count,
+        f"Only {len(templates)} disjoint templates of length {length} turned up among {1000 * count} drawn from "
         f"{wildcards} wildcards and {tokens} tokens; ask for fewer than {count} or for longer ones.",
     )
     labels = draw.standard_normal(count)
     labels = (labels - labels.mean()) / labels.std()
-    return TemplateTask(tuple(found), tuple(labels.tolist()), name=f"{count} random templates")
+    return TemplateTask(tuple(templates), tuple(labels.tolist()), name=f"{count} random templates")
 
 
 def print_program() -> TemplateTask:

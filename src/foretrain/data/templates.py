@@ -81,10 +81,10 @@ class TemplateTask:
     @cached_property
     def vocabulary(self) -> tuple[str, ...]:
         """Every regular token, of templates and labels (the set ℛ), numbered from 0."""
-        found = [token for template in self.templates for token in template.tokens]
+        tokens = [token for template in self.templates for token in template.tokens]
         wild = self.templates[0].wildcard_names
-        found += [label for label in self.labels if isinstance(label, str) and label not in wild]
-        return tuple(dict.fromkeys(found))
+        tokens += [label for label in self.labels if isinstance(label, str) and label not in wild]
+        return tuple(dict.fromkeys(tokens))
 
     @property
     def wildcard_count(self) -> int:

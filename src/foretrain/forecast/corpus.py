@@ -243,14 +243,14 @@ def _scores(
     """By architecture, for those that have something to score."""
     target = targets(corpus.labels, len(corpus.classes))
     kinds = architectures(window)
-    found = {}
+    scores = {}
     for order, of in items.items():
         if len(of):  # one order after another: their n-grams take much memory
             joined = texts.followed_by(TokenTexts.of_rows(of.tokens, texts.vocab))
             for name, kind in kinds.items():
                 if kind.order == order:
-                    found[name] = scored(kind, texts, joined, target, scales, time)
-    return {name: found[name] for name in kinds if name in found}
+                    scores[name] = scored(kind, texts, joined, target, scales, time)
+    return {name: scores[name] for name in kinds if name in scores}
 
 
 def _tokens(vocabulary: Vocabulary, texts: TokenTexts, corpus: LabelledTexts, least: int) -> Items:

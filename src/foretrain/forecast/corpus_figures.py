@@ -22,15 +22,15 @@ def shown(text: object) -> str:
     return html.escape(visible(str(text)))
 
 
-def scatter(found: CorpusForecast) -> tuple[go.Figure, list[str]]:
+def scatter(forecast: CorpusForecast) -> tuple[go.Figure, list[str]]:
     """Predicted score against co-occurrence, and the names of its views: one per architecture and output, of which the
     first is shown. A view is four traces: a point per token or n-gram in three kinds, and the bias."""
     figure = new_figure("", x="co-occurrence ω (occurrences)", y="predicted score (logits)")
     views = []
-    for name in found.scores:
-        for k, output in enumerate(found.outputs):
-            views.append(f"{name}, score for {output}" if len(found.outputs) > 1 else name)
-            _add_view(figure, found, name, k, first=len(views) == 1)
+    for name in forecast.scores:
+        for k, output in enumerate(forecast.outputs):
+            views.append(f"{name}, score for {output}" if len(forecast.outputs) > 1 else name)
+            _add_view(figure, forecast, name, k, first=len(views) == 1)
     figure.update_layout(
         margin={"l": 60, "r": 12, "t": 48, "b": 56}, height=520,
         legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
@@ -38,12 +38,14 @@ def scatter(found: CorpusForecast) -> tuple[go.Figure, list[str]]:
     return figure, views
 
 
-def _add_view(figure: go.Figure, found: CorpusForecast, name: str, output: int, *, first: bool) -> None:
-    items, scores = found.of(name), found.scores[name].scores[:, output]
+def _add_view(figure: go.Figure, forecast: CorpusForecast, name: str, output: int, *, first: bool) -> None:
+    items, scores = forecast.of(name), forecast.scores[name].scores[:, output]
     omega, occurrences = items.difference[:, output], items.occurrences
-    few = max(SHOWN // 10, SHOWN // len(found.outputs))  # so that many classes do not make the page too large to open
+    few = max(
+        SHOWN // 10, SHOWN // len(forecast.outputs)
+    )  # so that many classes do not make the page too large to open
     chosen = np.argsort(-np.abs(scores), kind="stable")[:few]
-    kinds = np.array([_kind(found, gram) for gram in items.tokens[chosen]])
+    kinds = np.array([_kind(forecast, gram) for gram in items.tokens[chosen]])
     for color, kind in enumerate(KINDS):
         rows = chosen[kinds == color]
         figure.add_scatter(
@@ -59,7 +61,7 @@ def _add_view(figure: go.Figure, found: CorpusForecast, name: str, output: int, 
             marker={"color": PALETTE[color], "size": 7, "opacity": 0.7},
             hovertemplate="%{customdata}<br>co-occurrence %{x}<br>score %{y:.3f}<extra></extra>",
         )
-    bias = float(found.scores[name].bias[output])
+    bias = float(forecast.scores[name].bias[output])
     reach = [float(omega[chosen].min()), float(omega[chosen].max())]
     figure.add_scatter(
         x=reach, y=[bias, bias], mode="lines", name=f"bias {bias:.2g}", visible=first, showlegend=True,
@@ -67,14 +69,14 @@ def _add_view(figure: go.Figure, found: CorpusForecast, name: str, output: int, 
     )  # fmt: skip
 
 
-def _kind(found: CorpusForecast, gram: Any) -> int:
+def _kind(forecast: CorpusForecast, gram: Any) -> int:
     """0 content, 1 spurious, 2 from imbalance; an n-gram is what all of its tokens are."""
-    if all(found.from_imbalance[k] for k in gram):
+    if all(forecast.from_imbalance[k] for k in gram):
         return 2
-    return int(all(found.tokens[k] in found.spurious for k in gram))
+    return int(all(forecast.tokens[k] in forecast.spurious for k in gram))
 
 
-def trained_scatter(found: CorpusForecast, learned: Mapping[str, Learned]) -> go.Figure:
+def trained_scatter(forecast: CorpusForecast, learned: Mapping[str, Learned]) -> go.Figure:
     """Learned against predicted score of the first output, a colour per architecture; click on one to hide it."""
     figure = new_figure("", x="predicted score (logits)", y="learned score (logits)")
     for color, (name, one) in enumerate(learned.items()):
@@ -83,7 +85,7 @@ def trained_scatter(found: CorpusForecast, learned: Mapping[str, Learned]) -> go
         figure.add_scatter(
             x=[float(f"{v:.4g}") for v in predicted[rows]],
             y=[float(f"{v:.4g}") for v in one.scores[rows, 0]],
-            text=[shown(found.of(name).names[i]) for i in rows],
+            text=[shown(forecast.of(name).names[i]) for i in rows],
             mode="markers",
             name=name,
             visible=True if color in (0, 4) else "legendonly",

@@ -104,11 +104,11 @@ def strong(scores: Sequence[Float[Array, "token output"]]) -> Bool[Array, "token
 def toward_larger(scores: Sequence[Float[Array, "token output"]], share: Float[Array, "class"]) -> Bool[Array, "token"]:
     """Tokens of high score for a class of more than an equal share, in any architecture."""
     larger = share > 1 / len(share)
-    found = []
+    per_output = []
     for values in scores:
         favoured = (values[:, 0] > 0).astype(np.int64) if len(share) == 2 else values.argmax(axis=1)
-        found.append(strong([values]) & larger[favoured])
-    return np.any(found, axis=0)
+        per_output.append(strong([values]) & larger[favoured])
+    return np.any(per_output, axis=0)
 
 
 def from_imbalance(lean: Lean) -> Bool[Array, "token"]:
@@ -142,8 +142,8 @@ def spurious(
     # words with content, of which many lean, would make it easy for the others to be found
     empty = np.array([i for i, kind in of.items() if kind is not None], dtype=np.int64)
     chances = lean.two_sided[empty]
-    found = np.flatnonzero(candidates[empty] & _beyond_chance(chances).any(axis=1))
-    order = found[np.argsort(chances[found].min(axis=1), kind="stable")]
+    chosen = np.flatnonzero(candidates[empty] & _beyond_chance(chances).any(axis=1))
+    order = chosen[np.argsort(chances[chosen].min(axis=1), kind="stable")]
     return {tokens[i]: str(of[i]) for i in empty[order].tolist()}
 
 
@@ -169,11 +169,11 @@ def capitals(texts: Iterable[str]) -> Counter[str]:
     runs: Counter[str] = Counter()
     for text in texts:
         runs.update(_CAPITALS.findall(text))
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for run, count in runs.items():
         for token in words(run):
-            found[token] += count
-    return found
+            counts[token] += count
+    return counts
 
 
 def contradictions(
@@ -189,8 +189,8 @@ def contradictions(
     odds, parts, error = odds[rows, columns], parts[rows, columns], error[rows, columns]
     chances = bigrams.two_sided[rows, columns]
     wrong = parts < -error
-    found = np.flatnonzero(_beyond_chance(chances) & (wrong | (odds > np.abs(parts) + error)))
-    order = found[np.lexsort((np.where(wrong, chances, parts / error)[found], ~wrong[found]))]
+    chosen = np.flatnonzero(_beyond_chance(chances) & (wrong | (odds > np.abs(parts) + error)))
+    order = chosen[np.lexsort((np.where(wrong, chances, parts / error)[chosen], ~wrong[chosen]))]
     return [
         {
             "bigram": names[rows[i]],

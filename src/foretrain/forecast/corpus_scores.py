@@ -88,10 +88,10 @@ def scored(
     if kind.features is None:
         scores, bias = _attention_relu(texts, target, scales, time)
         return Scored.rounded(kind.order, scores[: len(joined) - len(texts)], bias)
-    found = kind.features(joined, scales)
-    rows, items = found.split(len(texts))
+    features = kind.features(joined, scales)
+    rows, items = features.split(len(texts))
     weights = _flow(rows, target, time)
-    return Scored.rounded(kind.order, items @ weights, found.shared * weights[0])
+    return Scored.rounded(kind.order, items @ weights, features.shared * weights[0])
 
 
 def _flow(rows: sparse.csr_array, target: Array, time: float) -> Float[Array, "feature output"]:
@@ -131,10 +131,10 @@ def plateaus(texts: TokenTexts, labels: Array, classes: int, scales: Scales) -> 
     """Where the bias of each MLP would settle if tokens said nothing of the class."""
     sizes = np.bincount(labels, minlength=classes)
     share = np.bincount(texts.flat, minlength=texts.vocab) / max(1, len(texts.flat))
-    found = {}
+    plateaus = {}
     for name in ("ReLU", "GeLU", "SiLU", "tanh"):
         settled = theory.bias_plateau(
             sizes, max(1.0, float(texts.lengths.mean())), float(share @ share), mlp_kernel(name.lower(), scales)
         )
-        found[f"MLP {name}"] = settled[1:] - settled[:1] if classes == 2 else settled
-    return found
+        plateaus[f"MLP {name}"] = settled[1:] - settled[:1] if classes == 2 else settled
+    return plateaus

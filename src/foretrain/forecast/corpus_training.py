@@ -23,22 +23,22 @@ LARGEST = 20_000_000  # parameters of a network that is trained; a matrix per to
 
 
 def learned_scores(
-    corpus: LabelledTexts, found: CorpusForecast, *, epochs: int = 3, width: int = 64, most: int = 4000
+    corpus: LabelledTexts, forecast: CorpusForecast, *, epochs: int = 3, width: int = 64, most: int = 4000
 ) -> dict[str, Learned]:
     """What a small network of each architecture learns from `most` of the texts, against what the flow on the same
     texts gives; one too large to train is left out."""
     rows = np.sort(stream("forecast/training").permutation(len(corpus))[:most])
-    vocabulary = Vocabulary((*found.tokens, UNKNOWN))
+    vocabulary = Vocabulary((*forecast.tokens, UNKNOWN))
     texts = vocabulary.encode([words(corpus.texts[i])[:LONGEST] for i in rows])
     target = targets(corpus.labels[rows], len(corpus.classes))
     learned = {}
-    for name, kind in architectures(found.window).items():
-        if name not in found.scores:
+    for name, kind in architectures(forecast.window).items():
+        if name not in forecast.scores:
             continue
         named = NETWORKS[kind.network]
         net = Classifier(
-            named.architecture, len(vocabulary), width, named.activation, len(found.outputs),
-            window=found.window, scales=SCALES,
+            named.architecture, len(vocabulary), width, named.activation, len(forecast.outputs),
+            window=forecast.window, scales=SCALES,
         )  # fmt: skip
         if sum(int(np.prod(shape)) for shape, _ in net.shapes().values()) > LARGEST:
             continue
@@ -48,9 +48,9 @@ def learned_scores(
             seed=1, experiment=f"forecast/{name}",
         )  # fmt: skip
         with torch.no_grad():
-            scores = net.scores(parameters, torch.from_numpy(found.of(name).tokens)).double().numpy()
-        joined = texts.followed_by(TokenTexts.of_rows(found.of(name).tokens, texts.vocab))
-        learned[name] = _compared(scores, scored(kind, texts, joined, target, SCALES, found.time).scores)
+            scores = net.scores(parameters, torch.from_numpy(forecast.of(name).tokens)).double().numpy()
+        joined = texts.followed_by(TokenTexts.of_rows(forecast.of(name).tokens, texts.vocab))
+        learned[name] = _compared(scores, scored(kind, texts, joined, target, SCALES, forecast.time).scores)
     return learned
 
 

@@ -23,18 +23,18 @@ def number(value: float, *, sign: bool = False) -> str:
     return f"{value:{'+' if sign else ''}.3g}" if value else "0"
 
 
-def sizes_words(found: CorpusForecast) -> str:
-    sizes = ", ".join(f"{c}: {n:,}" for c, n in zip(found.classes, found.class_counts, strict=True))
-    return f"{int(found.class_counts.sum()):,} texts ({sizes})."
+def sizes_words(forecast: CorpusForecast) -> str:
+    sizes = ", ".join(f"{c}: {n:,}" for c, n in zip(forecast.classes, forecast.class_counts, strict=True))
+    return f"{int(forecast.class_counts.sum()):,} texts ({sizes})."
 
 
-def counted_words(found: CorpusForecast) -> str:
+def counted_words(forecast: CorpusForecast) -> str:
     """How many items were scored, and which were too rare to be."""
-    names = {order: "tokens" if order == 1 else f"{order}-grams" for order in found.items}
-    least = {of.least for of in found.items.values()}
-    each = (_or_more(of.least) if len(least) > 1 else "" for of in found.items.values())
+    names = {order: "tokens" if order == 1 else f"{order}-grams" for order in forecast.items}
+    least = {of.least for of in forecast.items.values()}
+    each = (_or_more(of.least) if len(least) > 1 else "" for of in forecast.items.values())
     counted = ", ".join(
-        f"{len(of):,} {names[n]}{more}" for (n, of), more in zip(found.items.items(), each, strict=True)
+        f"{len(of):,} {names[n]}{more}" for (n, of), more in zip(forecast.items.items(), each, strict=True)
     )
     return f"Counted: {counted}{_or_more(least.pop()) if len(least) == 1 else ''}."
 
@@ -43,42 +43,46 @@ def _or_more(least: int) -> str:
     return f" that occur at least {least} times" if least > 1 else ""
 
 
-def biased(found: CorpusForecast) -> list[str]:
+def biased(forecast: CorpusForecast) -> list[str]:
     """Architectures whose bias can move a decision."""
     return [
-        name for name, of in found.scores.items() if abs(of.bias).max() > NEGLIGIBLE * abs(of.scores).max(initial=0.0)
+        name
+        for name, of in forecast.scores.items()
+        if abs(of.bias).max() > NEGLIGIBLE * abs(of.scores).max(initial=0.0)
     ]
 
 
-def bias_words(found: CorpusForecast) -> str:
+def bias_words(forecast: CorpusForecast) -> str:
     """What the bias is and what its sign means, and which architectures have one."""
     means = "The score the model gives to tokens it has never seen; it shifts every other score by the same amount"
-    if len(found.outputs) == 1:
-        means += f"; above 0 it is for {found.classes[1]}, below 0 for {found.classes[0]}"
+    if len(forecast.outputs) == 1:
+        means += f"; above 0 it is for {forecast.classes[1]}, below 0 for {forecast.classes[0]}"
     else:
         means += "; one per class, and the class with the largest is preferred"
-    return f"{means}. It matters for {', '.join(biased(found)) or 'no architecture here'}."
+    return f"{means}. It matters for {', '.join(biased(forecast)) or 'no architecture here'}."
 
 
-def summary(found: CorpusForecast, learned: Mapping[str, Learned] | None = None, top: int = IN_JSON) -> dict[str, Any]:
+def summary(
+    forecast: CorpusForecast, learned: Mapping[str, Learned] | None = None, top: int = IN_JSON
+) -> dict[str, Any]:
     """What `--json` writes: the `top` items of every class, and all of what looks wrong."""
-    scores = {name: found.top(name, top) for name in found.scores}
+    scores = {name: forecast.top(name, top) for name in forecast.scores}
     return {
-        "classes": {name: int(count) for name, count in zip(found.classes, found.class_counts, strict=True)},
-        "window": found.window,
-        "time": found.time,
-        "least_occurrences": {str(order): of.least for order, of in found.items.items()},
-        "tokens": {name: scores[name] for name, of in found.scores.items() if of.order == 1},
-        "ngrams": {name: scores[name] for name, of in found.scores.items() if of.order > 1},
-        "bias": {name: _by_output(found, of.bias) for name, of in found.scores.items()},
-        "bias_plateau": {name: _by_output(found, plateau) for name, plateau in found.plateau.items()},
-        "from_imbalance": [found.tokens[i] for i in np.flatnonzero(found.from_imbalance)],
-        "spurious": found.spurious,
-        "additive_cannot_learn": list(found.contradictions),
+        "classes": {name: int(count) for name, count in zip(forecast.classes, forecast.class_counts, strict=True)},
+        "window": forecast.window,
+        "time": forecast.time,
+        "least_occurrences": {str(order): of.least for order, of in forecast.items.items()},
+        "tokens": {name: scores[name] for name, of in forecast.scores.items() if of.order == 1},
+        "ngrams": {name: scores[name] for name, of in forecast.scores.items() if of.order > 1},
+        "bias": {name: _by_output(forecast, of.bias) for name, of in forecast.scores.items()},
+        "bias_plateau": {name: _by_output(forecast, plateau) for name, plateau in forecast.plateau.items()},
+        "from_imbalance": [forecast.tokens[i] for i in np.flatnonzero(forecast.from_imbalance)],
+        "spurious": forecast.spurious,
+        "additive_cannot_learn": list(forecast.contradictions),
         "trained": {name: {"spearman": one.spearman, "pearson": one.pearson} for name, one in (learned or {}).items()},
-        "notes": list(found.notes),
+        "notes": list(forecast.notes),
     }
 
 
-def _by_output(found: CorpusForecast, values: Any) -> dict[str, float]:
-    return dict(zip(found.outputs, map(float, values), strict=True))
+def _by_output(forecast: CorpusForecast, values: Any) -> dict[str, float]:
+    return dict(zip(forecast.outputs, map(float, values), strict=True))

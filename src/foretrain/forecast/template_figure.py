@@ -11,10 +11,10 @@ from foretrain.forecast.template_words import samples_words
 from foretrain.show.plotting import PALETTE, measurement_marks, new_figure, prediction_line
 
 
-def forecast_figure(found: xr.Dataset) -> go.Figure:
+def forecast_figure(forecast: xr.Dataset) -> go.Figure:
     """Error on unseen symbols against samples: a line and a band per architecture; marks where it was simulated."""
-    config = config_of(found)
-    copying = (found.tells_apart & ~found.learnable).any()
+    config = config_of(forecast)
+    copying = (forecast.tells_apart & ~forecast.learnable).any()
     figure = new_figure(
         f"Forecast on unseen symbols: {config['task']}",
         x="training samples",
@@ -22,9 +22,9 @@ def forecast_figure(found: xr.Dataset) -> go.Figure:
         log_x=True,
         log_y=True,
     )
-    n = found.n.values.tolist()
-    for color, name in enumerate(found.architecture.values.tolist()):
-        of = found.sel(architecture=name)
+    n = forecast.n.values.tolist()
+    for color, name in enumerate(forecast.architecture.values.tolist()):
+        of = forecast.sel(architecture=name)
         shade = ",".join(map(str, hex_to_rgb(PALETTE[color])))
         figure.add_scatter(
             x=n + n[::-1],
@@ -39,7 +39,7 @@ def forecast_figure(found: xr.Dataset) -> go.Figure:
         words = samples_words(of)
         words = words if words == "never" else f"{words} samples" if words[-1].isdigit() else words
         figure.add_trace(prediction_line(n, of.error, f"{name}: {words}", color))
-        if "simulated" in found:
+        if "simulated" in forecast:
             mean, spread = of.simulated.mean("seed"), of.simulated.std("seed")
             figure.add_trace(measurement_marks(n, mean, f"{name}, simulated", color, spread, showlegend=False))
     wanted = prediction_line([n[0], n[-1]], [config["error"]] * 2, f"wanted: {config['error']:g}", PALETTE[7])

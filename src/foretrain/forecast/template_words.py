@@ -8,12 +8,12 @@ import xarray as xr
 from foretrain.core.trajectory import config_of
 
 
-def summary(found: xr.Dataset) -> dict[str, object]:
+def summary(forecast: xr.Dataset) -> dict[str, object]:
     """The forecast as JSON can say it; what is infinite is null."""
-    config = config_of(found)
+    config = config_of(forecast)
     listed = []
-    for name in found.architecture.values.tolist():
-        of = found.sel(architecture=name)
+    for name in forecast.architecture.values.tolist():
+        of = forecast.sel(architecture=name)
         listed.append(
             {
                 "architecture": name,
@@ -31,7 +31,7 @@ def summary(found: xr.Dataset) -> dict[str, object]:
                 "curve": [
                     {"n": int(n), "error": e, "low": low, "high": high}
                     for n, e, low, high in zip(
-                        found.n.values,
+                        forecast.n.values,
                         *(of[k].values.tolist() for k in ("error", "error_low", "error_high")),
                         strict=True,
                     )

@@ -119,10 +119,10 @@ def forecast_templates(
         few = [n for n in samples if n <= simulate]
         if few:
             sizes = None if alphabet is None else [alphabet]
-            found = measured_errors(
+            errors = measured_errors(
                 matrix.task, kernel, samples=few, alphabets=sizes, ridge=setting.ridge, seeds=seeds
             ).loss
-            measured.append((found if alphabet is None else found.isel(alphabet=0, drop=True)) / trivial)
+            measured.append((errors if alphabet is None else errors.isel(alphabet=0, drop=True)) / trivial)
     result = trajectory(
         {
             key: (("architecture", "n") if key in CURVES else "architecture", [row[key] for row in rows])

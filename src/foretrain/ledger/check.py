@@ -119,8 +119,8 @@ class VerdictFolder:
         for part, file in files.items():
             if not file.is_file() or sha256_of(file) != record["files"][part]:
                 raise DamagedFile(f"{file} is damaged or missing.")
-        found: dict[str, Any] = {part: load_file(file) for part, file in files.items() if trajectories}
-        return replace(_from_plain(record["verdict"]), **found)
+        datasets: dict[str, Any] = {part: load_file(file) for part, file in files.items() if trajectories}
+        return replace(_from_plain(record["verdict"]), **datasets)
 
     def seconds(self, claim: str) -> float:
         """How long this claim took last time; infinite if that is not known."""
@@ -143,7 +143,7 @@ class Known:
 
 
 def known(folder: VerdictFolder, claims: Iterable[Claim], check: str | None = None) -> Known:
-    found, damaged = {}, []
+    verdicts, damaged = {}, []
     for claim in claims:
         try:
             verdict = folder.get(claim, check=check)
@@ -151,8 +151,8 @@ def known(folder: VerdictFolder, claims: Iterable[Claim], check: str | None = No
             damaged.append(f"{error} Its claim is judged again.")
             continue
         if verdict is not None and verdict.status != "skipped":  # its data may be there by now
-            found[claim.id] = verdict
-    return Known(found, damaged)
+            verdicts[claim.id] = verdict
+    return Known(verdicts, damaged)
 
 
 def judge_all(

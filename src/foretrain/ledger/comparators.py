@@ -169,7 +169,7 @@ def same_mean(name: str, tolerance: Tolerance = THREE_ERRORS, least_seeds: int =
 
 
 def as_printed(name: str, tolerance: Tolerance, trials: int, *, guess: float) -> Comparator:
-    """Measured means over `seed` are within `tolerance` of printed means of so many trials, wherever that can be told.
+    """Measured means over `seed` are within `tolerance` of printed means of so many trials, where the data can decide.
 
     It cannot where twice the error of the difference, with the measured spread for both, is more than `tolerance` and
     the difference no more than both together: such points are left out. If none is left at which the printed mean is
@@ -181,14 +181,14 @@ def as_printed(name: str, tolerance: Tolerance, trials: int, *, guess: float) ->
         printed, mean = _same_points(prediction[name], measured.mean("seed", skipna=False))
         error = 2 * measured.std("seed", ddof=1) * math.sqrt(1 / measured.sizes["seed"] + 1 / trials)
         apart = abs(mean - printed)
-        told = ~((error > tolerance.value) & (apart <= tolerance.value + error))  # nan must not go unnoticed
-        farthest = float(apart.where(told, 0.0).max(skipna=False))
-        learned = told & (abs(printed - guess) > tolerance.value)
+        decided = ~((error > tolerance.value) & (apart <= tolerance.value + error))  # nan must not go unnoticed
+        farthest = float(apart.where(decided, 0.0).max(skipna=False))
+        learned = decided & (abs(printed - guess) > tolerance.value)
         if farthest <= tolerance.value and not learned.any():
             why = f"{name} varies too much over seeds, or is printed as that of a guess, everywhere"
             return Outcome("inconclusive", math.nan, tolerance.value, why)
-        words = f"{name} differs by at most {farthest:.3g} at {int(told.sum())} of {told.size} points"
-        left = "" if told.all() else "; the others vary too much over seeds to tell"
+        words = f"{name} differs by at most {farthest:.3g} at {int(decided.sum())} of {decided.size} points"
+        left = "" if decided.all() else "; the others vary too much over seeds to tell"
         return _outcome(farthest, tolerance.value, words + left)
 
     return Comparator(compare, _drawn(name, name))

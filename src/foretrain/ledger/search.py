@@ -51,7 +51,7 @@ def references(text: str) -> set[Reference]:
 
 def _references(text: str) -> Iterator[Reference]:
     for match in _REFERENCE.finditer(text):
-        kind, before = _KINDS[match[1].lower()], ""
+        kind, before, number = _KINDS[match[1].lower()], "", ""
         numbers = re.sub(r"\s*\([a-z]\)", "", match[2])
         for word in re.split(r"\s*(,|\band\b|\bto\b|[–-])\s*", numbers):
             if word in ("to", "–", "-"):

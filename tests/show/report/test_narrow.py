@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from foretrain.show.plotting import add_subtitle, new_panels, panel_place, prediction_line
 from foretrain.show.pages import as_html
+from foretrain.show.plotting import add_subtitle, new_panels, panel_place, prediction_line
 
 
 @pytest.mark.slow
