@@ -1,7 +1,7 @@
 """Ratios against baselines timed in the same run: `make bench`.
 
-Every `bench_*.py` here has a function `measure()` that yields `Measured`; a new file is found by itself. Times are
-CPU seconds of one thread, because other programs may run beside this one.
+Every `bench_*.py` in this folder has a function `measure()` that yields `Measured`, and is run without being listed
+anywhere. Times are CPU seconds of one thread, because other programs may be running too.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from statistics import median
 
 @dataclass(frozen=True)
 class Measured:
-    """One number and what it must reach."""
+    """One number, and the bound it must meet."""
 
     name: str
     value: float
-    required: float | None  # None: for information
+    required: float | None  # None: for information only
     unit: str = "x"
     at_most: bool = False  # the requirement is an upper bound
     detail: str = ""  # what was timed, in seconds

@@ -19,18 +19,18 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader
 
 from benchmarks import Measured, cpu_seconds
-from foretrain.core.streams import stream, torch_stream
+from foretrain.core.streams import stream
 from foretrain.data.tokens import TokenTexts
-from foretrain.dynamics import Adagrad
 from foretrain.dynamics.epochs import train_epochs
+from foretrain.dynamics.optimizers import Adagrad
 from foretrain.kernels.empirical import empirical_ntk
 from foretrain.kernels.tangent import Scales
-from foretrain.models.classifiers import Parameters
+from foretrain.models.parameters import Parameters
 from foretrain.papers.feature_extraction.experiments.label_scores import read_corpus
 from foretrain.papers.feature_extraction.experiments.networks import network
 
 WIDTH, BATCH, RATE = 64, 32, 0.01
-EPS = 1e-4  # of Adagrad; with 1e-6 a gradient that is rounding alone makes a step, and equal programs part by 2e-2
+EPS = 1e-4  # of Adagrad; with 1e-6 a gradient that is nothing but rounding makes a step, and results differ by 2e-2
 SST2 = (6920, 14_830)  # texts and tokens
 IMDB = (25_000, 80_000)
 MEMORY = 2.0  # GB that the forecast may take
@@ -44,7 +44,7 @@ def measure() -> Iterator[Measured]:
 
 
 def _texts(count: int, vocab: int, lengths: tuple[int, int], name: str) -> tuple[TokenTexts, np.ndarray]:
-    """Texts of Zipf tokens with the sizes of a real corpus, for where it is absent."""
+    """Texts of Zipf tokens with the sizes of a real corpus, in case that is not there."""
     draw = stream("benchmark", name)
     length = draw.integers(*lengths, count)
     frequency = 1 / (np.arange(vocab) + 2.0)
@@ -90,15 +90,15 @@ def _epoch() -> Measured:
     order = stream("benchmark", 1, "order").permutation(len(texts)).tolist()
 
     def collate(batch: list[tuple[torch.Tensor, float]]) -> tuple[torch.Tensor, torch.Tensor]:
-        tokens, said = zip(*batch, strict=True)
-        return pad_sequence(list(tokens), batch_first=True, padding_value=texts.vocab), torch.tensor(said)
+        tokens, targets = zip(*batch, strict=True)
+        return pad_sequence(list(tokens), batch_first=True, padding_value=texts.vocab), torch.tensor(targets)
 
     def loop(order: list[int]) -> _Padded:
-        plain = _Padded(net.start(torch_stream("benchmark", 1, "start")))
+        plain = _Padded(net.start_one(("benchmark", 1, "start")))
         torch_method = torch.optim.Adagrad(plain.parameters(), lr=RATE, eps=EPS)
-        for tokens, said in DataLoader(rows, batch_size=BATCH, sampler=order, collate_fn=collate):  # type: ignore[arg-type]
+        for tokens, targets in DataLoader(rows, batch_size=BATCH, sampler=order, collate_fn=collate):  # type: ignore[arg-type]
             torch_method.zero_grad()
-            functional.binary_cross_entropy_with_logits(plain(tokens), said).backward()
+            functional.binary_cross_entropy_with_logits(plain(tokens), targets).backward()
             torch_method.step()
         return plain
 

@@ -14,8 +14,8 @@ from foretrain.papers.joma.experiments.invariants import batches_of_problems, la
 from foretrain.papers.joma.setting import RandomProblems
 
 SIZE = RandomProblems(problems=1000)
-STEPS, STEP = 20, 0.01  # Runge and Kutta's fourth order; φ is smooth, so that it keeps its order
-TIMED_ALONE = 40  # layers timed one at a time; the rest would take as long each
+STEPS, STEP = 20, 0.01  # of Runge–Kutta of order 4; φ is smooth, so that the order holds
+TIMED_ALONE = 40  # layers timed one at a time; the others would take as long
 
 State = dict[str, Tensor]
 Ascent = Callable[[State, JointBatch], State]
@@ -24,7 +24,7 @@ Ascent = Callable[[State, JointBatch], State]
 def measure() -> Iterator[Measured]:
     model = layer(SIZE, "exp", "linear")
     batch = batches_of_problems(SIZE, "labels")
-    start = model.start(range(SIZE.problems), "joma/theorem1")
+    start = model.start([("joma/theorem1", problem, "start") for problem in range(SIZE.problems)])
     together = cpu_seconds(lambda: _verify(model, start, batch, model.ascent), repeats=5)
     alone = cpu_seconds(lambda: _one_at_a_time(model, start, batch)) * SIZE.problems / TIMED_ALONE
     detail = f"{together:.3f} s against {alone:.1f} s ({TIMED_ALONE} layers timed)"
@@ -32,7 +32,7 @@ def measure() -> Iterator[Measured]:
 
 
 def _verify(model: Joint, start: State, batch: JointBatch, ascent: Ascent) -> None:
-    """Follow eq. 2 by Runge and Kutta; z − ½Σv² must stay."""
+    """Follow eq. 2 with Runge–Kutta; z − ½Σv² must stay the same."""
     state = dict(start)
     for _ in range(STEPS):
         k1 = ascent(state, batch)
@@ -53,7 +53,7 @@ def _constant(model: Joint, state: State) -> Tensor:
 
 
 def _one_at_a_time(model: Joint, start: State, batch: JointBatch) -> None:
-    """The same verification as one writes it first: a forward pass, cross-entropy, backward, problem by problem."""
+    """The same verification, as one would first write it: forward pass, cross-entropy, backward, layer by layer."""
     for number in range(TIMED_ALONE):
         own = replace(batch, x=batch.x[number], query=batch.query[number], labels=batch.labels[number])  # type: ignore[index]
         _verify(model, {name: value[number] for name, value in start.items()}, own, _autograd_ascent)

@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy, one_hot
 from benchmarks import Measured, cpu_seconds
 from foretrain.data import SequenceClasses
 from foretrain.papers.scan_snap import theory
-from foretrain.papers.scan_snap.experiments import fig6
+from foretrain.papers.scan_snap.experiments.training import fig6
 
 QUERIES, RUNS_PER_QUERIES, STEPS, BATCH = (1, 3, 5, 10), 160, 100, 128
 
@@ -39,7 +39,7 @@ def _sweep() -> Iterator[Measured]:
             times.append(sum(_plain_step(model, q) for q in QUERIES) * RUNS_PER_QUERIES * STEPS)
     a, (b, c) = median(ours), (median(times) for times in plain.values())
     yield Measured("Fig 6 sweep over plain loop", b / a, 200, detail=f"{a:.2f} s against {b:.0f} s")
-    yield Measured("  … that computes no keys", c / a, None, detail=f"Z meets the query alone: {c:.0f} s")
+    yield Measured("  … that computes no keys", c / a, None, detail=f"Z is multiplied by the query alone: {c:.0f} s")
 
 
 class PlainTransformer(nn.Module):
@@ -102,7 +102,7 @@ def _memory() -> Measured:
     """Peak memory of a process that runs the whole sweep and nothing else."""
     code = (
         "import resource, torch; torch.set_num_threads(1)\n"
-        "from foretrain.papers.scan_snap.experiments import fig6\n"
+        "from foretrain.papers.scan_snap.experiments.training import fig6\n"
         "fig6(); print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -119,13 +119,13 @@ def _closed_form(points: int = 1_000_000, sample: int = 1000) -> Measured:
         high = min(np.log(right), right / (M - 1)) if right > 1 else 1.0
         return brentq(lambda u: np.exp(u) + (M - 1) * u - right, 0.0, high, xtol=1e-14, rtol=1e-14) / M
 
-    some = t[:: points // sample]
+    sampled = t[:: points // sample]
     closed = theory.decoder_growth(t, eta_y=eta_y, vocab=M)
-    assert np.allclose([root(time) for time in some], closed[:: points // sample], rtol=1e-10)
-    rounds = [  # by turns, so that a slow moment of the machine meets both
+    assert np.allclose([root(time) for time in sampled], closed[:: points // sample], rtol=1e-10)
+    rounds = [  # in turns, so that a slow moment of the machine affects both
         (
             cpu_seconds(lambda: theory.decoder_growth(t, eta_y=eta_y, vocab=M), repeats=3),
-            cpu_seconds(lambda: [root(time) for time in some]) * points / len(some),
+            cpu_seconds(lambda: [root(time) for time in sampled]) * points / len(sampled),
         )
         for _ in range(9)
     ]

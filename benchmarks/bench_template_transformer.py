@@ -1,11 +1,12 @@
-"""The template transformer trained on αβα against αββ, against the loop one writes first.
+"""Training the template transformer on αβα against αββ, compared with a plain loop.
 
-The loop: `Transformer` as an ordinary module, a DataLoader each for training, validation and test, torch.optim.Adam,
-and after every epoch a look at validation and test loss, one run after the other. It has a process of its own, as it
-would for who writes it: in ours the allocator keeps freed memory, which is part of what is compared. Ours looks at
-validation as often as an eighth of the samples of training allows (after every second epoch at n = 512, every 13th at
-n = 64), and at the test set once, at the end, with the parameters of the epoch that validation chose. Both are timed in
-turns, and the ratio is the median over turns: other programs slow down whichever is running.
+The loop is what one writes first: `Transformer` as an ordinary module, a DataLoader each for training, validation and
+test, torch.optim.Adam, validation and test loss after every epoch, one run after the other. It runs in a process of its
+own, as it would for its author: in this process the allocator keeps freed memory, which is part of what is compared.
+
+Ours validates so often that validation reads at most an eighth as many samples as training (after every second epoch at
+n = 512, every 13th at n = 64). It reads the test set once, at the end, with the parameters of the best epoch. The two
+are timed in turns, and the ratio is the median over turns, because other programs slow down whichever is running.
 """
 
 from __future__ import annotations
@@ -32,8 +33,10 @@ NAME = "bench/template_transformer"
 RATES = (1e-5, 1e-4, 1e-3, 1e-2)
 BASE_RATE = 1e-3
 TURNS = 3
-EPOCHS = 20  # over which the losses must be the same
-LONGER = 200  # of ours, timed: what is done once, before and after training, is 1 % of it, less of the paper's 1000
+EPOCHS = 20  # over these the losses must agree
+LONGER = (
+    200  # epochs of ours that are timed: work before and after training is 1 % of them, and less of the paper's 1000
+)
 
 
 def measure() -> Iterator[Measured]:
@@ -42,9 +45,9 @@ def measure() -> Iterator[Measured]:
 
 
 def _compared(name: str, n: int, rates: Sequence[float], trials: int, required: float) -> Iterator[Measured]:
-    """Samples per CPU-second of both ways in turns, and the largest relative difference of their validation losses.
+    """Samples per CPU second of both programs, in turns, and the largest relative difference of validation losses.
 
-    The losses are compared at the base rate: at 1e-2 the first epochs amplify roundings, in either way of computing.
+    The losses are compared at the base rate: at 1e-2 the first epochs amplify rounding errors, in either program.
     """
     shape = TransformerShape(tokens=n + 200, length=3)
     splits = [aba_abb().split(n, seed) for seed in range(1, trials + 1)]
@@ -54,28 +57,28 @@ def _compared(name: str, n: int, rates: Sequence[float], trials: int, required: 
         started = time.process_time()
         train_validated(model, splits, rates=rates, schedule=Schedule(epochs=LONGER), experiment=NAME)
         ours = (time.process_time() - started) * EPOCHS / LONGER
-        seed = turn % trials + 1  # in the loop one trial stands for all: it does them one after the other
+        seed = turn % trials + 1  # the loop would do one trial after the other, so timing one is enough
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
             losses, one_trial = process.submit(_loops, shape, splits[seed - 1], rates, seed).result()
         ratios.append(one_trial * trials / ours)
         seconds.append(f"{ours:.2f} s against {one_trial * trials:.2f}")
-        if turn == 0:  # the code alone, without what is saved by looking less often
+        if turn == 0:  # with as many validation passes as the loop has
             started = time.process_time()
-            schedule = Schedule(EPOCHS, look_every=1)
-            found = train_validated(model, splits, rates=rates, schedule=schedule, experiment=NAME)
+            schedule = Schedule(EPOCHS, validate_every=1)
+            trained = train_validated(model, splits, rates=rates, schedule=schedule, experiment=NAME)
             as_often = one_trial * trials / (time.process_time() - started)
-        curve = found.validation_curve.sel(rate=BASE_RATE, seed=seed).values
+        curve = trained.validation_curve.sel(rate=BASE_RATE, seed=seed).values
         differences.append(np.abs(losses[BASE_RATE] / curve - 1).max())
     detail = f"{', '.join(seconds)} for {EPOCHS} epochs"
     yield Measured(f"template transformer, {name}, over a plain loop", median(ratios), required, detail=detail)
-    yield Measured("the same, looking at validation after every epoch", as_often, None)
+    yield Measured("the same, with a validation pass after every epoch", as_often, None)
     yield Measured(f"the same losses, {name}", max(differences), 1e-5, "", at_most=True)
 
 
 def _loops(
     shape: TransformerShape, split: TemplateSplit, rates: Sequence[float], seed: int
 ) -> tuple[dict[float, np.ndarray], float]:
-    """Losses at each rate and the CPU seconds of all, after one run that is not counted."""
+    """The losses at each rate, and the CPU seconds of all rates after a first run that is not timed."""
     torch.set_num_threads(1)
     _loop(shape, split, BASE_RATE, seed)
     started = time.process_time()

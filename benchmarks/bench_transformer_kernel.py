@@ -1,10 +1,10 @@
 """The transformer kernel of majority-5, exact by equality pattern, against sampling every pair.
 
-No library computes it: neural-tangents has no closed form for softmax attention with 1/√d scaling, and what it offers
-in its place, keys tied to queries and 1/d scaling, has attention that does not vary between heads. It is asked all the
-same if it can be found, in this Python or in the one that NEURAL_TANGENTS_PYTHON names (it brings jax and tensorflow,
-which are no part of this environment; version 0.6.5 runs with jax 0.4.34 and tf2jax 0.3.6, not with jax 0.10), and
-raced where it does have a kernel: a ReLU layer on one-hot tokens.
+No library computes it. neural-tangents has no closed form for softmax attention with 1/√d scaling; what it offers
+instead, keys tied to queries with 1/d scaling, has attention that does not vary between heads. If it is installed, in
+this Python or in the one that NEURAL_TANGENTS_PYTHON names, we ask it anyway, and race it where it does have a kernel:
+a ReLU layer on one-hot tokens. (It needs jax and tensorflow, which this environment does not have. Version 0.6.5 runs
+with jax 0.4.34 and tf2jax 0.3.6, not with jax 0.10.)
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _strings(n: int) -> list[list[int]]:
 
 
 def _cold() -> tuple[float, attention.KernelMatrix]:
-    """With nothing kept from earlier calls."""
+    """CPU seconds with empty caches, and the kernel matrix."""
     attention._evaluate.cache_clear()
     attention._parts.cache_clear()
     quadrature.grid.cache_clear()
@@ -72,7 +72,7 @@ def _cold() -> tuple[float, attention.KernelMatrix]:
 
 
 def _over_sampling(ours: float, patterns: int) -> Iterator[Measured]:
-    """Sampling pair by pair until its error is 1e-6, if the error falls like 1/points (Sobol) or 1/√points."""
+    """Time to sample pair by pair to an error of 1e-6, if errors fall like 1/points (Sobol) or 1/√points (plain)."""
     draw = np.random.default_rng(3)
     pairs = [draw.choice(SAMPLES, size=2, replace=False).tolist() for _ in range(6)]
     strings = _strings(SAMPLES)
@@ -90,12 +90,12 @@ def _over_sampling(ours: float, patterns: int) -> Iterator[Measured]:
     for name, times, required in (("scrambled Sobol", sobol, 1000), ("plain Monte Carlo", plain, 1000)):
         detail = f"{ours:.2f} s against {median(times):.3g} s for each of {count:.0f} pairs"
         yield Measured(f"over {name} at 1e-6, per pair", median(times) * count / ours, required, detail=detail)
-    detail = f"the same, if Sobol too were told of the {patterns} patterns"
+    detail = f"the same, if Sobol too computed each of the {patterns} patterns once"
     yield Measured("over scrambled Sobol at 1e-6, per pattern", median(sobol) * patterns / ours, 10, detail=detail)
 
 
 def _growth() -> Measured:
-    """Four times the samples once the patterns are known."""
+    """Time for four times the samples, once the patterns are known."""
 
     def run(n: int) -> float:
         strings = _strings(n)
@@ -108,7 +108,7 @@ def _growth() -> Measured:
 
 
 def _beside_neural_tangents() -> Iterator[Measured]:
-    """What neural-tangents says of attention, and a race where both have a kernel; a sentence where it is not there."""
+    """What neural-tangents says about attention, and a race where both have a kernel; a message if it is not there."""
     strings = _strings(SAMPLES)
     asked = subprocess.run(
         [os.environ.get("NEURAL_TANGENTS_PYTHON", sys.executable), Path(__file__).parent / "neural_tangents_probe.py"],
@@ -119,10 +119,8 @@ def _beside_neural_tangents() -> Iterator[Measured]:
     )
     answer = json.loads(asked.stdout)
     if "missing" in answer:
-        print(
-            f"neural-tangents cannot be asked here: {answer['missing']}; set NEURAL_TANGENTS_PYTHON to a Python with it"
-        )
-        print(f"neural-tangents 0.6.5, asked elsewhere, said: {SAID}")
+        print(f"neural-tangents is not installed ({answer['missing']}); set NEURAL_TANGENTS_PYTHON to a Python with it")
+        print(f"On another machine, neural-tangents 0.6.5 said: {SAID}")
         return
     print(f"neural-tangents {answer['version']}, softmax attention with 1/√d scaling: {answer['attention']}")
     tokens = np.array(strings)

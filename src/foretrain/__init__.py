@@ -9,15 +9,15 @@ from typing import Any
 _PUBLIC = {
     "Claim": "foretrain.ledger.claim",
     "InputError": "foretrain.core.errors",
-    "SGD": "foretrain.dynamics",
-    "Adam": "foretrain.dynamics",
-    "Adagrad": "foretrain.dynamics",
+    "SGD": "foretrain.dynamics.optimizers",
+    "Adam": "foretrain.dynamics.optimizers",
+    "Adagrad": "foretrain.dynamics.optimizers",
     "Verdict": "foretrain.ledger.verdict",
-    "integrate": "foretrain.dynamics",
+    "integrate": "foretrain.dynamics.flow",
     "judge": "foretrain.ledger.judging",
     "load": "foretrain.runs.stored",
     "save": "foretrain.core.trajectory",
-    "train": "foretrain.dynamics",
+    "train": "foretrain.dynamics.train",
 }
 __all__ = sorted(_PUBLIC)
 

@@ -25,8 +25,8 @@ from foretrain.data import SequenceClasses
 from foretrain.data.labelled_texts import read_labelled
 from foretrain.data.template_tasks import aba_abb, same_different
 from foretrain.data.tokens import TokenTexts
-from foretrain.dynamics import Adagrad
 from foretrain.dynamics.epochs import train_epochs
+from foretrain.dynamics.optimizers import Adagrad
 from foretrain.dynamics.validated import Schedule, train_validated
 from foretrain.forecast.corpus import forecast_corpus
 from foretrain.forecast.corpus_training import learned_scores

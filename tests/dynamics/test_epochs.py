@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from foretrain.core.errors import InputError
-from foretrain.core.streams import stream, torch_stream
+from foretrain.core.streams import stream
 from foretrain.data.tokens import TokenTexts
-from foretrain.dynamics import SGD, Adagrad
 from foretrain.dynamics.epochs import batch_loss, padded_batch, train_epochs
+from foretrain.dynamics.optimizers import SGD, Adagrad
 from foretrain.models.classifiers import ARCHITECTURES, Classifier
 
 VOCAB, WIDTH = 30, 5
@@ -33,7 +33,7 @@ def test_sparse_steps_are_dense_steps(ours, theirs, architecture: str, outputs: 
     texts, labels = corpus()
     trained = train_epochs(network, texts, labels, optimizer=ours, epochs=2, batch=10, seed=4)
 
-    dense = {k: v.requires_grad_() for k, v in network.start(torch_stream("train_epochs", 4, "start")).items()}
+    dense = {k: v.requires_grad_() for k, v in network.start_one(("train_epochs", 4, "start")).items()}
     optimizer = theirs(dense.values(), lr=0.1)
     order = stream("train_epochs", 4, "order")
     for _ in range(2):

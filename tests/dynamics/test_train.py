@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ import xarray as xr
 from torch.nn.functional import cross_entropy, one_hot
 
 from foretrain import SGD, Adagrad, Adam, InputError, train
+from foretrain.core.progress import Progress, listening
 from foretrain.core.streams import stream
 from foretrain.data import SequenceClasses
 from foretrain.dynamics.optimizers import check_rates
@@ -41,7 +44,7 @@ def run(optimizer, *, model=None, steps=6, **more):
 def plain_loop(make, rates, seed, steps):
     """One run: one-hot tokens, autograd, torch.optim."""
     model = Bilinear(TASK, start="uniform", dtype=torch.float64)
-    start = model.full({name: value[None] for name, value in model.start([seed], "t").items()})
+    start = model.full({name: value[None] for name, value in model.start([("t", seed, "start")]).items()})
     Y, Z = (matrix[0, 0].clone().requires_grad_() for matrix in start)
     optimizer = make([{"params": [Y], "lr": rates[0]}, {"params": [Z], "lr": rates[1]}])
     drawn = TASK.sample(16 * STEPS_AT_ONCE, stream("t", seed, "data"), sequences=True)
@@ -105,10 +108,16 @@ def test_a_diverging_run_is_reported_with_its_step_and_the_others_go_on():
     assert np.array_equal(found["p"].isel(rate=0), good["p"])
 
 
-def test_progress_is_told_after_every_step():
-    told = []
-    run(SGD(1.0), steps=4, seeds=2, seeds_at_once=1, progress=lambda done, total: told.append((done, total)))
-    assert told == [(k, 8) for k in range(1, 9)]
+def test_progress_is_told_from_time_to_time(monkeypatch):
+    module, events = sys.modules["foretrain.dynamics.train"], list[Progress]()
+    with listening(events.append):
+        monkeypatch.setattr(module, "TELL_EVERY", 1000.0)
+        run(SGD(1.0), steps=4, seeds=2)
+        assert events == []
+        monkeypatch.setattr(module, "TELL_EVERY", 0.0)
+        run(SGD(1.0), steps=4, seeds=3, seeds_at_once=2)
+    assert [(event.done, event.total, event.inner) for event in events] == [(k, 8, True) for k in range(1, 9)]
+    assert [event.doing for event in events[3:5]] == ["seeds 1 to 2 of 3, step 4 of 4", "seed 3 of 3, step 1 of 4"]
 
 
 def test_axes_and_units():

@@ -10,15 +10,16 @@ import pytest
 import torch
 
 from foretrain.core.errors import InputError
+from foretrain.core.progress import Progress, listening
 from foretrain.core.streams import stream, torch_stream
 from foretrain.core.trajectory import trajectory
 from foretrain.data.template_tasks import aba_abb, copying, majority_token
 from foretrain.data.templates import TemplateSplit, TemplateTask
-from foretrain.dynamics.run_samples import RunsModel
-from foretrain.dynamics.stacked_adam import Adam
+from foretrain.dynamics.fused_adam import FusedAdam
+from foretrain.dynamics.protocols import OutputModel
 from foretrain.dynamics.validated import Schedule, best_rate, train_validated
-from foretrain.models.sequence_baselines import Strings
 from foretrain.models.stacked.transformer_runs import LastLayerRuns, TransformerRuns
+from foretrain.models.strings import Strings
 from foretrain.models.transformer import Transformer, TransformerShape
 
 SHAPE = TransformerShape(tokens=12 + 40, length=3, heads=2, embedding=8, head=4, mlp=8)
@@ -26,7 +27,7 @@ NAME = "test"
 
 
 def every(*arguments, **named) -> Schedule:
-    return Schedule(*arguments, **named, look_every=1)
+    return Schedule(*arguments, **named, validate_every=1)
 
 
 def splits(count: int, n: int = 12):
@@ -37,7 +38,7 @@ def splits(count: int, n: int = 12):
 class Case:
     """What is trained, and on what."""
 
-    make: Callable[[TransformerShape], RunsModel] = TransformerRuns
+    make: Callable[[TransformerShape], OutputModel] = TransformerRuns
     shape: TransformerShape = SHAPE
     task: Callable[[], TemplateTask] = aba_abb
 
@@ -93,8 +94,8 @@ def looped(case: Case, seed: int, rate: float, epochs: int, batch: int):
 )
 def test_every_run_equals_a_plain_loop(name, batch, monkeypatch):
     case, rates, gradients = CASES[name], (1e-3, 1e-2), []
-    step = Adam.step
-    monkeypatch.setattr(Adam, "step", lambda self, *both: (gradients.append(both[1]), step(self, *both))[1])
+    update = FusedAdam.update
+    monkeypatch.setattr(FusedAdam, "update", lambda self, *both: (gradients.append(both[1]), update(self, *both))[1])
     data = [case.split(seed) for seed in (1, 2)]
     found = train_validated(case.make(case.shape), data, rates=rates, schedule=every(5, batch), experiment=NAME)
     for run, rate, seed in ((0, 1e-3, 1), (3, 1e-2, 2)):
@@ -136,8 +137,8 @@ class Sinking:
 
     trained = None
 
-    def start(self, draws):
-        return {"height": torch.arange(len(draws))[:, None] + 1.5}
+    def start(self, keys):
+        return {"height": torch.arange(len(keys))[:, None] + 1.5}
 
     def prepare(self, strings, start):
         return Strings(strings)
@@ -147,34 +148,32 @@ class Sinking:
 
 
 @pytest.mark.parametrize(
-    "schedule", [Schedule(9, batch, look_every=every) for batch in (12, 5, 3) for every in (1, 9)], ids=str
+    "schedule", [Schedule(9, batch, validate_every=every) for batch in (12, 5, 3) for every in (1, 9)], ids=str
 )
-def test_runs_diverge_at_the_step_behind_which_a_loss_is_not_finite(schedule):
-    told = []
-    found = train_validated(Sinking(), splits(3), rates=(1.0,), schedule=schedule, progress=told.append).isel(rate=0)
+def test_runs_diverge_at_the_step_after_which_a_loss_is_not_finite(schedule):
+    events: list[Progress] = []
+    with listening(events.append):
+        found = train_validated(Sinking(), splits(3), rates=(1.0,), schedule=schedule).isel(rate=0)
     np.testing.assert_array_equal(found.diverged_at, [2, 3, 4])
-    for progress in told:  # of those that are still finite
-        now = found.sel(epoch_done=progress.epoch)
+    assert events
+    for event in events:  # means over the runs that are still finite
+        assert (event.total, event.inner) == (9, True)
+        now = found.sel(epoch_done=event.done)
         finite = np.isfinite(now.train_curve) & np.isfinite(now.validation_curve)
-        assert progress.train_loss == pytest.approx(float(now.train_curve.where(finite).mean()), nan_ok=True)
-        assert progress.validation_loss == pytest.approx(float(now.validation_curve.where(finite).mean()), nan_ok=True)
-        assert np.isfinite(progress.validation_accuracy) == finite.any()
-    assert told[0].running == 3
+        train, validation = (float(curve.where(finite).mean()) for curve in (now.train_curve, now.validation_curve))
+        losses = f"train loss {train:.3g}, validation loss {validation:.3g}, accuracy "
+        message = losses if finite.any() else "no run has finite losses"
+        assert event.doing.startswith(f"runs 1 to 3 of 3, epoch {event.done} of 9: {message}")
 
 
 def test_runs_that_are_done_leave_with_their_best_epoch():
     whole = train_validated(TransformerRuns(SHAPE), splits(3), rates=(3e-2,), schedule=every(40), experiment=NAME).isel(
         rate=0
     )
-    told = []
-    short = train_validated(
-        TransformerRuns(SHAPE),
-        splits(3),
-        rates=(3e-2,),
-        schedule=every(40, patience=4),
-        experiment=NAME,
-        progress=told.append,
-    ).isel(rate=0)
+    schedule = every(40, patience=4)
+    short = train_validated(TransformerRuns(SHAPE), splits(3), rates=(3e-2,), schedule=schedule, experiment=NAME).isel(
+        rate=0
+    )
     for seed in (1, 2, 3):
         curve = whole.validation_curve.sel(seed=seed).values
         best = np.minimum.accumulate(curve)
@@ -183,23 +182,21 @@ def test_runs_that_are_done_leave_with_their_best_epoch():
         assert int(short.epochs_done.sel(seed=seed)) == end + 1
         np.testing.assert_allclose(float(short.validation_loss.sel(seed=seed)), best[end], rtol=1e-4)
         assert short.validation_curve.sel(seed=seed).isnull().sum() == 39 - end
-    assert [p.running for p in told] == sorted((p.running for p in told), reverse=True)
-    assert 0 <= told[0].validation_accuracy <= 1
 
 
-def test_looks_are_fewer_where_samples_are_few_and_see_the_same_runs():
-    assert list(Schedule(40).looks(64, 20)) == list(range(3, 41, 3))
-    assert list(Schedule(3).looks(800, 100)) == [1, 2, 3]
-    assert list(Schedule(40).looks(1, 20)) == list(range(4, 41, 4))  # ten, where an eighth would be none
-    assert list(Schedule(9).looks(1, 20)) == list(range(1, 10))
-    assert list(Schedule(40, patience=3).looks(1, 20)) == list(range(3, 41, 3))
+def test_validation_passes_are_fewer_if_samples_are_few_and_see_the_same_runs():
+    assert list(Schedule(40).validation_epochs(64, 20)) == list(range(3, 41, 3))
+    assert list(Schedule(3).validation_epochs(800, 100)) == [1, 2, 3]
+    assert list(Schedule(40).validation_epochs(1, 20)) == list(range(4, 41, 4))  # ten, where an eighth would be none
+    assert list(Schedule(9).validation_epochs(1, 20)) == list(range(1, 10))
+    assert list(Schedule(40, patience=3).validation_epochs(1, 20)) == list(range(3, 41, 3))
     model, arguments = TransformerRuns(SHAPE), {"rates": (3e-2,), "experiment": NAME}
     whole = train_validated(model, splits(2), schedule=every(31), **arguments)
     some = train_validated(model, splits(2), schedule=Schedule(31), **arguments)
     np.testing.assert_array_equal(whole.train_curve, some.train_curve)
-    looked = np.isin(np.arange(1, 32), [1, *range(3, 31, 3), 31])
-    np.testing.assert_array_equal(some.validation_curve, whole.validation_curve.where(looked))
-    best = whole.validation_curve.where(looked).argmin("epoch_done")
+    validated = np.isin(np.arange(1, 32), [1, *range(3, 31, 3), 31])
+    np.testing.assert_array_equal(some.validation_curve, whole.validation_curve.where(validated))
+    best = whole.validation_curve.where(validated).argmin("epoch_done")
     np.testing.assert_array_equal(some.epoch, best + 1)
     np.testing.assert_array_equal(some.train_loss, whole.train_curve.isel(epoch_done=best))
 
@@ -273,7 +270,9 @@ def test_refuses_networks_that_answer_with_something_else(task, output, wanted):
 
 
 def test_refuses_schedules_without_epochs_or_with_more_than_are_kept():
-    with pytest.raises(InputError, match="epochs must be at most 1,000,000: all are kept; got 1,000,000,000"):
+    with pytest.raises(
+        InputError, match="epochs must be at most 1,000,000, because the losses of all are kept; got 1,000,000,000"
+    ):
         Schedule(epochs=10**9)
     with pytest.raises(InputError, match="epochs must be a whole number of at least 1; got 0"):
         Schedule(0)

@@ -193,7 +193,7 @@ def test_even_attention_is_the_limit_of_small_embeddings(sigma: float) -> None:
 
 def finite(architecture: str, activation: str, table: np.ndarray, width: int, seed: int) -> np.ndarray:
     network = Classifier(architecture, VOCAB, width, activation, scales=SCALES)
-    parameters = network.start(torch.Generator().manual_seed(seed), torch.float64)
+    parameters = network.start_one(("test", seed), torch.float64)
 
     def one(weights, row):
         return network.scores(weights, row.unsqueeze(0)).reshape(-1)

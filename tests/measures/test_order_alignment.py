@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from foretrain.core.errors import InputError
-from foretrain.measures import best_alignment, half_time, level_time, mean_alignment, rank_correlation
+from foretrain.measures import best_alignment, half_time, level_time, mean_alignment, spearman
 
 
 @given(rate=st.floats(0.1, 3.0), size=st.floats(-5, 5).filter(lambda s: abs(s) > 0.1), start=st.floats(-2, 2))
@@ -30,17 +30,17 @@ def test_level_time_keeps_axes_and_says_nan_where_nothing_happens():
 
 
 @given(seed=st.integers(0, 1000), ties=st.booleans())
-def test_rank_correlation_is_spearmans(seed, ties):
+def test_spearman_is_spearmans(seed, ties):
     draw = np.random.default_rng(seed)
     first, second = draw.normal(size=(2, 12))
     if ties:
         first, second = np.round(first), np.round(second)
-    assert rank_correlation(first, second) == pytest.approx(stats.spearmanr(first, second)[0], abs=1e-12)
+    assert spearman(first, second) == pytest.approx(stats.spearmanr(first, second)[0], abs=1e-12)
 
 
-def test_rank_correlation_of_no_order_is_zero():
-    assert rank_correlation(np.ones(4), np.arange(4.0)) == 0.0
-    assert rank_correlation(np.array([1.0, 2.0, np.inf]), np.arange(3.0)) == pytest.approx(1.0)
+def test_spearman_of_no_order_is_zero():
+    assert spearman(np.ones(4), np.arange(4.0)) == 0.0
+    assert spearman(np.array([1.0, 2.0, np.inf]), np.arange(3.0)) == pytest.approx(1.0)
 
 
 def test_alignment_is_the_largest_correlation_of_each_latent():

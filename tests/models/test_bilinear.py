@@ -15,6 +15,7 @@ from foretrain.core.streams import stream
 from foretrain.data import SequenceBatch, SequenceClasses
 from foretrain.models import Bilinear
 from foretrain.models.bilinear import Samples
+from foretrain.models.parameters import start_keys
 
 
 def plain_loss(Y: Tensor, Z: Tensor, batch: SequenceBatch, residual: bool = False) -> Tensor:
@@ -55,7 +56,7 @@ def random_task(seed: int, classes: int) -> SequenceClasses:
 
 def scattered(model: Bilinear, seeds: int, settings: int, scale: float = 1.0) -> dict[str, Tensor]:
     """Random parameters [setting, seed, …], zero where a slot is only there to fill a row."""
-    start = model.start(range(1, seeds + 1), "test")
+    start = model.start(start_keys("test", range(1, seeds + 1)))
     draw = torch.Generator().manual_seed(0)
     real = torch.from_numpy(model._slots[1])
     made = {
@@ -147,7 +148,7 @@ def test_attention_is_the_limit_of_long_sequences():
     """Eq. 5, against the counts of one very long sequence of each class."""
     task = SequenceClasses.syn_medium(2, length=1_000_000)
     model = Bilinear(task, start="uniform", dtype=torch.float64)
-    parameters = {k: v[None] for k, v in model.start([1], "test").items()}
+    parameters = {k: v[None] for k, v in model.start(start_keys("test", [1])).items()}
     batch = task.sample(40, 1)
     Z = model.full(parameters)[1][0, 0].numpy()
     weights = batch.counts * np.exp(Z[batch.queries])
@@ -159,9 +160,9 @@ def test_attention_is_the_limit_of_long_sequences():
 
 def test_starts():
     task = SequenceClasses.syn_medium(3)
-    assert all(not value.any() for value in Bilinear(task).start([1, 2], "test").values())
+    assert all(not value.any() for value in Bilinear(task).start(start_keys("test", [1, 2])).values())
     model = Bilinear(task, start="uniform", dtype=torch.float64)
-    start = model.start([1, 2], "test")
+    start = model.start(start_keys("test", [1, 2]))
     Y = model.full({name: value[None] for name, value in start.items()})[0]
     bound = task.vocab**-0.5
     assert Y.abs().max() <= bound
@@ -176,7 +177,7 @@ def test_only_entries_that_can_move_are_kept():
     """Autograd over the whole matrices: no other entry has a gradient."""
     task = SequenceClasses.syn_medium(2)
     model = Bilinear(task, start="uniform", dtype=torch.float64)
-    parameters = {k: v[None] for k, v in model.start([1], "test").items()}
+    parameters = {k: v[None] for k, v in model.start(start_keys("test", [1])).items()}
     Y, Z = model.full(parameters)
     batch = task.sample(256, 1, sequences=True)
     gY, gZ = plain_gradient(model, Y[0, 0], Z[0, 0], batch)

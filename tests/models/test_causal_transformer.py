@@ -11,6 +11,7 @@ from torch import nn
 
 from foretrain.core.errors import InputError
 from foretrain.models.causal_transformer import CausalTransformer, LabelledSequences
+from foretrain.models.parameters import start_keys
 from foretrain.papers.joma.experiments.table1 import LENGTH, VOCAB, with_short_padding
 
 SIZES = {"vocab": 11, "classes": 3, "layers": 2, "width": 8, "hidden": 12}
@@ -49,7 +50,7 @@ def reference_logits(parameters: dict[str, torch.Tensor], tokens: torch.Tensor, 
 def test_forward_and_gradient_equal_a_plain_network(activation):
     model = CausalTransformer(**SIZES, activation=activation)
     batch = some_batch()
-    start = model.start([1, 2], "test")
+    start = model.start(start_keys("test", [1, 2]))
     settings = {name: torch.stack([value, 1.1 * value]) for name, value in start.items()}  # [setting, seed, …]
     logits = model.forward(settings, batch)[0]
     short = model.forward(settings, batch, last_only=True)[0]
@@ -69,7 +70,7 @@ def test_forward_and_gradient_equal_a_plain_network(activation):
 def test_short_padding_gives_the_same_network_output():
     """One pad with ln n on its logit for n pads: exact, in every layer and for every number of pads."""
     model = CausalTransformer(vocab=VOCAB, classes=4, width=16, hidden=20)
-    parameters = {name: value * 1.5 for name, value in model.start([3], "test").items()}
+    parameters = {name: value * 1.5 for name, value in model.start(start_keys("test", [3])).items()}
     draw = np.random.default_rng(0)
     sequences = np.full((4, LENGTH), VOCAB - 1)
     for row, tokens in enumerate((1, 3, 6, 7)):
@@ -85,7 +86,7 @@ def test_short_padding_gives_the_same_network_output():
 
 def test_weights_stand_for_equal_samples():
     model = CausalTransformer(**SIZES)
-    parameters, batch = model.start([1, 2], "test"), some_batch()
+    parameters, batch = model.start(start_keys("test", [1, 2])), some_batch()
     counts = torch.tensor([[2, 0, 1, 3], [1, 1, 1, 3]])
     weighted = replace(batch, weights=counts / 6)
     rows = [torch.repeat_interleave(torch.arange(4), count) for count in counts]
@@ -99,7 +100,11 @@ def test_weights_stand_for_equal_samples():
 
 def test_start_follows_the_seed_and_lower_start_scales_one_matrix():
     model, small = CausalTransformer(**SIZES), CausalTransformer(**SIZES, lower_start=0.1)
-    together, alone, shrunk = model.start([1, 2], "test"), model.start([2], "test"), small.start([2], "test")
+    together, alone, shrunk = (
+        model.start(start_keys("test", [1, 2])),
+        model.start(start_keys("test", [2])),
+        small.start(start_keys("test", [2])),
+    )
     for name in together:
         assert torch.equal(together[name][1], alone[name][0])
         factor = 0.1 if name.startswith("lower_") and "bias" not in name else 1.0

@@ -13,7 +13,7 @@ VOCAB, WIDTH = 6, 8
 
 def made(architecture: str, **kwargs) -> tuple[Classifier, dict[str, torch.Tensor]]:
     network = Classifier(architecture, VOCAB, WIDTH, **{"activation": "gelu", **kwargs})
-    return network, network.start(torch.Generator().manual_seed(3), torch.float64)
+    return network, network.start_one(("test", 3), torch.float64)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -83,5 +83,5 @@ def test_refusals(kwargs: dict[str, object], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         Classifier(**{"architecture": "mlp", "vocab": 3, "width": 4, **kwargs})
     network, parameters = made("cnn", window=3)
-    with pytest.raises(InputError, match="larger than the text"):
+    with pytest.raises(InputError, match="longer than the text"):
         network.scores(parameters, torch.tensor([[1, 2]]))

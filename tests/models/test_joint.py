@@ -9,9 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretrain.core.errors import InputError
-from foretrain.dynamics import SGD, integrate, train
+from foretrain.dynamics.flow import integrate
+from foretrain.dynamics.optimizers import SGD
+from foretrain.dynamics.train import train
 from foretrain.ledger.tolerances import GRADIENT
 from foretrain.models.joint import ACTIVATIONS, ATTENTIONS, Activation, Joint, JointBatch, leaky, power
+from foretrain.models.parameters import start_keys
 
 SAMPLES, NODES, CONTEXTS = 7, 4, 6
 
@@ -67,7 +70,7 @@ def test_ascent_is_the_gradient_of_eq_9(attention, activation, seed, drive, quer
         attention, activation, nodes=NODES, contexts=CONTEXTS, queries=queries, embeddings=U, temperature=0.7, start=0.5
     )
     batch = random_batch(seed, drive, queries)
-    start = {name: value[0].requires_grad_() for name, value in model.start([seed], "test").items()}
+    start = {name: value[0].requires_grad_() for name, value in model.start([("test", seed, "start")]).items()}
     wanted = torch.autograd.grad(objective(model, activation, start["W"], start["Z"], batch), list(start.values()))
     got = model.ascent({name: value.detach() for name, value in start.items()}, batch)
     for value, reference in zip(got.values(), wanted, strict=True):
@@ -79,7 +82,7 @@ def test_ascent_is_the_gradient_of_eq_9(attention, activation, seed, drive, quer
 def test_runs_along_leading_axes_do_not_touch_each_other(attention, queries):
     model = Joint(attention, "relu", nodes=NODES, contexts=CONTEXTS, queries=queries, start=0.5)
     batch = random_batch(3, "labels", queries, lead=(3,))
-    start = model.start([1, 2, 3], "test")
+    start = model.start(start_keys("test", [1, 2, 3]))
     settings = {name: torch.stack([value, 2 * value]) for name, value in start.items()}  # [setting, seed, …]
     together = model.ascent(settings, batch)
     for setting in range(2):
@@ -106,7 +109,7 @@ def test_training_follows_the_flow_as_the_step_shrinks():
         def sample(self, n: int, generator: np.random.Generator) -> JointBatch:
             return batch
 
-    start = {name: value[0].numpy() for name, value in model.start([1], "order").items()}
+    start = {name: value[0].numpy() for name, value in model.start([("order", 1, "start")]).items()}
     flow = integrate(model.field(batch), start, until=1.0, save_at=[1.0])
     distances = []
     for steps in (50, 100, 200):
@@ -136,7 +139,7 @@ def test_training_follows_the_flow_as_the_step_shrinks():
 def test_any_activation_can_be_given_with_its_slope(activation, phi):
     model = Joint("exp", activation, nodes=NODES, contexts=CONTEXTS, start=0.5)
     batch = random_batch(2, "signal")
-    start = {name: value[0].requires_grad_() for name, value in model.start([2], "test").items()}
+    start = {name: value[0].requires_grad_() for name, value in model.start([("test", 2, "start")]).items()}
     f = torch.cat([batch.x * torch.exp(start["Z"]), torch.ones(SAMPLES, 1, dtype=torch.float64)], dim=1)
     wanted = torch.autograd.grad((batch.signal * phi(f @ start["W"].T)).sum() / SAMPLES, list(start.values()))
     got = model.ascent({name: value.detach() for name, value in start.items()}, batch)
@@ -149,7 +152,7 @@ def test_any_activation_can_be_given_with_its_slope(activation, phi):
 def test_hidden_nodes_and_gradient_sign():
     model = Joint("exp", "relu", nodes=NODES, contexts=CONTEXTS, start=0.5)
     batch = random_batch(1, "signal")
-    parameters = {name: value[0] for name, value in model.start([1], "test").items()}
+    parameters = {name: value[0] for name, value in model.start([("test", 1, "start")]).items()}
     up, down = model.ascent(parameters, batch), model.gradient(parameters, batch)
     assert all(torch.equal(up[name], -down[name]) for name in up)
     h = model.hidden(parameters, batch)
@@ -189,7 +192,7 @@ def test_a_batch_has_labels_or_a_signal():
         ({"labels": torch.tensor([-1, 0])}, "labels must lie between 0 and 3; got -1 to 0"),
         ({"query": torch.tensor([0, 1])}, "query must lie between 0 and 0; got 0 to 1"),
         ({"x": torch.rand(2, 3, dtype=torch.float64)}, "x must have 6 columns, one per context token; got 3"),
-        ({"x": torch.tensor([[1.0] * 6, [0.0] * 6], dtype=torch.float64)}, "its smallest row sums to 0"),
+        ({"x": torch.tensor([[1.0] * 6, [0.0] * 6], dtype=torch.float64)}, "its smallest row sum is 0"),
         ({"x": torch.tensor([[1.0] * 6, [-1.0] + [1.0] * 5], dtype=torch.float64)}, "its smallest entry is -1"),
         ({"labels": None, "signal": torch.ones(2, 3, dtype=torch.float64)}, "signal must have 4 columns"),
     ],
@@ -201,7 +204,7 @@ def test_a_batch_that_does_not_fit_is_refused(change, words):
         "query": torch.zeros(2, dtype=torch.long),
         "labels": torch.zeros(2, dtype=torch.long),
     }
-    parameters = {name: value[0] for name, value in model.start([1], "test").items()}
+    parameters = {name: value[0] for name, value in model.start([("test", 1, "start")]).items()}
     with pytest.raises(InputError, match=words):
         model.ascent(parameters, JointBatch(**{**parts, **change}))
 
@@ -220,7 +223,7 @@ def test_wrong_kinds_and_sizes_are_refused_in_a_sentence(as_users_run_it):
     for wrong, sentence in (
         ({"x": x.numpy()}, "x must be a torch tensor"),
         ({"query": query[:1]}, "query for each"),
-        ({"labels": labels[:1]}, "label or a row"),
+        ({"labels": labels[:1]}, "label, or a row"),
         ({"x": x[:0], "query": query[:0], "labels": labels[:0]}, "query for each"),
     ):
         with pytest.raises(InputError, match=sentence):

@@ -15,7 +15,7 @@ LABELS = torch.tensor([1.0, -1.0], dtype=torch.float64)
 @pytest.mark.parametrize("layers", [1, 3])
 def test_runs_do_not_see_each_other(layers: int) -> None:
     model = OneHotMLP(4, 3, width=5, layers=layers)
-    all_runs = model.start(3, torch.Generator().manual_seed(1))
+    all_runs = model.draw(3, torch.Generator().manual_seed(1))
     together = model.gradient(all_runs, STRINGS, LABELS)
     for run in range(3):
         alone = model.gradient({n: v[run : run + 1] for n, v in all_runs.items()}, STRINGS, LABELS)
@@ -25,7 +25,7 @@ def test_runs_do_not_see_each_other(layers: int) -> None:
 
 def test_gradient_is_that_of_the_mean_squared_error() -> None:
     model = OneHotMLP(4, 3, width=5)
-    start = model.start(1, torch.Generator().manual_seed(2))
+    start = model.draw(1, torch.Generator().manual_seed(2))
     gradient = model.gradient(start, STRINGS, LABELS)["W1"][0]
     step = 1e-6
     moved = start["W1"].clone()
@@ -36,7 +36,7 @@ def test_gradient_is_that_of_the_mean_squared_error() -> None:
 
 def test_exchanged_inputs() -> None:
     model = OneHotMLP(6, 3, width=5, layers=2)
-    start = model.start(4, torch.Generator().manual_seed(3))
+    start = model.draw(4, torch.Generator().manual_seed(3))
     first, second = torch.tensor([4, 4, 5]), torch.tensor([5, 4, 4])
     turned = model.exchanged(start, first, second)
     assert torch.equal(model.outputs(turned, first[None]), model.outputs(start, second[None]))

@@ -38,7 +38,7 @@ def test_values_are_mixed_by_their_weights_and_go_through_the_last_matrix():
 def test_gradients_may_come_as_views():
     inputs = (drawn(RUNS, SAMPLES, PLACES, D), drawn(RUNS, D, HEADS * HEAD), drawn(RUNS, D, HEADS, HEAD))
     scores = read_out_scores(*inputs)
-    of_view = torch.autograd.grad(scores.sum(), inputs, retain_graph=True)  # ones that all lie in one place
+    of_view = torch.autograd.grad(scores.sum(), inputs, retain_graph=True)  # ones that share one place in memory
     of_copy = torch.autograd.grad(scores, inputs, torch.ones_like(scores))
     for view, copy in zip(of_view, of_copy, strict=True):
         torch.testing.assert_close(view, copy)

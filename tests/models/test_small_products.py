@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.autograd import grad, gradcheck
 
-from foretrain.models.stacked.small_products import per_head, product
+from foretrain.models.stacked.small_products import product, product_per_head
 
 
 def drawn(*shape: int) -> torch.Tensor:
@@ -22,10 +22,10 @@ def test_each_matrix_is_multiplied_by_its_own():
 
 def test_each_head_has_a_matrix_of_its_own_and_heads_lie_between_rows():
     x, matrices = drawn(2, 5, 3, 4), drawn(2, 3, 4, 6)
-    found = per_head(x, matrices)
-    torch.testing.assert_close(found, torch.einsum("rnha,rhab->rnhb", x, matrices))
-    assert found.is_contiguous()
-    assert gradcheck(per_head, (x, matrices))
+    products = product_per_head(x, matrices)
+    torch.testing.assert_close(products, torch.einsum("rnha,rhab->rnhb", x, matrices))
+    assert products.is_contiguous()
+    assert gradcheck(product_per_head, (x, matrices))
 
 
 def test_gradients_may_be_views():

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from foretrain.core.errors import InputError
+from foretrain.models.parameters import stacked
 from foretrain.models.sequence_baselines import LSTM, MLP, MLP_XX, RNN, BaselineRuns
-from foretrain.models.stacked.transformer_runs import LastLayerRuns, TransformerRuns, stacked
+from foretrain.models.stacked.transformer_runs import LastLayerRuns, TransformerRuns
 from foretrain.models.transformer import Attention, Transformer, TransformerShape
 
 SMALL = {"tokens": 20, "length": 3, "heads": 3, "embedding": 8, "head": 5, "mlp": 7}
@@ -46,7 +47,7 @@ def moved(shape: TransformerShape, runs: int) -> list[Transformer]:
 def test_runs_equal_the_module_with_gradients(options, identities):
     shape = TransformerShape(**{**SMALL, **identities, **options})
     modules = moved(shape, 2)
-    p = {name: value.requires_grad_() for name, value in stacked(modules).items()}
+    p = {name: value.requires_grad_() for name, value in stacked([module.state_dict() for module in modules]).items()}
     strings = torch.randint(20, (2, 6, 3), generator=torch.Generator().manual_seed(0))
     model = TransformerRuns(shape)
     outputs = model.outputs(p, model.prepare(strings))
@@ -75,7 +76,7 @@ def test_runs_equal_the_module_with_gradients(options, identities):
 def test_first_layer_by_the_distinct_tokens_of_each_string(strings, slots, options):
     shape = TransformerShape(**SMALL, **options)
     modules = moved(shape, 2)
-    p = {name: value.requires_grad_() for name, value in stacked(modules).items()}
+    p = {name: value.requires_grad_() for name, value in stacked([module.state_dict() for module in modules]).items()}
     both = torch.stack([torch.tensor(strings), 8 + torch.tensor(strings)])  # fixed tokens differ between runs
     model = TransformerRuns(shape)
     rows = model.prepare(both)
@@ -100,7 +101,7 @@ def test_a_shape_knows_how_many_parameters_there_are(options, identities):
 @pytest.mark.parametrize("token", [-1, SMALL["tokens"]])
 def test_tokens_that_the_network_does_not_know_are_refused(token):
     model = TransformerRuns(TransformerShape(**SMALL))
-    with pytest.raises(InputError, match=f"hold token {token}; the network knows 0 to {SMALL['tokens'] - 1}"):
+    with pytest.raises(InputError, match=f"contain token {token}; the network knows 0 to {SMALL['tokens'] - 1}"):
         model.prepare(torch.tensor([[[0, 1, token]]]))
     with pytest.raises(IndexError):
         Transformer(TransformerShape(**SMALL))(torch.tensor([[0, 1, token]]))
@@ -144,33 +145,33 @@ def test_scalings_at_0_change_nothing_and_a_adds_the_products_of_normed_rows():
     x = torch.randn(2, 4, 8, generator=torch.Generator().manual_seed(2))
     attention = scaled.blocks[0].attention
     with torch.no_grad():
-        attention.a[:] = 50.0  # every row then looks at itself, or at the row of largest product with it
+        attention.a[:] = 50.0  # every row then attends to itself, or to the row with the largest product
         attention.b[:] = 1.0
         attention.out[:] = 0.0
-        looked = (x @ x.mT).argmax(-1)
-        copied = torch.stack([one[rows] for one, rows in zip(x, looked, strict=True)])
+        attended = (x @ x.mT).argmax(-1)
+        copied = torch.stack([one[rows] for one, rows in zip(x, attended, strict=True)])
         torch.testing.assert_close(attention(x), 3 * copied, rtol=1e-3, atol=1e-3)
 
 
-def test_some_samples_and_some_runs_are_those():
+def test_selected_samples_and_runs_keep_their_outputs():
     shape = TransformerShape(**SMALL)
     model = TransformerRuns(shape)
-    p = model.start([torch.Generator().manual_seed(seed) for seed in range(3)])
+    p = model.start([("test", seed) for seed in range(3)])
     strings = torch.randint(20, (3, 8, 3), generator=torch.Generator().manual_seed(0))
     rows = model.prepare(strings)
     whole = model.outputs(p, rows)
     chosen = torch.tensor([[3, 1], [0, 7], [2, 2]])
-    torch.testing.assert_close(model.outputs(p, rows.some(chosen)), whole.gather(1, chosen))
+    torch.testing.assert_close(model.outputs(p, rows.select_samples(chosen)), whole.gather(1, chosen))
     kept = torch.tensor([2, 0])
     torch.testing.assert_close(
-        model.outputs({name: value[kept] for name, value in p.items()}, rows.of_runs(kept)), whole[kept]
+        model.outputs({name: value[kept] for name, value in p.items()}, rows.select_runs(kept)), whole[kept]
     )
 
 
 def test_the_last_layer_alone_reads_the_same_features():
     shape = TransformerShape(**SMALL)
     whole, last = TransformerRuns(shape), LastLayerRuns(shape)
-    p = whole.start([torch.Generator().manual_seed(3)])
+    p = whole.start([("test", 3)])
     strings = torch.randint(20, (1, 9, 3), generator=torch.Generator().manual_seed(0))
     last.strings_at_once = 4
     torch.testing.assert_close(last.outputs(p, last.prepare(strings, p)), whole.outputs(p, whole.prepare(strings)))
@@ -181,7 +182,7 @@ def test_the_last_layer_alone_reads_the_same_features():
 @pytest.mark.parametrize(("kind", "module"), [(RNN, nn.RNN), (LSTM, nn.LSTM)])
 def test_recurrent_baselines_equal_torch(kind, module):
     model = BaselineRuns(kind, tokens=9, length=4, embedding=5, hidden=6)
-    p = model.start([torch.Generator().manual_seed(seed) for seed in range(2)])
+    p = model.start([("test", seed) for seed in range(2)])
     strings = torch.randint(9, (2, 7, 4), generator=torch.Generator().manual_seed(0))
     outputs = model.outputs(p, model.prepare(strings))
     for run in range(2):
@@ -200,9 +201,7 @@ def test_recurrent_baselines_equal_torch(kind, module):
 @pytest.mark.parametrize("kind", [MLP, MLP_XX])
 def test_connected_baselines_equal_their_formula_sample_by_sample(kind):
     model = BaselineRuns(kind, tokens=9, length=3, hidden=6)
-    p = {
-        name: value.double() for name, value in model.start([torch.Generator().manual_seed(s) for s in (0, 1)]).items()
-    }
+    p = {name: value.double() for name, value in model.start([("test", 0), ("test", 1)]).items()}
     strings = torch.randint(9, (2, 7, 3), generator=torch.Generator().manual_seed(0))
     outputs = model.outputs(p, model.prepare(strings)).numpy()
     cut = 0  # entries that the rectification sets to 0
@@ -221,7 +220,7 @@ def test_connected_baselines_equal_their_formula_sample_by_sample(kind):
 @pytest.mark.parametrize("kind", [MLP, MLP_XX, RNN, LSTM])
 def test_baselines_begin_within_the_bounds_of_torch(kind):
     model = BaselineRuns(kind, tokens=50, length=4, embedding=30, hidden=40)
-    p = model.start([torch.Generator().manual_seed(0)])
+    p = model.start([("test", 0)])
     assert model.parameters == sum(value[0].numel() for value in p.values())
     for name, value in p.items():
         if name == "tokens":
@@ -243,7 +242,7 @@ def test_baselines_refuse_strings_that_do_not_fit(kind, strings, says):
 @pytest.mark.parametrize("kind", [MLP, MLP_XX])
 def test_only_relations_tell_strings_apart_when_tokens_are_not_read(kind):
     model = BaselineRuns(kind, tokens=6, length=2, hidden=8)
-    p = model.start([torch.Generator().manual_seed(1)])
+    p = model.start([("test", 1)])
     p["in"][:, : 2 * 6] = 0.0  # what is read of the tokens themselves
     same, different = model.outputs(p, model.prepare(torch.tensor([[[2, 2], [2, 3]]])))[0]
     assert bool(same != different) == (kind == MLP_XX)
@@ -285,6 +284,6 @@ def test_any_strings_give_the_numbers_of_the_module(shape, alphabet, norm, ident
     modules = moved(options, runs)
     strings = torch.randint(alphabet, shape, generator=torch.Generator().manual_seed(seed))
     model = TransformerRuns(options)
-    outputs = model.outputs(stacked(modules), model.prepare(strings))
+    outputs = model.outputs(stacked([module.state_dict() for module in modules]), model.prepare(strings))
     for ours, module, own in zip(outputs, modules, strings, strict=True):
         torch.testing.assert_close(ours, module(own), rtol=1e-10, atol=1e-10)

@@ -1,7 +1,4 @@
-"""Moves parameters: vectorised training, and the gradient flow of a field."""
+"""Dynamics: what moves parameters. Vectorised training, and gradient flow.
 
-from foretrain.dynamics.flow import integrate
-from foretrain.dynamics.optimizers import SGD, Adagrad, Adam
-from foretrain.dynamics.train import train
-
-__all__ = ["SGD", "Adagrad", "Adam", "integrate", "train"]
+Import from the modules here. Whoever follows a flow then does not wait for torch, which the others load.
+"""

@@ -1,4 +1,4 @@
-"""Gradient flow: integrates a field of named arrays and returns a trajectory."""
+"""Gradient flow: solves an ordinary differential equation of named arrays."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def integrate(
 ) -> xr.Dataset:
     """Solve d(state)/dt = field(t, state) from t = 0 to `until`; float64 throughout.
 
-    `start` maps names to arrays, to xarray.DataArrays (their axes are kept), or is a Dataset. `save_at` are the
-    times returned, by default 201 even ones. A stiff field wants method="LSODA".
+    `start` maps names to arrays or xarray.DataArrays (whose axes are kept), or is a Dataset. The result has the times
+    `save_at`, by default 201 evenly spaced ones. Use method="LSODA" if the field is stiff.
     """
     require(np.isfinite(until) and until >= 0, f"until must be a finite time of at least 0; got {until}.")
     require_known("method", method, METHODS)
@@ -53,9 +53,9 @@ def integrate(
     first = np.concatenate([a.values.ravel() for a in arrays.values()]).astype(np.float64)
     moved = field(0.0, unpack(first))
     absent = [name for name in shapes if name not in moved]
-    require(not absent, f"The field must give every name of the start; it lacks {', '.join(absent)}.")
+    require(not absent, f"The field must have every name of the start; it lacks {', '.join(absent)}.")
     finite = np.isfinite(first).all() and all(np.isfinite(moved[name]).all() for name in shapes)
-    require(finite, "The start and the field there must be finite numbers; one of them has nan or infinity.")
+    require(finite, "The start, and the field at the start, must be finite; one of them has nan or infinity.")
     solved = solve_ivp(flat_field, (0.0, float(until)), first, method, times, rtol=rtol, atol=atol)
     if not solved.success or solved.y.shape[1] != times.size:
         reached = solved.t[-1] if len(solved.t) else 0.0

@@ -1,14 +1,14 @@
-"""SGD with momentum, Adam and Adagrad over leading run axes, equal to torch.optim run by run.
+"""SGD with momentum, Adam and Adagrad over leading axes of runs; each run gets the numbers of torch.optim.
 
-A rate is a number, an `xarray.DataArray` over the sweep's axes, or a mapping from the first letter or the
-name of a parameter block to one of these: `SGD({"Y": eta_y, "Z": eta_z}, momentum=.9)`.
+A rate is a number, an `xarray.DataArray` over the axes of a sweep, or a mapping from names of parameter blocks (or the
+beginnings of names) to these: `SGD({"Y": eta_y, "Z": eta_z}, momentum=.9)`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,17 +21,9 @@ Rate = float | xr.DataArray
 State = dict[str, Tensor]
 
 
-@runtime_checkable
-class Optimizer(Protocol):
-    @property
-    def rate(self) -> Rate | Mapping[str, Rate]: ...
-    def begin(self, parameter: Tensor) -> State: ...
-    def update(self, parameter: Tensor, gradient: Tensor, rate: Tensor, state: State, step: int) -> None: ...
-
-
 @dataclass(frozen=True)
 class SGD:
-    """Gradient descent, with momentum if asked for. A rate may be an array: its axes become those of the runs."""
+    """Gradient descent, optionally with momentum. If a rate is an array, its axes become axes of the runs."""
 
     rate: Rate | Mapping[str, Rate]
     momentum: float = 0.0
@@ -51,7 +43,7 @@ class SGD:
 
 @dataclass(frozen=True)
 class Adam:
-    """Adam, with weight decay if asked for."""
+    """Adam, optionally with weight decay."""
 
     rate: Rate | Mapping[str, Rate]
     betas: tuple[float, float] = (0.9, 0.999)
@@ -77,7 +69,7 @@ class Adam:
 
 @dataclass(frozen=True)
 class Adagrad:
-    """Adagrad: the rate over the root of the sum of squared gradients."""
+    """Adagrad: the rate divided by the root of the sum of squared gradients."""
 
     rate: Rate | Mapping[str, Rate]
     eps: float = 1e-10
@@ -94,21 +86,21 @@ class Adagrad:
 
 
 def rates_by_block(rate: Rate | Mapping[str, Rate], blocks: list[str]) -> dict[str, xr.DataArray]:
-    """The rate of every parameter block: by its own name, else by the longest given prefix of it."""
+    """The rate of every parameter block: the one under its own name, else under the longest prefix of it."""
     if not isinstance(rate, Mapping):
         return {block: _array(rate) for block in blocks}
     unused = [key for key in rate if not any(block.startswith(key) for block in blocks)]
     require(not unused, f"A rate is given for {', '.join(unused)}, but the parameters are {', '.join(blocks)}.")
-    found = {}
+    rates = {}
     for block in blocks:
         keys = [key for key in rate if block.startswith(key)]
-        require(bool(keys), f"No learning rate is given for {block!r}; the rates name {', '.join(rate)}.")
-        found[block] = _array(rate[max(keys, key=len)])
-    return found
+        require(bool(keys), f"No learning rate is given for {block!r}; there are rates for {', '.join(rate)}.")
+        rates[block] = _array(rate[max(keys, key=len)])
+    return rates
 
 
 def check_rates(rate: Any) -> None:
-    """Refuse what is not a `Rate`, nor a mapping from blocks to rates."""
+    """Refuse anything but a `Rate`, or a mapping from blocks to rates."""
     for name, value in rate.items() if isinstance(rate, Mapping) else [("rate", rate)]:
         number = isinstance(value, xr.DataArray) or np.ndim(value) == 0
         require(

@@ -11,8 +11,8 @@ from scipy.stats import rankdata
 from foretrain.core.streams import stream
 from foretrain.data.labelled_texts import LabelledTexts
 from foretrain.data.tokens import UNKNOWN, TokenTexts, Vocabulary, words
-from foretrain.dynamics import Adagrad
 from foretrain.dynamics.epochs import train_epochs
+from foretrain.dynamics.optimizers import Adagrad
 from foretrain.forecast.corpus import CorpusForecast, Learned
 from foretrain.forecast.corpus_scores import SCALES, architectures, scored, targets
 from foretrain.models.classifiers import Classifier

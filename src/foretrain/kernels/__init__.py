@@ -1,4 +1,4 @@
-"""Kernels: of infinitely wide attention and MLP layers, of any network, and regression with them."""
+"""Kernels: what can be known without training. Infinitely wide layers, tangent kernels, and kernel regression."""
 
 from foretrain.kernels.activations import ACTIVATIONS, GELU, Activation, Cosine, ReLU
 from foretrain.kernels.architectures import ARCHITECTURES, architecture_kernel

@@ -1,4 +1,4 @@
-"""E[φ(u)φ(v)] for a centred Gaussian pair, in closed form: what an infinitely wide MLP layer makes of a kernel."""
+"""E[φ(u)φ(v)] for a centred Gaussian pair, in closed form: how an infinitely wide MLP layer transforms a kernel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 @runtime_checkable
 class Activation(Protocol):
-    """φ of an MLP layer, and the mean of its product over two Gaussians, which makes a kernel."""
+    """φ of an MLP layer, with the mean of φ(u)φ(v) over a Gaussian pair, which is the layer's kernel."""
 
     def __call__(self, t: Array) -> Array:
         """φ itself."""
@@ -78,7 +78,7 @@ class GELU:
         return np.asarray(t * ndtr(t))
 
     def expectation(self, a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Array:
-        """By Stein's identity twice; with d = (1+a)(1+b):
+        """From Stein's identity, applied twice. With d = (1+a)(1+b):
 
         c/4 + c·arcsin(c/√d)/2π + (ab + c²(1 − ab)/d) / (2π√(d − c²)).
         """
@@ -87,7 +87,7 @@ class GELU:
         return np.asarray(c * both + (a * b + turn * c * c) * density)
 
     def slope_expectation(self, a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Array:
-        """E[φ′(u)φ′(v)]: by Price's theorem the derivative of E[φ(u)φ(v)] by c."""
+        """E[φ′(u)φ′(v)]: by Price's theorem, the derivative of E[φ(u)φ(v)] with respect to c."""
         a, b, c = _arrays(a, b, c)
         both, density, turn = self._parts(a, b, c)
         rest = (1 + a) * (1 + b) - c * c
@@ -110,7 +110,7 @@ ACTIVATIONS: dict[str, Activation] = {"cosine": Cosine(), "relu": ReLU(), "gelu"
 
 
 def activation_named(activation: str | Activation) -> Activation:
-    """An activation by its name, or itself; `Cosine(b1, b2)` has other constants than "cosine"."""
+    """An activation by its name, or the activation itself (such as `Cosine(b1, b2)`, for constants of your own)."""
     if isinstance(activation, str):
         require_known("activation", activation, ACTIVATIONS)
         return ACTIVATIONS[activation]

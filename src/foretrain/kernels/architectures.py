@@ -1,4 +1,4 @@
-"""The architectures a forecast compares, as kernels of strings: transformer, transformer + a·I, MLP, MLP + XXᵀ."""
+"""Kernels of the architectures that a forecast compares: transformer, transformer + a·I, MLP, MLP + XXᵀ."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def mlp_kernel(
 ) -> Float[Array, "x y"]:
     """Remark I.6: an infinitely wide layer on one-hot tokens, κ(Σ 1(x_i = y_i)/k).
 
-    `relations` appends that multiple of vec(XXᵀ), which says what positions of a string are equal (Fig 25).
+    The input also gets `relations` times vec(XXᵀ), which tells which positions of a string are equal (Fig 25).
     """
     require_at_least("relations", relations, 0)
     k = X.shape[1]
-    # Position by position, in the memory of one matrix.
+    # Position by position, to use no more memory than one matrix.
     covariance = np.zeros((len(X), len(Y)))
     for x, y in zip(X.T, Y.T, strict=True):
         covariance += x[:, None] == y
@@ -54,9 +54,9 @@ def architecture_kernel(
 
 
 def kernel_accuracy(name: str, *, beta: float) -> float:
-    """A bound on the error of `architecture_kernel`: what K_attn is computed to, thrice (each variance counts).
+    """A bound on the error of `architecture_kernel`: three times that of K_attn (one covariance and two variances).
 
-    It holds where no pattern of tokens is sampled: `sampling_error` is what to add where some are.
+    It holds if no pattern of tokens has to be sampled; if some are, add `sampling_error`.
     """
     if name in (MLP, MLP_XX):
         return 1e-13
@@ -64,7 +64,7 @@ def kernel_accuracy(name: str, *, beta: float) -> float:
 
 
 def sampling_error(name: str, X: Int[Array, "x position"], Y: Int[Array, "y position"], **constants: Any) -> float:
-    """A bound on the error of those kernels of X with Y that are sampled, too entangled to compute; 0 if none is.
+    """A bound on the error of the kernel values of X with Y that had to be sampled; 0 if none had to.
 
     constants  as for `architecture_kernel`
     """
@@ -72,8 +72,8 @@ def sampling_error(name: str, X: Int[Array, "x position"], Y: Int[Array, "y posi
         return 0.0
     if name == TRANSFORMER:
         constants["identity"] = 0.0
-    found = transformer_matrix(X.tolist(), Y.tolist(), **constants)
-    return float(found.errors.max()) if found.sampled else 0.0
+    matrix = transformer_matrix(X.tolist(), Y.tolist(), **constants)
+    return float(matrix.errors.max()) if matrix.sampled else 0.0
 
 
 def _transformer(X: Int[Array, "x position"], Y: Int[Array, "y position"], **constants: Any) -> Float[Array, "x y"]:

@@ -1,10 +1,11 @@
-"""K_attn and K_trans (eq. 4): kernels of an infinitely wide transformer layer, exact, by equality pattern.
+"""K_attn and K_trans (eq. 4): the exact kernels of an infinitely wide transformer layer.
 
 K_attn(x, y) = E[ smax(βm(x))ᵀ (XYᵀ + γ²I) smax(βm(y)) ],  m(x)_i = ζ_{x_i} + γp_i with the same Gaussian ζ
-(per token) and p (per position) for both strings.
+(per token) and p (per position) for both strings. Only the equality pattern of a pair of strings matters, so each
+pattern is computed once.
 
-`identity` is the a of W_K·W_Qᵀ + a·I where the query is the sum of all positions, as a second layer sees it after
-a first with even attention: the logits gain a·(XXᵀ1)_i, that is a times how often the string holds the token x_i.
+`identity` is the a of W_K·W_Qᵀ + a·I. The query there is the sum of all positions, as in a second layer after a first
+one with even attention: each logit gains a·(XXᵀ1)_i, that is, a times how often the string has the token x_i.
 """
 
 from __future__ import annotations
@@ -25,31 +26,31 @@ from foretrain.kernels.patterns import Component, String, count_tokens, encoded,
 from foretrain.kernels.quadrature import Array, Grid, grid
 from foretrain.kernels.sampling import quasi_monte_carlo
 
-# Multiplications per component beyond which a pattern is sampled: minutes of them where accuracy is promised, up to
-# β = 4, which takes all named tasks in; ten seconds of them beyond.
+# A pattern whose components need more multiplications than this is sampled. Up to β = 4, where accuracy is promised,
+# the limit is minutes of work, which covers all named tasks; beyond, it is ten seconds.
 MOST_WORK, MOST_WORK_AT_LARGE_BETA = 1e12, 2e10
-MOST_SCORES = 4000  # of a grid: its tables have the square of it
-WIDEST_LOGITS = 300.0  # size of βm, or of what `identity` adds, beyond which no grid is tried
-FLOOR = 1e-12  # of the kernel's largest value 1 + γ²: roundings, splines and cut tails that all grids have in common
-NO_SCORES = 1e-8  # size of βm below which attention is even: it then changes K by less than its square
+MOST_SCORES = 4000  # of a grid, whose tables have the square of this
+WIDEST_LOGITS = 300.0  # if βm, or what `identity` adds, is larger than this, no grid is tried
+FLOOR = 1e-12  # relative to the largest value 1 + γ²: errors of rounding, splines and cut tails that all grids have
+NO_SCORES = 1e-8  # if βm is smaller than this, attention counts as even, which changes K by less than the square
 FINER = 100.0  # an error estimate compares results whose tolerances differ by this factor
 
 
 @dataclass(frozen=True)
 class KernelMatrix:
-    """A kernel of every x with every y, with a bound on its errors and what it took to compute."""
+    """A kernel of every x with every y, with a bound on its errors, and how much work it was."""
 
     values: Array
     errors: Array
     patterns: int  # equality patterns among the pairs
-    evaluations: int  # different ones up to order of positions and exchange, own variances included: each computed once
-    sampled: int  # of them too entangled to contract: their values are quasi-Monte Carlo
+    evaluations: int  # patterns computed, each once: up to order of positions and exchange, own variances included
+    sampled: int  # of these, the ones too entangled to contract: their values are quasi-Monte Carlo
 
 
 def attention_kernel(
     x: String, y: String, *, beta: float, gamma: float, identity: float = 0.0, tolerance: float | None = None
 ) -> float:
-    """K_attn of two sequences of tokens; a str is its characters, a CLS is a last token that both share."""
+    """K_attn of two sequences of tokens. The tokens of a str are its characters; a CLS is a last token of both."""
     matrix = attention_matrix([x], [y], beta=beta, gamma=gamma, identity=identity, tolerance=tolerance)
     return float(matrix.values[0, 0])
 
@@ -66,15 +67,15 @@ def attention_matrix(
 ) -> KernelMatrix:
     """K_attn of every x in X with every y in Y, each equality pattern computed once.
 
-    tolerance  absolute error aimed at; by default `default_tolerance(beta)`: 1e-9 up to 2 and 1e-7 beyond. Strings that
-               share many tokens in many places take minutes at that; 1e-4 takes a small part of it
-    check      compute every pattern a second time, 100 times finer (or coarser, if that is too much work), and
-               give the difference as its error; without it the errors are the tolerance itself. To both belongs a
-               floor of 1e-12·(1 + γ²), below which no tolerance helps
+    tolerance  absolute error to aim for; by default `default_tolerance(beta)`, 1e-9 up to β = 2 and 1e-7 beyond. With
+               that, strings that share many tokens in many places take minutes; 1e-4 is much faster
+    check      compute every pattern a second time, 100 times finer (or coarser, if that is too much work), and report
+               the difference as its error. Without it, the reported error is the tolerance itself. Both include a
+               floor of 1e-12·(1 + γ²), which no tolerance can lower
     """
     groups = _group(X, Y)
-    found = _Evaluated(groups.length, _setting(beta, gamma, identity, tolerance), check)
-    return found.matrix(groups, *found.entries(groups.between))
+    evaluated = _Evaluated(groups.length, _setting(beta, gamma, identity, tolerance), check)
+    return evaluated.matrix(groups, *evaluated.entries(groups.between))
 
 
 def transformer_kernel(
@@ -107,18 +108,18 @@ def transformer_matrix(
     """K_trans with a bound on its errors; arguments as for `transformer_kernel` and `attention_matrix`."""
     phi = activation_named(activation)
     groups = _group(X, Y)
-    found = _Evaluated(groups.length, _setting(beta, gamma, identity, tolerance), check)
-    entries = [found.entries(forms) for forms in (groups.own_x, groups.own_y, groups.between)]
+    evaluated = _Evaluated(groups.length, _setting(beta, gamma, identity, tolerance), check)
+    entries = [evaluated.entries(forms) for forms in (groups.own_x, groups.own_y, groups.between)]
     values = phi.expectation(*(value for value, _ in entries))
     errors = np.zeros_like(values)
     for moved in entries:
         arguments = (value + error if entry is moved else value for entry in entries for value, error in [entry])
         errors += abs(phi.expectation(*arguments) - values)
-    return found.matrix(groups, values, errors)
+    return evaluated.matrix(groups, values, errors)
 
 
 def default_tolerance(beta: float) -> float:
-    """The absolute error of K_attn that is aimed at unless another is asked for."""
+    """The absolute error of K_attn to aim for, if the caller does not choose one."""
     return 1e-9 if beta <= 2 else 1e-7
 
 
@@ -145,7 +146,7 @@ Form = tuple[Component, ...]  # a pair of strings up to names of tokens, order o
 
 @dataclass(frozen=True)
 class _Groups:
-    """Which pair of strings has which equality pattern; for each pattern the forms of (x, y), (x, x) and (y, y)."""
+    """The equality pattern of every pair of strings, and for each pattern the forms of (x, y), (x, x) and (y, y)."""
 
     length: int
     labels: NDArray[np.int64]
@@ -233,7 +234,7 @@ def _grid(pattern: Form, length: int, setting: _Setting, tolerance: float) -> Gr
 def _contracted(pattern: Form, length: int, setting: _Setting, tolerance: float) -> float:
     nodes = _grid(pattern, length, setting, tolerance)
     total, product = np.zeros(nodes.shape), np.ones(nodes.shape)
-    for component in pattern:  # the two marks stand in one and the same component
+    for component in pattern:  # both marks are in the same component
         plain, marked = _parts(component, nodes, setting.identity)
         total, product = total * plain + product * marked, product * plain
     return nodes.integral(total)
@@ -245,7 +246,7 @@ def _parts(component: Component, nodes: Grid, identity: float) -> tuple[Array, A
 
 
 def _without_scores(pattern: Form, length: int, setting: _Setting) -> float:
-    """At β = 0 attention is even but for the logits of `identity`; then K = Σ s_i(XYᵀ + γ²I)_ij s̃_j."""
+    """K at β = 0, where attention is even except for the logits of `identity`: K = Σ s_i(XYᵀ + γ²I)_ij s̃_j."""
     edges = _joined(pattern)
     counts = [count_tokens(edges, side) for side in (0, 1)]
     weights = [{t: math.exp(setting.identity * (c - length)) for t, c in side.items()} for side in counts]
@@ -256,7 +257,7 @@ def _without_scores(pattern: Form, length: int, setting: _Setting) -> float:
 
 
 def _joined(pattern: Form) -> Component:
-    """All components as one graph, tokens renamed so that they stay apart."""
+    """All components as one graph, with tokens renamed so that the components stay separate."""
     edges, used = [], 0
     for component in pattern:
         edges += [(t + used, u + used, m) for t, u, m in component]

@@ -1,11 +1,11 @@
 """The expectation over token scores: a small tensor contraction over the graph of token pairs.
 
-A component is a connected piece of that graph: `((t, u, m), ...)` says that m positions hold token t in x and
-token u in y. The numerator of the kernel inserts two marks, "x" and "y", into the product over positions; so
-every factor carries grades (bit 1: has mark x, bit 2: has mark y) and products add grades.
+A component is a connected piece of that graph: `((t, u, m), ...)` means that m positions have token t in x and token u
+in y. The numerator of the kernel puts two marks, "x" and "y", into the product over positions. So every factor has
+grades (bit 1: has mark x, bit 2: has mark y), and a product adds the grades of its factors.
 
-A token that stands in one of the two strings only, and whose neighbours are all still there, is summed over
-once for all values of its neighbours' a + βζ (a "shared" sum); the others once per (a, b).
+If a token occurs in only one of the two strings, and none of its neighbours has been summed over yet, one sum serves
+all values of its neighbours' a + βζ. The other tokens take one sum per (a, b).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from foretrain.kernels.quadrature import Array, Grid
 Graded = dict[int, Array]
 Axis = tuple[int, int | None]  # side (0: x, 1: y) and token; no token: the axis runs over a or b itself
 
-BLOCK = 1 << 17  # numbers held at once in one product
+BLOCK = 1 << 17  # numbers in memory at once, in one product
 LARGEST_TABLE = 1 << 24  # numbers kept for a sum over a token with two neighbours
 
 
@@ -43,7 +43,7 @@ class Factor:
 
 @dataclass(frozen=True)
 class Step:
-    """Sum over the score of `token`, whose product has `width` token axes."""
+    """One sum, over the score of `token`, of a product with `width` token axes."""
 
     token: int
     width: int
@@ -51,10 +51,9 @@ class Step:
 
 
 def contract(component: Component, grid: Grid, identity: float = 0.0) -> tuple[Array, Array]:
-    """At every (a, b): E of the product of T over the component, and the same with the kernel's two marks in it.
+    """At every (a, b): the mean of the product of T over the component, without and with the kernel's two marks.
 
-    The marks stand at positions with equal tokens (the XYᵀ term, token by token) or at the same position
-    (the γ²I term).
+    The marks are at positions with equal tokens (the XYᵀ term, token by token) or at the same position (the γ²I term).
     """
     counts = count_tokens(component, 0), count_tokens(component, 1)
     plan = elimination(component, grid)
@@ -80,7 +79,7 @@ def contract(component: Component, grid: Grid, identity: float = 0.0) -> tuple[A
 
 
 def _sum_once(token: int, tables: list[Table], grid: Grid) -> list[Table]:
-    """Sum over a one-sided token for all values of its neighbours' own axes."""
+    """Sum over a token of only one string, for all values of its neighbours' axes."""
     touching = [t for t in tables if any(axis[1] == token for axis in t.axes)]
     side = next(axis[0] for axis in touching[0].axes if axis[1] == token)
     skip = grid.stride * (grid.row_step if side == 0 else 1)
@@ -111,7 +110,7 @@ def _sum_once(token: int, tables: list[Table], grid: Grid) -> list[Table]:
 
 
 def _strides(values: Array, skip: int, dilation: int) -> tuple[int, int, int]:
-    """Bytes along the neighbour, from one a or b to the next, from one ζ to the next."""
+    """Strides in bytes: along the neighbour's axis, from one a or b to the next, and from one ζ to the next."""
     return values.strides[0], values.strides[1] * skip, values.strides[1] * dilation
 
 
@@ -122,7 +121,7 @@ def _view(values: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Ar
 def _sum_everywhere(
     plan: list[Step], tables: list[Table], grid: Grid, plain: Array, marked: Array, copies: int
 ) -> None:
-    """The remaining sums, for a block of values of a and b at a time."""
+    """Do the remaining sums, for one block of values of a and b at a time."""
     for part in _blocks(grid, max(step.width for step in plan)):
         factors = [_windows(table, grid, part) for table in tables]
         total: Graded = {0: np.ones(())}
@@ -151,7 +150,7 @@ def _blocks(grid: Grid, width: int) -> Iterator[tuple[slice, slice]]:
 
 
 def _windows(table: Table, grid: Grid, part: tuple[slice, slice]) -> Factor:
-    """A view of the table at (a, b, scores of its tokens): the index on an axis is that of a plus that of ζ."""
+    """A view of the table at (a, b, scores of its tokens): an index on an axis is the index of a plus that of ζ."""
     tokens = tuple(sorted({t for _, t in table.axes if t is not None}))
     views = {}
     for grade, values in table.values.items():
@@ -168,7 +167,7 @@ def _windows(table: Table, grid: Grid, part: tuple[slice, slice]) -> Factor:
 
 
 def _eliminate(token: int, factors: list[Factor], weights: Array) -> Factor:
-    """Multiply the factors that hold the token and sum over its score; the last product is a matrix product."""
+    """Multiply the factors that contain the token, and sum over its score. The last product is a matrix product."""
     merged: dict[tuple[int, ...], Factor] = {}
     for factor in sorted(factors, key=lambda f: len(f.tokens)):
         known = merged.get(factor.tokens)
@@ -210,7 +209,7 @@ def _arranged(
     order = [2 + tokens.index(t) for t in (*both, *rows, *columns)]
     turned = values.transpose(0, 1, *order)
     if len(rows) == len(columns) == 1:
-        return turned  # a view: matrix products take it as it is
+        return turned  # a view is enough for a matrix product
     head = turned.shape[: 2 + len(both)]
     n = values.shape[2]
     return turned.reshape(*head, n ** len(rows), n ** len(columns))
@@ -239,28 +238,30 @@ def _power(factor: Graded, exponent: int) -> Graded:
 
 
 def _marked_tokens(component: Component) -> list[tuple[int, int]]:
-    """Tokens that stand in both strings, one of each kind, and how many there are of that kind."""
+    """Tokens that occur in both strings: one of each kind, and how many there are of that kind."""
     shared = sorted(set(count_tokens(component, 0)) & set(count_tokens(component, 1)))
     kinds: dict[Component, list[int]] = {}
-    for token in shared:  # a loop of many positions singles the token out: equal forms, equal roles
+    for (
+        token
+    ) in shared:  # a loop of many positions singles the token out: tokens with equal forms then have equal roles
         single = canonical([*component, (token, token, 10_000)])
         kinds.setdefault(single, []).append(token)
     return [(tokens[0], len(tokens)) for tokens in kinds.values()]
 
 
 def elimination(component: Component, grid: Grid) -> list[Step]:
-    """The order of summation: fewest neighbours first; all sums that can be made once come before the others."""
+    """The order of summation: fewest neighbours first. Sums that serve all (a, b) at once come before the others."""
     neighbours: dict[int, set[int]] = {t: set() for edge in component for t in edge[:2]}
     for t, u, _ in component:
         if t != u:
             neighbours[t].add(u)
             neighbours[u].add(t)
     shared = set(count_tokens(component, 0)) & set(count_tokens(component, 1))
-    touched = set(shared)  # tokens that cannot be summed over once: in both strings, or next to one summed over
+    touched = set(shared)  # these take a sum per (a, b): in both strings, or next to a token already summed over
     wide, rows = float(len(grid.scores)), grid.shape[0]
 
     def pays(neighbours: int) -> bool:
-        """Is one sum for all values of the neighbours' own axes smaller than one per value of a, or of b?"""
+        """Whether one sum for all values of the neighbours' axes is less work than one sum per value of a or b."""
         fits = neighbours == 1 or wide**neighbours * grid.shape[1] <= LARGEST_TABLE
         return fits and neighbours in (1, 2) and wide**neighbours <= rows * float(grid.nodes) ** neighbours
 

@@ -1,8 +1,8 @@
-"""The tangent kernel of any differentiable network at its present weights: Θ(x, y) = ∂f(x)/∂θ · ∂f(y)/∂θ.
+"""The tangent kernel of any differentiable network at its current weights: Θ(x, y) = ∂f(x)/∂θ · ∂f(y)/∂θ.
 
-Of a module, the gradient of a Linear layer is (signal from above) ⊗ (input), so its part of the kernel is a product of
-two small Gram matrices; of an Embedding layer, inputs are alike where tokens match. No Jacobian is formed for these.
-Whatever else has parameters, and networks given as functions, go by Jacobians.
+In a torch module, the gradient of a Linear layer is (signal from above) ⊗ (input), so its part of the kernel is a
+product of two small Gram matrices. An Embedding layer works the same way, with a product of inputs that is 1 where
+tokens match. Neither needs a Jacobian. Other layers with parameters, and networks given as functions, do.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def empirical_ntk(
     parameters: Parameters | None = None,
     chunk: int | None = None,
 ) -> Float[Tensor, "x y output output"]:
-    """Θ between all rows of x and of y (by default x itself), for every pair of outputs.
+    """Θ between all rows of x and y (by default x itself), for every pair of outputs.
 
-    `network` is a torch module that takes a batch, or a function of (parameters, one row) with its `parameters`.
-    A module with Dropout or BatchNorm must be in evaluation mode.
-    `chunk` rows of x meet `chunk` rows of y at a time, which bounds the memory.
+    `network` is a torch module that takes a batch, or a function of (parameters, one row) together with `parameters`.
+    A module with Dropout or BatchNorm must be in evaluation mode. To bound the memory, only `chunk` rows of x and
+    `chunk` rows of y are combined at a time.
     """
     require(chunk is None or chunk >= 1, f"chunk must be at least 1; got {chunk}.")
     call, weights = _as_function(network, parameters)
@@ -57,7 +57,7 @@ def ntk_product(
     *,
     parameters: Parameters | None = None,
 ) -> Float[Tensor, "x output"]:
-    """Θ(x, y)·vector without Θ and without a Jacobian: one step of the weights along the vector, and its effect."""
+    """Θ(x, y)·vector, without forming Θ or a Jacobian: move the weights along the vector, and see the effect."""
     call, weights = _as_function(network, parameters)
     rows = vmap(call, in_dims=(None, 0))
     (step,) = vjp(lambda w: rows(w, x if y is None else y), weights)[1](vector)
@@ -67,12 +67,12 @@ def ntk_product(
 
 
 def relative_movement(before: Tensor, after: Tensor) -> float:
-    """‖Θ_after − Θ_before‖ / ‖Θ_before‖: how far training has left the lazy regime."""
+    """‖Θ_after − Θ_before‖ / ‖Θ_before‖: how far training is from the lazy regime."""
     return float(torch.linalg.vector_norm(after - before) / torch.linalg.vector_norm(before))
 
 
 def kernel_movement(network: Network, states: Iterable[Parameters], x: Tensor) -> list[float]:
-    """Relative movement of the kernel on x from the first of the states to each of them: 0 at the start."""
+    """How far the kernel on x has moved, relative to its norm, from the first state to each state."""
     kernels = [empirical_ntk(network, x, parameters=state) for state in states]
     return [relative_movement(kernels[0], kernel) for kernel in kernels]
 
@@ -101,7 +101,7 @@ def _as_function(
 
 
 def _random_or_coupled(layer: torch.nn.Module) -> bool:
-    """Whether a layer, in training mode, drops values or sees the whole batch."""
+    """Whether a layer in training mode drops values or depends on the whole batch."""
     dropped = getattr(layer, "p", 0) if isinstance(layer, _DropoutNd) else getattr(layer, "dropout", 0)
     return isinstance(layer, _BatchNorm) or (isinstance(dropped, float | int) and dropped > 0)
 
@@ -109,7 +109,7 @@ def _random_or_coupled(layer: torch.nn.Module) -> bool:
 def _block(
     network: torch.nn.Module | Network, call: Network, weights: dict[str, Tensor], x: Tensor, y: Tensor
 ) -> Tensor:
-    """Θ between some rows: layer by layer where layers are known, by Jacobians for the rest."""
+    """Θ between these rows: layer by layer where that is possible, with Jacobians for the rest."""
     total: Tensor | float = 0.0
     rest = dict(weights)
     if isinstance(network, torch.nn.Module):
@@ -129,8 +129,8 @@ def _block(
 def _jacobian(call: Network, weights: dict[str, Tensor], blocks: dict[str, Tensor], rows: Tensor) -> Tensor:
     """∂f/∂(blocks): [row, output, parameter]."""
 
-    def outputs(some: dict[str, Tensor], row: Tensor) -> Tensor:
-        return call({**weights, **some}, row).reshape(-1)
+    def outputs(changed: dict[str, Tensor], row: Tensor) -> Tensor:
+        return call({**weights, **changed}, row).reshape(-1)
 
     jacobian = vmap(jacrev(outputs), in_dims=(None, 0))(blocks, rows)
     return torch.cat([part.reshape(*part.shape[:2], -1) for part in jacobian.values()], dim=2)

@@ -1,8 +1,8 @@
 """Tangent kernels between texts as sparse features: Θ = R Rᵀ, so that all pairs of texts are one sparse product.
 
-Column 0 of R is what all texts share whatever their tokens: the bias. A network without bias has a column of zeros.
-Texts and whatever is asked about them must go through one call, so that they have the same columns; `Features.split`
-then parts them.
+Column 0 of R is what all texts have in common, whatever their tokens: the bias. It is 0 for a network without bias.
+Training texts and the texts to score must go through one call, so that they have the same columns; `Features.split`
+then separates them.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from foretrain.kernels.tangent import (
     recurrent_weights,
 )
 
-NEGLIGIBLE = 1e-12  # of the largest weight: lags of a recurrent network beyond it are left out
+NEGLIGIBLE = 1e-12  # relative to the largest weight: lags of a recurrent network with smaller weights are left out
 
 
 class Features(NamedTuple):
-    """R, and the entry of column 0 for one part (a token, a window) of a text."""
+    """R, and what one part of a text (a token, a window) adds to column 0."""
 
     rows: sparse.csr_array
     shared: float
@@ -42,7 +42,7 @@ class Features(NamedTuple):
         return np.asarray((self.rows @ self.rows.T).toarray())
 
     def split(self, first: int) -> tuple[sparse.csr_array, sparse.csr_array]:
-        """The features of the first so many texts, and of those after them; both in the memory of the whole."""
+        """The features of the first `first` texts and of the rest, as views in the same memory."""
         data, columns, starts = self.rows.data, self.rows.indices, self.rows.indptr
         end, count = starts[first], self.rows.shape[1]
         return (
@@ -52,14 +52,14 @@ class Features(NamedTuple):
 
 
 def mlp_features(texts: TokenTexts, activation: str, scales: Scales = UNIT) -> Features:
-    """√ρ·n(e) by token, √β·T."""
+    """√ρ·n(e) for each token e, and √β·T in column 0."""
     kernel = mlp_kernel(activation, scales)
     shared = float(np.sqrt(kernel.shared))
     return _with_shared([np.sqrt(kernel.own) * texts.counts], shared * texts.lengths, shared)
 
 
 def attention_features(texts: TokenTexts, scales: Scales = UNIT) -> Features:
-    """√(σ_e²+σ_v²)·a(e), by token."""
+    """√(σ_e²+σ_v²)·a(e) for each token e."""
     scale = np.sqrt(scales.embedding**2 + scales.readout**2)
     return _with_shared([scale * attention_weights(texts.counts, scales)], np.zeros(len(texts)), 0.0)
 
@@ -68,7 +68,7 @@ def window_features(texts: TokenTexts, window: int, activation: str, scales: Sca
     """CNN: how often a text has each partial window.
 
     Θ(m) between windows with m equal places is Σ_j a_j·C(m, j), and C(m, j) counts the sets of j places on which they
-    agree: one feature √a_j per set of places and tokens there. No place at all is what every window shares.
+    agree. So there is a feature √a_j for each set of j places and the tokens there; the empty set is the bias.
     """
     theta = cnn_window_kernel(activation, window, scales)
     weights = [sum((-1) ** (j - m) * comb(j, m) * theta[m] for m in range(j + 1)) for j in range(window + 1)]
@@ -84,21 +84,21 @@ def window_features(texts: TokenTexts, window: int, activation: str, scales: Sca
 
 
 def _onto(parts: Int[Array, "gram place"], vocab: int) -> sparse.csr_array:
-    """From n-grams to the distinct parts of them."""
+    """A matrix that maps n-grams to their distinct parts."""
     key = np.zeros(len(parts), dtype=np.int64)
-    for tokens in parts.T:  # one number per part sorts faster than rows; it fits, because that of the n-gram does
+    for tokens in parts.T:  # one number per part sorts faster than a row; it fits in 64 bits, because the n-gram's does
         key = key * vocab + tokens
     _, group = np.unique(key, return_inverse=True)
     return sparse.csr_array((np.ones(len(parts)), (np.arange(len(parts)), group)))
 
 
 def matrix_vector_features(texts: TokenTexts, scales: Scales = UNIT) -> Features:
-    """By bigram; the same for full and diagonal matrices."""
+    """One feature per bigram; the same for full and diagonal matrices."""
     return _with_shared([np.sqrt(matrix_vector_weight(scales)) * texts.ngrams(2)[1]], np.zeros(len(texts)), 0.0)
 
 
 def recurrent_features(texts: TokenTexts, *, shared_matrix: bool, scales: Scales = UNIT) -> Features:
-    """√c_n by the token n places from the end; with a matrix per token, by the whole suffix of length n."""
+    """√c_n for the token n places from the end; with a matrix per token, for the whole suffix of length n."""
     ends, lengths = texts.starts[1:], texts.lengths
     weights = recurrent_weights(max(1, int(lengths.max(initial=1))), scales)
     weights = weights[: np.flatnonzero(weights > NEGLIGIBLE * weights.max())[-1] + 1]
@@ -126,10 +126,10 @@ def require_windows(texts: TokenTexts, window: int, place: str = "The shortest t
 
 
 def _with_shared(blocks: Iterable[sparse.csr_array], shared: Array, of_one: float) -> Features:
-    """What all texts share, the features of several texts, and as one feature all that a text has for itself: half of
-    all n-grams occur in one text, and Θ sees their norm.
+    """The bias, the features that several texts have, and one feature for all that only one text has.
 
-    Blocks are taken one by one and written into place: stacking them would hold everything several times.
+    Half of all n-grams occur in one text only, and of these Θ sees nothing but the norm. Blocks are taken one by one
+    and written into place, because stacking them would need several times the memory.
     """
     squares, parts, first = np.zeros(len(shared)), [], 1
     for block in blocks:

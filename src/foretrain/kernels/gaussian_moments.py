@@ -1,8 +1,8 @@
-"""Gaussian moments of activations: what infinitely wide layers are made of.
+"""Gaussian moments of activations: the building blocks of infinitely wide layers.
 
 For (z, z′) centred Gaussian with variances k11, k22 and covariance k12:
 `product(activation, …)` is E[φ(z)φ(z′)] and `slope_product` is E[φ′(z)φ′(z′)].
-ReLU and GeLU have closed forms (kernels.activations); SiLU and tanh go by quadrature.
+ReLU and GeLU have closed forms (kernels.activations); SiLU and tanh take quadrature.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scipy.special import expit
 from foretrain.core.errors import require_known
 from foretrain.kernels.activations import GELU, ReLU
 
-Array: TypeAlias = Any  # float64: an array, or a number where numbers went in
+Array: TypeAlias = Any  # float64: an array, or a number if the arguments are numbers
 
 CLOSED: dict[str, ReLU | GELU] = {"relu": ReLU(), "gelu": GELU()}
 SMOOTH: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
@@ -26,11 +26,11 @@ SMOOTH: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
 }
 NAMES = ("linear", *CLOSED, *SMOOTH)
 
-_REACH = 8.5  # standard deviations; beyond them lies less than 1e-16
-# The trapezoidal rule with step h is off by e^{−2πa/h}, where the integrand is analytic up to ±ai: both activations
-# have their nearest pole at a = π/(2√q) or farther, so h = π²/(36√q) leaves e^{−36}. The Gaussian asks for h ≤ 1/2.
+_REACH = 8.5  # standard deviations: less than 1e-16 of a Gaussian is beyond
+# The trapezoidal rule with step h is off by e^{−2πa/h} if the integrand is analytic up to ±ai. Both activations have
+# their nearest pole at a = π/(2√q) or farther, so h = π²/(36√q) leaves e^{−36}. The Gaussian needs h ≤ 1/2.
 _STEP = np.pi**2 / 36
-_BLOCK = 1 << 22  # values of the integrand at a time
+_BLOCK = 1 << 22  # values of the integrand in memory at once
 
 
 def product(activation: str, k11: ArrayLike, k22: ArrayLike, k12: ArrayLike) -> Array:
@@ -70,7 +70,7 @@ def _checked(activation: str, *values: ArrayLike) -> tuple[Array, ...]:
 
 
 def _rule(variance: float) -> tuple[Array, Array]:
-    """Places and weights of the trapezoidal rule for a standard Gaussian, fine enough for f(√variance·z)."""
+    """Nodes and weights of the trapezoidal rule for a standard Gaussian, fine enough for f(√variance·z)."""
     step = min(0.5, _STEP / np.sqrt(variance)) if variance > 0 else 0.5
     half = int(np.ceil(_REACH / step))
     nodes = step * np.arange(-half, half + 1)
@@ -84,7 +84,7 @@ def _quadrature(function: Callable[[Array], Array], k11: Array, k22: Array, k12:
     root = np.sqrt(k11)
     along = np.divide(k12, root, out=np.zeros_like(k12), where=root > 0)
     left = k22 - along**2
-    across = np.sqrt(np.where(left > 1e-14 * k22, left, 0.0))  # what rounding leaves of z′ = z is no spread
+    across = np.sqrt(np.where(left > 1e-14 * k22, left, 0.0))  # for z′ = z only rounding is left, which is no spread
     first = function(root[..., None] * x)
     middle = along[..., None] * x
     if not across.any():

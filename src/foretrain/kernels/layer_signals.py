@@ -1,7 +1,7 @@
-"""What goes into every Linear and Embedding layer of a module, and what comes back to it: its part of a tangent kernel.
+"""The inputs and back-propagated signals of every Linear and Embedding layer of a module: its part of a tangent kernel.
 
-A layer is left out, so that the caller takes the long way for it, wherever this shortcut could be wrong: rows of the
-batch that see each other, a batch that is not the first axis, a weight that is also used elsewhere.
+A layer is left out wherever this shortcut could be wrong, so that the caller takes the long way: if rows of the batch
+see each other, if the batch is not the first axis, or if a weight is also used elsewhere.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-_LARGEST = 1 << 24  # entries of one block of pairs of positions
+_LARGEST = 1 << 24  # entries in one block of pairs of positions
 
 
 @dataclass(frozen=True)
 class Signal:
-    """One parameter: its layer's inputs (features, tokens, or nothing for a bias), and the signals from the outputs."""
+    """For one parameter: the inputs of its layer (None for a bias), and the signals that come back from the outputs."""
 
     inputs: Tensor | None  # [row, position, feature], or token numbers [row, position]
     signals: Tensor  # [output, row, position, unit]
 
     def gradient(self, mix: Tensor, vocab: int) -> Tensor:
-        """The gradient of a mix of the outputs by the parameter, summed over rows."""
+        """The gradient of a weighted sum of the outputs with respect to the parameter, summed over rows."""
         signal = torch.tensordot(mix, self.signals, dims=1).flatten(0, 1)
         if self.inputs is None:
             return signal.sum(0)
@@ -33,11 +33,13 @@ class Signal:
         return signal.new_zeros(vocab, signal.shape[1]).index_add_(0, inputs, signal)
 
     def kernel(self, other: Signal) -> Tensor:
-        """Σ over pairs of positions of (inputs alike)·(signals alike): [row, other row, output, output]."""
+        """Σ over pairs of positions of (product of inputs)·(product of signals): [row, other row, output, output]."""
         if self.inputs is None or other.inputs is None:
             return torch.einsum("oiu,qju->ijoq", self.signals.sum(2), other.signals.sum(2))
         (_, n, t, units), (m, s) = self.signals.shape, other.signals.shape[1:3]
-        if self.inputs.is_floating_point() and t * s > self.inputs.shape[2] * units:  # long texts: form the gradients
+        if (
+            self.inputs.is_floating_point() and t * s > self.inputs.shape[2] * units
+        ):  # for long texts, forming the gradients is less work
             return torch.einsum("oifu,qjfu->ijoq", self._gradients(), other._gradients())
         step = max(1, _LARGEST // (t * m * s))
         return torch.cat([self._pairs(other, slice(i, i + step)) for i in range(0, n, step)])
@@ -63,14 +65,14 @@ class Signal:
 
 
 def layer_signals(module: nn.Module, rows: Tensor) -> dict[str, Signal]:
-    """The signals of every parameter whose gradient they give, by its name."""
+    """The signals of every parameter whose whole gradient they give, by name."""
     layers = {name: m for name, m in module.named_modules() if isinstance(m, nn.Linear | nn.Embedding)}
     passed: list[tuple[str, Tensor, Tensor]] = []
 
     def note(name: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], Tensor]:
         def hook(_: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
             passed.append((name, inputs[0].detach(), output))
-            return output.clone()  # an activation in place must not touch what is differentiated
+            return output.clone()  # an in-place activation must not change what is differentiated
 
         return hook
 
@@ -88,7 +90,7 @@ def layer_signals(module: nn.Module, rows: Tensor) -> dict[str, Signal]:
     apart = _rows_apart(outputs, ends)
     back = [torch.autograd.grad(outputs[:, o].sum(), ends, retain_graph=True, materialize_grads=True)
             for o in range(outputs.shape[1])]  # fmt: skip
-    found: dict[str, tuple[Signal, Tensor]] = {}
+    by_name: dict[str, tuple[Signal, Tensor]] = {}
     for name, layer in layers.items():
         calls = [k for k, one in enumerate(passed) if one[0] == name]
         if calls and all(apart[k] for k in calls):
@@ -98,8 +100,8 @@ def layer_signals(module: nn.Module, rows: Tensor) -> dict[str, Signal]:
             for key, parameter in layer.named_parameters(recurse=False):
                 if parameter.requires_grad:
                     signal = Signal(inputs if key == "weight" else None, signals)
-                    found[f"{name}.{key}" if name else key] = signal, parameter
-    return _whole(found, outputs)
+                    by_name[f"{name}.{key}" if name else key] = signal, parameter
+    return _whole(by_name, outputs)
 
 
 def _joined(layer: nn.Module, rows: int, inputs: list[Tensor], signals: list[list[Tensor]]) -> tuple[Tensor, Tensor]:
@@ -113,28 +115,28 @@ def _joined(layer: nn.Module, rows: int, inputs: list[Tensor], signals: list[lis
 
 
 def _rows_apart(outputs: Tensor, ends: list[Tensor]) -> list[bool]:
-    """Whether the first row's outputs come from the first row of a layer alone."""
+    """For each layer: whether the first row's outputs depend on the first row of the layer alone."""
     mixed = outputs[0] @ _mix(outputs)
     first = torch.autograd.grad(mixed, ends, retain_graph=True, materialize_grads=True)
     return [g.shape[0] == len(outputs) and not bool(g[1:].any()) for g in first]
 
 
 def _mix(outputs: Tensor) -> Tensor:
-    """One number per output, drawn once and for all: their plain sum may stand still, as under a softmax, and one
-    output alone may not meet a weight that the others use."""
+    """Fixed random weights, one per output. A plain sum may be constant, as after a softmax, and a single output may
+    not depend on a weight that the others use."""
     drawn = torch.randn(outputs.shape[1], generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     return drawn.to(outputs)
 
 
-def _whole(found: dict[str, tuple[Signal, Tensor]], outputs: Tensor) -> dict[str, Signal]:
-    """Those whose signals give the whole gradient: a weight that is tied, or used outside its layer, has more."""
-    if not found:
+def _whole(by_name: dict[str, tuple[Signal, Tensor]], outputs: Tensor) -> dict[str, Signal]:
+    """Keep the parameters whose signals give the whole gradient: one that is tied, or used elsewhere, has more."""
+    if not by_name:
         return {}
-    parameters = [parameter for _, parameter in found.values()]
+    parameters = [parameter for _, parameter in by_name.values()]
     mix = _mix(outputs)
     gradients = torch.autograd.grad((outputs @ mix).sum(), parameters, materialize_grads=True)
     kept = {}
-    for (name, (signal, parameter)), whole in zip(found.items(), gradients, strict=True):
+    for (name, (signal, parameter)), whole in zip(by_name.items(), gradients, strict=True):
         near = 1e-3 * float(whole.abs().max()) + 1e-12
         if torch.allclose(signal.gradient(mix, len(parameter)), whole, rtol=1e-3, atol=near):
             kept[name] = signal

@@ -1,4 +1,4 @@
-"""The learning curve of kernel regression on a template task, from r by r matrices: error against samples."""
+"""The learning curve of kernel regression on a template task (error against samples), from r by r matrices."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class LearningCurve:
     """Squared error on unseen symbols against the number of samples n.
 
     ridge     λ
-    sharing   None: no two samples share a token, and the curve is exact
-    alphabet  tokens of the training alphabet; None: as many as samples
+    sharing   how samples share tokens; None: no two do, and the curve is exact
+    alphabet  number of tokens in the training alphabet; None: as many as samples
     """
 
     matrix: TemplateMatrix
@@ -44,9 +44,9 @@ class LearningCurve:
         return Precision(size * one.P, size * one.Q)
 
     def loss(self, n: Float[Array, "n"]) -> Float[Array, "n"]:
-        """Expected squared error from n samples, for each n; every template has its share of them.
+        """Expected squared error from n samples, for each n, if every template has exactly its share of them.
 
-        f̂ − f* = −(I + NP)⁻¹f* without noise; label noise σ adds σ²·diag(G·N·Q·N·Gᵀ), G = (I + NP)⁻¹.
+        Without noise f̂ − f* = −(I + NP)⁻¹f*; label noise σ adds σ²·diag(G·N·Q·N·Gᵀ), G = (I + NP)⁻¹.
         """
         of = self.precision(np.asarray(n, dtype=np.float64))
         through = self._through(of.P)
@@ -54,9 +54,9 @@ class LearningCurve:
         return self._mean_square(self._bias(of.P)) + self.matrix.task.noise**2 * spread @ self._weights
 
     def draws(self, n: int, *, draws: int = 200, seed: int = 1) -> Float[Array, "draws"]:
-        """Squared errors over samples of n: how many fall to each template, and their label noise.
+        """Squared errors of random samples of size n, which differ in their counts per template and label noise.
 
-        P of a draw is S·P·S with S = √(count/(nμ)), and Q likewise, which is exact if no token is shared.
+        P of a draw is S·P·S with S = √(count/(nμ)), and likewise Q, which is exact if no token is shared.
         """
         require_at_least("draws", draws, 1)
         draw = stream("learning curve", seed, n)
@@ -72,7 +72,7 @@ class LearningCurve:
         return self._mean_square(errors)
 
     def samples_needed(self, loss: float, *, most: float = 1e12) -> float:
-        """The n (to 1 %) from which on the expected squared error stays within `loss`; infinite if beyond `most`."""
+        """The n (to 1 %) from which the expected squared error stays below `loss`; infinite if larger than `most`."""
         require_positive("error", loss)
         low, high = 1.0, most
         while high > 1.01 * low:
@@ -86,7 +86,7 @@ class LearningCurve:
         return float(np.ceil(high))
 
     def saturates(self, n: float) -> bool:
-        """Whether by n samples the alphabet has told what it can, so that more of them do not help."""
+        """Whether n samples have used up what the alphabet can tell, so that more samples do not help."""
         if self.sharing is None or self.alphabet is None:
             return False
         return bool(n >= self.sharing.ratios[-1] * self.alphabet)
@@ -99,7 +99,7 @@ class LearningCurve:
         return -np.linalg.solve(np.eye(len(self.matrix.N)) + self.matrix.N @ P, targets(self.matrix.task))
 
     def _through(self, P: Float[Array, "n r r"]) -> Float[Array, "n r r"]:
-        """GN: how BᵀA⁻¹ times the label noise enters f̂."""
+        """GN, which maps BᵀA⁻¹ times the label noise to its effect on f̂."""
         N = self.matrix.N
         return np.linalg.solve(np.eye(len(N)) + N @ P, np.broadcast_to(N, P.shape))
 

@@ -1,7 +1,7 @@
-"""Equality patterns: all the kernel sees of a pair of strings is which of their tokens are equal.
+"""Equality patterns: of a pair of strings, the kernel only sees which of their tokens are equal.
 
-Positions may be permuted jointly and tokens renamed, so a pair is a multiset of token pairs: a directed graph
-whose nodes are tokens and whose edges are positions. Its connected pieces are the components to contract.
+Permuting the positions of both strings and renaming tokens changes nothing. So a pair is a multiset of token pairs: a
+directed graph with tokens as nodes and positions as edges. Its connected pieces are the components to contract.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from numpy import ndarray as Array
 from foretrain.core.errors import require
 
 String = Sequence[Hashable]
-Edge = tuple[int, int, int]  # token of x, token of y, number of positions that hold them
+Edge = tuple[int, int, int]  # token of x, token of y, number of positions that have both
 Component = tuple[Edge, ...]
 
-MOST_BRANCHES = 500  # past this many trials a form need not be least: more patterns are computed, none wrongly
+MOST_BRANCHES = (
+    500  # after this many trials a form may not be the least one: then more patterns are computed, none wrongly
+)
 
 
 def encoded(X: Sequence[String], Y: Sequence[String]) -> tuple[Int[Array, "x position"], Int[Array, "y position"]]:
-    """Two lists of strings of one length as numbers, one number per token."""
+    """Two lists of strings, all of the same length, with a number for each token."""
     rows = [tuple(s) for strings in (X, Y) for s in strings]
     lengths = sorted({len(row) for row in rows})
     require(
@@ -39,10 +41,10 @@ def encoded(X: Sequence[String], Y: Sequence[String]) -> tuple[Int[Array, "x pos
 def pair_patterns(
     x: Int[Array, "x position"], y: Int[Array, "y position"]
 ) -> tuple[Int[Array, "x y"], Int[Array, "pattern"], Int[Array, "pattern"]]:
-    """For every pair of strings the number of its equality pattern; for every pattern the rows of one such pair.
+    """The number of each pair's equality pattern, and for each pattern the rows of one pair that has it.
 
-    Patterns are told apart by sums of random 64-bit numbers, one for each pair of sets of places that a common
-    token has in x and in y: two of a million patterns share a sum with probability 1e-7.
+    A pattern is identified by a sum of random 64-bit numbers, one for each common token, which depends on the sets of
+    places it has in x and in y. Among a million patterns, two share a sum with probability 1e-7.
     """
     random = np.random.default_rng(0x5EED)
     places_x, places_y = _places(x), _places(y)
@@ -55,7 +57,7 @@ def pair_patterns(
     for token in rows_of.keys() & columns_of.keys():
         i, j = rows_of[token], columns_of[token]
         added = salt[masks_x[i][:, None], masks_y[j][None, :]]
-        if len(i) == len(x) and len(j) == len(y):  # a token of all strings, such as CLS: no need to look up rows
+        if len(i) == len(x) and len(j) == len(y):  # a token of all strings, such as CLS, needs no look-up of rows
             keys += added
         else:
             keys[np.ix_(places_x[1][i], places_y[1][j])] += added
@@ -66,12 +68,14 @@ def pair_patterns(
 def _factorize(keys: Array) -> tuple[Int[Array, "x y"], Int[Array, "pattern"]]:
     labels, uniques = pd.factorize(keys.ravel())
     first = np.empty(len(uniques), dtype=np.int64)
-    first[labels[::-1]] = np.arange(len(labels))[::-1]  # the last to be written is the first that has the label
+    first[labels[::-1]] = np.arange(len(labels))[
+        ::-1
+    ]  # written backwards, so that the first pair with the label remains
     return labels.reshape(keys.shape), first
 
 
 def _places(codes: Int[Array, "string position"]) -> tuple[Array, Array, list[bytes]]:
-    """Every token of every string once: (token, row, the places it has there)."""
+    """Every token of every string once: (token, row, its places there)."""
     same = codes[:, :, None] == codes[:, None, :]
     rows, columns = np.nonzero(same.argmax(axis=2) == np.arange(codes.shape[1]))
     order = np.argsort(rows, kind="stable")
@@ -89,7 +93,7 @@ def _own_patterns(codes: Int[Array, "string position"], random: np.random.Genera
 
 
 def pattern_of(x: String, y: String) -> tuple[Component, ...]:
-    """The pair up to names of tokens, order of positions and exchange of x and y: its components, sorted."""
+    """The pair up to names of tokens, order of positions and exchange of x and y, as its sorted components."""
     pieces = _connected(x, y)
     there = tuple(sorted(canonical(piece) for piece in pieces))
     back = tuple(sorted(canonical([(u, t, m) for t, u, m in piece]) for piece in pieces))
@@ -109,14 +113,14 @@ def _connected(x: String, y: String) -> list[list[tuple[Hashable, Hashable, int]
 
 
 def canonical(piece: Sequence[tuple[Hashable, Hashable, int]]) -> Component:
-    """The least renaming of a connected graph: equal for two pieces that differ by names only."""
+    """The least renaming of a connected graph, which is the same for pieces that differ only in names."""
     number: dict[Hashable, int] = {}
     edges = [(number.setdefault(t, len(number)), number.setdefault(u, len(number)), m) for t, u, m in piece]
     return _search(edges, _refine(edges, [0] * len(number)), MOST_BRANCHES)[0]
 
 
 def _refine(edges: list[Edge], colours: list[int]) -> list[int]:
-    """Tell tokens apart by the colours around them until nothing changes."""
+    """Tell tokens apart by the colours of their neighbours, until nothing changes."""
     while True:
         seen: list[list[tuple[int, int, int]]] = [[] for _ in colours]
         for t, u, m in edges:
@@ -130,7 +134,7 @@ def _refine(edges: list[Edge], colours: list[int]) -> list[int]:
 
 
 def _search(edges: list[Edge], colours: list[int], budget: int) -> tuple[Component, int]:
-    """The least form over all ways to break the ties that refinement leaves, and what is left of the budget."""
+    """The least form over all ways to break the ties left by refinement, and how much of the budget remains."""
     sizes = Counter(colours)
     tied = next((colour for colour in sorted(sizes) if sizes[colour] > 1), None)
     if tied is None:
@@ -138,7 +142,7 @@ def _search(edges: list[Edge], colours: list[int], budget: int) -> tuple[Compone
     forms, twins = [], set()
     for token in (t for t, colour in enumerate(colours) if colour == tied):
         around = frozenset((t == token, t if u == token else u, m) for t, u, m in edges if token in (t, u))
-        if around in twins:  # the same neighbours as a token tried before: swapping the two changes nothing
+        if around in twins:  # a token tried before has the same neighbours, so swapping the two changes nothing
             continue
         twins.add(around)
         split = [2 * colour + (colour == tied and t != token) for t, colour in enumerate(colours)]
@@ -150,7 +154,7 @@ def _search(edges: list[Edge], colours: list[int], budget: int) -> tuple[Compone
 
 
 def count_tokens(component: Component, side: int) -> Counter[int]:
-    """How many positions of the component hold each token of x (side 0) or of y (side 1)."""
+    """How many positions of the component have each token of x (side 0) or of y (side 1)."""
     counts: Counter[int] = Counter()
     for edge in component:
         counts[edge[side]] += edge[2]

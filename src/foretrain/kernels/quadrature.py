@@ -1,12 +1,12 @@
 """Grids and tables for the exact attention kernel.
 
-With 1/S = ∫ exp(a − e^a·S) da for both softmax denominators, the kernel is an integral over (a, b) and the
-Gaussian scores ζ of the tokens; the positions factorise. One position that holds token t in x and u in y gives
+With 1/S = ∫ exp(a − e^a·S) da for both softmax denominators, the kernel is an integral over (a, b) and over the
+Gaussian scores ζ of the tokens, in which the positions factorise. A position with token t in x and u in y gives
 
     T(A, B) = E_p exp(−(e^A + e^B)·e^{βγp}),   A = a + βζ_t,  B = b + βζ_u,
 
-and every numerator e^{βm} of the softmax turns T into −∂T/∂A, −∂T/∂B or ∂²T/∂A∂B. All sums are trapezoid
-sums: the integrands are analytic in a strip, so the error falls like exp(−π²/step).
+and a numerator e^{βm} of the softmax turns T into −∂T/∂A, −∂T/∂B or ∂²T/∂A∂B. All sums are trapezoid sums, whose error
+falls like exp(−π²/step), because the integrands are analytic in a strip.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from scipy.special import log_ndtr, ndtr, ndtri, roots_hermitenorm
 
 Array = NDArray[np.float64]
 
-WIDEST_HERMITE = 1600  # numbers a_i + βζ_s with Gauss–Hermite nodes: a table has their square
+WIDEST_HERMITE = 1600  # of numbers a_i + βζ_s with Gauss–Hermite nodes; a table has their square
 MOST_TABLES = 8
 
 
-@dataclass(frozen=True, eq=False)  # one grid equals only itself, so that it can be a key of a cache
+@dataclass(frozen=True, eq=False)  # compared by identity, so that a grid can be a key of a cache
 class Grid:
-    """Nodes of b, of which every `row_step`-th is a node of a; and of the token scores ζ.
+    """Nodes of b, of which every `row_step`-th is a node of a, and nodes of the token scores ζ.
 
-    `scores` holds a_i + βζ_s at index i·stride + s·dilation: one table serves every token as a moving window.
+    `scores` has a_i + βζ_s at index i·stride + s·dilation, so that windows of one table serve every token.
     """
 
     nodes_b: Array
@@ -80,9 +80,9 @@ class Grid:
 def grid(beta: float, gamma: float, length: int, identity: float, crossed: bool, tolerance: float) -> Grid:
     """The grid on which kernels of strings of this length have an absolute error below the tolerance.
 
-    crossed  whether a token stands at different positions in the two strings
+    crossed  whether some token has different positions in the two strings
     """
-    share = tolerance / (6 * (1 + gamma**2))  # the kernel is at most 1 + γ², and some errors of this size add up
+    share = tolerance / (6 * (1 + gamma**2))  # the kernel is at most 1 + γ², and several errors of this size add up
     low, high = _range(beta * math.hypot(1.0, gamma), length, share)
     low, high = low - max(0.0, identity * length), high - min(0.0, identity * length)
     step_a, step_b = _steps(beta, gamma, length, share)
@@ -104,9 +104,10 @@ def grid(beta: float, gamma: float, length: int, identity: float, crossed: bool,
 
 
 def _lattice(decay: _Decay, step: float, step_a: float, share: float) -> tuple[float, int, int]:
-    """One step for a, b and βζ, how many of them make the step of βζ, and the nodes of ζ on each side of 0.
+    """The common step of a, b and βζ, how many of these make a step of βζ, and the nodes of ζ on each side of 0.
 
-    A smaller step of a and b may allow a larger one of βζ. Sums over two tokens, each with two neighbours, weigh them.
+    A smaller step of a and b may allow a larger step of βζ. The cost is that of sums over two tokens with two
+    neighbours each.
     """
     largest = decay.lattice_step(share)
     reach = -float(ndtri(share)) * decay.beta
@@ -115,8 +116,8 @@ def _lattice(decay: _Decay, step: float, step_a: float, share: float) -> tuple[f
         common = min(step, largest / dilation)
         return common, dilation, math.ceil(reach / (common * dilation))
 
-    def cost(found: tuple[float, int, int]) -> float:
-        common, _, half = found
+    def cost(lattice: tuple[float, int, int]) -> float:
+        common, _, half = lattice
         return (2 * half + 1) ** 3 / (common**2 * max(1, int(step_a / common)))
 
     return min((option(dilation) for dilation in (1, 2, 3)), key=cost)
@@ -124,12 +125,12 @@ def _lattice(decay: _Decay, step: float, step_a: float, share: float) -> tuple[f
 
 @dataclass(frozen=True)
 class _Decay:
-    """How fast the Fourier transform of the integrand falls in ζ, which says how densely to sum over it.
+    """How fast the Fourier transform of the integrand falls in ζ, which determines how many nodes a sum over ζ needs.
 
-    The softmax of one string has poles at distance π/β from the real axis: e^{−πω/β}. Positions smooth by a
-    variance s², unless the other string has the opposite frequency at the same positions, whose own e^{−πω/β}
-    then counts as well; so the exponent is the least of π(ω + ω')/β + s²(ω − ω')²/2. Where a token stands at
-    different positions in the two strings, the two frequencies add up in its ζ and nothing is gained.
+    The softmax of one string has poles at distance π/β from the real axis, which gives e^{−πω/β}. Positions smooth by a
+    variance s², unless the other string has the opposite frequency at the same positions; then its own e^{−πω/β} counts
+    as well. So the exponent is the least value of π(ω + ω')/β + s²(ω − ω')²/2. If a token has different positions in
+    the two strings, the two frequencies add up in its ζ, and nothing is gained.
     """
 
     beta: float
@@ -142,7 +143,7 @@ class _Decay:
         return math.pi * (2 * omega - apart) / self.beta + self.smoothing * apart**2 / 2
 
     def lattice_step(self, share: float) -> float:
-        """The largest step of βζ: a trapezoid sum sees ω = 2πβ/step, damped by the Gaussian of ζ or the decay."""
+        """The largest step of βζ. A trapezoid sum aliases ω = 2πβ/step, damped by the Gaussian of ζ or the decay."""
 
         def excess(step: float) -> float:
             omega = 2 * math.pi * self.beta / step
@@ -153,7 +154,8 @@ class _Decay:
         return float(brentq(excess, 1e-3 * self.beta, 99.0 * self.beta))
 
     def hermite_nodes(self, share: float) -> int:
-        """n nodes see up to ω = 2√n; measured errors are up to e^8 above the decay there."""
+        """How many Gauss–Hermite nodes: n of them resolve ω up to 2√n, where measured errors exceed the decay by up to
+        e^8."""
         n = 10
         while n < 400 and self.exponent(2 * math.sqrt(n)) < 9 - math.log(share):
             n += 1
@@ -163,9 +165,9 @@ class _Decay:
 def _steps(beta: float, gamma: float, length: int, share: float) -> tuple[float, float]:
     """The largest steps of a and of b with aliasing errors below `share`.
 
-    A trapezoid sum over a adds the integrand's Fourier transform at ω = 2π/step: |Γ(1 + iω)| times e^{−ω²v/2},
-    with v = β²γ²/length the variance of the mean of βγp. In a and b at once the phases may cancel, but both Γ
-    count; so one of the two may have the larger step.
+    A trapezoid sum over a adds the integrand's Fourier transform at ω = 2π/step: |Γ(1 + iω)| times e^{−ω²v/2}, where
+    v = β²γ²/length is the variance of the mean of βγp. In a and b together the phases may cancel, but both Γ count, so
+    one of the two may have the larger step.
     """
 
     def log_gamma(step: float) -> float:
@@ -182,9 +184,9 @@ def _steps(beta: float, gamma: float, length: int, share: float) -> tuple[float,
 
 
 def _range(sigma: float, length: int, tail: float) -> tuple[float, float]:
-    """Where a must run so that at most `tail` of ∫ S·exp(a − e^a·S) da is lost, S a sum of e^{σz}.
+    """The range of a that loses at most `tail` of ∫ S·exp(a − e^a·S) da, where S is a sum of e^{σz}.
 
-    Below: length · E min(1, e^{a+σz}); above: E exp(−e^{a+σz}), both for one Gaussian z, are upper bounds.
+    Upper bounds on the loss, for one Gaussian z: length · E min(1, e^{a+σz}) below, and E exp(−e^{a+σz}) above.
     """
 
     def below(a: float) -> float:
@@ -211,7 +213,9 @@ def position_factor(u: Array, spread: float) -> tuple[Array, Array, Array]:
     for node, weight in zip(p, weights, strict=True):
         for total, values in zip(sums, _double_exponential(knots + spread * node), strict=True):
             total += weight * values
-    together = CubicSpline(knots, np.stack(sums, axis=-1))(u)  # finds the place of every u among the knots once
+    together = CubicSpline(knots, np.stack(sums, axis=-1))(
+        u
+    )  # one spline of three columns finds each u among the knots once
     H, first, second = (np.ascontiguousarray(part) for part in np.moveaxis(together, -1, 0))
     return H, first, second
 

@@ -1,8 +1,8 @@
 """Kernel ridge regression on template tasks: the estimator itself, and its idealised version.
 
-A kernel here is any function of two arrays of token numbers, one row per string, that gives the matrix of
-its values. It is token-symmetric (Def. C.2) if renaming tokens changes nothing; then on a string of unseen
-tokens the estimator depends on the template alone, so one test string per template says everything.
+A kernel here is any function of two arrays of token numbers, one row per string, that returns the matrix of its values.
+It is token-symmetric (Def. C.2) if renaming tokens changes nothing. On a string of unseen tokens the estimator then
+depends on the template alone, so one test string per template is enough.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Kernel = Callable[[Int[Array, "x position"], Int[Array, "y position"]], Float[Ar
 def ridge_coefficients(
     gram: Float[Array, "sample sample"], labels: Float[Array, "sample *output"], ridge: float
 ) -> Float[Array, "sample *output"]:
-    """Prop. 3.1, eq. 5: (K̂ + λI)⁻¹y, by Cholesky in the memory of one copy of K̂."""
+    """Prop. 3.1, eq. 5: (K̂ + λI)⁻¹y, by Cholesky, with memory for one copy of K̂."""
     require_positive("ridge", ridge)
     shifted = np.array(gram, order="F")  # the order in which LAPACK works in place
     shifted.flat[:: len(gram) + 1] += ridge
@@ -36,7 +36,7 @@ def ridge_coefficients(
 def ridge_predictions(
     kernel: Kernel, train: TemplateBatch, strings: Int[Array, "string position"], ridge: float
 ) -> Float[Array, "string output"]:
-    """Eq. 5 at each string: f̂(x) = yᵀ(K̂ + λI)⁻¹k(x), for numbers or for one output per label symbol."""
+    """Eq. 5 at each string: f̂(x) = yᵀ(K̂ + λI)⁻¹k(x), one output for numbers, one per label for symbols."""
     coefficients = ridge_coefficients(kernel(train.tokens, train.tokens), sample_targets(train), ridge)
     return kernel(strings, train.tokens) @ coefficients
 
@@ -49,10 +49,10 @@ def ideal_predictions(
 ) -> Float[Array, "*draws r *output"]:
     """Eq. 15 at an unseen string of each template: f̂_ideal = N(N + λD⁻¹)⁻¹ȳ, r by r instead of n by n.
 
-    D holds the number of samples per template, ȳ their mean labels. From K̂_ideal = B·N·Bᵀ with the n by r
-    indicator B and BᵀB = D: N·Bᵀ(BNBᵀ + λI)⁻¹y. Written with D^½ on both sides, so that a template may have
-    no sample. With `ridge` = λ + K(x, x) − N_jj per template it is the real estimator for samples that share
-    no token, exactly.
+    D has the number of samples per template, ȳ their mean labels. It follows from K̂_ideal = B·N·Bᵀ with the n by r
+    indicator B and BᵀB = D: N·Bᵀ(BNBᵀ + λI)⁻¹y. It is computed with D^½ on both sides, so that a template may have no
+    sample. With `ridge` = λ + K(x, x) − N_jj per template, it is exactly the real estimator for samples that share no
+    token.
     """
     root = np.sqrt(counts)
     shrunk = root[..., :, None] * N * root[..., None, :]
@@ -66,16 +66,16 @@ def ideal_predictions(
 def ideal_weights(N: Float[Array, "r r"], counts: Float[Array, "r"], ridge: float) -> Float[Array, "r a"]:
     """(K̂_ideal + λI)⁻¹v_ideal(x) for a string of template a (column): one number per block of samples (row).
 
-    Constant on each block: B·u with u = (ND + λI)⁻¹N·e_a.
+    It is constant on each block: B·u with u = (ND + λI)⁻¹N·e_a.
     """
     return np.linalg.solve(N * counts + ridge * np.eye(len(N)), N)
 
 
 def answers(task: TemplateTask) -> list[Hashable]:
-    """Each template's answer, free of the names of wildcards: they are local to a template.
+    """Each template's answer, in a form that templates can share: names of wildcards are local to a template.
 
-    A wildcard label is its place in the order of first occurrence (0: the template's first wildcard), a token
-    label or a number is itself.
+    A wildcard label becomes its place in the order of first occurrence (0: the template's first wildcard). A token or
+    a number stays as it is.
     """
     return [
         template.wildcards.index(label) if isinstance(label, str) and label in template.wildcards else label
@@ -84,9 +84,9 @@ def answers(task: TemplateTask) -> list[Hashable]:
 
 
 def targets(task: TemplateTask) -> Float[Array, "r output"]:
-    """What a regression is to output on each template: its number, or one column per answer (1 where it is).
+    """What a regression should output on each template: its number, or a column per answer with 1 at its own.
 
-    See `answers`: a wildcard label stands for "the symbol that fills the k-th wildcard".
+    See `answers`: a wildcard label means "the symbol that fills the k-th wildcard".
     """
     if task.kind == "regression":
         return np.asarray(task.labels, dtype=np.float64)[:, None]
@@ -96,14 +96,14 @@ def targets(task: TemplateTask) -> Float[Array, "r output"]:
 
 
 def sample_targets(batch: TemplateBatch) -> Float[Array, "sample output"]:
-    """What a regression is to output on each sample, label noise included."""
+    """What a regression should output on each sample, label noise included."""
     if batch.task.kind == "regression":
         return np.asarray(batch.labels)[:, None]
     return targets(batch.task)[batch.template]
 
 
 def unseen_strings(task: TemplateTask, beyond: int) -> Int[Array, "template position"]:
-    """One string per template, of tokens that an alphabet of `beyond` tokens does not have."""
+    """One string per template, from tokens that an alphabet of `beyond` tokens does not have."""
     return task.one_per_template(first=beyond)
 
 
@@ -117,12 +117,13 @@ def measured_errors(
     seeds: int | Sequence[int] = 5,
     interval: float = 0.9,
 ) -> xr.Dataset:
-    """Errors f̂(x) − f*(z) on unseen symbols: kernel ridge regression on n samples, over seeds.
+    """Errors f̂(x) − f*(z) of kernel ridge regression on unseen symbols, for each number of samples and seed.
 
-    alphabets  sizes of the training alphabet, an axis of its own; None takes n tokens for n samples
-    ridge      λ, or a function of n and ρ that gives it
-    Gives `error` per template, the mean square `loss`, and for each n the share `interval` of losses over
-    seeds between `loss_low` and `loss_high`.
+    alphabets  sizes of the training alphabet, which get an axis of their own; None: n tokens for n samples
+    ridge      λ, or a function of n and ρ that returns it
+
+    Returns `error` per template, the mean square `loss`, and for each n the bounds `loss_low` and `loss_high` between
+    which the share `interval` of the seeds' losses lies.
     """
     require(0 < interval < 1, f"interval must lie between 0 and 1; got {interval}.")
     seeds = seed_list(seeds if isinstance(seeds, int) else list(seeds))

@@ -1,6 +1,6 @@
 """The attention kernel by sampling: randomised quasi-Monte Carlo, and plain Monte Carlo.
 
-For pairs of strings whose graph of tokens is too entangled to contract, and as a reference for those that are not.
+Used for pairs of strings whose graph of tokens is too entangled to contract, and as a reference for the others.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def quasi_monte_carlo(
     randomisations: int = RANDOMISATIONS,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """K_attn by scrambled Sobol points, 2^log2_points in each randomisation, and a bound on its error at 99.9 %."""
+    """K_attn from scrambled Sobol points, 2^log2_points per randomisation, and a 99.9 % bound on its error."""
     require_at_least("randomisations", randomisations, 2)
     draw, dimensions = _integrand(x, y, beta, gamma, identity)
     means = []
@@ -44,7 +44,7 @@ def quasi_monte_carlo(
 def monte_carlo(
     x: String, y: String, *, beta: float, gamma: float, identity: float = 0.0, points: int = 1 << 16, seed: int = 0
 ) -> tuple[float, float]:
-    """K_attn by independent Gaussians, and its standard error."""
+    """K_attn from independent Gaussians, and its standard error."""
     draw, dimensions = _integrand(x, y, beta, gamma, identity)
     values = draw(np.random.default_rng(seed).standard_normal((points, dimensions)))
     return float(values.mean()), float(values.std(ddof=1)) / points**0.5

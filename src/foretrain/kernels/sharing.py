@@ -1,12 +1,11 @@
-"""What samples that share tokens tell about templates: the precision of their template means.
+"""How much samples that share tokens tell about templates: the precision of their template means.
 
-Write K̂ + λI = B·N·Bᵀ + A with the n by r indicator B of templates. A, the covariance of what is peculiar to a
-sample, is diagonal if no two samples share a token. The estimator needs of it only P = BᵀA⁻¹B and, for label
-noise, Q = BᵀA⁻²B: on an unseen string of each template f̂ = N(N + P⁻¹)⁻¹·(P⁻¹BᵀA⁻¹y).
+Write K̂ + λI = B·N·Bᵀ + A with the n by r indicator B of templates. A is the covariance of what is specific to each
+sample, and is diagonal if no two samples share a token. The estimator needs only P = BᵀA⁻¹B of it and, for label noise,
+Q = BᵀA⁻²B: on an unseen string of each template f̂ = N(N + P⁻¹)⁻¹·(P⁻¹BᵀA⁻¹y).
 
-Who shares tokens with whom is a sparse random graph that looks the same for all n at one ratio n/m to the
-alphabet's size, so P/n and Q/n are functions of n/m. They are measured here on a few hundred samples and serve
-every n.
+Which samples share tokens is a sparse random graph. At a fixed ratio n/m of samples to tokens it looks the same for all
+n, so P/n and Q/n are functions of n/m. They are measured here on a few hundred samples, and then serve every n.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from foretrain.kernels.regression import Kernel
 RATIOS = tuple(2.0**power for power in range(-4, 6))  # n/m
 SAMPLES = 256
 LEAST_ALPHABET = 16
-LEAST_COUNT = 16  # expected samples of a template: of a rarer one more are drawn than its share
+LEAST_COUNT = 16  # least expected samples of a template; a rarer one is drawn more often than its share
 
 
 @dataclass(frozen=True)
@@ -44,10 +43,10 @@ class Sharing:
     table: Precision
 
     def at(self, ratio: Float[Array, "n"]) -> Precision:
-        """By linear interpolation in the logarithm of the ratio.
+        """P and Q at these ratios, by linear interpolation in the logarithm.
 
-        Below the first ratio samples hardly meet, and it stays; beyond the last, more samples of the same
-        tokens tell nothing new, so it falls as 1/ratio.
+        Below the first ratio samples hardly share tokens, so P and Q stay the same. Beyond the last, more samples of
+        the same tokens tell nothing new, so they fall as 1/ratio.
         """
         place = np.interp(np.log(ratio), np.log(self.ratios), np.arange(len(self.ratios)))
         below = np.minimum(place.astype(int), max(len(self.ratios) - 2, 0))
@@ -73,7 +72,7 @@ def measure_sharing(
     samples: int = SAMPLES,
     draws: int = 4,
 ) -> Sharing:
-    """P and Q per sample at each ratio n/m, from `draws` samples each of at most `samples` strings."""
+    """P and Q per sample at each ratio n/m, averaged over `draws` samples of about `samples` strings."""
     rows = [_measured(task, kernel, N, ridge, ratio, samples, draws) for ratio in ratios]
     table = Precision(np.array([row.P for row in rows]), np.array([row.Q for row in rows]))
     return Sharing(np.asarray(ratios, dtype=np.float64), table)
@@ -84,8 +83,8 @@ def _measured(
 ) -> Precision:
     """One row of the table.
 
-    Where a template is rare, its samples are drawn at a rate 1/t higher, added to those of the others. Its samples
-    hardly meet one another, so what it tells of itself is in proportion to t, and so are its cross terms.
+    A rare template is drawn 1/t times as often as its share, in addition to the others. Its samples hardly share tokens
+    with each other, so its own terms are in proportion to t, and so are its cross terms.
     """
     alphabet = max(round(samples / ratio), LEAST_ALPHABET, task.wildcard_count)
     n = round(ratio * alphabet)

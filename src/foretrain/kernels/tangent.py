@@ -7,7 +7,7 @@ The networks (width d → ∞; E ~ N(0, σ_e²), W ~ N(0, σ_w²), v ~ N(0, σ_v
     MV      s(ab) = (1/d) vᵀM_a E_b (full) or (1/√d) vᵀ(m_a ∘ E_b) (diagonal)
     L-RNN   h_t = E_t + M h_{t−1}/√d, s = (1/√d) vᵀh_T, with a matrix per token or one shared
 
-Derived anew for this library; each is checked against finite networks.
+These formulas were derived for this library; the tests check each of them against finite networks.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Scales:
 
     @property
     def inner(self) -> float:
-        """σ_v²(σ_e² + σ_w²): what the gradients of E and W weigh."""
+        """σ_v²(σ_e² + σ_w²): the weight of the gradients of E and W."""
         return self.readout**2 * (self.embedding**2 + self.weight**2)
 
 
@@ -82,7 +82,7 @@ def cnn_window_kernel(activation: str, window: int, scales: Scales = UNIT) -> Fl
 
 
 def attention_weights(counts: Counts, scales: Scales = UNIT) -> sparse.csr_array:
-    """a(e): the weight self-attention in its limit gives to all occurrences of e, summed over the queries of a text.
+    """a(e): the weight that self-attention, in its limit, gives to all occurrences of e, summed over a text's queries.
 
     A query e attends to each of its own occurrences e^{σ_e²} times as much as to another token, so with
     D_e = n(e)(e^{σ_e²}−1) + T:  a(e) = n(e)·[n(e)(e^{σ_e²}−1)/D_e + Σ_e′ n(e′)/D_e′].
@@ -102,8 +102,8 @@ def attention_mlp_texts(
 ) -> Float[Array, "text other"]:
     """SA+MLP between texts: Σ over pairs of queries of E[φφ′] + σ_v²(σ_e²+σ_w²)·k·E[φ′φ′].
 
-    k is the overlap of what the two queries attend to. With ReLU it is positive even for texts without a common
-    token: the bias is back. No sparse product: all pairs of queries meet.
+    k is the overlap of what the two queries attend to. With ReLU the kernel is positive even for texts without a common
+    token: the bias is back. There is no sparse product here, since all pairs of queries count.
     """
     attended, per_text = _queries(counts, scales)
     other_attended, per_other = (attended, per_text) if others is None else _queries(others, scales)
@@ -116,7 +116,7 @@ def attention_mlp_texts(
 
 
 def _queries(counts: Counts, scales: Scales) -> tuple[sparse.csr_array, sparse.csr_array]:
-    """What each distinct token of a text attends to [query, vocab], and how often it asks [text, query]."""
+    """What each distinct token of a text attends to [query, vocab], and how often it is the query [text, query]."""
     table = sparse.csr_array(counts, dtype=np.float64)
     text = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
     weight = sparse.csr_array(table[text])
@@ -131,10 +131,10 @@ def _queries(counts: Counts, scales: Scales) -> tuple[sparse.csr_array, sparse.c
 def even_attention_relu(
     counts: Counts, others: Counts, scales: Scales = UNIT
 ) -> tuple[sparse.csr_array, Float[Array, "text"], Float[Array, "other"]]:
-    """SA+ReLU where every query attends to all tokens alike (σ_e → 0): a sparse part, and two factors of the rest.
+    """SA+ReLU if every query attends to all tokens equally (σ_e → 0): a sparse part, and two factors of the rest.
 
-    Θ = sparse + outer(first, second): the outer product is what texts without a common token have, the bias; the
-    sparse part is nonzero only where they have one. Off by some σ_e² from the kernel of `attention_mlp_texts`.
+    Θ = sparse + outer(first, second). The outer product is the bias, which texts without a common token have too; the
+    sparse part is 0 for these. The difference to `attention_mlp_texts` is of order σ_e².
     """
     mixes = [sparse.csr_array(c, dtype=np.float64) for c in (counts, others)]
     own = [scales.q * np.asarray((m * m).sum(axis=1)) for m in mixes]  # of n(e), not of n(e)/T: ReLU is homogeneous
@@ -156,8 +156,8 @@ def matrix_vector_weight(scales: Scales = UNIT) -> float:
 def recurrent_weights(length: int, scales: Scales = UNIT) -> Float[Array, "length"]:
     """c_n = σ_m^{2(n−1)}(σ_v²+σ_e²) + (n−1)σ_m^{2(n−2)}σ_v²σ_e², n = 1..length.
 
-    c_n is what the token n places from the end adds where it matches. With a matrix per token it counts only if all
-    later tokens match too; with one shared matrix it counts by itself, so there are no n-grams.
+    c_n is what the token n places from the end adds if it matches. With a matrix per token it counts only if all later
+    tokens match too; with one shared matrix it counts by itself, so there are no n-grams.
     """
     require(length >= 1, f"length must be at least 1; got {length}.")
     e, v, m = scales.embedding**2, scales.readout**2, scales.matrix**2

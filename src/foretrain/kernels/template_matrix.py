@@ -1,8 +1,8 @@
 """The matrix N of a template task (Abstract symbols, eq. 11): what a kernel sees of the templates alone.
 
 N_ij is the kernel between a string of template i and a string of template j that share no substituted token.
-A kernel method generalises to unseen symbols if N is nonsingular (Lemma C.3). If it is singular, it still
-learns labels that vanish on the directions N cannot see.
+A kernel method generalises to unseen symbols if N is nonsingular (Lemma C.3). If N is singular, it still learns labels
+that vanish on the directions N cannot see.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from foretrain.core.errors import require
 from foretrain.data.templates import CLS, TemplateTask, spelled
 from foretrain.kernels.regression import Kernel, targets
 
-EQUAL_ROWS = 1e-6  # relative to the largest entry: far above the accuracy of a kernel, far below what helps to learn
+EQUAL_ROWS = (
+    1e-6  # relative to the largest entry: far above a kernel's error, far below a difference that helps learning
+)
 
 
 @dataclass(frozen=True)
 class TemplateMatrix:
-    """N with what else the forecast needs; `accuracy` bounds the absolute error of its entries."""
+    """N, and what else the forecast needs; `accuracy` bounds the absolute error of its entries."""
 
     task: TemplateTask
     N: Float[Array, "r r"]
@@ -32,14 +34,14 @@ class TemplateMatrix:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The templates as text, without the [CLS] that all of them share; long ones by number, from 1."""
+        """The templates as text, without the [CLS] that all of them have; long ones are numbered from 1."""
         rows = (t.symbols for t in self.task.templates)
         texts = [spelled(row[:-1] if row[-1] == CLS and len(row) > 1 else row) for row in rows]
         return tuple(f"template {i}" if len(text) > 24 else text for i, text in enumerate(texts, 1))
 
     @cached_property
     def eigenvalues(self) -> Float[Array, "r"]:
-        """Rising. N is the Gram matrix of mean embeddings over fresh substitutions, so none is negative."""
+        """In ascending order. None is negative: N is the Gram matrix of mean embeddings over fresh substitutions."""
         return np.linalg.eigvalsh(self.N)
 
     @property
@@ -54,7 +56,7 @@ class TemplateMatrix:
 
     @property
     def resolution(self) -> float:
-        """The least eigenvalue that can be told from 0: what the errors of the entries allow (Weyl)."""
+        """The least eigenvalue that can be told from 0, given the errors of the entries (Weyl)."""
         return self.accuracy * len(self.N)
 
     @cached_property
@@ -65,16 +67,16 @@ class TemplateMatrix:
     @cached_property
     def groups(self) -> list[list[int]]:
         """Templates with equal rows of N: the kernel cannot tell them apart on unseen symbols."""
-        found: list[list[int]] = []
+        groups: list[list[int]] = []
         near = max(EQUAL_ROWS * float(abs(self.N).max()), 2 * self.accuracy)
         for i, row in enumerate(self.N):
-            for group in found:
+            for group in groups:
                 if abs(row - self.N[group[0]]).max() <= near:
                     group.append(i)
                     break
             else:
-                found.append([i])
-        return found
+                groups.append([i])
+        return groups
 
     def faint_direction(self) -> str:
         """The combination of templates that N sees least, in words, such as "1.0 αα − 1.0 αβ"."""
@@ -86,9 +88,9 @@ class TemplateMatrix:
         return " ".join(terms).removeprefix("+ ") + (" …" if len(shown) > 4 else "")
 
     def limit_loss(self) -> float:
-        """Mean squared error on unseen symbols with endlessly many samples and tokens.
+        """Mean squared error on unseen symbols with infinitely many samples and tokens.
 
-        N(N + εD⁻¹)⁻¹f* for ε → 0: what is left of the labels after weighted least squares on the range of N.
+        N(N + εD⁻¹)⁻¹f* for ε → 0: the error is what weighted least squares on the range of N leaves of the labels.
         """
         if self.blind_count == 0:
             return 0.0
@@ -100,13 +102,13 @@ class TemplateMatrix:
 
 
 def strings_apart(task: TemplateTask) -> tuple[Int[Array, "r position"], Int[Array, "r position"]]:
-    """Two strings of each template, which share no substituted token."""
+    """Two strings of each template that share no substituted token."""
     strings = task.one_per_template()
     return strings, task.one_per_template(first=len(strings) * max(1, task.wildcard_count))
 
 
 def template_matrix(task: TemplateTask, kernel: Kernel, *, accuracy: float = 1e-8) -> TemplateMatrix:
-    """N of eq. 11 with its condition number and ‖N⁻¹‖; the task ends with [CLS] if the kernel wants one.
+    """N of eq. 11 with its condition number and ‖N⁻¹‖. If the kernel needs a [CLS], the task must end with it.
 
     accuracy  a bound on the error of the kernel's values
     """

@@ -1,9 +1,9 @@
-"""Reads a state: how concentrated, of what rank, how aligned. numpy or torch in, the same kind out."""
+"""Measures: what can be read off a state. NumPy arrays give NumPy arrays, torch tensors give torch tensors."""
 
 from foretrain.measures.alignment import best_alignment, mean_alignment
 from foretrain.measures.correlation import normalized_correlation
 from foretrain.measures.entropy import entropy
-from foretrain.measures.order import half_time, level_time, rank_correlation
+from foretrain.measures.order import half_time, level_time, spearman
 from foretrain.measures.rank import effective_rank, stable_rank
 
 __all__ = [
@@ -14,6 +14,6 @@ __all__ = [
     "level_time",
     "mean_alignment",
     "normalized_correlation",
-    "rank_correlation",
+    "spearman",
     "stable_rank",
 ]

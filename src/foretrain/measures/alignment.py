@@ -10,9 +10,9 @@ from torch import Tensor
 def best_alignment(
     latents: Float[Tensor, "*run sample latent"], nodes: Float[Tensor, "*run sample node"]
 ) -> Float[Tensor, "*run latent"]:
-    """Largest correlation over samples of each latent with a node: all pairs in one matrix product.
+    """The largest correlation over samples of each latent with any node, from one matrix product.
 
-    A latent that does not vary over the samples has none: nan. A node that does not vary correlates with nothing.
+    It is nan for a latent that does not vary over the samples. A node that does not vary has correlation 0.
     """
     first, second = (values.double() - values.double().mean(-2, keepdim=True) for values in (latents, nodes))
     size = second.norm(dim=-2, keepdim=True)

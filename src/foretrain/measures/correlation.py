@@ -7,12 +7,12 @@ from array_api_compat import array_namespace
 
 
 def normalized_correlation(first: Any, second: Any, axis: int = -1) -> Any:
-    """Cosine of the two arrays after each is centred along `axis` (Pearson's r): between −1 and 1.
+    """Pearson's r: the cosine of the two arrays after each is centred along `axis`. Between −1 and 1.
 
-    An array that does not vary along `axis` has no direction: nan.
+    It is nan if one of them does not vary along `axis`.
     """
     xp = array_namespace(first, second)
-    first, second = 1.0 * first, 1.0 * second  # whole numbers become floats
+    first, second = 1.0 * first, 1.0 * second  # integers become floats
     first = first - xp.mean(first, axis=axis, keepdims=True)
     second = second - xp.mean(second, axis=axis, keepdims=True)
     products = xp.sum(first * second, axis=axis)

@@ -7,10 +7,10 @@ from array_api_compat import array_namespace
 
 
 def entropy(weights: Any, axis: int = -1, *, normalize: bool = True) -> Any:
-    """Shannon entropy in nats of non-negative weights along `axis`; 0·ln 0 is 0.
+    """Shannon entropy, in nats, of non-negative weights along `axis`; 0·ln 0 is 0.
 
-    `normalize` divides the weights by their sum first. Weights that are negative, or sum to 0 where they are to be
-    normalised, are no distribution: nan.
+    `normalize` divides the weights by their sum first. The result is nan if a weight is negative, or if the weights
+    sum to 0 and cannot be normalised.
     """
     xp = array_namespace(weights)
     weights = xp.where(xp.any(weights < 0, axis=axis, keepdims=True), xp.nan, 1.0 * weights)

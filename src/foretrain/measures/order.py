@@ -11,9 +11,9 @@ from foretrain.core.errors import require
 
 
 def half_time(curve: Float[Array, "*lead time"], time: Float[Array, "time"]) -> Float[Array, "*lead"]:
-    """When a curve has first gone half of its whole way from its first to its last value, between records by a line.
+    """The time at which a curve is first half way from its first to its last value, interpolated between records.
 
-    A curve that ends where it began has gone no way: nan.
+    It is nan for a curve that ends where it began.
     """
     return level_time(curve, time, (curve[..., 0] + curve[..., -1]) / 2)
 
@@ -21,9 +21,10 @@ def half_time(curve: Float[Array, "*lead time"], time: Float[Array, "time"]) -> 
 def level_time(
     curve: Float[Array, "*lead time"], time: Float[Array, "time"], level: float | Float[Array, "*lead"]
 ) -> Float[Array, "*lead"]:
-    """When a curve first gets from the side of `level` it begins on to the other; nan if it never does."""
+    """The time at which a curve first crosses `level`, interpolated between records; nan if it never does."""
     require(
-        curve.shape[-1] == len(time) >= 2, f"curve and time need equal length of at least 2; got {curve.shape[-1]}."
+        curve.shape[-1] == len(time) >= 2,
+        f"curve and time need equal length of at least 2; got {curve.shape[-1]} and {len(time)}.",
     )
     beyond = curve - np.broadcast_to(np.asarray(level, dtype=np.float64), curve.shape[:-1])[..., None]
     crossed = beyond * np.sign(beyond[..., :1]) <= 0
@@ -31,13 +32,13 @@ def level_time(
     last = np.maximum(np.argmax(crossed, axis=-1), 1)[..., None]
     before, after = (np.take_along_axis(beyond, last - step, axis=-1)[..., 0] for step in (1, 0))
     start, end = (time[last[..., 0] - step] for step in (1, 0))
-    gone = before - after
-    share = np.divide(before, gone, out=np.zeros_like(gone), where=gone != 0)
+    change = before - after
+    share = np.divide(before, change, out=np.zeros_like(change), where=change != 0)
     return np.where(crossed.any(axis=-1), start + share * (end - start), np.nan)
 
 
-def rank_correlation(first: Float[Array, "item"], second: Float[Array, "item"]) -> float:
-    """Spearman's rank correlation of two lists; where one of them has no order at all (all values equal), 0."""
+def spearman(first: Float[Array, "item"], second: Float[Array, "item"]) -> float:
+    """Spearman's rank correlation of two lists; 0 if all values of one are equal, so that it has no order."""
     ranks = [stats.rankdata(values) for values in (first, second)]
     if any(np.ptp(r) == 0 for r in ranks):
         return 0.0

@@ -9,10 +9,10 @@ from foretrain.measures.entropy import entropy
 
 
 def stable_rank(matrix: Any) -> Any:
-    """‖A‖_F² / ‖A‖₂²: the sum of squared singular values over the largest one, of the last two axes.
+    """‖A‖_F² / ‖A‖₂² over the last two axes: the sum of the squared singular values divided by the largest square.
 
-    Between 1 and the rank; insensitive to small singular values. Not the effective rank, which is an
-    exponential of an entropy, nor the numerical rank, which counts. A zero matrix has none: nan.
+    Between 1 and the rank, and insensitive to small singular values. This is neither the effective rank, which is the
+    exponential of an entropy, nor the numerical rank, which is a count. It is nan for a zero matrix.
     """
     squares = _singular_values(matrix) ** 2
     xp = array_namespace(squares)
@@ -21,10 +21,10 @@ def stable_rank(matrix: Any) -> Any:
 
 
 def effective_rank(matrix: Any) -> Any:
-    """exp(entropy(σ/Σσ)) over the singular values σ (Roy and Vetterli 2007), of the last two axes.
+    """exp(entropy(σ/Σσ)) of the singular values σ (Roy and Vetterli 2007), over the last two axes.
 
-    Between 1 and the rank; uses the singular values themselves, not their squares. Not the stable rank.
-    A zero matrix has none: nan.
+    Between 1 and the rank. It uses the singular values themselves, not their squares as the stable rank does. It is nan
+    for a zero matrix.
     """
     values = _singular_values(matrix)
     return array_namespace(values).exp(entropy(values))
@@ -32,4 +32,4 @@ def effective_rank(matrix: Any) -> Any:
 
 def _singular_values(matrix: Any) -> Any:
     xp = array_namespace(matrix)
-    return xp.linalg.svdvals(1.0 * matrix)  # whole numbers become floats
+    return xp.linalg.svdvals(1.0 * matrix)  # integers become floats

@@ -1,4 +1,4 @@
-"""Has parameters: models whose tensors carry leading run axes [setting, seed]."""
+"""Models: what has parameters. Their tensors have leading axes of runs."""
 
 from foretrain.models.bilinear import Bilinear
 

@@ -2,17 +2,17 @@
 
 For a sequence with token counts k_l and query m:  c_l ∝ k_l·exp(z_ml),  f = c/‖c‖₂,  logits = Yᵀf.
 
-Only entries that can ever receive a gradient are kept. A common token meets several classes and queries;
-a distinct token meets one class, hence one query. So the parameters are four blocks,
+Only entries that can ever receive a gradient are kept. A common token occurs in several classes, with several queries;
+a distinct token occurs in one class, hence with one query. So the parameters are four blocks,
 
     Y_common [common, vocab]   Y_distinct [class, distinct, vocab]
     Z_common [query, common]   Z_distinct [class, distinct]
 
 and `full` puts them back into Y and Z over the whole vocabulary. All have leading axes [setting, seed].
 
-A sample is never spread over the vocabulary: it is a row of counts on its slots, the common tokens followed by
-the distinct tokens of its class. What belongs to the common tokens is a dense product; what belongs to the
-distinct tokens is a sum over a few rows (an embedding bag), so that nothing is padded.
+A sample is a row of counts on its slots (the common tokens, then the distinct tokens of its class), never a row over
+the whole vocabulary. Common tokens take a dense product; distinct tokens take a sum over a few rows (an embedding bag),
+so that nothing is padded.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from torch.nn.functional import embedding_bag
 from foretrain.core.errors import require, require_known
 from foretrain.core.streams import stream
 from foretrain.data.sequence_classes import SequenceBatch, SequenceClasses
+from foretrain.models.parameters import Key, Parameters, stacked
 
-Parameters = dict[str, Tensor]
 _NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
 
 
@@ -39,8 +39,8 @@ _NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
 class Samples:
     """One step's samples of all seeds, sorted by seed and class; each (seed, class) pair is a row.
 
-    Y_distinct has rows [seed, class, slot]: `tokens` are those of each sample, and `members` are the samples of
-    each, slot by slot (row i of Y_distinct has members[member_starts[i] : member_starts[i + 1]]).
+    `tokens` are each sample's rows in Y_distinct, which is flattened from [seed, class, slot]. `members` are the other
+    way round: row i of Y_distinct is used by the samples members[member_starts[i] : member_starts[i + 1]].
     """
 
     counts: Float[Tensor, "sample slot"]
@@ -49,15 +49,15 @@ class Samples:
     in_class: Float[Tensor, "seed class sample_of_seed"]  # 1 where the sample is of the class
     tokens: Int[Tensor, "sample distinct"]
     members: Int[Tensor, "member"]
-    member_slots: Int[Tensor, "member"]  # sample and slot in one number, to look up f
+    member_slots: Int[Tensor, "member"]  # sample and slot flattened into one number, to look up f
     member_starts: Int[Tensor, "token"]
 
 
 class Bilinear:
     """Attention logits Z and decoder Y for a `SequenceClasses` task.
 
-    start     "zero" (the theory), or "uniform": ±1/√vocab in every entry (a Linear layer's default)
-    residual  adds the query's own embedding behind the normalisation and normalises again (section 7)
+    start     "zero" (as in the theory), or "uniform": every entry within ±1/√vocab (a Linear layer's default)
+    residual  adds the query's own embedding after the normalisation and normalises again (section 7)
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Bilinear:
 
     @cached_property
     def _slots(self) -> tuple[np.ndarray, np.ndarray]:
-        """Token of each distinct slot [class, slot], and whether the slot is real: some classes have fewer."""
+        """Token of each distinct slot [class, slot], and whether the slot is used: some classes have fewer."""
         tokens = self.task.support[:, len(self.task.common_tokens) :]
         alone = self.task.occurs & (self.task.occurs.sum(axis=0) == 1)
         return tokens, np.take_along_axis(alone, tokens, axis=1)
@@ -95,13 +95,12 @@ class Bilinear:
         """Row of each class's query in `query_tokens`."""
         return torch.from_numpy(np.searchsorted(np.unique(self.task.query), self.task.query))
 
-    def start(self, seeds: Sequence[int], experiment: str) -> Parameters:
-        """Initial parameters [seed, …], each seed from its own stream."""
-        made = [self._start(stream(experiment, seed, "start")) for seed in seeds]
-        return {name: torch.stack([m[name] for m in made]) for name in made[0]}
+    def start(self, keys: Sequence[Key]) -> Parameters:
+        """Initial parameters, one run per key."""
+        return stacked([self._start(stream(*key)) for key in keys])
 
     def _start(self, draw: np.random.Generator) -> Parameters:
-        vocab, (tokens, real) = self.task.vocab, self._slots
+        vocab, (tokens, used) = self.task.vocab, self._slots
         shape = (vocab, vocab)
         if self.start_from == "uniform":
             bound = vocab**-0.5
@@ -111,9 +110,9 @@ class Bilinear:
         queries, common = self.query_tokens.numpy(), self.task.common_tokens
         blocks = {
             "Y_common": Y[common],
-            "Y_distinct": Y[tokens] * real[..., None],
+            "Y_distinct": Y[tokens] * used[..., None],
             "Z_common": Z[np.ix_(queries, common)],
-            "Z_distinct": Z[self.task.query[:, None], tokens] * real,
+            "Z_distinct": Z[self.task.query[:, None], tokens] * used,
         }
         if self.residual:
             blocks["Y_query"] = Y[queries]
@@ -124,9 +123,9 @@ class Bilinear:
         return self.prepare_steps(batches, 1)[0]
 
     def prepare_steps(self, batches: Sequence[SequenceBatch], steps: int) -> list[Samples]:
-        """The same for several steps: a batch per seed with the samples of all steps, one after the other."""
+        """The same for several steps at once: each seed's batch holds the samples of all steps, one after the other."""
         (classes, distinct), seeds = self._slots[0].shape, len(batches)
-        size = len(batches[0].classes) // steps  # of one batch
+        size = len(batches[0].classes) // steps  # samples of one seed in one step
         slots = batches[0].support_counts.shape[1]
         n = np.stack([batch.classes for batch in batches]).reshape(seeds, steps, size).swapaxes(0, 1)
         row = n + classes * np.arange(seeds)[:, None]  # [step, seed, sample]
@@ -137,11 +136,11 @@ class Bilinear:
 
         sizes = (row[..., None] == np.arange(seeds * classes)).sum(axis=1)  # [step, row]
         starts = np.cumsum(sizes, axis=1) - sizes
-        of_member = np.repeat(row, distinct, axis=1)
-        first = np.take_along_axis(starts, of_member, axis=1)
-        within = np.arange(of_member.shape[1]) - distinct * first
-        slot, place = np.divmod(within, np.take_along_axis(sizes, of_member, axis=1))
-        members = first + place
+        member_row = np.repeat(row, distinct, axis=1)  # [step, member]
+        first = np.take_along_axis(starts, member_row, axis=1)
+        within_row = np.arange(member_row.shape[1]) - distinct * first
+        slot, nth = np.divmod(within_row, np.take_along_axis(sizes, member_row, axis=1))
+        members = first + nth
         per_token = np.repeat(sizes, distinct, axis=1)
         dtype = _NUMPY[self.dtype]
         arrays = {
@@ -160,14 +159,14 @@ class Bilinear:
     def features(self, parameters: Parameters, batch: Samples) -> Float[Tensor, "setting sample slot"]:
         """f = c/‖c‖₂ on the slots of every sample."""
         z = torch.cat([parameters["Z_common"].index_select(2, self.query_of), parameters["Z_distinct"]], dim=-1)
-        weights = torch.softmax(z, dim=-1).flatten(1, 2)  # exp(z) up to a factor that the norm takes out again
+        weights = torch.softmax(z, dim=-1).flatten(1, 2)  # exp(z) up to a factor, which the norm cancels
         c = weights.index_select(1, batch.row).mul_(batch.counts)
         norm = torch.linalg.vector_norm(c, dim=-1, keepdim=True)
-        if bool((norm < 1e-12).any()):  # samples without the tokens that hold nearly all attention
+        if bool((norm < 1e-12).any()):  # samples without the tokens that have nearly all attention
             setting, sample = torch.nonzero(norm.squeeze(-1) < 1e-12, as_tuple=True)
             counts = batch.counts[sample]
-            here = z.flatten(1, 2)[setting, batch.row[sample]].masked_fill(counts == 0, -torch.inf)
-            c[setting, sample] = torch.softmax(here, dim=-1).mul_(counts)
+            present = z.flatten(1, 2)[setting, batch.row[sample]].masked_fill(counts == 0, -torch.inf)
+            c[setting, sample] = torch.softmax(present, dim=-1).mul_(counts)
             norm = torch.linalg.vector_norm(c, dim=-1, keepdim=True)
         return c.div_(norm)
 
@@ -183,7 +182,7 @@ class Bilinear:
         return own.view(settings, -1, vocab)
 
     def gradient(self, parameters: Parameters, batch: Samples, samples: int) -> Parameters:
-        """Gradient of the mean cross-entropy over `samples` per seed (Lemma 1 with the sign of a loss)."""
+        """Gradient of the mean cross-entropy over `samples` per seed (Lemma 1, with the sign of a loss)."""
         Y_common, Y_distinct = parameters["Y_common"], parameters["Y_distinct"]
         settings, seeds, common, vocab = Y_common.shape
         f = self.features(parameters, batch)
@@ -228,7 +227,7 @@ class Bilinear:
 
     @cached_property
     def _class_of_query(self) -> Float[Tensor, "query class"]:
-        """1 where the class has the query."""
+        """1 where the class has this query."""
         return (self.query_of == torch.arange(len(self.query_tokens))[:, None]).to(self.dtype)
 
     def attention(self, parameters: Mapping[str, Tensor]) -> Float[Tensor, "*run class vocab"]:
@@ -262,19 +261,19 @@ class Bilinear:
 
     @cached_property
     def _own_tokens(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Class, slot and token of every real distinct slot."""
-        tokens, real = self._slots
-        n, slot = np.nonzero(real)
+        """Class, slot and token of every distinct slot that is used."""
+        tokens, used = self._slots
+        n, slot = np.nonzero(used)
         return torch.from_numpy(n), torch.from_numpy(slot), torch.from_numpy(tokens[n, slot])
 
 
 def _common(values: Tensor, seeds: int, common: int) -> Tensor:
-    """What belongs to the common tokens, by run: [setting, sample, slot] -> [run, sample, common], a view."""
+    """The slots of the common tokens, by run: [setting, sample, slot] -> [run, sample, common]; a view."""
     return values.view(values.shape[0] * seeds, -1, values.shape[-1])[..., :common]
 
 
 def _for_settings(index: Tensor, settings: int, step: int) -> Tensor:
-    """The same index for every setting, each shifted by `step` against the one before."""
+    """The same index for every setting, each `step` further than the one before."""
     return index + _shifts(settings, step).view(-1, *[1] * index.ndim)
 
 

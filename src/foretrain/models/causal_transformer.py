@@ -1,8 +1,8 @@
 """A small causal transformer for labelled sequences, all runs at once (JoMA, section 6 and Table 1).
 
-Post-norm blocks: one head of self-attention without output matrix, a ReLU (or linear) MLP, both with a residual;
-learned embeddings, no positions; the label is read at the last position. Parameters have leading run axes
-[setting, seed], a batch has [seed], and one backward pass serves every run, since no run sees another.
+Blocks are post-norm: one head of self-attention without output matrix, then a ReLU (or linear) MLP, both with a
+residual. Embeddings are learned, there are no positions, and the label is read at the last position. Parameters have
+leading axes [setting, seed] and a batch has [seed]. No run sees another, so one backward pass serves all.
 """
 
 from __future__ import annotations
@@ -18,17 +18,16 @@ from torch.nn import functional as F
 
 from foretrain.core.errors import require_at_least, require_known
 from foretrain.core.streams import torch_stream
-
-Parameters = dict[str, Tensor]
+from foretrain.models.parameters import Key, Parameters, stacked
 
 
 @dataclass(frozen=True)
 class LabelledSequences:
     """Token sequences with labels.
 
-    key_bias  is added to the attention logits of a position as a key: ln n stands for n equal positions, so a long
-              prefix of padding can be one position
-    weights   of the samples in the loss, summing to 1; None: all alike. A share stands for equal samples.
+    key_bias  added to the attention logits of a position as a key: ln n makes it count as n equal positions, so that a
+              long prefix of padding can be one position
+    weights   of the samples in the loss, summing to 1: equal samples can be one, with their share. None: all alike
     """
 
     tokens: Int[Tensor, "*seed sample position"]
@@ -38,15 +37,18 @@ class LabelledSequences:
 
     @classmethod
     def stack(cls, batches: Sequence[LabelledSequences]) -> LabelledSequences:
+        """Batches of equal size along a new leading axis."""
         names = [name for name, value in vars(batches[0]).items() if value is not None]
         parts: dict[str, Any] = {name: torch.stack([getattr(b, name) for b in batches]) for name in names}
         return cls(**parts)
 
 
 class CausalTransformer:
-    """`start(seeds)` draws the parameters; `hidden` and `logits` read a state; `gradient` is that of the mean
-    (or weighted) cross-entropy at the last position. Initial values are those of torch's Linear, Embedding and
-    LayerNorm; `lower_start` multiplies those of the lower MLP matrices."""
+    """The network, for `train`. Its loss is the mean (or weighted) cross-entropy at the last position.
+
+    Initial values are those of torch's Linear, Embedding and LayerNorm; `lower_start` multiplies those of the lower
+    MLP matrices.
+    """
 
     def __init__(
         self,
@@ -66,9 +68,9 @@ class CausalTransformer:
         self.vocab, self.classes, self.layers, self.width, self.hidden_nodes = vocab, classes, layers, width, hidden
         self.activation, self.lower_start = activation, lower_start
 
-    def start(self, seeds: Sequence[int], experiment: str) -> Parameters:
-        made = [self._start(torch_stream(experiment, seed, "start")) for seed in seeds]
-        return {name: torch.stack([m[name] for m in made]) for name in made[0]}
+    def start(self, keys: Sequence[Key]) -> Parameters:
+        """Initial parameters, one run per key."""
+        return stacked([self._start(torch_stream(*key)) for key in keys])
 
     def _start(self, draw: torch.Generator) -> Parameters:
         def uniform(*shape: int, fan_in: int) -> Tensor:
@@ -77,7 +79,7 @@ class CausalTransformer:
         d, h = self.width, self.hidden_nodes
         parameters = {"embed": torch.randn(self.vocab, d, generator=draw)}
         for layer in range(self.layers):
-            # query, key and value side by side: one product makes all three
+            # query, key and value side by side: one product gives all three
             parameters[f"qkv_{layer}"] = uniform(d, 3 * d, fan_in=d)
             parameters[f"lower_{layer}"] = uniform(d, h, fan_in=d) * self.lower_start
             parameters[f"lower_bias_{layer}"] = uniform(h, fan_in=d)
@@ -91,9 +93,11 @@ class CausalTransformer:
         return parameters
 
     def prepare(self, batches: Sequence[LabelledSequences]) -> LabelledSequences:
+        """One batch per seed, along a leading axis."""
         return LabelledSequences.stack(batches)
 
     def gradient(self, parameters: Parameters, batch: LabelledSequences, samples: int = 0) -> Parameters:
+        """Gradient of each run's loss; the number of samples does not matter, since the loss is a mean."""
         with torch.enable_grad():
             leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
             logits = self.forward(leaves, batch, last_only=True)[0]
@@ -101,6 +105,7 @@ class CausalTransformer:
         return dict(zip(leaves, gradients, strict=True))
 
     def loss(self, parameters: Parameters, batch: LabelledSequences) -> Float[Tensor, "*run"]:
+        """The loss of each run."""
         return self._losses(self.forward(parameters, batch, last_only=True)[0], batch)
 
     def _losses(self, logits: Tensor, batch: LabelledSequences) -> Tensor:
@@ -113,7 +118,7 @@ class CausalTransformer:
     ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """Logits [*run, sample, class], hidden nodes and attention of every layer.
 
-        `last_only` leaves out of the last layer what the label's position does not need.
+        With `last_only`, the last layer is computed at the last position only, where the label is read.
         """
         p = parameters
         positions = batch.tokens.shape[-1]

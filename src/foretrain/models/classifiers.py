@@ -1,12 +1,12 @@
 """Small text classifiers whose infinitely wide limit is known: MLP, CNN, self-attention, matrix-vector, linear RNN.
 
-A network is a frozen description; its parameters are a dict of tensors, so that `torch.func` can differentiate, and
-`torch.vmap` can batch, any of them. Texts are rows of token numbers padded with −1 at the end; padding adds nothing.
+A network is a frozen description, and its parameters are a dict of tensors, so that `torch.func` can differentiate and
+`torch.vmap` can batch any of them. Texts are rows of token numbers, padded at the end with −1, which adds nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -15,9 +15,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from foretrain.core.errors import require, require_at_least, require_known
+from foretrain.core.streams import torch_stream
 from foretrain.kernels.tangent import Scales
-
-Parameters = dict[str, Tensor]
+from foretrain.models.parameters import Key, Parameters, stacked
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "linear": lambda z: z,
@@ -35,9 +35,9 @@ class Classifier:
 
     outputs   1 for a binary score, else one score per class or next token
     window    K of the CNN
-    padded    CNN windows also reach over both ends of the text, where nothing is: a single token has a score then
-    positions the longest text with learned positions (self-attention only); 0 for none
-    scaling   attention logits are divided by width ("limit") or its square root ("practice")
+    padded    CNN windows also reach past both ends of the text, so that even a single token has a score
+    positions length of the longest text if positions are learned (self-attention only); 0 for none
+    scaling   attention logits are divided by the width ("limit") or by its square root ("practice")
     """
 
     architecture: str
@@ -61,24 +61,24 @@ class Classifier:
     def shapes(self) -> dict[str, tuple[tuple[int, ...], float]]:
         """Shape and standard deviation of every parameter."""
         d, s = self.width, self.scales
-        made: dict[str, tuple[tuple[int, ...], float]] = {
+        shapes: dict[str, tuple[tuple[int, ...], float]] = {
             "embedding": ((self.vocab, d), s.embedding),
             "readout": ((self.outputs, d), s.readout),
         }
         if self.architecture in ("mlp", "sa_mlp"):
-            made["weight"] = ((d, d), s.weight)
+            shapes["weight"] = ((d, d), s.weight)
         if self.architecture == "cnn":
-            made["weight"] = ((self.window, d, d), s.weight)
+            shapes["weight"] = ((self.window, d, d), s.weight)
         if self.architecture in ("mv", "rnn_token"):
-            made["matrix"] = ((self.vocab, d, d), s.matrix)
+            shapes["matrix"] = ((self.vocab, d, d), s.matrix)
         if self.architecture == "mv_diagonal":
-            made["matrix"] = ((self.vocab, d), s.matrix)
+            shapes["matrix"] = ((self.vocab, d), s.matrix)
         if self.architecture == "rnn_shared":
-            made["matrix"] = ((d, d), s.matrix)
+            shapes["matrix"] = ((d, d), s.matrix)
         if self.positions:
             require(self.architecture in ("sa", "sa_mlp"), "Only self-attention has positions here; set positions=0.")
-            made["position"] = ((self.positions, d), s.embedding)
-        return made
+            shapes["position"] = ((self.positions, d), s.embedding)
+        return shapes
 
     @property
     def per_token(self) -> frozenset[str]:
@@ -86,8 +86,13 @@ class Classifier:
         matrices = self.architecture in ("mv", "mv_diagonal", "rnn_token")
         return frozenset({"embedding", "matrix"} if matrices else {"embedding"})
 
-    def start(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Parameters:
-        """Gaussian initial parameters."""
+    def start(self, keys: Sequence[Key], dtype: torch.dtype = torch.float32) -> Parameters:
+        """Gaussian initial parameters, one run per key."""
+        return stacked([self.start_one(key, dtype) for key in keys])
+
+    def start_one(self, key: Key, dtype: torch.dtype = torch.float32) -> Parameters:
+        """The same for a single run, without the axis of runs."""
+        generator = torch_stream(*key)
         return {
             name: std * torch.randn(shape, generator=generator, dtype=dtype)
             for name, (shape, std) in self.shapes().items()
@@ -106,15 +111,10 @@ class Classifier:
         """s(x) of one text: what `kernels.empirical` differentiates."""
         return self.scores(dict(parameters), text.unsqueeze(0)).squeeze(0)
 
-    def start_runs(self, generators: Iterable[torch.Generator], dtype: torch.dtype = torch.float32) -> Parameters:
-        """Initial parameters of several runs, one generator each, along a first axis."""
-        starts = [self.start(generator, dtype) for generator in generators]
-        return {name: torch.stack([start[name] for start in starts]) for name in starts[0]}
-
     def run_scores(
         self, parameters: Parameters, texts: Int[Tensor, "text position"]
     ) -> Float[Tensor, "run text output"]:
-        """s(x) of every run; its parameters have a first axis of runs."""
+        """s(x) of every run; the parameters have a leading axis of runs."""
         return torch.vmap(self.scores, in_dims=(0, None))(parameters, texts)
 
     def phi(self, z: Tensor) -> Tensor:
@@ -133,15 +133,17 @@ def _mlp(net: Classifier, p: Parameters, tokens: Tokens, there: There) -> Hidden
 
 def _cnn(net: Classifier, p: Parameters, tokens: Tokens, there: There) -> Hidden:
     embedded = p["embedding"][tokens] * there.unsqueeze(-1)
-    whole = there[:, net.window - 1 :]  # padding is at the end: a window is whole if its last token is there
+    whole = there[:, net.window - 1 :]  # padding is at the end: a window is whole if it has its last token
     if net.padded:
         beyond = net.window - 1
         embedded = functional.pad(embedded, (0, 0, beyond, beyond))
-        whole = functional.pad(there, (0, beyond))  # a window counts if it holds any token
+        whole = functional.pad(there, (0, beyond))  # a window counts if it has any token
         for _ in range(beyond):
             whole = whole | functional.pad(whole[:, :-1], (1, 0))
     windows = embedded.shape[1] - net.window + 1
-    require(windows >= 1, f"The window ({net.window}) is larger than the text ({tokens.shape[1]} tokens); pad it.")
+    require(
+        windows >= 1, f"The window ({net.window}) is longer than the text ({tokens.shape[1]} tokens); pad the text."
+    )
     inside = sum(embedded[:, k : k + windows] @ p["weight"][k].mT for k in range(net.window))
     return (net.phi(inside / net.width**0.5) * whole.unsqueeze(-1)).sum(1)
 
@@ -150,12 +152,13 @@ def _attended(net: Classifier, p: Parameters, tokens: Tokens, there: There) -> F
     embedded = p["embedding"][tokens]
     if net.positions:
         require(
-            tokens.shape[1] <= net.positions, f"A text has {tokens.shape[1]} tokens; positions reach {net.positions}."
+            tokens.shape[1] <= net.positions,
+            f"A text has {tokens.shape[1]} tokens; there are {net.positions} positions.",
         )
         embedded = embedded + p["position"][: tokens.shape[1]]
     divisor = net.width if net.scaling == "limit" else net.width**0.5
     logits = embedded @ embedded.mT / divisor
-    # Finite, so that a text without tokens has weights too; what they gather is padding, which the caller leaves out.
+    # The mask is finite, so that a text without tokens has weights too; they gather padding, which the caller drops.
     weights = torch.softmax(logits.masked_fill(~there.unsqueeze(1), torch.finfo(logits.dtype).min), dim=-1)
     return weights @ embedded
 
@@ -170,7 +173,7 @@ def _sa_mlp(net: Classifier, p: Parameters, tokens: Tokens, there: There) -> Hid
 
 
 def _mv_scores(net: Classifier, p: Parameters, tokens: Tokens, there: There) -> Float[Tensor, "text output"]:
-    """Sum over neighbours ab of vᵀM_a E_b/d. The readout meets each token's matrix first, so no matrix is copied."""
+    """Sum over neighbours ab of vᵀM_a E_b/d. The readout multiplies each token's matrix first, so none is copied."""
     rows = torch.einsum("oi,aij->aoj", p["readout"], p["matrix"])
     pairs = torch.einsum("ntoj,ntj->nto", rows[tokens[:, :-1]], p["embedding"][tokens[:, 1:]])
     return (pairs * there[:, 1:].unsqueeze(-1)).sum(1) / net.width
@@ -185,7 +188,7 @@ def _rnn(net: Classifier, p: Parameters, tokens: Tokens, there: There) -> Hidden
     state = p["embedding"][tokens[:, 0]] * there[:, :1]
     for t in range(1, tokens.shape[1]):
         if net.architecture == "rnn_token":
-            moved = (p["matrix"][tokens[:, t]] * state.unsqueeze(1)).sum(-1)  # faster than a product per text
+            moved = (p["matrix"][tokens[:, t]] * state.unsqueeze(1)).sum(-1)  # faster than one product per text
         else:
             moved = state @ p["matrix"].mT
         state = torch.where(there[:, t : t + 1], p["embedding"][tokens[:, t]] + moved / net.width**0.5, state)

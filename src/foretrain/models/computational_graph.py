@@ -1,7 +1,7 @@
 """Random computational graphs: every node applies its own activation to a weighted sum of earlier nodes.
 
-Many graphs at once: the first axis of every array is the graph. Nodes are numbered so that a node only reads
-earlier ones; the first are inputs, the last are outputs.
+Many graphs at once: the first axis of every array is the graph. Nodes are numbered so that a node only reads earlier
+ones. The first are inputs, the last are outputs.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class ComputationalGraph:
     def random(
         cls, draw: np.random.Generator, *, graphs: int, inputs: int, hidden: int, outputs: int, density: float = 0.5
     ) -> ComputationalGraph:
-        """Each possible edge is there with probability `density`; every node but the inputs reads at least one."""
+        """Each possible edge exists with probability `density`. Every node except the inputs reads at least one."""
         require(min(graphs, inputs, outputs) >= 1, "graphs, inputs and outputs must be at least 1 each.")
         require(0 <= density <= 1, f"density must lie between 0 and 1; got {density}.")
         nodes = inputs + hidden + outputs
         earlier = np.tri(nodes, nodes, -1, dtype=bool)
         earlier[:inputs] = False
-        earlier[:, nodes - outputs :] = False  # outputs are read by no one
+        earlier[:, nodes - outputs :] = False  # no node reads an output
         edges = (draw.random((graphs, nodes, nodes)) < density) & earlier
         chosen = draw.integers(0, np.maximum(earlier.sum(1), 1), size=(graphs, nodes))
         edges |= (np.arange(nodes) == chosen[..., None]) & earlier
@@ -55,7 +55,7 @@ class ComputationalGraph:
         return cls(edges, weights, draw.integers(len(ACTIVATIONS), size=(graphs, nodes)), inputs, outputs)
 
     def run(self, x: Float[Array, "graph sample input"], targets: Float[Array, "graph sample output"]) -> GraphState:
-        """Forward, then back from g = target − f at the outputs (the ascent direction of the squared error)."""
+        """Forward, then backward from g = target − f at the outputs, the direction that lowers the squared error."""
         nodes = self.edges.shape[1]
         values = np.zeros((*x.shape[:2], nodes))
         slopes = np.ones_like(values)

@@ -1,8 +1,8 @@
-"""Networks of finite width whose limits the theory of abstract symbols speaks of.
+"""Networks of finite width, whose limits the theory of abstract symbols describes.
 
-`FiniteTransformer` is the one-layer transformer of appendix H.1, read out at the last position; its random
-features give K_attn and K_trans as the width grows. `CopyingAttention` is the attention-only network of appendix
-J.2 on strings of length 1, with one multiple of the identity per head.
+`FiniteTransformer` is the one-layer transformer of appendix H.1, read out at the last position. As its width grows, its
+random features give K_attn and K_trans. `CopyingAttention` is the attention-only network of appendix J.2 on strings of
+length 1, with one multiple of the identity per head.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Widths:
 class FiniteTransformer(nn.Module):
     """H.1: embedding, attention at the last position, MLP, and a readout w_U that starts at 0.
 
-    Logits have the variance of eq. 4, that is H.1's β over √(1 + γ²), as the paper allows itself.
+    Logits have the variance of eq. 4: that is H.1's β divided by √(1 + γ²), a change the paper makes too.
     """
 
     def __init__(
@@ -74,10 +74,10 @@ class FiniteTransformer(nn.Module):
         """z1: the output of the attention layer at the last position."""
         H, d, e = self.widths.heads, self.widths.embedding, self.widths.head
         Z = self.W_E[strings] + self.gamma * self.P  # [string, position, embedding]
-        asked = torch.einsum("hed,sd->she", self.W_Q, Z[:, -1])
-        looked = torch.einsum("hed,she->shd", self.W_K, asked)
+        queries = torch.einsum("hed,sd->she", self.W_Q, Z[:, -1])  # [string, head, d_head]
+        through_keys = torch.einsum("hed,she->shd", self.W_K, queries)  # [string, head, embedding]
         scale = self.beta / (d * (e * (1 + self.gamma**2)) ** 0.5)
-        weights = torch.softmax(scale * torch.einsum("shd,spd->shp", looked, Z), dim=2)
+        weights = torch.softmax(scale * torch.einsum("shd,spd->shp", through_keys, Z), dim=2)
         values = torch.einsum("hed,shd->she", self.W_V, torch.einsum("shp,spd->shd", weights, Z))
         return torch.einsum("hed,she->sd", self.W_O, values) / (H * e * d) ** 0.5
 
@@ -136,7 +136,7 @@ class CopyingAttention(nn.Module):
 def loss_velocities(
     model: CopyingAttention, train: Int[Tensor, "sample"], test: Int[Tensor, "held_out"], rates: Mapping[str, float]
 ) -> tuple[float, float]:
-    """dL_train/dt and dL_test/dt of gradient flow on L_train; `rates` names the parameters that are trained."""
+    """dL_train/dt and dL_test/dt under gradient flow on L_train; only the parameters named in `rates` are trained."""
     names = list(rates)
     known = dict(model.named_parameters())
     for name in names:

@@ -2,10 +2,10 @@
 
     h_k = φ(w_kᵀf),   f = U_C b + u_q,   b = σ(z_q/T)∘x/A
 
-    W [node, dimension]    lower MLP layer; v_k = U_Cᵀw_k is what attention meets of it
+    W [node, dimension]    lower MLP layer; attention sees v_k = U_Cᵀw_k of it
     Z [query, context]     attention logits, one row per query
 
-Both have any leading run axes; so may the batch, whose leading axes are broadcast against those of W and Z.
+W and Z have any leading axes of runs. A batch may have some too; they are broadcast against those of W and Z.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from torch import Tensor
 
 from foretrain.core.errors import require, require_at_least, require_known, require_positive, require_whole
 from foretrain.core.streams import stream
+from foretrain.models.parameters import Key, Parameters, stacked
 
-Parameters = dict[str, Tensor]
 ATTENTIONS = ("linear", "exp", "softmax")
 
 
@@ -37,7 +37,7 @@ class Activation:
 
 
 def leaky(below: float) -> Activation:
-    """φ(u) = u above 0 and `below`·u under it: ReLU at 0."""
+    """φ(u) = u above 0 and `below`·u under it; `below` = 0 is ReLU."""
     return Activation(
         lambda u: torch.where(u > 0, u, below * u), lambda u: torch.where(u > 0, torch.ones_like(u), below), kinked=True
     )
@@ -62,8 +62,8 @@ ACTIVATIONS: Mapping[str, Activation] = {
 class JointBatch:
     """Samples: token frequencies, query, and what drives the hidden nodes.
 
-    `labels` gives cross-entropy with the hidden nodes as logits; `signal` is a back-propagated gradient g_h held
-    fixed (Assumption 1). Exactly one of them is set.
+    With `labels`, the loss is cross-entropy with the hidden nodes as logits; `signal` is a back-propagated gradient g_h
+    that stays fixed (Assumption 1). Exactly one of the two is given.
     """
 
     x: Float[Tensor, "*run sample context"]
@@ -72,7 +72,7 @@ class JointBatch:
     signal: Float[Tensor, "*run sample node"] | None = None
 
     def __post_init__(self) -> None:
-        require((self.labels is None) != (self.signal is None), "A batch needs either labels or a signal: one of them.")
+        require((self.labels is None) != (self.signal is None), "A batch needs either labels or a signal, not both.")
         for name in ("x", "query", "labels", "signal"):
             value = getattr(self, name)
             require(
@@ -87,21 +87,21 @@ class JointBatch:
         )
         require(
             driven is not None and driven.shape[-1:] == self.x.shape[-2:-1],
-            f"A batch needs a label or a row of the signal for each of its {self.x.shape[-2]} samples.",
+            f"A batch needs a label, or a row of the signal, for each of its {self.x.shape[-2]} samples.",
         )
         least, rows = self.x.amin(), self.x.sum(-1)
         require(
             bool(torch.isfinite(rows).all()) and bool(least >= 0) and bool((rows > 0).all()),
-            "x must hold finite frequencies of at least 0, in every sample at least one above 0; its smallest entry is "
-            f"{least:g}, its smallest row sums to {rows.amin():g}.",
+            "x must hold finite frequencies of at least 0, with at least one above 0 in every sample; its smallest "
+            f"entry is {least:g}, and its smallest row sum is {rows.amin():g}.",
         )
 
     @classmethod
     def stack(cls, batches: Sequence[JointBatch]) -> JointBatch:
         """Batches of equal size along a new leading axis."""
-        parts = [[getattr(batch, name) for batch in batches] for name in ("x", "query", "labels", "signal")]
-        together: list[Any] = [None if part[0] is None else torch.stack(part) for part in parts]
-        return cls(*together)
+        columns = [[getattr(batch, name) for batch in batches] for name in ("x", "query", "labels", "signal")]
+        fields: list[Any] = [None if column[0] is None else torch.stack(column) for column in columns]
+        return cls(*fields)
 
 
 class Joint:
@@ -110,8 +110,8 @@ class Joint:
     attention    "linear": σ(z) = z; "exp": σ = exp with A constant; "softmax": σ = exp with A = Σσ(z)∘x
     activation   a name in ACTIVATIONS, or any φ with its φ′: `leaky(.3)`, `power(4)`, Activation(torch.tanh, …)
     embeddings   [*run, dimension, contexts + queries], a column per token; None: orthonormal, one axis per token
-    temperature  T: logits enter as z/T (the theorems have T = 1)
-    start        standard deviation of the normal numbers W and Z start from
+    temperature  T: attention uses z/T (the theorems have T = 1)
+    start        W and Z start as normal numbers with this standard deviation
     """
 
     def __init__(
@@ -151,29 +151,29 @@ class Joint:
         self.temperature, self.start_size = temperature, start
         self._prepared: tuple[Sequence[JointBatch], JointBatch] | None = None
 
-    def start(self, seeds: Sequence[int], experiment: str) -> Parameters:
-        """Initial parameters [seed, …], each seed from its own stream."""
-        made = [self._start(stream(experiment, seed, "start")) for seed in seeds]
-        return {name: torch.from_numpy(np.stack([m[name] for m in made])) for name in made[0]}
+    def start(self, keys: Sequence[Key]) -> Parameters:
+        """Initial parameters, one run per key."""
+        return stacked([self._start(stream(*key)) for key in keys])
 
-    def _start(self, draw: np.random.Generator) -> dict[str, np.ndarray]:
+    def _start(self, draw: np.random.Generator) -> Parameters:
         W = draw.standard_normal((self.nodes, self.dimension)) * self.start_size
         Z = draw.standard_normal((self.queries, self.contexts)) * self.start_size
-        return {"W": W, "Z": Z}
+        return {"W": torch.from_numpy(W), "Z": torch.from_numpy(Z)}
 
     def prepare(self, batches: Sequence[JointBatch]) -> JointBatch:
-        if self._prepared is None or not _the_same(batches, self._prepared[0]):  # whole-batch training repeats them
+        """One batch per run along a leading axis. Whole-batch training repeats its batches: they are stacked once."""
+        if self._prepared is None or not _same_objects(batches, self._prepared[0]):
             self._prepared = tuple(batches), self._fitting(JointBatch.stack(batches))
         return self._prepared[1]
 
     def gradient(self, parameters: Parameters, batch: JointBatch, samples: int = 0) -> Parameters:
-        """Gradient of the loss: what training descends."""
+        """Gradient of the loss, which training descends; the number of samples does not matter, since it is a mean."""
         return {name: -value for name, value in self._ascent(parameters, batch).items()}
 
     def ascent(self, parameters: Parameters, batch: JointBatch, slopes: Tensor | None = None) -> Parameters:
         """Eq. 2: Ẇ = E[g_h h′ fᵀ] and Ż = E[(∂b/∂z)ᵀ U_Cᵀ g_f], means over all samples of the batch.
 
-        `slopes` takes the place of h′, and h is then h′·w_kᵀf: what a homogeneous φ does between its kinks.
+        `slopes` replaces h′, and h is then h′·w_kᵀf, which is what a homogeneous φ does between its kinks.
         """
         return self._ascent(parameters, self._fitting(batch), slopes)
 
@@ -201,7 +201,7 @@ class Joint:
             return batch.x * rows / self.temperature
         if self.attention == "exp":
             return batch.x * torch.exp(rows / self.temperature)
-        # the largest logit among the tokens that occur: beside one that does not, theirs could all underflow
+        # Subtract the largest logit of the tokens that occur: next to a larger one that does not, all could underflow.
         seen = torch.where(batch.x > 0, rows, -torch.inf)
         weights = batch.x * torch.exp((rows - seen.amax(-1, keepdim=True)).clamp(max=0) / self.temperature)
         return weights / weights.sum(-1, keepdim=True)
@@ -242,12 +242,12 @@ class Joint:
         return field
 
     def _fitting(self, batch: JointBatch) -> JointBatch:
-        """The batch, if its numbers are ones this layer has."""
+        """The batch, if its sizes and numbers fit this layer."""
         widths = [("x", batch.x, self.contexts, "context token"), ("signal", batch.signal, self.nodes, "hidden node")]
         for name, values, count, what in widths:
             if values is not None:
-                found = values.shape[-1]
-                require(found == count, f"{name} must have {count} columns, one per {what}; got {found}.")
+                columns = values.shape[-1]
+                require(columns == count, f"{name} must have {count} columns, one per {what}; got {columns}.")
         for name, numbers, count in (("query", batch.query, self.queries), ("labels", batch.labels, self.nodes)):
             if numbers is not None:
                 low, high = int(numbers.min()), int(numbers.max())
@@ -271,12 +271,12 @@ class Joint:
         return by_token if self.embeddings is None else by_token @ self.embeddings.mT
 
     def _by_query(self, rows: Tensor, query: Tensor) -> Tensor:
-        """Sum of the samples' rows, to the row of each one's query."""
+        """Sum of the samples' rows, one sum per query."""
         return rows.sum(-2, keepdim=True) if self.queries == 1 else self._one_hot(query, rows).mT @ rows
 
     def _one_hot(self, query: Tensor, like: Tensor) -> Tensor:
         return torch.nn.functional.one_hot(query, self.queries).to(like.dtype)
 
 
-def _the_same(some: Sequence[object], others: Sequence[object]) -> bool:
-    return len(some) == len(others) and all(map(operator.is_, some, others))
+def _same_objects(first: Sequence[object], second: Sequence[object]) -> bool:
+    return len(first) == len(second) and all(map(operator.is_, first, second))

@@ -1,4 +1,4 @@
-"""The MLP of appendix I on one-hot tokens, many runs at once: parameters have a leading axis of seeds."""
+"""The MLP of appendix I on one-hot tokens, many runs at once: parameters have a leading axis of runs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from foretrain.core.errors import require_at_least
-
-Parameters = dict[str, Tensor]
+from foretrain.models.parameters import Parameters
 
 
 @dataclass(frozen=True)
@@ -27,17 +26,18 @@ class OneHotMLP:
         for name, value in vars(self).items():
             require_at_least(name, value, 1)
 
-    def start(self, seeds: int, generator: torch.Generator) -> Parameters:
-        """Independent Gaussian entries; variances keep z_ℓ of order 1."""
+    def draw(self, runs: int, generator: torch.Generator) -> Parameters:
+        """Initial parameters: independent Gaussian entries, with variances that keep z_ℓ of order 1."""
 
         def normal(variance: float, *shape: int) -> Tensor:
-            return variance**0.5 * torch.randn(seeds, *shape, generator=generator, dtype=torch.float64)
+            return variance**0.5 * torch.randn(runs, *shape, generator=generator, dtype=torch.float64)
 
         inputs = [self.tokens * self.length, *([self.width] * (self.layers - 1))]
         weights = {f"W{i + 1}": normal(2 / (self.length if i == 0 else n), self.width, n) for i, n in enumerate(inputs)}
         return {**weights, "w": normal(1 / self.width, self.width)}
 
-    def outputs(self, parameters: Parameters, strings: Int[Tensor, "string position"]) -> Float[Tensor, "seed string"]:
+    def outputs(self, parameters: Parameters, strings: Int[Tensor, "string position"]) -> Float[Tensor, "run string"]:
+        """f of every string, in every run."""
         z = F.one_hot(strings, self.tokens).flatten(1).to(torch.float64)
         hidden = torch.einsum("rwd,sd->rsw", parameters["W1"], z)
         for layer in range(2, self.layers + 1):
@@ -47,7 +47,7 @@ class OneHotMLP:
     def gradient(
         self, parameters: Parameters, strings: Int[Tensor, "string position"], labels: Float[Tensor, "string"]
     ) -> Parameters:
-        """Of each run's mean squared error; no run sees another, so one backward pass serves all."""
+        """Gradient of each run's mean squared error. No run sees another, so one backward pass serves all."""
         leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
         loss = ((self.outputs(leaves, strings) - labels) ** 2).mean(dim=1).sum()
         return dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
@@ -55,7 +55,7 @@ class OneHotMLP:
     def exchanged(
         self, parameters: Parameters, first: Int[Tensor, "position"], second: Int[Tensor, "position"]
     ) -> Parameters:
-        """W1·Π for the permutation of inputs that exchanges the tokens of two strings, position by position."""
+        """W1·Π, where the permutation Π of inputs swaps the tokens of two strings, position by position."""
         order = torch.arange(self.tokens * self.length).reshape(self.length, self.tokens)
         for place, (a, b) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
             order[place, [a, b]] = order[place, [b, a]]

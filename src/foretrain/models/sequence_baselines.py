@@ -1,17 +1,19 @@
-"""What the template transformer is held against: fully connected (with and without vec(XXᵀ)), RNN and LSTM.
+"""Baselines for the template transformer: fully connected (with and without vec(XXᵀ)), RNN and LSTM.
 
-All have a leading axis of runs and one number as output. Fully connected networks read X, the one-hot tokens of all
-positions, in one hidden layer; XXᵀ says which positions hold equal tokens. Recurrent ones read learned token embeddings
-N(0, 1) in two layers. They begin as torch's Linear, RNN and LSTM do: uniform within ±1/√(inputs), ±1/√(hidden) in a
-recurrent layer. But a recurrent layer has one bias where torch's has two that are added: the same functions, yet ours
-begins with half the variance of that sum, and a step of Adam, which moves both of torch's alike, moves it half as far.
+All have a leading axis of runs and one number as output. Fully connected networks have one hidden layer on X, the
+one-hot tokens of all positions; XXᵀ tells which positions have equal tokens. Recurrent networks have two layers on
+learned token embeddings N(0, 1).
+
+Weights start like those of torch's Linear, RNN and LSTM: uniform within ±1/√(inputs), and ±1/√(hidden) in a recurrent
+layer. One difference: torch's recurrent layers have two biases that are added, ours have one. The functions are the
+same, but our bias starts with half the variance of that sum, and a step of Adam, which moves both of torch's biases
+alike, moves it half as far.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
@@ -19,29 +21,19 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from foretrain.core.errors import require_known, require_whole
-from foretrain.models.stacked.string_rows import require_fitting
+from foretrain.core.streams import torch_stream
+from foretrain.models.parameters import Key, Parameters, stacked
+from foretrain.models.strings import Strings, require_fitting
 
-Parameters = dict[str, Tensor]
 MLP, MLP_XX, RNN, LSTM = "MLP", "MLP + XXᵀ", "RNN", "LSTM"
 KINDS = (MLP, MLP_XX, RNN, LSTM)
 LAYERS = 2  # of a recurrent network
 
 
-@dataclass(frozen=True)
-class Strings:
-    values: Int[Tensor, "run sample position"]
-
-    def some(self, samples: Int[Tensor, "run some"]) -> Strings:
-        return Strings(self.values.gather(1, samples[:, :, None].expand(-1, -1, self.values.shape[2])))
-
-    def of_runs(self, runs: Int[Tensor, "kept"]) -> Strings:
-        return Strings(self.values[runs])
-
-
 class BaselineRuns:
     """All runs of one baseline."""
 
-    trained = None  # every parameter moves
+    trained = None  # every parameter is trained
 
     def __init__(self, kind: str, *, tokens: int, length: int, embedding: int = 128, hidden: int = 256) -> None:
         require_known("baseline", kind, KINDS)
@@ -54,9 +46,9 @@ class BaselineRuns:
         """How many numbers are trained in one run."""
         return sum(math.prod(size) for size, _ in self._sizes().values())
 
-    def start(self, draws: Sequence[torch.Generator]) -> Parameters:
-        made = [self._start(draw) for draw in draws]
-        return {name: torch.stack([one[name] for one in made]) for name in made[0]}
+    def start(self, keys: Sequence[Key]) -> Parameters:
+        """Initial parameters, one run per key."""
+        return stacked([self._start(torch_stream(*key)) for key in keys])
 
     def _start(self, draw: torch.Generator) -> Parameters:
         return {
@@ -67,7 +59,7 @@ class BaselineRuns:
         }
 
     def _sizes(self) -> dict[str, tuple[tuple[int, ...], int]]:
-        """Of every parameter its size and its inputs, by whose number it is uniform at the start; 0: it is N(0, 1)."""
+        """Size and number of inputs of every parameter. It starts uniform within ±1/√inputs; 0 inputs mean N(0, 1)."""
         h = self.hidden
         sizes: dict[str, tuple[tuple[int, ...], int]] = {"read": ((h, 1), h), "read_bias": ((1,), h)}
         if self.kind in (MLP, MLP_XX):
@@ -83,15 +75,17 @@ class BaselineRuns:
         return sizes
 
     def prepare(self, strings: Int[Tensor, "run sample position"], start: Parameters | None = None) -> Strings:
+        """The strings, checked; `start` does not matter here."""
         require_fitting(strings, self.tokens, self.length)
         return Strings(strings)
 
     def outputs(self, p: Parameters, strings: Strings) -> Float[Tensor, "run sample"]:
+        """One number per sample."""
         state = (self._connected if self.kind in (MLP, MLP_XX) else self._recurrent)(p, strings.values)
         return torch.baddbmm(p["read_bias"][:, None], state, p["read"])[..., 0]
 
     def _connected(self, p: Parameters, strings: Int[Tensor, "run sample position"]) -> Float[Tensor, "run sample h"]:
-        """X times the weights is a sum of their rows: one per position."""
+        """One hidden layer. X times the weights is a sum of rows of the weights, one per position."""
         runs, samples, length = strings.shape
         rows = strings + self.tokens * torch.arange(length) + p["in"].shape[1] * torch.arange(runs)[:, None, None]
         read = F.embedding_bag(rows.flatten(0, 1), p["in"].flatten(0, 1), mode="sum").view(runs, samples, -1)
@@ -101,7 +95,7 @@ class BaselineRuns:
         return torch.relu(read + p["bias"][:, None])
 
     def _recurrent(self, p: Parameters, strings: Int[Tensor, "run sample position"]) -> Float[Tensor, "run sample h"]:
-        """The state behind the last position."""
+        """The state after the last position."""
         runs, samples, length = strings.shape
         flat = (strings + self.tokens * torch.arange(runs)[:, None, None]).flatten()
         x = p["tokens"].flatten(0, 1).index_select(0, flat).view(runs, samples, length, -1)

@@ -1,8 +1,8 @@
 """The small transformer of abstract symbols (appendix A and B), as an ordinary module.
 
-It reads a string of tokens and answers with one number (regression) or with a score per token (next token). Two
-options add a trainable multiple of the identity to every head: `identity_kq` adds a_h·I to W_K·W_Qᵀ, `identity_vo` adds
-b_h·I to W_V·W_Oᵀ. `foretrain.models.stacked` computes many such networks at once, with the same parameters.
+It reads a string of tokens and answers with a number (regression) or with a score per token (next token). Two options
+add a trainable multiple of the identity to every head: `identity_kq` adds a_h·I to W_K·W_Qᵀ, and `identity_vo` adds
+b_h·I to W_V·W_Oᵀ. `foretrain.models.stacked` computes many of these networks at once, with the same parameters.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from foretrain.core.errors import require, require_known, require_positive, require_whole
-from foretrain.models.stacked.string_rows import require_length
+from foretrain.models.strings import require_length
 
 OUTPUTS = ("number", "token")
 READOUTS = ("cls", "last")
@@ -25,20 +25,20 @@ NORMS = ("pre", "post")
 
 @dataclass(frozen=True)
 class TransformerShape:
-    """Sizes and options; the defaults are the paper's base setting, with one rate for all parameters.
+    """Sizes and options. The defaults are the paper's base setting, with one rate for all parameters.
 
     tokens      size of the vocabulary, all alphabets included
-    length      positions of a string, without the CLS token
-    mlp         width of the MLP; 0: attention only
+    length      number of positions, without the CLS token
+    mlp         width of the MLP; 0 means attention only
     output      "number", or "token": one score per token of the vocabulary
     tied        scores are products with the token embeddings, times `score_scale`
-    readout     at a CLS token behind the string, or at its "last" token
-    residual    every layer adds to its input; off: it replaces it
-    scaling_multiplier    of a and b: what a head adds is that many times a_h·I and b_h·I. With Adam, whose steps do
-                          not depend on the gradient's size, it is a rate of their own, so many times the others'
-    attention_multiplier  of the attention logits. The function at the start is that of a W_Q that many times as large;
-                          training is not: Adam's steps, whose size does not depend on the gradient's, then move
-                          attention_multiplier·W_Q that many times as far
+    readout     "cls": at a CLS token after the string; "last": at its last token
+    residual    each layer adds its output to its input; without it, the output replaces the input
+    scaling_multiplier    a head adds this many times a_h·I and b_h·I. Adam's steps do not depend on the size of the
+                          gradient, so with Adam this is a learning rate for a and b, relative to the others'
+    attention_multiplier  multiplies the attention logits. At the start the network is the same as with a W_Q this many
+                          times as large. In training it is not: Adam's steps do not depend on the size of the
+                          gradient, so attention_multiplier·W_Q moves this many times as far
     """
 
     tokens: int
@@ -124,7 +124,7 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention, then a GELU MLP, each with a LayerNorm before ("pre") or behind ("post")."""
+    """Attention, then a GELU MLP, each with a LayerNorm before it ("pre") or after it ("post")."""
 
     def __init__(self, shape: TransformerShape, draw: torch.Generator | None) -> None:
         super().__init__()
@@ -153,7 +153,7 @@ class Block(nn.Module):
 class Transformer(nn.Module):
     """Embeddings N(0, 1), `depth` blocks, and a read-out at one position through a LayerNorm without parameters.
 
-    `generator` draws the parameters; torch's own random numbers by default. Matrices are [in, out].
+    `generator` draws the parameters; without one, torch's global random state does. Matrices are [in, out].
     """
 
     def __init__(self, shape: TransformerShape, generator: torch.Generator | None = None) -> None:
@@ -181,7 +181,7 @@ class Transformer(nn.Module):
     def features(self, tokens: Int[Tensor, "sample position"]) -> Float[Tensor, "sample d"]:
         """What the last layer reads: a LayerNorm of the state at the read-out position."""
         require_length(tokens, self.shape.length)
-        x = F.embedding(tokens, self.tokens)  # unlike an index, refuses -1
+        x = F.embedding(tokens, self.tokens)  # unlike indexing, this refuses −1
         if self.shape.cls:
             x = torch.cat([x, self.cls.expand(len(x), 1, -1)], dim=1)
         if self.shape.positions:

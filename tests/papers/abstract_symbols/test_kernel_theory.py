@@ -43,6 +43,7 @@ TABLE = {
 
 @pytest.mark.parametrize("orders", TABLE)
 def test_expansion_has_exactly_the_printed_terms(orders: tuple[int, int]) -> None:
+    """Appendix F.1, the table of derivatives."""
     printed = {theory.invariant(*term.split(" * ")) if term else () for term in TABLE[orders]}
     assert set(theory.kernel_derivative(*orders)) == printed
 
@@ -74,14 +75,15 @@ def test_derivatives_are_gaussian_means_of_pointwise_ones(orders: tuple[int, int
     z, w = roots_hermitenorm(3)
     total = 0.0
     for nodes in itertools.product(range(3), repeat=4):
-        found = theory.pointwise_derivatives(
+        pointwise = theory.pointwise_derivatives(
             x, y, beta=0.0, gamma=0.0, zeta=z[list(nodes[:2])], p=z[list(nodes[2:])], order=max(orders)
         )
-        total += float(np.prod(w[list(nodes)]) / w.sum() ** 4) * found[orders]
+        total += float(np.prod(w[list(nodes)]) / w.sum() ** 4) * pointwise[orders]
     assert float(theory.derivative_value(*orders, x, y)) == pytest.approx(total, abs=1e-10)
 
 
 def test_pointwise_derivatives_are_those_of_autograd() -> None:
+    """Lemmas G.7 to G.9: the derivatives that they bound."""
     x, y = [0, 0, 2], [1, 0, 2]
     draw = np.random.default_rng(4)
     zeta, p = draw.standard_normal(3), draw.standard_normal(3)
@@ -93,16 +95,29 @@ def test_pointwise_derivatives_are_those_of_autograd() -> None:
         3, dtype=torch.float64
     )
     value = first @ product @ second
-    found = theory.pointwise_derivatives(x, y, beta=0.6, gamma=0.9, zeta=zeta, p=p, order=2)
-    assert found[0, 0] == pytest.approx(float(value.detach()), rel=1e-12)
+    derivatives = theory.pointwise_derivatives(x, y, beta=0.6, gamma=0.9, zeta=zeta, p=p, order=2)
+    assert derivatives[0, 0] == pytest.approx(float(value.detach()), rel=1e-12)
     (slope,) = torch.autograd.grad(value, point, create_graph=True)
-    assert found[1, 0] == pytest.approx(float(slope[0].detach()), rel=1e-10)
-    assert found[0, 1] == pytest.approx(float(slope[1].detach()), rel=1e-10)
+    assert derivatives[1, 0] == pytest.approx(float(slope[0].detach()), rel=1e-10)
+    assert derivatives[0, 1] == pytest.approx(float(slope[1].detach()), rel=1e-10)
     (curve,) = torch.autograd.grad(slope[0], point, create_graph=True)
-    assert found[2, 0] == pytest.approx(float(curve[0].detach()), rel=1e-10)
-    assert found[1, 1] == pytest.approx(float(curve[1].detach()), rel=1e-10)
+    assert derivatives[2, 0] == pytest.approx(float(curve[0].detach()), rel=1e-10)
+    assert derivatives[1, 1] == pytest.approx(float(curve[1].detach()), rel=1e-10)
     (third,) = torch.autograd.grad(curve[1], point)
-    assert found[2, 1] == pytest.approx(float(third[0]), rel=1e-10)
+    assert derivatives[2, 1] == pytest.approx(float(third[0]), rel=1e-10)
+
+
+@pytest.mark.parametrize(("positions", "holds"), [(0.0, False), (1.0, True)])
+def test_the_bound_on_derivatives_needs_the_mixed_term_of_positions(positions: float, holds: bool) -> None:
+    """Lemmas G.7 to G.9: without the term (Δβ)(Δγ)p the bound is 108 at β = γ = 0, and ∂β∂γf is over 1000."""
+    strings = {"x": (0, 0, 2), "y": (1, 0, 2)}
+    p = 1e4 * np.array([0.7, -1.1, 0.4])
+    at_0 = {**strings, "beta": 0.0, "gamma": 0.0, "zeta": np.full(3, 1e-3), "p": p, "order": 1}
+    derivative = abs(theory.pointwise_derivatives(**at_0)[1, 1])
+    bound = np.exp(theory.log_derivative_bound(**at_0, positions=positions)[1, 1])
+    assert derivative > 1000
+    assert (derivative <= bound) is np.bool_(holds)
+    assert holds or bound == pytest.approx(108)
 
 
 def test_odd_derivatives_vanish() -> None:
@@ -111,6 +126,7 @@ def test_odd_derivatives_vanish() -> None:
 
 
 def test_two_tokens_have_a_known_series_and_kernel() -> None:
+    """Lemma G.1: the series at β = 0 from the exact derivatives, and that around 1 from differences."""
     logs = theory.two_token_series_at_0(3)
     for n, log in zip((2, 4, 6), logs, strict=True):
         exact = theory.derivative_value(n, 0, "AB", "AB") / math.factorial(n)
@@ -135,14 +151,15 @@ def test_eq_4_by_sobol_is_the_exact_kernel() -> None:
 
 
 def test_closed_forms() -> None:
+    """Claim E.2, and appendix F at β = 0."""
     # Appendix F at β = 0: 1ᵀXYᵀ1/k² + γ²/k; AAB and ACB share A twice and B once.
     assert attention_kernel("AAB", "ACB", beta=0, gamma=2.0) == pytest.approx(3 / 9 + 4 / 3)
-    found = theory.cosine_expectation(0.5, 0.8, -0.3, k=1.1, c=0.4)
-    assert float(found) == pytest.approx(float(Cosine(1.1, 0.4).expectation(0.5, 0.8, -0.3)), abs=1e-15)
+    closed = theory.cosine_expectation(0.5, 0.8, -0.3, k=1.1, c=0.4)
+    assert float(closed) == pytest.approx(float(Cosine(1.1, 0.4).expectation(0.5, 0.8, -0.3)), abs=1e-15)
 
 
 def test_velocities_of_copying_follow_from_the_kernels() -> None:
-    """Theorem J.2's sums, term by term, with the kernels' limits at unit rates."""
+    """Theorems 4.1 and J.2, Theorems 4.2 and J.3: their sums, term by term, with the limits of the kernels."""
     m, n, gamma = 6, 3, 0.7
     residual = 1 / m - np.eye(m)
 
@@ -157,6 +174,17 @@ def test_velocities_of_copying_follow_from_the_kernels() -> None:
     assert theory.identity_velocity(m) == pytest.approx(-(residual[0, 0] * residual[1, 1]))
 
 
-def test_coefficients_are_exact() -> None:
-    assert theory.kernel_derivative(6, 4)[theory.invariant("tr XX YY")] == {-4: Fraction(17280)}
+@pytest.mark.parametrize(
+    ("orders", "words", "coefficient"),
+    [
+        ((0, 0), ("1 XY 1",), {-2: 1}),
+        ((2, 2), ("tr XY",), {-2: 8}),
+        ((4, 0), ("1 XY 1", "1 XX 1", "1 YY 1"), {-6: 24}),
+        ((4, 2), ("1 XX YY 1",), {-4: 48}),
+        ((6, 4), ("tr XX YY",), {-4: 17280}),
+    ],
+)
+def test_coefficients_are_exact(orders: tuple[int, int], words: tuple[str, ...], coefficient: dict[int, int]) -> None:
+    """Claims F.2 to F.6: the coefficient that each stage of the proof rests on."""
+    assert theory.kernel_derivative(*orders)[theory.invariant(*words)] == coefficient
     assert theory.derivative_value(0, 0, "AB", "BC") == Fraction(1, 4)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretrain.data.templates import equality_pattern
+from foretrain.data.templates import Template, TemplateTask, equality_pattern
 from foretrain.kernels.architectures import MLP, MLP_XX, TRANSFORMER, architecture_kernel, mlp_kernel
 from foretrain.papers.abstract_symbols.claims.nonsingular import pair_gap, permutation_gaps
 from foretrain.papers.abstract_symbols.claims.tasks import restricted_growth
@@ -19,7 +19,7 @@ from foretrain.papers.abstract_symbols.experiments import tasks as experiments
 @given(st.integers(2, 6), st.integers(1, 6), st.integers(0, 500))
 @settings(max_examples=60)
 def test_exchanges_decide_condition_10(r: int, rank: int, seed: int) -> None:
-    """For a Gram matrix the least gap over all permutations is that of the best exchange of two."""
+    """Lemmas 3.6 and 3.7: for a Gram matrix the smallest gap over all permutations is that of the best exchange."""
     root = np.random.default_rng(seed).normal(size=(r, rank))
     N = root @ root.T
     gaps = permutation_gaps(N)
@@ -34,9 +34,20 @@ def test_exchanges_decide_condition_10(r: int, rank: int, seed: int) -> None:
 
 @pytest.mark.parametrize(("length", "bell"), [(1, 1), (4, 15), (6, 203), (8, 4140)])
 def test_equality_patterns_are_counted_by_bell_numbers(length: int, bell: int) -> None:
-    found = list(restricted_growth(length))
-    assert len(set(found)) == len(found) == bell
-    assert all(equality_pattern(p) == p for p in found)
+    """Fig 1: the patterns among which the templates of a task are counted."""
+    patterns = list(restricted_growth(length))
+    assert len(set(patterns)) == len(patterns) == bell
+    assert all(equality_pattern(p) == p for p in patterns)
+
+
+def test_templates_match_as_defined() -> None:
+    """Definition 2.1, Definition 3.2, Definition 3.3: matching, disjoint templates, and the diversity ρ."""
+    one, two = Template.parse("αα"), Template.parse("αβ")
+    assert one.disjoint(two)
+    assert not one.disjoint(Template.parse("ββ"))  # the names of wildcards do not matter
+    assert not Template.parse("aα").disjoint(Template.parse("aβ"))
+    assert Template.parse("aα").disjoint(Template.parse("bα"))
+    assert TemplateTask((one, two), (1.0, -1.0)).diversity(10) == pytest.approx(10 / 2)  # the likeliest fills two of αβ
 
 
 @pytest.mark.parametrize("relations", [0.0, 1.5])
@@ -59,6 +70,7 @@ def test_mlp_kernel_is_the_limit_of_wide_layers(relations: float) -> None:
 
 @pytest.mark.parametrize("name", [TRANSFORMER, MLP, MLP_XX])
 def test_kernels_are_token_symmetric(name: str) -> None:
+    """Lemma C.3 (Lemma 3.5): what it asks of a kernel."""
     rng = np.random.default_rng(1)
     X, Y = rng.integers(0, 5, size=(2, 4, 3))
     renaming = rng.permutation(5)
@@ -68,20 +80,22 @@ def test_kernels_are_token_symmetric(name: str) -> None:
 
 
 def test_blocks_are_what_the_kernel_matrix_is_mostly() -> None:
-    found = experiments.fig4(samples=(64,), per_sample=64.0, architectures=(MLP_XX,), seeds=1, shown=30)
+    """Fig 4: the kernel matrix and its blocks."""
+    blocks = experiments.fig4(samples=(64,), per_sample=64.0, architectures=(MLP_XX,), seeds=1, shown=30)
     off = ~np.eye(30, dtype=bool)
-    equal = np.isclose(found.gram.values[0], found.blocks.values[0], atol=1e-9)[off]
+    equal = np.isclose(blocks.gram.values[0], blocks.blocks.values[0], atol=1e-9)[off]
     assert equal.mean() > 0.97
-    assert not np.isclose(found.gram.values[0], found.blocks.values[0])[~off].any()  # the diagonal is an exception
+    assert not np.isclose(blocks.gram.values[0], blocks.blocks.values[0])[~off].any()  # the diagonal is an exception
 
 
 def test_idealised_curve_is_flat_where_the_ridge_grows() -> None:
-    found = experiments.kernel_regression(
+    """Theorem 3.4 with a fixed ridge, Lemma D.1 with one that grows."""
+    errors = experiments.kernel_regression(
         samples=(32, 128), alphabets=(4096,), ridges=(0.01,), ratios=(0.01,), architecture=MLP_XX, seeds=2
     )
-    growing = found.sel(rule="λ = 0.01n")
+    growing = errors.sel(rule="λ = 0.01n")
     assert growing.ideal.values == pytest.approx([growing.ideal.values[0]] * 2)
-    fixed = found.sel(rule="λ = 0.01")
+    fixed = errors.sel(rule="λ = 0.01")
     assert fixed.ideal[1] < fixed.ideal[0] / 10
     measured = fixed.loss.mean(("seed", "alphabet"))
     assert np.allclose(measured, fixed.apart, rtol=0.3)  # nearly no token is shared

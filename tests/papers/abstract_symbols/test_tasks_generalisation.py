@@ -33,6 +33,7 @@ def setup(r: int, seed: int) -> tuple[Array, NDArray[np.int64], Array, Array]:
 @given(st.integers(1, 5), st.integers(0, 200), st.floats(0.01, 0.95))
 @settings(max_examples=30)
 def test_weights_are_within_claim_d3(r: int, seed: int, share: float) -> None:
+    """Claim D.3: both bounds, against direct algebra."""
     N, template, _, B = setup(r, seed)
     counts = B.sum(axis=0)
     ridge = share * theory.threshold(N, counts)
@@ -46,6 +47,7 @@ def test_weights_are_within_claim_d3(r: int, seed: int, share: float) -> None:
 @given(st.integers(1, 5), st.integers(0, 200), st.floats(0.001, 100))
 @settings(max_examples=30)
 def test_shrinkage_is_within_claim_d4_corrected(r: int, seed: int, ridge: float) -> None:
+    """Claim D.4, corrected."""
     N, _, labels, B = setup(r, seed)
     counts = B.sum(axis=0)
     error = abs(ideal_predictions(N, counts, labels, ridge) - labels).max()
@@ -53,12 +55,13 @@ def test_shrinkage_is_within_claim_d4_corrected(r: int, seed: int, ridge: float)
 
 
 def test_growing_ridge_tends_to_its_limit_and_not_to_the_labels() -> None:
+    """Lemma D.1, corrected: with λ = .1n the estimator does not tend to the labels."""
     N, _, labels, _ = setup(3, 5)
     weights = np.array([0.2, 0.3, 0.5])
     for n in (10, 1000, 100_000):  # λ = .1n: not a matter of n at all when each template has its share
-        found = ideal_predictions(N, n * weights, labels, 0.1 * n)
-        assert np.allclose(found, theory.proportional_ridge_limit(N, weights, labels, 0.1), atol=1e-10)
-    assert abs(found - labels).max() > 0.01
+        shrunk = ideal_predictions(N, n * weights, labels, 0.1 * n)
+        assert np.allclose(shrunk, theory.proportional_ridge_limit(N, weights, labels, 0.1), atol=1e-10)
+    assert abs(shrunk - labels).max() > 0.01
     fixed = [abs(ideal_predictions(N, n * weights, labels, 0.1) - labels).max() for n in (10, 1000, 100_000)]
     assert fixed[2] < fixed[1] / 50 < fixed[0] / 1000
 
@@ -66,15 +69,16 @@ def test_growing_ridge_tends_to_its_limit_and_not_to_the_labels() -> None:
 @given(st.integers(1, 4), st.integers(0, 200), st.floats(0.01, 1.0))
 @settings(max_examples=20)
 def test_error_without_common_tokens_is_within_lemma_d6_corrected(r: int, seed: int, ridge: float) -> None:
+    """Lemma D.6, corrected: with noise in 95 % of draws, without noise always."""
     N, template, labels, B = setup(r, seed)
     rng = np.random.default_rng(seed)
     shift = ridge + rng.uniform(0, 1, size=r)
     counts = B.sum(axis=0)
     noise = 0.3 * rng.normal(size=(400, 30))
     A = B @ N @ B.T + np.diag(shift[template])
-    found = (N @ B.T @ np.linalg.solve(A, (labels[template] + noise).T)).T
+    predictions = (N @ B.T @ np.linalg.solve(A, (labels[template] + noise).T)).T
     bound = theory.disjoint_error_bound(N, counts, labels, shift, noise=0.3, delta=0.05)
-    within = (abs(found - labels) <= bound).mean(axis=0)
+    within = (abs(predictions - labels) <= bound).mean(axis=0)
     assert (within >= binom.ppf(1e-4, 400, 0.95) / 400).all()
     quiet = theory.disjoint_error_bound(N, counts, labels, shift, noise=0.0, delta=0.05)
     exact = N @ B.T @ np.linalg.solve(A, labels[template])
@@ -84,6 +88,7 @@ def test_error_without_common_tokens_is_within_lemma_d6_corrected(r: int, seed: 
 @given(st.integers(0, 200), st.floats(0.05, 10))
 @settings(max_examples=20)
 def test_difference_of_regressions_is_within_claim_d5(seed: int, ridge: float) -> None:
+    """Claim D.5: the perturbation bound, for any two kernel matrices."""
     rng = np.random.default_rng(seed)
     ideal = positive_matrix(6, seed)
     gram = ideal + 0.3 * positive_matrix(6, seed + 1)
@@ -103,6 +108,7 @@ def test_difference_of_regressions_is_within_claim_d5(seed: int, ridge: float) -
 @pytest.mark.parametrize("weights", [(0.5, 0.5), (0.2, 0.3, 0.5)])
 @pytest.mark.parametrize("n", [20, 60])
 def test_all_templates_are_represented_as_often_as_said(weights: tuple[float, ...], n: int) -> None:
+    """Claim D.2, event E1: as printed and corrected, over all ways to split n samples."""
     mu = np.array(weights)
     law = multinomial(n, mu)
     splits = [c for c in itertools.product(range(n + 1), repeat=len(mu) - 1) if sum(c) <= n]
@@ -116,6 +122,7 @@ def test_all_templates_are_represented_as_often_as_said(weights: tuple[float, ..
 
 
 def test_rates_have_their_exponents() -> None:
+    """Theorem 3.4, Lemma D.6 and Claim D.2: the bounds up to their constants."""
     n = np.array([1e2, 1e4])
     assert np.log10(theory.error_rate(n, np.inf, 0.05)) @ [-1, 1] == pytest.approx(-1)
     assert np.log10(theory.error_rate(np.inf, n, 0.05)) @ [-1, 1] == pytest.approx(-1)
@@ -125,6 +132,7 @@ def test_rates_have_their_exponents() -> None:
 
 
 def test_principal_angle() -> None:
+    """Fig 4: a plane that is turned by 30 degrees."""
     turn = math.radians(30)
     one = np.array([[1.0, 0], [0, 1], [0, 0]])
     two = np.array([[1.0, 0], [0, math.cos(turn)], [0, math.sin(turn)]])

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from foretrain.core.errors import InputError
+from foretrain.core.progress import listening
 from foretrain.core.trajectory import trajectory
 from foretrain.papers.abstract_symbols.claims import data_need as gains
 from foretrain.papers.abstract_symbols.claims import forecast
-from foretrain.papers.abstract_symbols.claims.forecast import rank_correlation
+from foretrain.papers.abstract_symbols.claims.forecast import kendall
 from foretrain.papers.abstract_symbols.claims.published import LENGTH_4, _published
-from foretrain.papers.abstract_symbols.experiments import architectures, data_need, difficulty, trained
+from foretrain.papers.abstract_symbols.experiments import data_need, difficulty, trained
 from foretrain.papers.abstract_symbols.experiments.architectures import SAMPLES, chosen_rate, train
 from foretrain.papers.abstract_symbols.experiments.data_need import predicted_need
 from foretrain.papers.abstract_symbols.experiments.trained import (
@@ -30,7 +31,7 @@ from foretrain.papers.abstract_symbols.experiments.trained import (
     summary,
     task_called,
 )
-from foretrain.runs.stored import run_path
+from foretrain.runs.stored import RunIdentity
 
 QUICK = {"setting": "glance", "epochs": 2, "rates": (1e-2,), "seeds": 1}
 
@@ -166,6 +167,7 @@ def test_one_seed_of_three_that_does_not_learn_leaves_a_factor_and_a_range_from_
 
 
 def test_what_published_numbers_say_of_the_samples_needed():
+    """Observation 1.2, from the numbers published with Fig 22 and Fig 23."""
     majorities = n_needed(_published("majority_4", LENGTH_4, (VANILLA, WITH_AB)))
     np.testing.assert_allclose(majorities, [3993, 583], atol=1)  # as the words of fig23_factor have it
     plain, with_a = n_needed(_published("aba_abb", SAMPLES, (VANILLA, WITH_A))).values
@@ -189,7 +191,7 @@ def test_a_task_file_that_changes_is_another_run(tmp_path):
     for label in ("1", "50"):
         file.write_text(text.replace("label = 1", f"label = {label}"))
         losses.append(summary(str(file), n=8, seeds=1, setting=s).test_loss.item())
-        paths.append(run_path(tmp_path, "abstract_symbols/train", {"task": str(file)}))
+        paths.append(RunIdentity.of("abstract_symbols/train", {"task": str(file)}, "source").path(tmp_path))
     assert losses[1] > 10 * losses[0]
     assert paths[0] != paths[1]
 
@@ -215,7 +217,7 @@ def test_a_run_says_that_all_diverged_and_what_patience_it_had():
     assert found.attrs["patience"] == 2
     some = train(**{**QUICK, "n": 8, "rates": (1e-3,), "seeds": 3})
     lost = some[["test_loss", "test_accuracy", "validation_loss"]].where(some.seed != 2)
-    assert "over 2 seeds), 1 lost before the first look, accuracy" in chosen_rate(lost)
+    assert "over 2 seeds), 1 lost before the first validation pass, accuracy" in chosen_rate(lost)
 
 
 def test_needs_that_were_not_found_are_explained():
@@ -226,17 +228,24 @@ def test_needs_that_were_not_found_are_explained():
     )
 
 
-def test_training_tells_loss_and_accuracy_now_and_then(capsys, monkeypatch):
-    monkeypatch.setattr(architectures, "TOLD_EVERY", float("inf"))
-    train(n=8, **QUICK)
-    assert capsys.readouterr().err == ""
-    monkeypatch.setattr(architectures, "TOLD_EVERY", 0.0)
-    train(n=8, **QUICK)
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 2
-    assert lines[0].startswith("rate 0.01, run 1 of 1, epoch 1 of 2: train loss ")
-    assert "on unseen symbols loss" in lines[0]
-    assert "accuracy" in lines[0]
+def test_training_prints_nothing_and_tells_how_far_it_is(capsys):
+    events = []
+    with listening(events.append):
+        train(n=8, **QUICK)
+    assert capsys.readouterr() == ("", "")
+    assert events
+    assert all(event.inner for event in events)
+    assert events[-1].done == events[-1].total
+
+
+def test_a_grid_tells_which_cell_it_is_at():
+    events = []
+    with listening(events.append):
+        trained.grid({"n": (4, 8), "architecture": (VANILLA,)}, lambda n, architecture: curves([n, 0.0, 0.0]).isel(n=0))
+    assert [(event.done, event.total, event.doing) for event in events] == [
+        (0, 2, f"n = 4, architecture = {VANILLA}"),
+        (1, 2, f"n = 8, architecture = {VANILLA}"),
+    ]
 
 
 def test_the_network_of_a_run_may_be_changed():
@@ -288,25 +297,25 @@ def test_architectures_of_one_seed_share_their_data():
         ({"rates": (float("inf"),)}, "finite number above 0"),
     ],
 )
-def test_refusals_are_one_sentence(change, sentence):
+def test_refusals_are_one_sentence(change, sentence, as_users_run_it):
     with pytest.raises(InputError, match=sentence):
         train(**{"n": 8, **QUICK, **change})
 
 
-def test_rank_correlation_with_ties_is_scipys():
+def test_kendall_with_ties_is_scipys():
     draw = np.random.default_rng(0)
     for _ in range(20):
         x, y = draw.integers(0, 4, (2, 3, 4)).astype(float)
         wanted = stats.kendalltau(x, y).statistic
         y[y == 3] = x[x == 3] = np.inf  # needs that were not reached
-        assert rank_correlation(x, y) == pytest.approx(wanted)
+        assert kendall(x, y) == pytest.approx(wanted)
 
 
-def test_rank_correlation_within_columns_is_that_of_each_column():
+def test_kendall_within_columns_is_that_of_each_column():
     x, y = np.random.default_rng(0).normal(size=(2, 6, 3))
     wanted = np.mean([stats.kendalltau(x[:, column], y[:, column]).statistic for column in range(3)])
-    assert rank_correlation(x, y, within_columns=True) == pytest.approx(wanted)
-    assert rank_correlation(np.zeros((6, 3)), y, within_columns=True) == 0
+    assert kendall(x, y, within_columns=True) == pytest.approx(wanted)
+    assert kendall(np.zeros((6, 3)), y, within_columns=True) == 0
 
 
 @pytest.mark.parametrize(("worst", "counted"), [(0.01, 1.0), (0.25, 0.0), (0.9, 0.0)])

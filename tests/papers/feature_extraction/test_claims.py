@@ -10,15 +10,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretrain.core.streams import torch_stream
 from foretrain.data.tokens import TokenTexts
 from foretrain.kernels.empirical import empirical_ntk
 from foretrain.kernels.tangent import Scales, mlp_kernel
 from foretrain.ledger.comparators import close
 from foretrain.ledger.tolerances import FLOW
-from foretrain.papers.feature_extraction import movement, theory
+from foretrain.papers.feature_extraction import theory
 from foretrain.papers.feature_extraction.claims import kernels
 from foretrain.papers.feature_extraction.claims.next_token import top_less_bottom
+from foretrain.papers.feature_extraction.experiments import movement
 from foretrain.papers.feature_extraction.experiments.first_step import first_step
 from foretrain.papers.feature_extraction.experiments.lazy import SmallCorpus, predicted_scores
 from foretrain.papers.feature_extraction.experiments.networks import finite_kernels, network
@@ -47,7 +47,7 @@ def test_any_two_closed_forms_differ_by_more_than_is_allowed() -> None:
 @pytest.mark.parametrize("name", ["MLP GeLU", "CNN ReLU", "L-RNN token"])
 def test_kernels_of_runs_side_by_side_are_those_of_one(name: str) -> None:
     net = network(name, 4, 6, scales=Scales())
-    starts = net.start_runs(torch_stream("test", seed) for seed in (1, 2, 3))
+    starts = net.start([("test", seed) for seed in (1, 2, 3)])
     texts = torch.tensor([[0, 1, 1], [2, 3, 0]])
     for run, kernel in enumerate(finite_kernels(net, starts, texts)):
         alone = {key: value[run] for key, value in starts.items()}
@@ -57,15 +57,15 @@ def test_kernels_of_runs_side_by_side_are_those_of_one(name: str) -> None:
 def test_movement_of_runs_that_do_not_get_there_is_not_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(movement, "MOST_STEPS", 3)
     with pytest.warns(UserWarning, match=r"4 of 4 runs of MLP tanh at width 8 still had more than 0.01 of their loss"):
-        found = movement.movement_by_width(("MLP tanh",), (8,), 2, 0.01, "sgd", 1.0)
-    assert np.isnan(found.movement).all()
+        moved = movement.movement_by_width(("MLP tanh",), (8,), 2, 0.01, "sgd", 1.0)
+    assert np.isnan(moved.movement).all()
 
 
 def test_a_run_that_got_there_stands_still_while_others_go_on() -> None:
     """The same run beside one that starts far away and alone."""
     net = network("MLP GeLU", 6, 8, scales=Scales())
     texts, labels = torch.tensor([[0, 1], [2, 3], [4, 5]]), torch.tensor([1, 0, 1])
-    both = net.start_runs(torch_stream("test", seed) for seed in (1, 2))
+    both = net.start([("test", seed) for seed in (1, 2)])
     both["readout"][1] *= 0.3
     together, reached = movement._until(net, both, texts, labels, 0.8, "sgd")
     assert reached.all()
@@ -105,7 +105,7 @@ def test_the_excess_of_a_first_step_knows_what_comes_first() -> None:
     text = read_next_tokens("made_up", vocab=24, context=1, tokens=4000)
     excess = text.pairs - theory.independent_pairs(text.pairs)
     net = network("MLP ReLU", 24, 512, scales=Scales(), outputs=24)
-    step = first_step(net, net.start(torch_stream("test", "direction")), excess)
+    step = first_step(net, net.start_one(("test", "direction")), excess)
     in_shuffled = text.shuffled().pairs
     assert np.bincount(text.shuffled().tokens).tolist() == np.bincount(text.tokens).tolist()
     slopes = [

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from foretrain.core.streams import torch_stream
 from foretrain.data.tokens import TokenTexts
 from foretrain.dynamics.additive import batches_by_token
 from foretrain.kernels.tangent import Scales
@@ -55,7 +54,7 @@ def test_trained_scores_are_read_after_every_epoch_with_the_movement_of_the_kern
     corpus = read_corpus("made_up", texts=60)
     run = trained_scores(corpus, (name,), epochs=2, seeds=[3], width=8)
     net = network(name, corpus.vocab, 8, scales=Scales(0.1, 0.1, 0.1, 0.1), padded=True)
-    start = net.start(torch_stream(f"feature_extraction/{name}", 3, "start"))
+    start = net.start_one((f"feature_extraction/{name}", 3, "start"))
     np.testing.assert_array_equal(run.score.sel(network=name, seed=3, epoch=0), token_scores(net, start)[:, 0])
     moved = run.movement.sel(network=name, seed=3).values
     assert moved[0] == 0
@@ -67,14 +66,14 @@ def test_runs_side_by_side_are_runs_one_by_one() -> None:
     net = network("SA + ReLU", 6, 16, scales=Scales())
     both = descended_scores(
         net,
-        net.start_runs(torch_stream("test", s) for s in (1, 2)),
+        net.start([("test", s) for s in (1, 2)]),
         corpus,
         corpus.asked("SA + ReLU"),
         rate=0.1,
         steps=3,
     )
     for row, seed in zip(both, (1, 2), strict=True):
-        alone = net.start_runs([torch_stream("test", seed)])
+        alone = net.start([("test", seed)])
         np.testing.assert_allclose(
             descended_scores(net, alone, corpus, corpus.asked("SA + ReLU"), rate=0.1, steps=3)[0],
             row,

@@ -127,7 +127,7 @@ def test_residual_is_minus_the_slope_of_cross_entropy(values: list[float], label
 @pytest.mark.parametrize("name", ["MLP ReLU", "MLP tanh"])
 def test_first_step_is_the_difference_a_small_step_makes(name: str) -> None:
     net = network(name, 5, 8, scales=Scales(), outputs=2)
-    start = net.start(torch_stream("test", name), torch.float64)
+    start = net.start_one(("test", name), torch.float64)
     force = np.random.default_rng(0).standard_normal((5, 2))
     force[2] = 0.0  # a token nothing is asked of
     tokens = torch.arange(5)[:, None]

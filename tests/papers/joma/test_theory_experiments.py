@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 from scipy.special import softmax
 
-from foretrain import InputError
+from foretrain import InputError, papers
 from foretrain.data import LatentTree
 from foretrain.measures import entropy
 from foretrain.papers.joma import theory
@@ -20,6 +20,7 @@ from foretrain.papers.joma.experiments.theory import FIG4_TARGETS, fig4, fig9, p
 
 
 def test_fig4_has_the_published_dip():
+    """Fig 4: the entropy at its start, its lowest point and its end."""
     data = fig4(steps=4999)
     published = data["entropy"].sel(variant="published")
     assert float(published[0]) == pytest.approx(np.log(10), abs=1e-6)
@@ -33,6 +34,7 @@ def test_fig4_has_the_published_dip():
 
 
 def test_eq6_as_a_flow_falls_to_150_and_ends_at_its_targets():
+    """Fig 4, along the flow of eq. 6."""
     mu = np.array(FIG4_TARGETS)
     times = np.geomspace(1e-3, 20, 2000)
     flow = solve_ivp(
@@ -48,18 +50,19 @@ def test_fig4_tells_which_variant_overflows_and_when():
         UserWarning, match=r"^eq\. 6 diverged at step \d+: steps of 0\.002 are too long for a target of 60"
     ):
         data = fig4(targets=(60.0, 1.0), variants=("published", "eq. 6"), steps=2000)
-    calm, lost = data["diverged_at"].values
-    assert np.isnan(calm)
-    last = data["v"].sel(variant="eq. 6", time=int(lost) - 1).values
+    stable, diverged = data["diverged_at"].values
+    assert np.isnan(stable)
+    last = data["v"].sel(variant="eq. 6", time=int(diverged) - 1).values
     with np.errstate(over="ignore"):
         assert not np.isfinite((last + 0.002 * (np.array([60.0, 1.0]) - last) * np.exp(last**2 / 2)) ** 2).all()
     for name in ("v", "entropy"):
-        assert data[name].sel(variant="eq. 6", time=slice(lost, None)).isnull().all()
-        assert data[name].sel(variant="eq. 6", time=slice(0, lost - 1)).notnull().all()
+        assert data[name].sel(variant="eq. 6", time=slice(diverged, None)).isnull().all()
+        assert data[name].sel(variant="eq. 6", time=slice(0, diverged - 1)).notnull().all()
         assert data[name].sel(variant="published").notnull().all()
 
 
 def test_fig9_counts_critical_points_where_the_ratio_turns():
+    """Fig 9 and Lemma 4: there are critical points where G(y)/y does not rise everywhere."""
     data = fig9(points=99)
     turns = (data["G_over_y"].diff("y") < -1e-9).any("y")
     assert dict(zip(data["density"].values.tolist(), turns.values.tolist(), strict=True)) == {
@@ -82,6 +85,7 @@ def test_phase_paths_end_at_the_target_unless_the_activation_is_linear():
     assert (ends.isel(portrait=2, component=1).values < 2).all()
 
 
+@pytest.mark.usefixtures("as_users_run_it")
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -110,6 +114,7 @@ def test_bad_arguments_are_refused_in_one_sentence(call, words):
 
 @pytest.mark.parametrize("name", ["gaussian", "uniform_ball", "student_t", "laplace", "gaussian_mixture"])
 def test_the_planar_reference_by_sampling(name):
+    """Lemma 1 in the plane, by integration over directions and by sampling."""
     draw = np.random.default_rng(8)
     n = 200_000
     direction = draw.standard_normal((n, 2))
@@ -131,7 +136,7 @@ def test_the_planar_reference_by_sampling(name):
 
 @given(st.floats(0.01, 1), st.floats(0.01, 1), st.floats(0.01, 1), st.integers(0, 10_000))
 def test_no_vectors_beat_the_bound_on_c4(c1, c2, c3, seed):
-    """a, z_α, z_β, f with exactly these cosines, otherwise random, in four dimensions."""
+    """Multi-layer Theorem 1, corrected: a, z_α, z_β, f with these cosines, otherwise random, in four dimensions."""
     draw = np.random.default_rng(seed)
 
     def at_cosine(of: np.ndarray, cosine: float) -> np.ndarray:
@@ -147,6 +152,7 @@ def test_no_vectors_beat_the_bound_on_c4(c1, c2, c3, seed):
 
 @given(st.floats(0.01, 0.99), st.floats(0.01, 0.99), st.floats(0.01, 0.99))
 def test_a_plane_reaches_the_bound(c1, c2, c3):
+    """Multi-layer Theorem 1: the corrected bound cannot be improved."""
     A, B, C = np.arccos([c1, c2, c3])
     if (np.pi - B) / 2 < A + C:  # then the worst case has a larger c1 or c3 than asked for
         return
@@ -156,6 +162,7 @@ def test_a_plane_reaches_the_bound(c1, c2, c3):
 
 
 def test_equal_correlations_must_exceed_cos_30():
+    """Multi-layer Theorem 1, corrected."""
     edge = np.cos(np.pi / 6)
     assert theory.gradient_correlation_bound(edge + 1e-6, edge + 1e-6, edge + 1e-6) > 0
     assert theory.gradient_correlation_bound(edge - 1e-6, edge - 1e-6, edge - 1e-6) < 0
@@ -164,6 +171,7 @@ def test_equal_correlations_must_exceed_cos_30():
 
 
 def test_the_shares_of_the_cdag_erratum():
+    """Multi-layer Theorem 1: how often C4 is negative although C1, C2 and C3 are positive."""
     data = graph_correlations(steps=(0, 100))  # the claim's own graphs
     for step, threshold, negative in ((0, 0.1, 0.18), (0, 0.5, 0.02), (100, 0.1, 0.41), (100, 0.5, 0.38)):
         now = data.sel(step=step)
@@ -189,8 +197,40 @@ def test_correlations_by_hand():
 
 @pytest.mark.parametrize(("depth", "ancestor"), [(2, 1), (5, 2), (5, 4), (4, 0)])
 def test_caterpillars_have_their_ancestor_where_it_should_be(depth, ancestor):
+    """Theorem 5: the trees on which it is enumerated have their ancestor at layer H."""
     tree = caterpillar(0.5, depth, ancestor, [0.5], [1.0])
     first, last = tree.tokens[0], tree.tokens[-1]
     assert tree.nodes == depth + ancestor
     assert int(tree.level.max()) == depth - 1
     assert tree.common_ancestor_layer(first, last) == ancestor
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+@pytest.mark.parametrize(
+    ("id", "argument", "text", "value"),
+    [
+        ("joma/fig2", "kinds", "rough", ("rough",)),
+        ("joma/fig2", "points", "1", 1),
+        ("joma/fig2", "dimension", "0", 0),
+        ("joma/fig3", "activation", "tanh", "tanh"),
+        ("joma/fig4", "variants", "eq. 7", ("eq. 7",)),
+        ("joma/fig4", "steps", "0", 0),
+        ("joma/fig9", "distance", "0", 0.0),
+        ("joma/phase", "targets", "1,-1", (1.0, -1.0)),
+        ("joma/phase", "starts", "1", 1),
+        ("joma/cdag", "steps", "0,-1", (0, -1)),
+        ("joma/cdag", "graphs", "0", 0),
+        ("joma/order", "rhos", "1.5", (1.5,)),
+        ("joma/order", "depth", "2", 2),
+        ("joma/rank", "transformer_steps", "0", 0),
+        ("joma/table1", "configurations", "20/2", ("20/2",)),
+        ("joma/table1", "generators", "trees", ("trees",)),
+        ("joma/table1", "hidden", "0", (0,)),
+    ],
+)
+def test_the_command_line_refuses_what_the_function_refuses(id, argument, text, value):
+    experiment = papers.experiments(id)[id]
+    with pytest.raises(InputError, match=argument):
+        experiment.parameters()[argument].read(text)
+    with pytest.raises(InputError):
+        experiment.run(**{**experiment.arguments("fast"), argument: value})

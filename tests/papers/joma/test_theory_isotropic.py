@@ -21,6 +21,7 @@ NAMED = ["gaussian", "uniform_ball", "student_t", "laplace", "gaussian_mixture"]
 
 @pytest.mark.parametrize("dimension", [1, 2, 3, 7])
 def test_marginals_have_their_closed_forms(dimension):
+    """Eq. 35: marginals, tails and moments of the named densities."""
     normal, t, half = stats.norm(scale=2.5), stats.t(1.5), (dimension + 1) / 2
     ball = stats.beta(half, half, loc=-1, scale=2)
     for density, law, moment in (
@@ -38,6 +39,7 @@ def test_marginals_have_their_closed_forms(dimension):
 
 @pytest.mark.parametrize("name", NAMED)
 def test_thetas_by_plain_quadrature(name):
+    """Lemma 1, eq. 40 and 41."""
     shape = theory.radial_density(name)
     reach = min(shape.support, 200.0)
     for r in (-0.4, 0.2, 0.9):
@@ -81,6 +83,7 @@ def test_linear_activation_has_constant_thetas():
 
 @given(st.floats(-3, 3), st.floats(0.05, 4), st.floats(-2, 2), st.floats(0.2, 3))
 def test_lemma1_does_not_change_when_the_hyperplane_is_rescaled(mean, length, bias, factor):
+    """Lemma 1, corrected: only the distance to the hyperplane matters."""
     one = theory.hyperplane_moments([mean], [length], bias, "laplace")
     other = theory.hyperplane_moments([mean], [factor * length], factor * bias, "laplace")
     assert np.allclose(one[0], other[0], rtol=1e-9, atol=1e-12)
@@ -89,6 +92,7 @@ def test_lemma1_does_not_change_when_the_hyperplane_is_rescaled(mean, length, bi
 
 @pytest.mark.parametrize("derivative", [theory.RELU, expit], ids=["relu", "softplus"])
 def test_lemma1_by_monte_carlo_in_a_subspace(derivative):
+    """Lemma 1, eq. 23 corrected."""
     draw = np.random.default_rng(3)
     basis = np.linalg.qr(draw.standard_normal((5, 3)))[0]
     mean, v, bias = basis @ np.array([0.4, -0.2, 0.3]), draw.standard_normal(5), 0.3
@@ -104,14 +108,32 @@ def test_lemma1_by_monte_carlo_in_a_subspace(derivative):
 
 
 def test_the_numbers_of_lemma1_and_lemma5():
+    """Lemma 1 and Lemma 5: the numbers of their errata."""
     assert theory.hyperplane_moments([0.0], [0.5], 0.3)[1] == pytest.approx(0.726, abs=5e-4)
     assert theory.hyperplane_moments_printed([0.0], [0.5], 0.3)[1] == pytest.approx(1.236, abs=5e-4)
     assert theory.theta_slopes(0.3, "gaussian", (0.2, 1.0))[0] == pytest.approx(0.3051, abs=5e-5)
     assert theory.theta_slopes_printed(0.3, "gaussian", (0.2, 1.0))[0] == pytest.approx(0.4577, abs=5e-5)
 
 
+@pytest.mark.parametrize("derivative", [theory.RELU, (0.2, 1.0)], ids=["relu", "leaky"])
+def test_uniform_attention_flow_by_monte_carlo(derivative):
+    """Lemma 2, eq. 42 and 43: E[g·h′·x] and E[g·h′] over a mixture of two isotropic components."""
+    draw, n = np.random.default_rng(5), 200_000
+    v, bias, weights = np.array([1.5, -0.8]), 0.4, np.array([0.7, -0.3])  # E[g|j]·P[j]
+    means = np.array([[0.5, 0.2], [-0.6, 0.3]])
+    x = means[:, None] + draw.standard_normal((2, n, 2))  # [component, sample, coordinate]
+    slope = np.where(x @ v + bias > 0, derivative[1], derivative[0])[..., None]
+    samples = np.concatenate([x * slope, slope], axis=-1)
+    error = np.sqrt((weights**2) @ samples.var(axis=1) / n)
+    dv, dbias = theory.uniform_attention_flow(v, bias, means, weights, theory.gaussian(2), derivative)
+    assert np.all(np.abs(weights @ samples.mean(axis=1) - [*dv, dbias]) < 4 * error)
+    printed, _ = theory.uniform_attention_flow(v, bias, means, weights, theory.gaussian(2), derivative, printed=True)
+    assert np.abs(printed - dv).max() > 50 * error.max()
+
+
 @pytest.mark.parametrize("name", NAMED)
 def test_derivative_of_the_stationary_function_is_theta1(name):
+    """Lemma 3, eq. 48: dF/dr = θ1, by differences."""
     r = np.array([-0.7, -0.2, 0.4, 0.8])
     errors = []
     for h in (0.04, 0.02):
@@ -124,11 +146,13 @@ def test_derivative_of_the_stationary_function_is_theta1(name):
 
 @given(st.floats(0.001, 0.999))
 def test_theta1_and_its_inverse(y):
+    """Lemma 4: θ1(θ1⁻¹(y)) = y."""
     for name in ("gaussian", "student_t"):
         assert theory.theta1(theory.theta1_inverse(y, name), name) == pytest.approx(y, abs=1e-12)
 
 
 def test_condition_58_of_every_density():
+    """Lemma 4, eq. 58: θ2(0)·p_n(0)."""
     conditions = [theory.critical_condition(d) for d in (*NAMED, theory.student_t(4, 1.5))]
     assert conditions == pytest.approx([1 / (2 * np.pi), 0.125, 2 / np.pi**2, 0.25, 0.4814437, 0.3483], abs=1e-4)
     # 2-dimensional e^{−radius} has lighter marginals than the Laplace distribution
@@ -137,6 +161,7 @@ def test_condition_58_of_every_density():
 
 @pytest.mark.parametrize("name", ["gaussian", "uniform_ball"])
 def test_log_concave_densities_have_no_critical_point(name):
+    """Lemma 4, eq. 56: F/θ1 rises strictly, so it takes no value twice."""
     r = np.linspace(-1.9, 3, 50)
     inside = theory.theta1(r, name) > 0
     assert np.all(np.diff(theory.critical_ratio(r[inside], name)) > 0)
@@ -145,6 +170,7 @@ def test_log_concave_densities_have_no_critical_point(name):
 
 @pytest.mark.parametrize("shape", [theory.student_t(2, 1.5), theory.student_t(2, 3.0), theory.gaussian_mixture(2)])
 def test_critical_points_stand_still_and_have_the_corrected_jacobian(shape):
+    """Theorem 3, eq. 72 to 74, and Lemma 4, eq. 56: critical points do not move, and C is minus the Jacobian."""
     x_plus = np.array([1.2, 1.6])
     points = theory.critical_points(2.0, shape)
     assert points
@@ -205,7 +231,7 @@ def test_kinks_away_from_0_are_named_or_refused():
     np.testing.assert_allclose(second, normal.pdf(low) - normal.pdf(high), atol=1e-12)
     moments = theory.hyperplane_moments([0.4], [norm], 0.0, "gaussian", kinked)
     np.testing.assert_allclose(moments[1], theory.theta1(0.4, "gaussian", kinked, norm=norm), atol=1e-13)
-    with pytest.raises(InputError, match=r"jump or bend away from 0; name the places by Kinked"):
+    with pytest.raises(InputError, match=r"jump or bend away from 0; name those points with Kinked"):
         theory.theta1(0.4, "gaussian", hard_tanh_slope)
     with pytest.raises(InputError, match="needs a homogeneous activation"):
         theory.stationary_function(0.4, "gaussian", kinked)

@@ -13,6 +13,7 @@ from foretrain.papers.joma import theory
 
 
 def test_corrected_trajectory_solves_the_flow():
+    """Theorem 2, corrected: v_l(t) solves eq. 20."""
     delta = np.array([1.0, 0.6, -0.3, 0.0])
     times = np.linspace(0, 1.2, 13)
     solved = solve_ivp(
@@ -22,6 +23,7 @@ def test_corrected_trajectory_solves_the_flow():
 
 
 def test_the_numbers_of_the_erratum():
+    """Theorem 2: the corrected invariant is the same for both tokens, the printed one is not."""
     v = theory.winner_take_all([1.0, 0.6], 1.2)
     assert theory.winner_invariant(v, [1.0, 0.6]) == pytest.approx([0.957461, 0.957461], abs=1e-6)
     assert theory.winner_invariant_printed(v, [1.0, 0.6]) == pytest.approx([0.848, 0.711], abs=1e-3)
@@ -31,6 +33,7 @@ def test_the_numbers_of_the_erratum():
 
 @given(st.lists(st.floats(-3, 3), min_size=2, max_size=6), st.floats(0, 0.999), st.floats(0.1, 5))
 def test_signs_order_and_scale(delta, share, normalizer):
+    """Theorem 2: v has the signs and the order of Δ, and depends on Δ·t alone."""
     delta = np.array(delta)
     if np.abs(delta).max() < 1e-3:
         return
@@ -45,6 +48,7 @@ def test_signs_order_and_scale(delta, share, normalizer):
 
 
 def test_blow_up_time_is_the_integral_to_infinity():
+    """Theorem 2, corrected: ∫₀^∞ e^{−v²/2} dv is finite."""
     exact = quad(lambda v: np.exp(-(v**2) / 2), 0, np.inf)[0]
     assert theory.blow_up_time([-2.0, 1.0], normalizer=3.0) == pytest.approx(3 * exact / 2, rel=1e-12)
 
@@ -97,6 +101,7 @@ def _joint_flow(attention: str, seed: int = 0) -> tuple[np.ndarray, np.ndarray, 
 
 
 def test_linear_attention_invariant_along_the_flow():
+    """Theorem 1, linear attention: z² − Σ_k v_k² is constant."""
     v, z, _ = _joint_flow("linear")
     c = z[0] ** 2 - (v[0] ** 2).sum(0)
     assert np.abs(theory.attention_from_mlp_linear(v, c) - z).max() < 1e-9
@@ -104,6 +109,7 @@ def test_linear_attention_invariant_along_the_flow():
 
 
 def test_exp_attention_invariant_along_the_flow():
+    """Theorem 1, exp attention: z − ½Σ_k v_k² is constant."""
     v, z, _ = _joint_flow("exp")
     c = z[0] - theory.attention_from_mlp_exp(v[0])
     assert np.abs(theory.attention_from_mlp_exp(v, c) - z).max() < 1e-9
@@ -111,6 +117,7 @@ def test_exp_attention_invariant_along_the_flow():
 
 
 def test_softmax_form_sums_to_a_constant_and_the_printed_one_does_not():
+    """Theorem 1, softmax attention: adding to all logits changes nothing, so their sum does not move."""
     v = np.random.default_rng(1).standard_normal((3, 2, 4))
     mean = np.full(4, 0.25)
     assert np.abs(theory.attention_from_mlp_softmax(v, mean).sum(-1)).max() < 1e-14

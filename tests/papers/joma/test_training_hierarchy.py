@@ -15,12 +15,15 @@ from foretrain.core.streams import stream
 from foretrain.data.latent_tree import LatentTree
 from foretrain.measures import mean_alignment
 from foretrain.models.causal_transformer import CausalTransformer, LabelledSequences
-from foretrain.papers.joma import claims, theory
+from foretrain.papers.joma import theory
+from foretrain.papers.joma.claims import order as order_claims
+from foretrain.papers.joma.claims import table1 as table1_claims
 from foretrain.papers.joma.experiments import order, rank, table1
 from foretrain.papers.joma.setting import TABLE1, OrderModel, Table1Data
 
 
 def test_all_configurations_of_the_table_are_there():
+    """Table 1: every combination of C, N_ch and (N_0, N_1)."""
     data = [Table1Data.named(name) for name in TABLE1]
     assert {(d.classes, d.children, d.latents) for d in data} == {
         (classes, children, latents)
@@ -82,12 +85,13 @@ def test_latent_tree_data_follows_its_tree():
 
 
 def test_alignment_column_equals_a_network_evaluated_by_hand():
+    """Table 1: NCorr of the untrained network."""
     run = table1.align("C20-ch2-10-20", "set union", (7,), steps=1, width=16, hidden=400)
     experiment = "joma/table1/set union"
     task = table1.SetUnionTask(Table1Data.named("C20-ch2-10-20"))
     batch, latents = task.evaluation(stream(experiment, 7, "data"))
     model = CausalTransformer(vocab=100, classes=20, width=16, hidden=400)
-    hidden = model.forward(model.start([7], experiment), LabelledSequences.stack([batch]))[1]
+    hidden = model.forward(model.start([(experiment, 7, "start")]), LabelledSequences.stack([batch]))[1]
     for s in range(2):
         best = mean_alignment(latents[s][None], hidden[s].amax(-2))
         assert float(run["ncorr"].isel(time=0, seed=0, s=s)) == pytest.approx(best.item(), abs=1e-6)
@@ -121,7 +125,7 @@ def test_strings_of_a_tree_hold_the_tokens_that_occur():
 
 def test_gain_of_training_is_paired_by_seed_and_averaged_over_configurations():
     names, small = ("C20-ch2-10-20", "C20-ch3-10-20"), {"steps": 3, "width": 8, "hidden": 16}
-    gain = claims.table1._gain(s=1, seeds=3, configurations=names, **small)
+    gain = table1_claims._gain(s=1, seeds=3, configurations=names, **small)
     np.testing.assert_allclose(gain["overall"].mean(), gain["gain"].mean(), atol=1e-12)
     runs = [table1.align(name, seeds=(1, 2, 3), **small)["ncorr"].sel(s=1).transpose("seed", "time") for name in names]
     pairs = np.array([run.values[:, -1] - run.values[:, 0] for run in runs])  # [configuration, seed]
@@ -133,16 +137,18 @@ def test_gain_of_training_is_paired_by_seed_and_averaged_over_configurations():
 
 
 def test_every_cell_is_compared_with_the_one_printed_for_it():
-    said = claims.table1._table(configurations=("C50-ch3-20-30",))
-    assert said["ncorr"].values.tolist() == [[0.95, 0.61]]
+    """Table 1: the printed means, with the rounding to two digits added to their spread."""
+    printed = table1_claims._table(configurations=("C50-ch3-20-30",))
+    assert printed["ncorr"].values.tolist() == [[0.95, 0.61]]
     # ± .04 over five seeds, and .61 may have been anything from .605 to .615
-    error = float(said["ncorr_std"].sel(s=1)[0] / np.sqrt(said["ncorr_seeds"]))
+    error = float(printed["ncorr_std"].sel(s=1)[0] / np.sqrt(printed["ncorr_seeds"]))
     assert error == pytest.approx(np.sqrt(0.04**2 / 5 + 0.01**2 / 12), rel=1e-12)
 
 
 @settings(max_examples=5)
 @given(rho=st.floats(0.3, 0.95), p_zero=st.floats(0.2, 0.95), salience=st.floats(0.5, 3.5))
 def test_flow_follows_the_closed_forms(rho, p_zero, salience):
+    """Theorem 4 and Theorem 5: half-way times of the flow with targets from co-occurrence."""
     run = order.order_flow(rho, 4, p_zero, salience, until=25.0)
     mu = salience * theory.cooccurrence(rho, 4, run["ancestor"].values, p_zero)
     np.testing.assert_allclose(run["half_time"], theory.salient_time(mu, 1 - 2**-0.5), rtol=2e-3)
@@ -173,18 +179,18 @@ def test_lag_and_order_of_the_transformer_by_hand(monkeypatch):
     """Two seeds, three layers below the root; what never happens counts at the end, the root does not count."""
     times = np.array([[10.0, 30.0, 50.0, 1.0], [20.0, np.nan, 80.0, np.nan]])
     run = xr.Dataset({"attended_time": (("seed", "ancestor"), times)}, {"ancestor": [1, 2, 3, 4]})
-    monkeypatch.setattr(claims.order, "_run", lambda **setting: run)
-    found = claims.order._training(steps=100)
-    np.testing.assert_allclose(found["lag"], [20.0, 30.0])  # (50 − 10)/2 and (80 − 20)/2
-    assert float(found["sure_lag"]) == pytest.approx(25 - 3 * 5)
-    assert float(found["order"]) == pytest.approx(3**0.5 / 2)  # mean times 15, 65 and 65: two alike
-    np.testing.assert_allclose(found["times"][1], [20, 100, 80])
+    monkeypatch.setattr(order_claims, "_run", lambda **setting: run)
+    timed = order_claims._training(steps=100)
+    np.testing.assert_allclose(timed["lag"], [20.0, 30.0])  # (50 − 10)/2 and (80 − 20)/2
+    assert float(timed["sure_lag"]) == pytest.approx(25 - 3 * 5)
+    assert float(timed["order"]) == pytest.approx(3**0.5 / 2)  # mean times 15, 65 and 65: two alike
+    np.testing.assert_allclose(timed["times"][1], [20, 100, 80])
 
 
 def test_layers_in_turn_leave_the_upper_one_as_it_was():
     sizes = {"vocab": 5, "classes": 2, "layers": 2, "width": 4, "hidden": 3}
     model = order.LayersInTurn(1, **sizes)
-    start = model.start([1], "test")
+    start = model.start([("test", 1, "start")])
     tokens = torch.tensor([[[0, 1, 2], [3, 4, 0]]])
     batch = LabelledSequences(tokens, torch.tensor([[0, 1]]), torch.zeros(1, 2, 3))
     first, second = (model.gradient(start, batch) for _ in range(2))
@@ -195,12 +201,12 @@ def test_layers_in_turn_leave_the_upper_one_as_it_was():
 
 
 def test_logits_by_ancestor_average_the_right_pairs():
-    """A first layer whose logits are the layer of the common ancestor gives these back, centred."""
+    """The mean logit by common ancestor, from the first layer's matrices in plain loops."""
     setting = OrderModel(tops=2, depth=3, width=8, hidden=4)
     run = order.order_training(0.9, "class", (1,), 1, setting)
     tree = LatentTree.regular(3, [2, 2, 2], 0.9, classes=2)
     model = CausalTransformer(vocab=9, classes=2, layers=2, width=8, hidden=4)
-    p = model.start([1], "joma/order/class")
+    p = model.start([("joma/order/class", 1, "start")])
     q, k, _ = (p["embed"][0] @ p["qkv_0"][0]).split(8, dim=1)
     z = (q @ k.T / 8**0.5)[:8, :8]
     z = (z - z.mean(1, keepdim=True)).numpy()
@@ -212,8 +218,8 @@ def test_logits_by_ancestor_average_the_right_pairs():
             for b in range(8)
             if a != b and tree.common_ancestor_layer(*tokens[[a, b]]) == layer
         ]
-        found = float(run["logits"].sel(ancestor=layer).isel(seed=0, time=0))
-        assert found == pytest.approx(np.mean(pairs), abs=1e-6)
+        mean = float(run["logits"].sel(ancestor=layer).isel(seed=0, time=0))
+        assert mean == pytest.approx(np.mean(pairs), abs=1e-6)
 
 
 def test_two_columns_that_are_one_tree_are_trained_once():
@@ -239,6 +245,7 @@ def test_sizes_that_show_nothing_are_refused(call, words):
         call()
 
 
+@pytest.mark.usefixtures("as_users_run_it")
 def test_unknown_names_are_refused():
     with pytest.raises(InputError, match="no objective 'guess'"):
         order.order_training(objective="guess")

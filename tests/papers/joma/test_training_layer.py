@@ -65,14 +65,14 @@ def test_training_equals_a_plain_torch_loop(kind):
 
 
 def test_pull_is_the_first_speed_of_v0_in_uniform_attention():
-    """Δ_l at the start is v̇_0 there up to what attention does: equal to first order in the small start."""
+    """Fig 3: Δ_l at the start is v̇_0 under uniform attention, to which the small start is close."""
     run = layer.fig3(seeds=[1], steps=1, points=2)
     speed = (run["v"].isel(time=-1) - run["v"].isel(time=0)) / 0.1
     np.testing.assert_allclose(speed.isel(seed=0), run["pull"].isel(seed=0), atol=3e-4)
 
 
 def test_fig3_shows_a_node_that_is_alive():
-    """With ReLU node 0 may be dead from the start on: v then never moves, and nothing could be read off it."""
+    """Fig 3: with ReLU node 0 may be dead from the start. Its v would never move, and show nothing."""
     run = layer.fig3("relu", seeds=[1, 2], steps=20, points=2)
     moved = abs(run["v"].isel(time=-1) - run["v"].isel(time=0)).max("context")
     assert (moved > 0).all()
@@ -86,7 +86,7 @@ def test_fig3_shows_a_node_that_is_alive():
 @settings(max_examples=4)
 @given(seed=st.integers(0, 50), attention=st.sampled_from(["linear", "exp"]))
 def test_the_invariant_holds_along_an_independent_flow(seed, attention):
-    """The same flow by autograd of eq. 9 and another solver: z² − Σv² and z − ½Σv² stay there as well."""
+    """Theorem 1: z² − Σv² or z − ½Σv² is constant, along the flow of eq. 9 by autograd and another solver."""
     batch = invariants.random_batch(SMALL, "signal", stream("test", seed))
     size = SMALL.nodes * (SMALL.contexts + 1)
 
@@ -109,11 +109,11 @@ def test_the_invariant_holds_along_an_independent_flow(seed, attention):
 
 
 def test_flow_of_random_problems_is_followed_by_another_solver():
-    """`invariant_flow` for a smooth φ, one batch, against solve_ivp on the same field."""
+    """Theorem 1: `invariant_flow` for a smooth φ and one batch, against another solver on the same field."""
     run = invariants.invariant_flow("exp", ("linear",), SMALL, until=1.0, batches=1)
     model = invariants.layer(SMALL, "exp", "linear")
     batch = invariants.batches_of_problems(SMALL, "labels")
-    start = model.start(range(2), "joma/theorem1")
+    start = model.start([("joma/theorem1", problem, "start") for problem in range(2)])
     flat = np.concatenate([start["W"].numpy().ravel(), start["Z"].numpy().ravel()])
 
     def field(_: float, y: np.ndarray) -> np.ndarray:
@@ -127,7 +127,7 @@ def test_flow_of_random_problems_is_followed_by_another_solver():
 
 
 def test_condition_residuals_by_hand():
-    """One node, two samples: the sides of E[g h′ bbᵀ] = b̄·E[g h′ b]ᵀ written out."""
+    """Theorem 1, softmax attention: both sides of E[g h′ bbᵀ] = b̄·E[g h′ b]ᵀ written out for two samples."""
     size = RandomProblems(problems=1, nodes=2, contexts=2, samples=2)
     model = invariants.layer(size, "softmax", "linear")
     x = torch.tensor([[[0.75, 0.25], [0.5, 0.5]]], dtype=torch.float64)
@@ -162,6 +162,7 @@ def test_rank_runs_have_one_curve_per_activation_and_start_alike():
     assert run["transformer_rank"].sizes["layer"] == 3
 
 
+@pytest.mark.usefixtures("as_users_run_it")
 def test_unknown_kind_is_refused():
     with pytest.raises(InputError, match="no kind 'rough'"):
         layer.fig2(("rough",), steps=1)

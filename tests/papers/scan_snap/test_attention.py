@@ -24,6 +24,7 @@ def random_state(seed: int, classes: int = 4, tokens: int = 7) -> tuple[np.ndarr
 
 @given(seeds)
 def test_features_have_length_one_and_ignore_a_shift_of_the_logits(seed: int) -> None:
+    """Lemma 2, eq. 5 and 7: f_n ∝ P(l|n)·exp(z_l)."""
     P, z = random_state(seed)
     f = theory.features(P, z)
     expected = np.array([[p * np.exp(x) for p, x in zip(*row, strict=True)] for row in zip(P, z, strict=True)])
@@ -34,6 +35,7 @@ def test_features_have_length_one_and_ignore_a_shift_of_the_logits(seed: int) ->
 
 @given(seeds)
 def test_logit_velocity_is_the_gradient_of_the_decoders_output(seed: int) -> None:
+    """Eq. 94, against autograd."""
     P, z = random_state(seed)
     g = np.random.default_rng(seed).normal(size=P.shape)
     logits = torch.tensor(z.copy(), requires_grad=True)
@@ -46,6 +48,7 @@ def test_logit_velocity_is_the_gradient_of_the_decoders_output(seed: int) -> Non
 
 @given(seeds)
 def test_attention_velocity_is_eq_97_token_by_token(seed: int) -> None:
+    """Lemma 4, eq. 10, written out as in eq. 97."""
     P, z = random_state(seed)
     f, beta = theory.features(P, z), np.random.default_rng(seed).normal(size=(4, 4))
     query = np.array([0, 1, 0, 1])
@@ -63,6 +66,7 @@ def test_attention_velocity_is_eq_97_token_by_token(seed: int) -> None:
 
 @given(seeds)
 def test_distinct_tokens_move_by_eq_98_and_the_common_one_by_eq_100(seed: int) -> None:
+    """Theorem 2: the two signs follow from eq. 98 and 100."""
     task = RandomClasses(instances=1, queries=1, per_query=3, distinct=2)
     draw = np.random.default_rng(seed)
     P = task.probabilities[0] * draw.uniform(0.2, 1, task.probabilities[0].shape)
@@ -75,7 +79,7 @@ def test_distinct_tokens_move_by_eq_98_and_the_common_one_by_eq_100(seed: int) -
 
 @given(seeds, st.integers(2, 5), st.integers(1, 4))
 def test_theorem2_at_any_logits(seed: int, classes: int, distinct: int) -> None:
-    """One common token, any probabilities and any logits: distinct tokens gain, the common one loses."""
+    """Theorem 2 with one common token, any probabilities and any logits: distinct tokens gain, the common one loses."""
     draw = np.random.default_rng(seed)
     P = np.zeros((classes, 1 + classes * distinct))
     P[:, 0] = draw.uniform(0.01, 0.3, classes)
@@ -90,7 +94,7 @@ def test_theorem2_at_any_logits(seed: int, classes: int, distinct: int) -> None:
 
 
 def test_corollary2_needs_symmetry() -> None:
-    """Two common tokens, one of them rare in the second class: it gains attention, though it is common."""
+    """Without the symmetry of Corollary 2, a common token that is rare in the second class gains attention."""
     P = np.array([[0.45, 0.05, 0.5, 0.0], [0.45, 0.0005, 0.0, 0.5495]])
     f = theory.features(P, np.zeros_like(P))
     velocity = theory.attention_velocity(f, theory.gradient_coefficients(f, vocab=1000)[1]).sum(axis=0)
@@ -99,7 +103,7 @@ def test_corollary2_needs_symmetry() -> None:
 
 
 def test_theorem2_needs_a_distinct_token() -> None:
-    """A query whose only class has nothing but the common token: its logit stays where it is."""
+    """Theorem 2 (b): if a query's only class has nothing but the common token, its logit does not move."""
     task = RandomClasses(shape="bare")
     f = theory.features(task.probabilities, np.zeros_like(task.probabilities))
     beta = theory.gradient_coefficients(f, vocab=1000)[1]
@@ -127,6 +131,7 @@ def test_next_token_error_is_the_gradient_of_the_log_probability(seed: int) -> N
 def test_growth_factor_bounds_widen_with_growth_and_meet_at_feature_one(
     growth: float, first: float, second: float
 ) -> None:
+    """Theorem 3, eq. 12: at f = 1 the lower bound is the upper one."""
     low, high = theory.growth_factor_bounds(growth, feature=np.sort([first, second]))
     assert (low >= 1).all()
     assert (low <= high).all()
@@ -148,6 +153,7 @@ def test_growth_factor_bounds_refuse(growth: float, feature: float) -> None:
 
 
 def test_relative_gain_multiplies_by_the_growth_factor() -> None:
+    """Theorem 3, eq. 11, for numbers that can be checked by hand."""
     np.testing.assert_allclose(theory.relative_gain([3.0, -0.5], [0.0, np.log(2)]), [3.0, -2.0])
     np.testing.assert_allclose(theory.growth_factor(np.log(3)), 9)
 

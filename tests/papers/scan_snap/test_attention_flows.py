@@ -27,6 +27,7 @@ def random_state(draw: np.random.Generator, heads: int, vocab: int) -> dict[str,
 @settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(1, 4))
 def test_joint_velocity_is_the_gradient_of_the_mean_log_probability(seed: int, heads: int, samples: int) -> None:
+    """Eq. 7 and 94, against autograd."""
     draw = np.random.default_rng(seed)
     state = random_state(draw, heads, vocab=6)
     counts = draw.multinomial(30, TASK.probabilities[:, :, None], size=(2, 4, samples)) + 0.1
@@ -44,17 +45,17 @@ def test_joint_velocity_is_the_gradient_of_the_mean_log_probability(seed: int, h
 
 
 def test_joint_velocity_agrees_with_the_trained_model() -> None:
-    """The same gradient from two programs: here over tokens, in the model over blocks of common and distinct ones."""
+    """Two programs give the same gradient: one over tokens, the model's over blocks of common and distinct tokens."""
     task, batch = _crossed_task(0, queries=2, per_query=2)
     model = Bilinear(task, dtype=torch.float64)
     draw = torch.Generator().manual_seed(1)
     blocks = {
         name: torch.randn(1, 1, *block.shape[1:], generator=draw, dtype=torch.float64)
-        for name, block in model.start([0], "test").items()
+        for name, block in model.start([("test", 0, "start")]).items()
     }
     gradient = model.full(model.gradient(blocks, model.prepare([batch]), task.classes))
     Y, Z = (matrix[0, 0].numpy() for matrix in model.full(blocks))
-    # the flow names class n by column n
+    # in the flow, the next token of class n is column n
     order = np.concatenate([task.label, np.setdiff1d(np.arange(task.vocab), task.label)])
     state = {"Y": Y[None, None][..., order], "z": Z[task.query][None, None]}
     velocity = flows.joint_velocity(task.probabilities[None, :, None], task.query, state, eta_y=1.0, eta_z=1.0)
@@ -70,7 +71,7 @@ def test_gradient_of_the_model_with_and_without_residual(residual: bool) -> None
     draw = torch.Generator().manual_seed(2)
     blocks = {
         name: torch.randn(1, 1, *block.shape[1:], generator=draw, dtype=torch.float64).requires_grad_()
-        for name, block in model.start([0], "test").items()
+        for name, block in model.start([("test", 0, "start")]).items()
     }
     Y, Z = (matrix[0, 0] for matrix in model.full(blocks))
     query = torch.from_numpy(task.query)
@@ -103,6 +104,7 @@ def test_rows_of_both_matrices_keep_their_sum() -> None:
 
 
 def test_descent_approaches_the_flow_in_proportion_to_its_step() -> None:
+    """Halving the step of gradient descent halves its distance to the flow."""
     P, until = TASK.probabilities, 40
     flow = flows.joint_flow(P, TASK.query, vocab=10, eta_y=1.0, eta_z=0.5, save_at=np.array([0.0, until]))
     errors = []
@@ -123,6 +125,7 @@ def test_descent_approaches_the_flow_in_proportion_to_its_step() -> None:
 
 
 def test_attention_flow_collects_the_velocity_of_lemma4_by_query_and_the_growth() -> None:
+    """Lemma 4, eq. 10: logits and growth are the integrals of their velocities, by Simpson's rule."""
     times = np.linspace(0, 100, 401)
     flow = flows.attention_flow(TASK.probabilities, TASK.query, vocab=1000, eta_y=0.5, eta_z=0.2, save_at=times)
     f = theory.features(TASK.probabilities, flow["z"].values)
@@ -136,3 +139,23 @@ def test_attention_flow_collects_the_velocity_of_lemma4_by_query_and_the_growth(
     z = flow["z"].values[-1]  # classes 0 and 1 have one query, 2 and 3 the other
     np.testing.assert_array_equal(z[:, [0, 2]], z[:, [1, 3]])
     assert abs(z[:, 0] - z[:, 2]).max() > 1e-3
+
+
+def test_theorem3_holds_along_the_flow_of_eq_10() -> None:
+    """Theorem 3, eq. 11 and 12: r of two distinct tokens from the logit of one, and bounds for the dominant token."""
+    times = np.linspace(0, 2000, 5)
+    flow = flows.attention_flow(TASK.probabilities, TASK.query, vocab=1000, eta_y=0.5, eta_z=0.5, save_at=times)
+    z, f = flow["z"].values, theory.features(TASK.probabilities, flow["z"].values)
+    for n, (first, second) in enumerate(TASK.own):
+        ratio = (f[:, :, n, first] / f[:, :, n, second]) ** 2 - 1  # r of eq. 11: [time, instance]
+        np.testing.assert_allclose(ratio, theory.relative_gain(ratio[0], z[:, :, n, first]), rtol=1e-9)
+        assert abs(ratio[-1] / ratio[0]).min() > 1.05  # it does grow
+        for instance in range(TASK.instances):
+            dominant = first if f[0, instance, n, first] > f[0, instance, n, second] else second
+            growth = flow["growth"].values[1:, instance, n]
+            low, high = theory.growth_factor_bounds(growth, feature=f[0, instance, n, dominant])
+            chi = theory.growth_factor(z[1:, instance, n, dominant])
+            assert (low < chi).all()
+            assert (chi < high).all()
+            other = second if dominant == first else first
+            assert (theory.growth_factor(z[1:, instance, n, other]) < chi).all()

@@ -26,6 +26,7 @@ def features(draw, most=6):
 
 @given(features())
 def test_lemmas_13_to_17(f):
+    """Lemmas 13 to 17: (I+E)⁻¹ = I − E', and the bounds on E and E', for random features."""
     E = theory.overlaps(f)
     largest = theory.largest_correlation(E)
     assert E.max() <= largest + 1e-14
@@ -55,8 +56,8 @@ def test_sign_of_the_printed_definition():
 
 
 @given(features(), st.integers(7, 300), st.data())
-def test_coefficients_take_the_gradient_of_theorem_5_apart(f, vocab, data):
-    """g_n = Y(e_n − α_n) for Y = F(I−E')(I+Θ)W̄ and any Θ, σ, in the basis of the f_n."""
+def test_coefficients_decompose_the_gradient_of_theorem_5(f, vocab, data):
+    """Theorem 1, eq. 86 and 88: g_n = Y(e_n − α_n) in the basis of the f_n, for Y of Theorem 5 with any Θ and σ."""
     K = len(f)
     E = theory.overlaps(f)
     assume(np.linalg.cond(np.eye(K) + E) < 1e4)
@@ -83,6 +84,7 @@ def test_coefficients_of_many_features_at_once():
 
 
 def test_numbers_of_the_erratum_to_equation_88():
+    """Theorem 1, eq. 88."""
     for overlap, right, printed in ((0.0, 0.00505, -0.00505), (0.45, 0.5734, 0.5633)):
         f = equal_overlaps(2, overlap)
         assert theory.gradient_coefficients(f, vocab=200)[1][0, 1] == pytest.approx(right, abs=6e-5)
@@ -98,6 +100,7 @@ def test_error_of_a_softmax_along_a_class_is_along_that_class():
 
 @given(features(), st.integers(7, 1000))
 def test_growth_speed_in_closed_form_is_the_sum_of_theorem_1a(f, vocab):
+    """Theorem 1(a): the closed form of ξ_n/γ is Σβ_nn'·f_n·f_n'."""
     beta = theory.gradient_coefficients(f, vocab=vocab)[1]
     np.testing.assert_allclose(
         theory.growth_speed_closed_form(f, vocab=vocab), (beta * theory.overlaps(f)).sum(axis=1), atol=1e-10
@@ -106,6 +109,7 @@ def test_growth_speed_in_closed_form_is_the_sum_of_theorem_1a(f, vocab):
 
 @given(features(), st.integers(7, 10**6))
 def test_growth_speed_is_positive_where_overlaps_sum_to_1_at_most(f, vocab):
+    """Theorem 1(a): ξ_n > 0 needs no lower bound on |λ_i(E)|."""
     E = theory.overlaps(f)
     assume(E.sum(axis=1).max() <= 1)
     speed = theory.growth_speed_closed_form(f, vocab=vocab)

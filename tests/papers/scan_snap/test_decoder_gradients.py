@@ -22,6 +22,7 @@ def one_sequence(seed, vocab, length):
 @settings(max_examples=30)
 @given(st.integers(0, 10**6), st.integers(2, 12), st.integers(2, 20))
 def test_gradients_equal_autograd_and_keep_row_sums(seed, vocab, length):
+    """Lemma 1, eq. 3 and 4, against autograd."""
     X, Y, Z, query, label = one_sequence(seed, vocab, length)
     dY, dZ = theory.loss_gradients(X, Y, Z, query=query, label=label)
     x, y, z = (torch.tensor(a, requires_grad=True) for a in (X, Y, Z))
@@ -36,6 +37,7 @@ def test_gradients_equal_autograd_and_keep_row_sums(seed, vocab, length):
 
 
 def test_without_projection_the_gradient_of_attention_is_wrong_and_that_of_the_decoder_is_not():
+    """Lemma 1: what P⊥ is needed for."""
     X, Y, Z, query, label = one_sequence(3, 8, 10)
     right = theory.loss_gradients(X, Y, Z, query=query, label=label)
     wrong = theory.loss_gradients(X, Y, Z, query=query, label=label, project=False)
@@ -44,6 +46,7 @@ def test_without_projection_the_gradient_of_attention_is_wrong_and_that_of_the_d
 
 
 def test_both_limits_of_lemma_2_from_one_long_sequence():
+    """Lemma 2, eq. 5 and 6: the limits of Xᵀb and of Xᵀdiag(b)X."""
     draw = np.random.default_rng(0)
     P, z = draw.dirichlet(np.ones(6)), draw.normal(0, 1, 6)
     X = np.eye(6)[draw.choice(6, p=P, size=200_000)]
@@ -58,6 +61,7 @@ def test_both_limits_of_lemma_2_from_one_long_sequence():
 @pytest.mark.parametrize("failure", [0.01, 0.1, 0.5])
 @pytest.mark.parametrize("length", [2, 11, 300])
 def test_frequency_band_covers_by_the_exact_binomial(failure, length):
+    """Lemma 18, eq. 136: the band covers with probability 1 − δ at least."""
     n = length - 1
     radius = theory.frequency_radius(length=length, failure=failure)
     for p in np.linspace(0.01, 0.99, 25):

@@ -24,6 +24,7 @@ def residual(h, t, eta_y, vocab):
 
 @given(powers_of_ten, rates, vocabularies)
 def test_growth_solves_its_equation_at_any_time_rate_and_size(t, eta_y, vocab):
+    """Lemma 6, eq. 45."""
     h = theory.decoder_growth(t, eta_y=eta_y, vocab=vocab)
     assert isinstance(h, np.float64)
     assert residual(h, t, eta_y, vocab) < 1e-13
@@ -32,6 +33,7 @@ def test_growth_solves_its_equation_at_any_time_rate_and_size(t, eta_y, vocab):
 @pytest.mark.parametrize("vocab", [2, 3, 30, 1000, 10**6])
 @pytest.mark.parametrize("exponents", [(-20, 12), (-4, 2)])
 def test_growth_at_many_times_has_the_same_digits(vocab, exponents):
+    """Lemma 6: the table of cells is as accurate as the closed form."""
     t = 10 ** np.random.default_rng(0).uniform(*exponents, 2**17)
     t[:3] = decoder.SMALL, np.nextafter(decoder.SMALL, 0), t.max()
     many = theory.decoder_growth(t, eta_y=1.0, vocab=vocab)
@@ -52,6 +54,7 @@ def test_growth_at_many_times_broadcasts_and_starts_at_zero():
 
 @given(st.floats(0.001, 1e6), rates, vocabularies)
 def test_growth_rises_and_bends_down(t, eta_y, vocab):
+    """Lemma 6: h rises, is concave and stays below η_Y·t/M."""
     h = theory.decoder_growth([t, 1.5 * t, 2 * t], eta_y=eta_y, vocab=vocab)
     assert h[0] < h[1] < h[2]
     assert h[1] - h[0] >= (h[2] - h[1]) * (1 - 1e-9)
@@ -70,6 +73,7 @@ def naive_recursion(steps, eta_y, vocab):
 
 
 def test_stepped_growth_is_the_recursion_along_a_last_axis():
+    """Lemma 5, eq. 33."""
     grid = theory.decoder_growth_discrete(300, eta_y=[[0.1], [2.0]], vocab=[5, 50, 500])
     assert grid.shape == (2, 3, 301)
     np.testing.assert_allclose(grid[1, 2], naive_recursion(300, 2.0, 500), rtol=1e-12)
@@ -84,7 +88,7 @@ def test_stepped_growth_stands_still_after_a_huge_first_step():
 
 @pytest.mark.parametrize("eta_y", [0.1, 1.0])
 def test_gap_between_steps_and_flow_closes_like_half_a_logarithm_over_time(eta_y):
-    """M·s(h* − h) grows by ½ per unit of ln s: the Euler error is ½/(Mt²) late, and decays like 1/t."""
+    """Lemma 7 and Remark 2: M·s(h* − h) grows by ½ per unit of ln s, as late steps have an Euler error of ½/(Mt²)."""
     vocab, s = 100, np.array([10_000, 100_000])
     gap = theory.decoder_growth_discrete(100_000, eta_y=eta_y, vocab=vocab)[s] - theory.decoder_growth(
         s, eta_y=eta_y, vocab=vocab
@@ -95,7 +99,7 @@ def test_gap_between_steps_and_flow_closes_like_half_a_logarithm_over_time(eta_y
 
 @pytest.mark.parametrize(("eta_y", "vocab", "classes"), [(0.1, 1000, 10), (2.0, 30, 2), (0.5, 5, 1)])
 def test_speed_integrates_to_the_square_of_growth(eta_y, vocab, classes):
-    """Eq. 128: ∫γ = K(M−1)²/(2η_Y)·h²(t/K)."""
+    """Theorem 4, eq. 128: ∫γ = K(M−1)²/(2η_Y)·h²(t/K)."""
     until = 3 * float(theory.snap_time(eta_y=eta_y, vocab=vocab, classes=classes))
     integral = quad(lambda t: theory.speed(t, eta_y=eta_y, vocab=vocab, classes=classes), 0, until, epsrel=1e-11)[0]
     h = theory.decoder_growth(until / classes, eta_y=eta_y, vocab=vocab)
@@ -104,6 +108,7 @@ def test_speed_integrates_to_the_square_of_growth(eta_y, vocab, classes):
 
 @given(st.floats(np.log10(4), 9).map(lambda e: np.floor(10.0**e + 1e-9)))
 def test_zeros_of_lemma_8(vocab):
+    """Lemma 8, eq. 50 and 51, against bracketing."""
     low = vocab ** (theory.omega0(vocab=vocab) - 1)
     high = (1 + theory.omega1(vocab=vocab)) * np.log(vocab)
     for u in (low, high):
@@ -113,7 +118,7 @@ def test_zeros_of_lemma_8(vocab):
 
 
 def test_snap_time_is_where_the_exponential_takes_over():
-    """Just before h reaches the larger zero the linear term carries eq. 45, at t0 the exponential does."""
+    """Lemma 9: before h reaches the larger zero the linear term of eq. 45 dominates, from t0 on the exponential."""
     eta_y, vocab, classes = 0.3, np.array([10.0, 1000.0, 1e5]), 7
     t0 = theory.snap_time(eta_y=eta_y, vocab=vocab, classes=classes)
     for factor, carries in ((0.8, False), (1.0, True), (10.0, True)):
@@ -123,6 +128,7 @@ def test_snap_time_is_where_the_exponential_takes_over():
 
 
 def test_omega1_tends_to_ln_ln_over_ln():
+    """Lemma 8: ω1 = Θ(ln ln M/ln M)."""
     vocab = 10.0 ** np.array([3, 6, 12, 100])
     ratio = theory.omega1(vocab=vocab) * np.log(vocab) / np.log(np.log(vocab))
     assert (np.diff(abs(ratio - 1)) < 0).all()
@@ -163,7 +169,7 @@ def test_directions_of_classes():
 
 
 def test_equal_overlaps_in_their_two_known_cases():
-    """ρ = 0 is Lemma 5; K = M is Lemma 5 at the rate (1−ρ)η_Y, which is not what eq. 43 prints."""
+    """Remark 1: ρ = 0 is Lemma 5; K = M is Lemma 5 at the rate (1−ρ)η_Y, which is not what eq. 43 prints."""
     apart = theory.growth_with_equal_overlaps(50, eta_y=0.5, vocab=20, classes=4, overlap=0.0)
     h = theory.decoder_growth_discrete(50, eta_y=0.5, vocab=20)
     np.testing.assert_allclose(apart, np.outer(h, [19, -1, -1]), rtol=1e-12, atol=1e-15)
@@ -174,7 +180,7 @@ def test_equal_overlaps_in_their_two_known_cases():
 
 
 def test_late_speed_loses_its_m_in_the_printed_form():
-    """The numbers of the erratum to Theorem 1(b)."""
+    """Lemma 9 and the numbers of the erratum to Theorem 1(b)."""
     for vocab, at_start, later in ((1000, 5.6, 1.41), (10**6, 9.0, 1.80)):
         t0 = theory.snap_time(eta_y=0.5, vocab=vocab, classes=10)
         for t, ratio in ((t0, at_start), (1e6 * t0, later)):

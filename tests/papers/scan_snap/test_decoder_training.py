@@ -1,4 +1,6 @@
-"""Training of the decoder against naive code, and Lemmas 10 to 12 by enumeration."""
+"""Training of the decoder against naive code, and Lemmas 10 to 12 by enumeration of all counts."""
+
+from itertools import product
 
 import numpy as np
 import pytest
@@ -36,6 +38,7 @@ def test_training_by_the_gradient_is_autograd_on_the_loss():
 
 
 def test_unmixed_training_is_equation_26_written_out():
+    """Lemma 3, eq. 26, in plain loops."""
     f, vocab, rate = with_overlaps(TABLE), 8, 0.7
     order = drawn_order(np.random.default_rng(0), runs=2, steps=30, classes=3)
     Y = train_decoder(f, order, eta_y=rate, vocab=vocab, save_at=[30])[0]
@@ -51,6 +54,7 @@ def test_unmixed_training_is_equation_26_written_out():
 
 
 def test_unmixed_training_moves_one_row_of_W_at_a_time():
+    """Lemma 3, eq. 8: a step on class n moves w_n only."""
     f = with_overlaps(TABLE)
     W = f @ train_decoder(f, np.array([[[1]]]), eta_y=1.0, vocab=5, save_at=[1])[0, 0]
     assert abs(W[[0, 2]]).max() < 1e-15
@@ -58,7 +62,7 @@ def test_unmixed_training_moves_one_row_of_W_at_a_time():
 
 
 def test_rows_with_equal_overlaps_follow_the_three_number_recursion():
-    """Remark 1 done exactly, also where classes fill the vocabulary."""
+    """Remark 1, solved exactly, also if every token is the label of a class."""
     for classes, vocab in ((2, 2), (3, 3), (3, 7)):
         f = equal_overlaps(classes, 0.4)
         order = np.broadcast_to(np.arange(classes), (1, 40, classes))
@@ -85,6 +89,7 @@ def test_orders_of_classes():
 @pytest.mark.parametrize("share", [0.5, 0.2, 0.01])
 @pytest.mark.parametrize("failure", [0.01, 0.3])
 def test_count_radius_covers_by_the_exact_binomial(samples, share, failure):
+    """Lemma 10, eq. 58: the count of a class is within the radius with probability 1 − δ at least."""
     k = np.arange(samples + 1)
     inside = abs(k - np.ceil(samples * share)) <= theory.count_radius(samples=samples, failure=failure)
     assert stats.binom.pmf(k, samples, share)[inside].sum() >= 1 - failure - 1e-12
@@ -109,6 +114,7 @@ def test_growth_and_error_spread_by_no_more_than_counts_do(samples, classes, eta
 
 
 def test_simpler_count_radius_is_the_larger_one_from_where_it_says():
+    """Lemma 10, eq. 58: the simpler bound is larger once N·ln(2/δ) > 12."""
     for samples, failure in ((5, 0.1), (40, 0.5), (10**6, 0.9)):
         enough = samples * np.log(2 / failure) > 12
         simple = theory.count_radius_simple(samples=samples, failure=failure)
@@ -116,13 +122,32 @@ def test_simpler_count_radius_is_the_larger_one_from_where_it_says():
     assert theory.count_radius_simple(samples=1, failure=0.5) < theory.count_radius(samples=1, failure=0.5)
 
 
+@pytest.mark.parametrize(("samples", "classes"), [(30, 2), (1001, 2), (60, 3)])
+@pytest.mark.parametrize("failure", [0.01, 0.3])
+@pytest.mark.parametrize("eta_y", [0.05, 1.0])
+def test_theta_bound_covers_by_the_exact_multinomial(samples, classes, failure, eta_y):
+    """Lemma 12 and Theorem 5: |θ_n| = |h(N_n)/h(N̄) − 1| is within its bound for all classes at once."""
+    k = np.arange(samples + 1)
+    counts = np.array(list(product(k, repeat=classes - 1)))
+    counts = np.column_stack([counts, samples - counts.sum(axis=1)])
+    counts = counts[counts[:, -1] >= 0]
+    probability = stats.multinomial.pmf(counts, samples, np.full(classes, 1 / classes))
+    mean = theory.mean_count(samples=samples, classes=classes)
+    h, h_mean = (theory.decoder_growth(n, eta_y=eta_y, vocab=200) for n in (counts, mean))
+    within = (abs(h / h_mean - 1) <= theory.theta_bound(samples=samples, classes=classes, failure=failure)).all(axis=1)
+    assert probability.sum() == pytest.approx(1)
+    assert probability[within].sum() >= 1 - failure
+
+
 @given(st.floats(1e-4, 0.5), st.floats(0.01, 1), st.integers(10, 10**5))
 def test_steps_of_corollary_1_suffice(error, eta_y, vocab):
+    """Corollary 1, eq. 73 with constant 1."""
     steps = theory.steps_to_error(error, eta_y=eta_y, vocab=vocab, classes=1)
     assert theory.prediction_error(steps, eta_y=eta_y, vocab=vocab) <= error
 
 
 def test_prediction_error_is_the_distance_of_the_softmax():
+    """Corollary 1, eq. 71."""
     h = theory.decoder_growth(37.0, eta_y=0.5, vocab=20)
     w = 19 * h * theory.class_directions(1, 20)[0]
     alpha = np.exp(w) / np.exp(w).sum()

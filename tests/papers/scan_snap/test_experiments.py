@@ -1,4 +1,4 @@
-"""The experiments of Scan and Snap against plain loops and brute force, and the promises their axes make."""
+"""The experiments of Scan and Snap against plain loops and brute force; whole and cut runs give the same numbers."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ from foretrain.core.streams import stream
 from foretrain.data import SequenceClasses
 from foretrain.dynamics.train import STEPS_AT_ONCE
 from foretrain.papers.scan_snap import figures, theory
-from foretrain.papers.scan_snap.experiments import EXPERIMENTS, fig3, fig4, fig5, fig6, fig8, fig9, fig11, fig12
+from foretrain.papers.scan_snap.experiments import curves
 from foretrain.papers.scan_snap.experiments import training as experiments
+from foretrain.papers.scan_snap.experiments.curves import fig3, fig8, fig9
+from foretrain.papers.scan_snap.experiments.training import fig4, fig5, fig6, fig11, fig12
 from foretrain.papers.scan_snap.setting import published_fig4, published_fig6
 from foretrain.runs.stored import combine
 
-BY_NAME = {e.id.split("/")[1]: e for e in EXPERIMENTS}
+BY_NAME = {e.id.split("/")[1]: e for e in (*curves.EXPERIMENTS, *experiments.EXPERIMENTS)}
 QUICK = {"queries": (1, 2), "eta_z": (1.0, 3.0), "ratio": (1.0, 2.0), "seeds": 2, "steps": 5}
 
 
 @pytest.fixture(scope="module")
-def quick() -> dict[str, xr.Dataset]:
-    return {name: e.run(**e.quick) for name, e in BY_NAME.items()}
+def fast() -> dict[str, xr.Dataset]:
+    return {name: e.run(**e.arguments("fast")) for name, e in BY_NAME.items()}
 
 
 def plain_syn_medium(queries: int, eta_z: float, ratio: float, seed: int, steps: int) -> tuple[np.ndarray, np.ndarray]:
@@ -80,18 +82,17 @@ def test_fig6_axes_and_start():
     weights = np.linspace(0.1, 1, 10) / 5.5
     from_zero = experiments.syn_medium((2,), (1.0,), (1.0,), 1, steps=0, start="zero")["entropy"]
     assert float(from_zero.squeeze()) == pytest.approx(-(weights * np.log(weights)).sum(), abs=1e-12)
-    assert run["entropy"].std(["eta_z", "ratio"]).max() < 1e-12  # nothing was learned yet
+    assert run["entropy"].std(["eta_z", "ratio"]).max() < 1e-12  # nothing has been learned yet
     assert run["entropy"].std("seed").min() > 0  # every seed has its own start
 
 
 @pytest.mark.parametrize("name", [name for name, e in BY_NAME.items() if e.cut])
-def test_no_number_depends_on_how_a_run_is_cut(name, quick):
-    """One value at a time along every cut axis, put together again, is the same to the last bit."""
-    experiment, whole = BY_NAME[name], quick[name]
-    arguments = {**experiment.defaults(), **experiment.quick}
-    values = {axis: [1, 2] if axis == "seeds" else list(arguments[axis]) for axis in experiment.cut}
+def test_no_number_depends_on_how_a_run_is_cut(name, fast):
+    """Runs of one value at a time along every cut argument, combined, equal the whole run to the last bit."""
+    experiment, whole = BY_NAME[name], fast[name]
+    values, fixed = experiment.split(experiment.arguments("fast"))
     shards = [
-        experiment.run(**{**arguments, **{axis: [value] for axis, value in zip(values, cell, strict=True)}})
+        experiment.run(**fixed, **{argument: [value] for argument, value in zip(values, cell, strict=True)})
         for cell in itertools.product(*values.values())
     ]
     together = combine(shards)
@@ -128,11 +129,12 @@ def test_fig5_overlap_is_that_of_the_top_tokens(chosen):
     for seed, n in itertools.product((1, 2), (1, 2)):
         own = run["attention"].isel(time=-1).sel({"seed": seed, "class": n, "token": range(10 * n, 10 * n + 10)})
         tops = [set(np.argsort(own.sel(rate=rate).values)[-chosen:].tolist()) for rate in (0.1, 0.7)]
-        found = run["overlap"].sel({"pair": "0.1 and 0.7", "seed": seed, "class": n})
-        assert float(found) == pytest.approx(len(tops[0] & tops[1]) / chosen)
+        overlap = run["overlap"].sel({"pair": "0.1 and 0.7", "seed": seed, "class": n})
+        assert float(overlap) == pytest.approx(len(tops[0] & tops[1]) / chosen)
 
 
 def test_fig3_and_fig9_are_the_curves_of_theorem_4():
+    """Fig 3 and Fig 9: B_n of Theorem 4, χ = e^{2B}, and B_n at the snap."""
     curves = fig3(eta_y=(0.1, 1.0), until=690.0)
     assert float(curves["growth"].sel(eta_y=0.1).isel(time=-1)) == pytest.approx(2.650, abs=5e-4)
     assert np.allclose(curves["growth_factor"], np.exp(2 * curves["growth"]))
@@ -148,6 +150,7 @@ def test_fig3_and_fig9_are_the_curves_of_theorem_4():
 
 
 def test_fig8_gap_stays_within_lemma_7():
+    """Fig 8 and Lemma 7: 0 ≤ h* − h ≤ 2η_Y/M."""
     run = fig8(eta_y=(0.5, 1.0), vocab=100, steps=50)
     assert (run["gap"] >= -1e-15).all()
     assert (run["gap"] <= 2 * run["eta_y"] / 100).all()
@@ -155,6 +158,7 @@ def test_fig8_gap_stays_within_lemma_7():
 
 
 def test_recall_curves_fall_and_their_area_is_above_one_over_M():
+    """Fig 11 and Fig 12."""
     run = fig11(queries=(2,), ratio=(1.0, 5.0), seeds=1, steps=10)
     assert run["recall"].dims == ("queries", "ratio", "seed", "threshold")
     assert (run["recall"].isel(threshold=0) == 1).all()
@@ -165,6 +169,7 @@ def test_recall_curves_fall_and_their_area_is_above_one_over_M():
 
 
 def test_published_numbers():
+    """Fig 4 and Fig 6: some of the published cells, and how many there are."""
     fig_6, fig_4 = published_fig6(), published_fig4()
     assert int(fig_6["entropy"].notnull().sum()) == 36
     assert float(fig_6["entropy"].sel(queries=5, eta_z=3.0, ratio=2.0)) == 1.718
@@ -173,8 +178,8 @@ def test_published_numbers():
 
 
 @pytest.mark.parametrize("name", figures.FIGURES)
-def test_every_figure_is_drawn_with_named_axes(name, quick):
-    figure = figures.FIGURES[name](quick[name])
+def test_every_figure_is_drawn_with_named_axes(name, fast):
+    figure = figures.FIGURES[name](fast[name])
     assert figure.layout.title.text.startswith(name.replace("fig", "Fig "))
     named = [axis.title.text for axis in (*figure.select_xaxes(), *figure.select_yaxes()) if axis.title.text]
     assert len(named) >= 2
@@ -185,6 +190,7 @@ def test_figures_name_every_experiment():
     assert set(figures.FIGURES) == set(BY_NAME)
 
 
+@pytest.mark.usefixtures("as_users_run_it")
 @pytest.mark.parametrize(
     ("run", "arguments", "words"),
     [
@@ -204,3 +210,31 @@ def test_figures_name_every_experiment():
 def test_bad_input_is_refused_in_one_sentence(run, arguments, words):
     with pytest.raises(InputError, match=words):
         run(**arguments)
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+@pytest.mark.parametrize(
+    ("name", "argument", "text", "value"),
+    [
+        ("fig3", "vocab", "3", 3),
+        ("fig3", "until", "0", 0.0),
+        ("fig3", "c0", "-1", -1.0),
+        ("fig3", "classes", "0", 0),
+        ("fig4", "eta_z", "0", 0.0),
+        ("fig5", "rate", "0.5", (0.5,)),
+        ("fig5", "optimizer", "lion", "lion"),
+        ("fig5", "chosen", "11", 11),
+        ("fig6", "queries", "1,0", (1, 0)),
+        ("fig6", "ratio", "1,-2", (1.0, -2.0)),
+        ("fig6", "steps", "-1", -1),
+        ("fig8", "vocab", "1", 1),
+        ("fig8", "steps", "0", 0),
+        ("fig9", "ratio", "0", 0.0),
+    ],
+)
+def test_the_command_line_refuses_what_the_function_refuses(name, argument, text, value):
+    experiment = BY_NAME[name]
+    with pytest.raises(InputError, match=argument):
+        experiment.parameters()[argument].read(text)
+    with pytest.raises(InputError):
+        experiment.run(**{**experiment.arguments("fast"), argument: value})

@@ -30,13 +30,13 @@ times_drawn = st.floats(0, 1e6)
 
 
 def test_growth_of_the_worked_example() -> None:
-    """C0 = .1, M = 1000, K = 10, η_Y = .1, η_Z = .5, t = 690: 2.650; as printed 2.074."""
+    """Theorem 4 at C0 = .1, M = 1000, K = 10, η_Y = .1, η_Z = .5, t = 690: 2.650; as printed 2.074."""
     assert theory.attention_growth(690, **FIG3) == pytest.approx(2.650, abs=5e-4)
     assert theory.attention_growth_printed(690, **FIG3) == pytest.approx(2.074, abs=5e-4)
 
 
 def test_growth_is_the_integral_of_eq_123() -> None:
-    """Γ and B_n by Simpson's rule over ln(1 + t), with γ from Theorem 1."""
+    """Theorem 4: Γ and B_n by Simpson's rule over ln(1 + t), with γ from Theorem 1."""
     clock = np.linspace(0, np.log(1e4), 4001)
     t, setting = np.expm1(clock), {name: FIG3[name] for name in ("eta_y", "vocab", "classes")}
     rate = FIG3["eta_z"] * theory.speed(t, **setting) * np.exp(clock)
@@ -48,6 +48,7 @@ def test_growth_is_the_integral_of_eq_123() -> None:
 
 @given(settings_drawn, times_drawn)
 def test_printed_form_misses_a_quarter_of_the_logarithm_of_c0(setting: dict[str, Any], t: float) -> None:
+    """Theorem 4, eq. 129: as printed, B_n(0) is ¼·ln C0 instead of 0."""
     gap = theory.attention_growth_printed(t, **setting) - theory.attention_growth(t, **setting)
     assert gap == pytest.approx(np.log(setting["c0"]) / 4, abs=1e-12)
     assert theory.attention_growth(0.0, **setting) == 0
@@ -55,6 +56,7 @@ def test_printed_form_misses_a_quarter_of_the_logarithm_of_c0(setting: dict[str,
 
 @given(settings_drawn, st.floats(0.1, 1e5))
 def test_growth_rises_with_time_and_falls_with_c0(setting: dict[str, Any], t: float) -> None:
+    """Theorem 4: B_n rises with t and falls with C0."""
     growth = theory.attention_growth([t, 2 * t, 4 * t], **setting)
     assert (np.diff(growth) > 0).all()
     assert theory.attention_growth(t, **{**setting, "c0": 2 * setting["c0"]}) < growth[0]
@@ -122,12 +124,12 @@ def test_late_forms_refuse_early_times() -> None:
     [
         # at the end of scanning e^{−d} = d for d = ln M − Mh, so d is the omega constant W(1)
         (theory.attention_growth_scanning, lambda M: 10 * np.log(M) / 0.1, float(lambertw(1).real)),
-        # at the snap e^u = (M−1)u carries half of eq. 45
+        # at the snap e^u = (M−1)u makes up half of eq. 45
         (theory.attention_growth_snapped, lambda M: theory.snap_time(eta_y=0.1, vocab=M, classes=10), np.log(2)),
     ],
 )
 def test_stage_forms_are_off_by_a_constant_over_the_logarithm(form: Any, time_of: Any, gap: float) -> None:
-    """What eq. 130 and 131 neglect at the edge of their stage: ½·ln of Mh's relative error, gap/Mh."""
+    """Theorem 4: what eq. 130 and 131 neglect at the edge of their stage is ½·ln of Mh's relative error, gap/Mh."""
     M = np.array([1e6, 1e9, 1e12])
     t, setting = time_of(M), {**FIG3, "vocab": M}
     Mh = M * theory.decoder_growth(t / 10, eta_y=0.1, vocab=M)
@@ -136,6 +138,7 @@ def test_stage_forms_are_off_by_a_constant_over_the_logarithm(form: Any, time_of
 
 
 def test_late_form_closes_in_on_the_growth_with_the_square_of_the_logarithm() -> None:
+    """Theorem 4, eq. 132."""
     logs = np.array([30.0, 60.0, 120.0, 240.0])
     times = FIG3["classes"] / (FIG3["vocab"] * FIG3["eta_y"]) * np.exp(logs)
     excess = theory.attention_growth(times, **FIG3) - theory.attention_growth_late(times, **FIG3)
@@ -155,6 +158,7 @@ def test_at_the_late_time_the_drive_has_reached_c0(log: float) -> None:
 
 @pytest.mark.parametrize("vocab", [10, 1000, 10**6])
 def test_logarithmic_start(vocab: int) -> None:
+    """Remark 2: s1 by root search, and what is printed for it."""
     u = brentq(lambda u: np.exp(u) - (vocab - 1) * u, 1, 50)
     assert theory.logarithmic_start(eta_y=0.2, vocab=vocab) == pytest.approx(2 * u / 0.2, rel=1e-12)
     printed = theory.logarithmic_start_printed(eta_y=0.2, vocab=vocab)

@@ -1,1 +1,1 @@
-"""Many transformers of one shape at once: the numbers of `foretrain.models.transformer`, faster."""
+"""Many transformers of the same shape at once: the same numbers as `foretrain.models.transformer`, in less time."""

@@ -1,13 +1,14 @@
-"""Attention with one query per string, run by run: what belongs to a run stays in the cache until it is used.
+"""Attention with one query per string (at the read-out place), run by run.
 
-q·(y·W_K) is (q·W_Kᵀ)·y, and values are mixed before W_V, so keys and values cost one row per string and head. Where
-heads would be multiplied by the transpose of a weight, which is slow, the rows lie transposed as well. Names such as
-by_x are gradients by x.
+q·(y·W_K) is (q·W_Kᵀ)·y, and values can be mixed before W_V, so keys and values cost one row per string and head. Going
+run by run keeps a run's arrays in the processor's cache until they have been used. Where heads would be multiplied by
+the transpose of a weight, which is slow, rows are stored transposed as well (names in _T). Names such as by_x are
+gradients with respect to x; d is the width of the embedding, e that of a head.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,87 +16,189 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from foretrain.models.stacked.small_products import arrays, heads_first, times_transposed
+from foretrain.models.stacked.run_views import by_run
+from foretrain.models.stacked.small_products import heads_first, times_transposed
+
+
+class _ScoresForward(NamedTuple):
+    """One run: what `_Scores.forward` reads, and below the line what it writes."""
+
+    y: np.ndarray  # [sample, place, d]
+    W_Q: np.ndarray  # [d, head·e]
+    W_K: np.ndarray  # [d, head, e]
+    # ----
+    q_T: np.ndarray  # [head, e, sample]
+    q_through_key: np.ndarray  # [sample, head, d]: q·W_Kᵀ
+    scores: np.ndarray  # [sample, head, place]
+
+
+class _ScoresBackward(NamedTuple):
+    """One run: what `_Scores.backward` reads, and below the line what it writes."""
+
+    y: np.ndarray  # [sample, place, d]
+    W_Q: np.ndarray  # [d, head·e]
+    W_K: np.ndarray  # [d, head, e]
+    q_T: np.ndarray  # [head, e, sample]
+    q_through_key: np.ndarray  # [sample, head, d]
+    by_scores: np.ndarray  # [sample, head, place]
+    # ----
+    by_y: np.ndarray  # [sample, place, d]
+    by_W_Q: np.ndarray  # [d, head·e]
+    by_W_K: np.ndarray  # [d, head, e]
 
 
 class _Scores(torch.autograd.Function):
     """Products of the last place's query with the keys of all places, head by head."""
 
     @staticmethod
-    @np.errstate(all="ignore")  # as torch: who trains looks at the losses
+    @np.errstate(all="ignore")  # like torch: the training loop checks the losses
     def forward(ctx: Any, states: Tensor, query: Tensor, key: Tensor) -> Tensor:
         (R, n, T, d), (*_, H, e) = states.shape, key.shape
-        q, looked, scores = (states.new_empty(R, *shape) for shape in ((H, e, n), (n, H, d), (n, H, T)))
-        ctx.save_for_backward(states, query, key, q, looked)
-        for y, W_Q, W_K, q_T, look, score in zip(*arrays(states, query, key, q, looked, scores), strict=True):
-            np.matmul(W_Q.T, y[:, -1].T, out=q_T.reshape(H * e, n))
-            np.matmul(q_T.swapaxes(1, 2), W_K.transpose(1, 2, 0), out=heads_first(look))
-            np.matmul(look, y.swapaxes(1, 2), out=score)
+        q_T = states.new_empty(R, H, e, n)  # [run, head, e, sample]
+        q_through_key = states.new_empty(R, n, H, d)  # [run, sample, head, d]
+        scores = states.new_empty(R, n, H, T)  # [run, sample, head, place]
+        ctx.save_for_backward(states, query, key, q_T, q_through_key)
+        runs = by_run(
+            _ScoresForward,
+            y=states,
+            W_Q=query,
+            W_K=key,
+            q_T=q_T,
+            q_through_key=q_through_key,
+            scores=scores,
+        )
+        for run in runs:
+            np.matmul(run.W_Q.T, run.y[:, -1].T, out=run.q_T.reshape(H * e, n))
+            np.matmul(run.q_T.swapaxes(1, 2), run.W_K.transpose(1, 2, 0), out=heads_first(run.q_through_key))
+            np.matmul(run.q_through_key, run.y.swapaxes(1, 2), out=run.scores)
         return scores
 
     @staticmethod
     @once_differentiable
     @np.errstate(all="ignore")
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
-        states, query, key, *_ = ctx.saved_tensors
+        states, query, key, q_T, q_through_key = ctx.saved_tensors
+        (by_scores,) = gradients
         (_, n, _, d), (*_, H, e) = states.shape, key.shape
-        found = [torch.empty_like(x) for x in (states, query, key)]
-        by_look, by_q, by_asking = (states.new_empty(shape).numpy() for shape in ((n, H, d), (n, H * e), (n, d)))
-        for y, W_Q, W_K, q_T, look, by_score, by_y, by_W_Q, by_W_K in zip(
-            *arrays(*ctx.saved_tensors, *gradients, *found), strict=True
-        ):
-            np.matmul(by_score, y, out=by_look)
-            np.matmul(by_score.swapaxes(1, 2), look, out=by_y)
-            np.matmul(heads_first(by_look), heads_first(W_K), out=heads_first(by_q.reshape(n, H, e)))
-            np.matmul(by_look.transpose(1, 2, 0), q_T.swapaxes(1, 2), out=heads_first(by_W_K))
-            by_y[:, -1] += times_transposed(by_q, W_Q, by_asking)
-            np.matmul(y[:, -1].T, by_q, out=by_W_Q)
-        return tuple(found)
+        by_states, by_query, by_key = (torch.empty_like(x) for x in (states, query, key))
+        by_q_through_key = states.new_empty(n, H, d).numpy()  # [sample, head, d]
+        by_q = states.new_empty(n, H * e).numpy()  # [sample, head·e]
+        by_last_y = states.new_empty(n, d).numpy()  # [sample, d]
+        runs = by_run(
+            _ScoresBackward,
+            y=states,
+            W_Q=query,
+            W_K=key,
+            q_T=q_T,
+            q_through_key=q_through_key,
+            by_scores=by_scores,
+            by_y=by_states,
+            by_W_Q=by_query,
+            by_W_K=by_key,
+        )
+        for run in runs:
+            np.matmul(run.by_scores, run.y, out=by_q_through_key)
+            np.matmul(run.by_scores.swapaxes(1, 2), run.q_through_key, out=run.by_y)
+            np.matmul(heads_first(by_q_through_key), heads_first(run.W_K), out=heads_first(by_q.reshape(n, H, e)))
+            np.matmul(by_q_through_key.transpose(1, 2, 0), run.q_T.swapaxes(1, 2), out=heads_first(run.by_W_K))
+            run.by_y[:, -1] += times_transposed(by_q, run.W_Q, by_last_y)
+            np.matmul(run.y[:, -1].T, by_q, out=run.by_W_Q)
+        return by_states, by_query, by_key
 
 
-class _Mixed(torch.autograd.Function):
-    """Values of all places by their weights, through W_O."""
+class _ValuesForward(NamedTuple):
+    """One run: what `_Values.forward` reads, and below the line what it writes."""
+
+    weights: np.ndarray  # [sample, head, place]
+    y: np.ndarray  # [sample, place, d]
+    W_V: np.ndarray  # [d, head, e]
+    W_O: np.ndarray  # [head·e, d]
+    # ----
+    v: np.ndarray  # [sample, head·e]
+    result: np.ndarray  # [sample, d]
+
+
+class _ValuesBackward(NamedTuple):
+    """One run: what `_Values.backward` reads, and below the line what it writes."""
+
+    weights: np.ndarray  # [sample, head, place]
+    y: np.ndarray  # [sample, place, d]
+    W_V: np.ndarray  # [d, head, e]
+    W_O: np.ndarray  # [head·e, d]
+    v: np.ndarray  # [sample, head·e]
+    by_result: np.ndarray  # [sample, d]
+    # ----
+    by_weights: np.ndarray  # [sample, head, place]
+    by_y: np.ndarray  # [sample, place, d]
+    by_W_V: np.ndarray  # [d, head, e]
+    by_W_O: np.ndarray  # [head·e, d]
+
+
+class _Values(torch.autograd.Function):
+    """Values of all places, mixed by their weights, through W_O."""
 
     @staticmethod
     @np.errstate(all="ignore")
     def forward(ctx: Any, weights: Tensor, states: Tensor, value: Tensor, out: Tensor) -> Tensor:
         (R, n, _, d), (*_, H, e) = states.shape, value.shape
-        values, found = states.new_empty(R, n, H * e), states.new_empty(R, n, d)
-        ctx.save_for_backward(weights, states, value, out, values)
-        mix = states.new_empty(n, H, d).numpy()
-        for w, y, W_V, W_O, v, one in zip(*arrays(weights, states, value, out, values, found), strict=True):
-            np.matmul(w, y, out=mix)
-            np.matmul(heads_first(mix), heads_first(W_V), out=heads_first(v.reshape(n, H, e)))
-            np.matmul(v, W_O, out=one)
-        return found
+        v, result = states.new_empty(R, n, H * e), states.new_empty(R, n, d)  # [run, sample, head·e or d]
+        ctx.save_for_backward(weights, states, value, out, v)
+        mix = states.new_empty(n, H, d).numpy()  # [sample, head, d]
+        runs = by_run(
+            _ValuesForward,
+            weights=weights,
+            y=states,
+            W_V=value,
+            W_O=out,
+            v=v,
+            result=result,
+        )
+        for run in runs:
+            np.matmul(run.weights, run.y, out=mix)
+            np.matmul(heads_first(mix), heads_first(run.W_V), out=heads_first(run.v.reshape(n, H, e)))
+            np.matmul(run.v, run.W_O, out=run.result)
+        return result
 
     @staticmethod
     @once_differentiable
     @np.errstate(all="ignore")
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
-        weights, states, value, out, _ = ctx.saved_tensors
+        weights, states, value, out, v = ctx.saved_tensors
+        (by_result,) = gradients
         (_, n, _, d), (*_, H, e) = states.shape, value.shape
-        found = [torch.empty_like(x) for x in (weights, states, value, out)]
-        mix, by_mix, by_v_T = (states.new_empty(shape).numpy() for shape in ((n, H, d), (n, H, d), (H, e, n)))
-        for w, y, W_V, W_O, v, by_one, by_w, by_y, by_W_V, by_W_O in zip(
-            *arrays(*ctx.saved_tensors, *gradients, *found), strict=True
-        ):
-            times_transposed(W_O, by_one, by_v_T.reshape(H * e, n))
-            np.matmul(v.T, by_one, out=by_W_O)
-            np.matmul(w, y, out=mix)
-            np.matmul(mix.transpose(1, 2, 0), by_v_T.swapaxes(1, 2), out=heads_first(by_W_V))
-            np.matmul(by_v_T.swapaxes(1, 2), W_V.transpose(1, 2, 0), out=heads_first(by_mix))
-            np.matmul(by_mix, y.swapaxes(1, 2), out=by_w)
-            np.matmul(w.swapaxes(1, 2), by_mix, out=by_y)
-        return tuple(found)
+        by_weights, by_states, by_value, by_out = (torch.empty_like(x) for x in (weights, states, value, out))
+        mix, by_mix = (states.new_empty(n, H, d).numpy() for _ in range(2))  # [sample, head, d]
+        by_v_T = states.new_empty(H, e, n).numpy()  # [head, e, sample]
+        runs = by_run(
+            _ValuesBackward,
+            weights=weights,
+            y=states,
+            W_V=value,
+            W_O=out,
+            v=v,
+            by_result=by_result,
+            by_weights=by_weights,
+            by_y=by_states,
+            by_W_V=by_value,
+            by_W_O=by_out,
+        )
+        for run in runs:
+            times_transposed(run.W_O, run.by_result, by_v_T.reshape(H * e, n))
+            np.matmul(run.v.T, run.by_result, out=run.by_W_O)
+            np.matmul(run.weights, run.y, out=mix)
+            np.matmul(mix.transpose(1, 2, 0), by_v_T.swapaxes(1, 2), out=heads_first(run.by_W_V))
+            np.matmul(by_v_T.swapaxes(1, 2), run.W_V.transpose(1, 2, 0), out=heads_first(by_mix))
+            np.matmul(by_mix, run.y.swapaxes(1, 2), out=run.by_weights)
+            np.matmul(run.weights.swapaxes(1, 2), by_mix, out=run.by_y)
+        return by_weights, by_states, by_value, by_out
 
 
 def read_out_scores(
     states: Float[Tensor, "run sample place d"], query: Float[Tensor, "run d h"], key: Float[Tensor, "run d head e"]
 ) -> Float[Tensor, "run sample head place"]:
     """Products of the last place's query with the keys of all places."""
-    found: Tensor = _Scores.apply(states, query, key)
-    return found
+    scores: Tensor = _Scores.apply(states, query, key)
+    return scores
 
 
 def read_out_values(
@@ -104,6 +207,6 @@ def read_out_values(
     value: Float[Tensor, "run d head e"],
     out: Float[Tensor, "run h d"],
 ) -> Float[Tensor, "run sample d"]:
-    """Values of all places by their weights, through W_O."""
-    found: Tensor = _Mixed.apply(weights, states, value, out)
-    return found
+    """Values of all places, mixed by their weights, through W_O."""
+    values: Tensor = _Values.apply(weights, states, value, out)
+    return values

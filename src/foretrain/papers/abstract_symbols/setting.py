@@ -1,4 +1,4 @@
-"""Constants of the paper and the presets of its experiments."""
+"""Constants of the paper, and the settings of its experiments by name."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from foretrain.kernels.regression import Kernel
 
 @dataclass(frozen=True)
 class KernelSetting:
-    """A kernel by its constants; the defaults condition N well and still take milliseconds per pattern."""
+    """The constants of a kernel; with the defaults N is well conditioned and a pattern still takes milliseconds."""
 
     architecture: str = TRANSFORMER
-    beta: float = 4.0  # larger always conditions N better: 1070 at 1, 27 at 4 with γ = 4 (same/different)
+    beta: float = (
+        4.0  # larger is always better: the condition number of N is 1070 at 1, 27 at 4 with γ = 4 (same/different)
+    )
     gamma: float = 4.0
     b1: float = 1.0
-    b2: float = math.pi / 4  # here Claim E.2 has a single term, and the proof of Lemma E.1 takes it
+    b2: float = math.pi / 4  # at π/4 Claim E.2 has a single term; the proof of Lemma E.1 takes this value
 
     @property
     def kernel(self) -> Kernel:
@@ -30,7 +32,7 @@ class KernelSetting:
         )
 
 
-# The regression tasks whose templates are few enough for every permutation of Lemma 3.6 to be tried.
+# Regression tasks with so few templates that every permutation of Lemma 3.6 can be tried.
 REGRESSION_TASKS: dict[str, Callable[[], TemplateTask]] = {
     "same_different": template_tasks.same_different,
     "aba_abb": template_tasks.aba_abb,
@@ -51,18 +53,18 @@ class TrainingSetting:
     head: int = 64
     mlp: int = 256
     learning_rate: float = 1e-3
-    scaling_multiplier: float = 10.0  # the rate of a and b, over that of the weights
+    scaling_multiplier: float = 10.0  # learning rate of a and b, as a multiple of that of the weights
     attention_multiplier: float = 1.0  # of the attention logits
     batch: int = 1024
     epochs: int = 1000
-    held_out: int = 100  # samples of validation and of test, each from an alphabet of its own of this size
+    held_out: int = 100  # samples for validation and for testing, each from its own alphabet of this size
 
 
-# Presets by name. Smaller networks train at a larger rate for fewer epochs. At the rate of tiny and glance a and b keep
-# up with the weights without a rate of their own; in a glance nothing gets there. Mini-batches are for tasks that take
-# thousands of samples and of steps: batches of 64 make 16 steps of the same work as one, and 400 strings tell on which
-# side of a tenth a miss is (symbols are right or wrong, hardly ever near it). With attention logits ten
-# times as large, print programs that ask for a symbol are learned with more seeds.
+# The settings by name. Smaller networks train at a larger rate for fewer epochs. At the rate of tiny and glance, a and
+# b keep up with the weights without a rate of their own; glance is too short to learn anything. minibatch is for tasks
+# that need thousands of samples and steps: batches of 64 make 16 steps out of the work of one, and 400 held-out strings
+# show on which side of a tenth a miss lies (symbols are right or wrong, so it is hardly ever close). symbols makes the
+# attention logits ten times as large, with which print programs that ask for a symbol are learned with more seeds.
 SETTINGS = {
     "base": TrainingSetting(),
     "small": TrainingSetting(heads=4, embedding=64, head=16, mlp=64, learning_rate=3e-3, epochs=300),

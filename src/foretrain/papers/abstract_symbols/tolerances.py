@@ -3,16 +3,16 @@
 from foretrain.ledger.tolerances import Tolerance
 
 CHANCE_OF_FEW = Tolerance(
-    0.01, "p of a one-sided t-test over a few seeds: one network in a hundred is called better than itself by chance"
+    0.01, "p of a one-sided t-test over a few seeds: by chance, one network in a hundred is called better than itself"
 )
 NETWORK_KERNEL = Tolerance(
     3.0, "relative distance of a transformer's random features from their kernel, times sqrt(width)"
 )
 TAYLOR_ORDER = Tolerance(
-    0.3, "order of a remainder read at β from .1 to .2, where the next order still adds some percent"
+    0.3, "order of a remainder measured at β from .1 to .2, where the next order still adds a few percent"
 )
-LIMIT_VELOCITY = Tolerance(0.1, "velocity of a loss at embedding width 1024 to 4096, mean of a few seeds")
-COUPLED = Tolerance(1e-6, "two runs that are equal on paper: roundings grow over some hundred steps of training")
+LIMIT_VELOCITY = Tolerance(0.1, "velocity of a loss at embedding widths 1024 to 4096, mean of a few seeds")
+COUPLED = Tolerance(1e-6, "two runs that are equal on paper: rounding errors grow over a hundred steps of training")
 PUBLISHED_SPREAD = Tolerance(
-    0.15, "one setting of trained template transformers is printed between .347 and .654 in different figures"
+    0.15, "the same setting of trained transformers is printed as .347 in one figure and .654 in another"
 )

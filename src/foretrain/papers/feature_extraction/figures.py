@@ -25,7 +25,7 @@ def label_scores(run: xr.Dataset) -> go.Figure:
 
 
 def lazy_scores(run: xr.Dataset) -> go.Figure:
-    """Learned against predicted, with the line of slope 1."""
+    """Learned against predicted scores, with the line of slope 1."""
     figure = new_figure(
         "Scores in the lazy regime: learned against predicted", x="predicted score, logits", y="learned score, logits"
     )
@@ -38,7 +38,7 @@ def lazy_scores(run: xr.Dataset) -> go.Figure:
 
 
 def bias_share(run: xr.Dataset) -> go.Figure:
-    """β/ρ over σ, a panel for what is varied."""
+    """β/ρ over σ, a panel for each way of varying it."""
     names = [str(v) for v in run.varied.values]
     figure = new_panels("How strongly all tokens move together: β/ρ", [f"varied: {name}" for name in names])
     for column, varied in enumerate(names):
@@ -69,7 +69,7 @@ def depth(run: xr.Dataset) -> go.Figure:
 
 
 def movement(run: xr.Dataset) -> go.Figure:
-    """Movement over width, a panel for the signs of the readout; lines are powers of width through the first point."""
+    """Movement over width, a panel for the signs of the readout; lines are powers of width from the largest mean."""
     panels = [f"readout weights of {readout}" for readout in run.readout.values]
     figure = new_panels("The kernel stands still as width grows", panels, shared_yaxes=True)
     mean = run.movement.mean("seed")

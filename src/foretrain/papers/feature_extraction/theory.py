@@ -1,7 +1,8 @@
 """Feature extraction on paper: how label scores move under a constant tangent kernel.
 
-The score of a token is the network's output on it alone. With the kernel ρ·1[e = e′] + β of an additive network, scores
-move as in a logistic regression on counts. Derived anew; the paper states the kernel view and its consequences.
+The score of a token is the network's output on that token by itself. With the kernel ρ·1[e = e′] + β of an additive
+network, scores move as in a logistic regression on counts. Derived anew; the paper states the kernel view and its
+consequences.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ Array: TypeAlias = Any  # float64: an array, or a number where numbers went in
 
 
 def one_step_scores(omega: ArrayLike, *, own: float, shared: float) -> Array:
-    """ρω(e)/2 + βΣω/2: what the first step of the summed logistic loss adds to every score, per unit of rate.
+    """ρω(e)/2 + βΣω/2: what the first step on the summed logistic loss adds to every score, per unit of learning rate.
 
-    `omega` is ω(e) = Σ_i y_i n_i(e) of every token. Outputs start at 0, so that every text pulls by 1/2.
+    `omega` is ω(e) = Σ_i y_i n_i(e) of every token. Outputs start at 0, so every text pulls with a force of 1/2.
     """
     omega = np.asarray(omega, dtype=np.float64)
     return (own * omega + shared * omega.sum()) / 2
@@ -51,7 +52,7 @@ def single_token_score(t: ArrayLike, *, own: float, occurrences: float) -> Array
 def squared_loss_outputs(kernel: ArrayLike, cross: ArrayLike, labels: ArrayLike, t: float) -> Array:
     """u(t) = K_*Θ⁺(I − e^{−Θt})y: outputs of kernel gradient flow under squared loss, from outputs 0.
 
-    `kernel` is Θ between training texts, `cross` between what is asked for and the training texts.
+    `kernel` is Θ between training texts, `cross` is Θ between the texts asked about and the training texts.
     """
     values, vectors = np.linalg.eigh(np.asarray(kernel, dtype=np.float64))
     values = np.clip(values, 0, None)
@@ -74,10 +75,10 @@ def next_token_velocity(
 
 
 def independent_pairs(pair_counts: ArrayLike) -> Array:
-    """N(e)T_k/T: how often context token e would meet target k if targets did not depend on contexts.
+    """N(e)T_k/T: how often context token e would occur with target k if targets did not depend on contexts.
 
-    N(e, k) less this is the excess. Its rows and columns sum to 0, so of the first step it gets ρ times itself and no
-    bias: next_token_velocity is linear, and what frequencies alone explain is gone.
+    N(e, k) minus this is the excess. Its rows and columns sum to 0, and next_token_velocity is linear, so the first
+    step gives the excess ρ times itself and no bias: what frequencies alone explain is gone.
     """
     pairs = np.asarray(pair_counts, dtype=np.float64)
     return np.outer(pairs.sum(axis=1), pairs.sum(axis=0)) / pairs.sum()
@@ -86,8 +87,8 @@ def independent_pairs(pair_counts: ArrayLike) -> Array:
 def kernel_descent(kernel: ArrayLike, cross: ArrayLike, pull: ArrayLike, *, rate: float, steps: int) -> Array:
     """Outputs after gradient descent on the mean cross-entropy under a constant kernel, from outputs 0.
 
-    `kernel` is Θ between training texts, `cross` between what is asked for and the training texts. `pull` has one
-    row per text: its label ±1 for one logistic output, or a one-hot row for a softmax over classes.
+    `kernel` is Θ between training texts, `cross` is Θ between the texts asked about and the training texts. `pull` has
+    one row per text: its label ±1 for one logistic output, or a one-hot row for a softmax over classes.
     """
     kernel, cross = np.asarray(kernel, dtype=np.float64), np.asarray(cross, dtype=np.float64)
     target = np.asarray(pull, dtype=np.float64)
@@ -100,8 +101,10 @@ def kernel_descent(kernel: ArrayLike, cross: ArrayLike, pull: ArrayLike, *, rate
 
 
 def fastest(counts: Any, kernel: tuple[float, float] = (1.0, 0.0), slope: float = 0.25) -> float:
-    """Rate of the fastest direction of the flow of label scores: the largest eigenvalue of Θ/n times the steepest
-    slope of the residual, which is 1/4 for a sigmoid. By power iteration."""
+    """The rate of the fastest direction of the flow of label scores, by power iteration.
+
+    It is the largest eigenvalue of Θ/n times the steepest slope of the residual, which is 1/4 for a sigmoid.
+    """
     probe = np.ones(counts.shape[0])
     by_token = counts.T
     for _ in range(8):
@@ -114,17 +117,17 @@ def label_scores(
 ) -> Array:
     """Label scores of every token at `time` of the flow of an additive kernel (ρ, β), ρ·1[e = e′] + β (mean loss).
 
-    `counts` [text, vocab] may be sparse. `labels` are ±1 per text (logistic loss) or a row of shares per text, mostly
-    one-hot (softmax); with `loss` = "squared" any numbers, pulled at by their distance. By the second-order
-    Runge-Kutta-Chebyshev method in `steps` steps, each in as many stages as keep it stable; where a large bias makes
-    the flow stiff, the first steps are shorter.
+    `counts` [text, vocab] may be sparse. `labels` are ±1 per text (logistic loss), or a row of class shares per text,
+    usually one-hot (softmax); with `loss` = "squared" they are any numbers. The method is Runge-Kutta-Chebyshev of
+    second order with `steps` steps, each with as many stages as it needs to be stable. If a large bias makes the flow
+    stiff, the first steps are shorter.
     """
     target = _checked(labels, counts.shape[0], loss)
     require(np.isfinite(time) and time >= 0, f"time must be a finite number of at least 0; got {time}.")
     scores = np.zeros((counts.shape[1], *target.shape[1:]))
     slope = 1.0 if loss == "squared" else _steepest(target)
     rate = 1.1 * fastest(counts, kernel, slope)
-    by_token = counts.T.tocsr() if hasattr(counts, "tocsr") else counts.T  # its products then read memory in order
+    by_token = counts.T.tocsr() if hasattr(counts, "tocsr") else counts.T  # so that products read memory in order
 
     def velocity(at: Array) -> Array:
         return _spread(by_token, residual(target, counts @ at, loss), kernel)
@@ -144,7 +147,7 @@ def _checked(labels: ArrayLike, texts: int, loss: str) -> Array:
     if loss != "squared" and target.ndim == 1:
         require(bool((abs(target) == 1).all()), "labels of two classes must be −1 and +1; give 2·labels − 1.")
     elif loss != "squared":
-        shares = (target >= 0).all() and np.allclose(target.sum(1), 1)  # a text may be some of each class
+        shares = (target >= 0).all() and np.allclose(target.sum(1), 1)  # a text may belong to several classes in part
         require(
             bool(shares),
             "labels of several classes must be rows with a single 1, or with shares that sum to 1; "
@@ -154,18 +157,20 @@ def _checked(labels: ArrayLike, texts: int, loss: str) -> Array:
 
 
 def early_scores(counts: Any, labels: ArrayLike, kernel: tuple[float, float]) -> Array:
-    """Label scores at the time in which the fastest direction of the flow relaxes: past the first step, before others
-    settle."""
+    """Label scores at the time in which the fastest direction of the flow relaxes.
+
+    This is past the first step, and before the other directions settle.
+    """
     return label_scores(counts, labels, kernel, 1 / fastest(counts, kernel, _steepest(labels)))
 
 
 def _steepest(labels: ArrayLike) -> float:
-    """Slope of a sigmoid, or of a softmax where labels are one-hot rows."""
+    """The steepest slope of a sigmoid, or of a softmax if labels are one-hot rows."""
     return 0.25 * np.ndim(labels)
 
 
 def _moments(time: float, steps: int, rate: float) -> Array:
-    """Times from 0 on, evenly spaced, or ever farther apart so that the first step resolves the fastest direction."""
+    """Times from 0 on, evenly spaced, or in growing steps if an even step is too long for the fastest direction."""
     crowded = time * rate / steps
     if crowded <= 1:
         return np.linspace(0, time, steps + 1)
@@ -176,7 +181,7 @@ def _moments(time: float, steps: int, rate: float) -> Array:
 
 
 def _chebyshev_step(velocity: Callable[[Array], Array], start: Array, step: float, stages: int) -> Array:
-    """One step of the method RKC of Sommeijer, Shampine and Verwer: stable for rates up to .65(stages² − 1)/step."""
+    """One step of RKC, the method of Sommeijer, Shampine and Verwer: stable for rates up to .65(stages² − 1)/step."""
     damped, stretch, value, b = _chebyshev_weights(stages)
     begun = velocity(start)
     before, now = start, start + b[1] * stretch * step * begun
@@ -207,9 +212,13 @@ def _spread(by_token: Any, force: Array, kernel: tuple[float, float]) -> Array:
 
 
 def residual(target: Array, outputs: Array, loss: str = "") -> Array:
-    """Minus the derivative of the loss by the outputs: y·σ(−y·s) for labels ±1, 1[y = k] − p_k for one-hot rows, and
-    y − s for squared loss."""
-    require(loss in ("", "squared"), f"loss must be 'squared', or empty for the one of the labels; got {loss!r}.")
+    """Minus the derivative of the loss with respect to the outputs.
+
+    It is y·σ(−y·s) for labels ±1, 1[y = k] − p_k for one-hot rows, and y − s for squared loss.
+    """
+    require(
+        loss in ("", "squared"), f"loss must be 'squared', or empty for the loss that fits the labels; got {loss!r}."
+    )
     if loss == "squared":
         return target - outputs
     if target.ndim == 1:
@@ -218,9 +227,9 @@ def residual(target: Array, outputs: Array, loss: str = "") -> Array:
 
 
 def predicted_bias(scores: ArrayLike, kernel: tuple[float, float]) -> Array:
-    """Score of a token never seen, from those of all tokens along the flow: β·Σ_e s(e)/(ρ + βV).
+    """The score of a token that never occurs, from the scores of all others along the flow: β·Σ_e s(e)/(ρ + βV).
 
-    s(e) = ρA(e) + βΣ_e′A(e′) with A the accumulated pull, and A = 0 for the token never seen.
+    s(e) = ρA(e) + βΣ_e′A(e′), where A is the accumulated pull, which is 0 for a token that never occurs.
     """
     own, shared = kernel
     scores = np.asarray(scores, dtype=np.float64)
@@ -228,12 +237,12 @@ def predicted_bias(scores: ArrayLike, kernel: tuple[float, float]) -> Array:
 
 
 def bias_plateau(class_counts: ArrayLike, length: float, repeats: float, kernel: tuple[float, float]) -> Array:
-    """Where the bias settles if tokens say nothing of the class: ln(n_k) less its mean over classes, shared out.
+    """Where the bias settles if tokens say nothing about the class: its part of ln(n_k) minus the mean over classes.
 
-    Texts then all get the scores s_k that the class sizes ask for, s_k − s_l = ln(n_k/n_l). Of these, tokens of
-    frequency p(e) carry ρA·T·Σp² by themselves and the bias b = βA carries bT, so b = s/(T(1 + (ρ/β)Σp²)). `length` is
-    T, and `repeats` is Σ_e p(e)², the chance that two tokens are the same. One number per class; of two classes the
-    difference of both is the bias of a single output.
+    All texts then get the scores s_k that fit the class sizes, s_k − s_l = ln(n_k/n_l). Tokens of frequency p(e) carry
+    ρA·T·Σp² of this by themselves, and the bias b = βA carries bT, so b = s/(T(1 + (ρ/β)Σp²)). `length` is T, and
+    `repeats` is Σ_e p(e)², the chance that two tokens are the same. The result has one number per class; for two
+    classes their difference is the bias of a single output.
     """
     own, shared = kernel
     wanted = np.log(np.asarray(class_counts, dtype=np.float64))
@@ -242,7 +251,7 @@ def bias_plateau(class_counts: ArrayLike, length: float, repeats: float, kernel:
 
 
 def bias_ratio(own: float, shared: float) -> float:
-    """β/ρ: how strongly all tokens move together, against how strongly each moves by itself."""
+    """β/ρ: how strongly all tokens move together, compared with how strongly each moves by itself."""
     require(own > 0, f"own (ρ) must be above 0; got {own}.")
     return shared / own
 

@@ -3,21 +3,24 @@
 from foretrain.ledger.tolerances import Tolerance
 
 WIDTH_SLOPE = Tolerance(
-    0.15, "slope over a factor 4 to 16 in width from a few seeds; the fluctuations fall as width^-1/2"
+    0.15, "slope over a factor of 4 to 16 in width from a few seeds; the fluctuations fall as width^-1/2"
 )
 WIDE_NETWORK = Tolerance(
     2.56, "relative Frobenius distance of a network from its limit, times sqrt(width): .08 at 1024"
 )
 MEAN_KERNEL = Tolerance(
-    0.01, "share of a kernel's variance that the mean of 20 to 80 networks leaves: each is off by 8 to 20 %"
+    0.01,
+    "share of a kernel's variance that the mean of 20 to 80 networks leaves; each network is off by 8 to 20 %",
 )
 FIRST_STEP = Tolerance(0.10, "regression over tokens of one step at width 512 to 1024, mean of three seeds")
 KERNEL_RATIO = Tolerance(
     0.1, "relative: ratio of two parts of an empirical kernel, whose entries fluctuate by width^-1/2"
 )
-KERNEL_RATIO_AT_MOST = Tolerance(0.03, "absolute: what KERNEL_RATIO may be where β/ρ is large, .47 at most")
-NO_BIAS = Tolerance(0.004, "β/ρ of an activation of mean 0: a tenth of the smallest of the others, SiLU's .040")
-IMBALANCE = Tolerance(0.2, "|Σω|/Σ|ω| from which on a shift by βΣω/2 is no small part of what scores move")
+KERNEL_RATIO_AT_MOST = Tolerance(
+    0.03, "absolute: the most that KERNEL_RATIO may amount to where β/ρ is large, at most .47"
+)
+NO_BIAS = Tolerance(0.004, "β/ρ of an activation with mean 0: a tenth of the smallest of the others, SiLU's .040")
+IMBALANCE = Tolerance(0.2, "|Σω|/Σ|ω| above which the shift βΣω/2 is a large part of how far scores move")
 SMALL_BIAS = Tolerance(
     0.3, "the square of a mean activation of 4e-5 whose standard error over 2 million units is 3.5e-6"
 )

@@ -13,25 +13,25 @@ from foretrain.core.errors import require
 
 @dataclass(frozen=True)
 class RandomProblems:
-    """Random layers on which Theorem 1 is tried: no structure, so that nothing but eq. 2 can conserve anything."""
+    """Random layers on which Theorem 1 is checked. They have no structure, so only eq. 2 can conserve anything."""
 
     problems: int = 8
     nodes: int = 3
     contexts: int = 6
     samples: int = 5
     queries: int = 1
-    start: float = 0.5  # standard deviation of W and Z at the start; 0 is the zero-initialization of the theorem
+    start: float = 0.5  # standard deviation of W and Z at the start; 0 is the theorem's zero-initialization
     strength: float = 0.3  # size of a fixed back-propagated gradient
 
 
 @dataclass(frozen=True)
 class LayerTraining:
-    """Fig 2 and 3: one softmax-attention layer trained on one full batch, a sample per class."""
+    """Fig 2 and 3: one softmax-attention layer trained on one full batch with a sample per class."""
 
     classes: int = 20
     contexts: int = 20
     patterned: int = 10  # tokens whose frequency follows the class in the smooth case
-    temperature: float = 0.5  # not said in the paper; its published figures have it
+    temperature: float = 0.5  # not in the paper's text; its published figures use it
     rate: float = 0.1
     steps: int = 2000
     start: float = 0.01
@@ -47,15 +47,15 @@ class Fig2Reference:
 
 @dataclass(frozen=True)
 class Table1Model:
-    """Section 6 with the width cut from 1024 and the number of steps from 10 000.
+    """Section 6, with a smaller width than the paper's 1024 and fewer steps than its 10 000.
 
     The rate of Adam is `reach`/width, so that a step moves a layer's output by the same amount at every width. A step
-    is longer than the paper's at 1e-5, but all of them together go a tenth as far: rate × width × steps is 10, the
-    paper's 102; the loss is down within tens of steps. With 1000 steps, which go as far as the paper's, two columns
-    have .989 and .725 (C = 20, N_ch = 2, (10, 20)), .873 and .608 (C = 50, N_ch = 2, (20, 30)) in the place of .982
-    and .739, .872 and .600 (five seeds): as before. The width does not matter: untrained, 32, 128 and 1024 agree
-    within their error of .015. The number of hidden nodes does, since NCorr takes the best of them: the paper does not
-    say it, the published experiments have 400, and the table is met more closely with 1024.
+    is longer than the paper's, whose rate is 1e-5, but all steps together go a tenth as far: rate × width × steps is
+    10, in the paper 102. The loss is down within tens of steps. With 1000 steps, which go as far as the paper's, NCorr
+    stays as it was: two columns have .989 and .725 (C = 20, N_ch = 2, (10, 20)), .873 and .608 (C = 50, N_ch = 2,
+    (20, 30)) instead of .982 and .739, .872 and .600 (five seeds). The width does not matter: untrained, 32, 128 and
+    1024 agree within their error of .015. The number of hidden nodes does matter, since NCorr takes the best of them.
+    The paper does not give it; the published experiments have 400, and 1024 come closer to the table.
     """
 
     layers: int = 3
@@ -79,7 +79,7 @@ class Table1Data:
     latents: tuple[int, int]
 
     def as_tree(self, tokens: int) -> Table1Data:
-        """The same for a tree with at most so many tokens, in which every latent has one parent: N_0 follows."""
+        """The same for a tree with at most this many tokens. In a tree every latent has one parent, so N_0 follows."""
         tops = min(self.latents[1], tokens // self.children**2)
         require(
             tops >= self.children,
@@ -91,9 +91,9 @@ class Table1Data:
 
     @classmethod
     def named(cls, name: str) -> Table1Data:
-        """From a name such as "C20-ch2-10-20"."""
+        """The column with a name such as "C20-ch2-10-20"."""
         parts = re.fullmatch(r"C(\d+)-ch(\d+)-(\d+)-(\d+)", name)
-        require(parts is not None, f"A configuration is named as in C20-ch2-10-20 (C, N_ch, N_0, N_1); got {name!r}.")
+        require(parts is not None, f"A configuration has a name like C20-ch2-10-20 (C, N_ch, N_0, N_1); got {name!r}.")
         assert parts is not None
         classes, children, lower, upper = map(int, parts.groups())
         return cls(classes, children, (lower, upper))
@@ -115,12 +115,12 @@ TABLE1: Mapping[str, tuple[tuple[float, float], tuple[float, float]]] = {
     "C50-ch3-20-30": ((0.95, 0.03), (0.61, 0.04)),
 }
 TABLE1_SEEDS = 5
-TABLE1_NODES = (400, 1024)  # hidden nodes: of the published experiments, and the nearest to the table of those tried
+TABLE1_NODES = (400, 1024)  # hidden nodes: as in the published experiments, and the closest to the table we found
 
 
 @dataclass(frozen=True)
 class OrderModel:
-    """Section 5: a transformer and a tree small enough that the order can be watched in seconds."""
+    """Section 5: a transformer and a tree small enough to see the order within seconds."""
 
     tops: int = 4  # latents below the root, each switched on by one class
     depth: int = 4  # root at layer 4, tokens at layer 0: 32 tokens
@@ -131,15 +131,15 @@ class OrderModel:
     batch: int = 64
     rate: float = 3e-3
     steps: int = 1000
-    # A token counts as attended once its logit is this far above the mean token's: four times what the logits of an
-    # untrained network vary by (.05), an eighth of what the closest relatives reach in 1000 steps (1.6)
+    # A token counts as attended once its logit exceeds the mean by this much: four times the spread of logits in an
+    # untrained network (.05), and an eighth of what the closest relatives reach in 1000 steps (1.6)
     level: float = 0.2
 
 
 @dataclass(frozen=True)
 class RankTransformer:
-    """Section 4 in a small transformer. With torch's own start the rank of a lower MLP matrix is that of its random
-    start throughout; from a tenth of it, what training puts in can be seen."""
+    """Section 4 in a small transformer. From torch's own start, a lower MLP matrix keeps the rank of that random start;
+    from a tenth of it, what training adds becomes visible."""
 
     configuration: str = "C20-ch2-10-20"
     layers: int = 3

@@ -40,7 +40,7 @@ def fig9(run: xr.Dataset) -> go.Figure:
 
 
 def _curve_with_snap(figure: go.Figure, one: xr.Dataset, name: str, label: str, color: int) -> None:
-    """A curve, a dot where it snaps, and a dotted line down from there."""
+    """A curve, a dot where it snaps, and a dotted line from there down to the axis."""
     figure.add_trace(prediction_line(one["time"], one[name], label, color, legendgroup=label))
     t0 = float(one["snap_time"])
     if t0 <= float(one["time"].max()):

@@ -1,4 +1,4 @@
-"""The settings of the paper's experiments, and the numbers its result files give for them."""
+"""The settings of the paper's experiments, and the numbers published for them in its result files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Transition:
-    """What Fig 3 and Fig 9 are drawn for."""
+    """The setting of Fig 3 and Fig 9."""
 
     classes: int = 10  # K
     vocab: int = 1000  # M
@@ -48,7 +48,7 @@ _FIG6 = {
 }
 PUBLISHED_SEEDS = 10
 
-# Fig 4: one run each, by η_Y and class: mass on the distinct tokens, attention of the top token, entropy.
+# Fig 4: one run each, by η_Y and class: attention on all distinct tokens, on the top one, and entropy.
 _FIG4 = {
     1.0: ((0.641, 0.2015, 1.906), (0.584, 0.1577, 1.976)),
     10.0: ((0.433, 0.094, 2.094), (0.452, 0.097, 2.087)),
@@ -56,7 +56,7 @@ _FIG4 = {
 
 
 def published_fig6() -> xr.Dataset:
-    """The published cells of Fig 6; cells without a number are nan."""
+    """Fig 6 as published; cells for which no number is published are nan."""
     axes = ("queries", "eta_z", "ratio")
     table = np.full((2, len(QUERIES), len(ETA_Z), len(RATIO)), np.nan)
     for (queries, eta_z), cells in _FIG6.items():
@@ -68,7 +68,7 @@ def published_fig6() -> xr.Dataset:
 
 
 def published_fig4() -> xr.Dataset:
-    """The published ends of Fig 4."""
+    """Fig 4 as published: the values at the end of training."""
     table = np.array(list(_FIG4.values()))
     names = ("mass", "top", "entropy")
     return trajectory(

@@ -1,4 +1,4 @@
-"""Appendix G: is the attention kernel analytic in β and γ?"""
+"""Appendix G: is the attention kernel analytic in β and γ? Lemma G.1, and Lemmas G.7 to G.9."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from foretrain.papers.abstract_symbols.tolerances import TAYLOR_ORDER
 
 
 def _analytic(orders: int) -> xr.Dataset:
-    """As printed: |a_n|^{1/n} stays bounded, its power of n is 0."""
+    """Lemma G.1 as printed: |a_n|^{1/n} stays bounded, so its power of n is 0."""
     return trajectory({"power": 0.0})
 
 
 def _smooth(orders: int) -> xr.Dataset:
-    """|a_n|^{1/n} grows like n^{1/2}: the n-th moment of a Gaussian over n!."""
+    """|a_n|^{1/n} grows like n^{1/2}, as the n-th root of the n-th moment of a Gaussian does."""
     return trajectory({"power": 0.5})
 
 
@@ -129,7 +129,7 @@ def _bound_printed(order: int, draws: int) -> xr.Dataset:
 
 
 def _bound_right(order: int, draws: int, positions: bool = True) -> xr.Dataset:
-    """Without `positions` the part of ‖p‖ is left out altogether."""
+    """Without `positions` the bound leaves ‖p‖ out altogether."""
     if positions:
         return _bound(order, draws, 1.0)
     return _over_draws(

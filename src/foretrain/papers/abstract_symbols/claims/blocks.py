@@ -20,7 +20,7 @@ from foretrain.papers.abstract_symbols.theory import generalisation as theory
 
 
 def _sine_bounds(samples: Sequence[int], per_sample: float, seeds: int) -> xr.Dataset:
-    """Davis and Kahan: sin θ ≤ 2‖K̂ − K̂₀‖/gap. K̂₀ = K̂_ideal + diag(K(x,x) − N) has the indicators on top."""
+    """Davis and Kahan: sin θ ≤ 2‖K̂ − K̂₀‖/gap, where the top of K̂₀ = K̂_ideal + diag(K(x,x) − N) is the indicators."""
     kernel, listed = KernelSetting(TRANSFORMER).kernel, seed_list(seeds)
     bounds = []
     for n, seed in itertools.product(samples, listed):
@@ -40,8 +40,8 @@ def _sine_bounds(samples: Sequence[int], per_sample: float, seeds: int) -> xr.Da
 
 def _sines(samples: Sequence[int], per_sample: float, seeds: int, architecture: str = TRANSFORMER) -> xr.Dataset:
     """Sine of the largest principal angle between the top eigenspace of K̂ and the template indicators."""
-    found = tasks.fig4(samples, per_sample, (architecture,), seeds=seeds).isel(architecture=0, drop=True)
-    return found[["angle"]].assign(sine=np.sin(np.radians(found.angle)))
+    blocks = tasks.fig4(samples, per_sample, (architecture,), seeds=seeds).isel(architecture=0, drop=True)
+    return blocks[["angle"]].assign(sine=np.sin(np.radians(blocks.angle)))
 
 
 fig4 = Claim(

@@ -22,7 +22,7 @@ from foretrain.papers.abstract_symbols.tolerances import LIMIT_VELOCITY
 
 
 def _limits(embeddings: Sequence[int], test: float, train: float) -> xr.Dataset:
-    """A prediction without a spread of its own, the same at every width."""
+    """A prediction that has no spread and is the same at every width."""
     shape = len(embeddings)
     variables: dict[str, Any] = {}
     for name, value in (("test", test), ("train", train)):
@@ -93,7 +93,7 @@ PARTS = ("V", "P", "E")
 
 
 def _parts(heads: Sequence[int], rule: str, gamma: float, tokens: int) -> xr.Dataset:
-    """The part of dL_train/dt that each of W_V, P and W_E gives by itself, at a rate 1/K, whatever H."""
+    """What each of W_V, P and W_E adds to dL_train/dt at a rate of 1/K: the same for every H."""
     off = (SAMPLES - 1) / tokens
     own = 1 - 1 / tokens
     shared = (own - off) * gamma**2
@@ -107,7 +107,7 @@ def _parts(heads: Sequence[int], rule: str, gamma: float, tokens: int) -> xr.Dat
 def _measured_parts(
     heads: Sequence[int], gamma: float, tokens: int, embedding: int, head: int, seeds: int, per_head: bool = True
 ) -> xr.Dataset:
-    """Means over seeds under both rules; `per_head` off leaves the 1/H out of the second as well."""
+    """Means over seeds under both rules; without `per_head` the second rule has no 1/H either."""
     printed = _parts_by_network(tuple(heads), gamma, tokens, embedding, head, seeds)
     unit = printed / np.array(heads) if per_head else printed
     return trajectory(
@@ -120,7 +120,7 @@ def _measured_parts(
 def _parts_by_network(
     heads: tuple[int, ...], gamma: float, tokens: int, embedding: int, head: int, seeds: int
 ) -> np.ndarray:
-    """dL_train/dt by each of W_V, P and W_E at the rates d_emb/d_head, 1 and 1: [part, heads]."""
+    """What each of W_V, P and W_E adds to dL_train/dt at the rates d_emb/d_head, 1 and 1: [part, heads]."""
     values = np.zeros((len(PARTS), len(heads), seeds))
     for place in np.ndindex(len(heads), seeds):
         count = heads[place[0]]

@@ -1,6 +1,6 @@
-"""How much less data the two scalings need: factors of samples, from the least over seeds (Fig 2, 22, 23, Obs. 1.2).
+"""How much less data the two scalings need: factors of samples, lowest over seeds (Fig 2, 22, 23, Observation 1.2).
 
-At tier fast the three factors are measured on networks that are too small to show them.
+At tier fast the networks are too small to show the three factors, which are only measured.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from foretrain.papers.abstract_symbols.experiments.data_need import (
 from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, WITH_A, WITH_AB, WITH_B, task_called
 
 AXES = ("task", "architecture", "n", "seed")
-ORDER_OF_MAGNITUDE = 8.0  # less data: what the order of magnitude of Observation 1.2 must at least be
+ORDER_OF_MAGNITUDE = 8.0  # times less data: the least that counts as the order of magnitude of Observation 1.2
 
 
 def _an_eighth() -> xr.Dataset:
@@ -33,23 +33,23 @@ def _an_eighth() -> xr.Dataset:
 
 
 def _factor(task: str, modified: str, n: Sequence[int], **sizes: Any) -> xr.Dataset:
-    """Samples the plain network needs, at least, over those the modified one needs."""
-    found = data_need((task,), n, (VANILLA, modified), **sizes).isel(task=0)
-    ours = found.sel(architecture=modified)
+    """The samples that the plain network needs at least, over those that the modified one needs."""
+    needs = data_need((task,), n, (VANILLA, modified), **sizes).isel(task=0)
+    ours = needs.sel(architecture=modified)
     return trajectory(
         {
             **{name: float(ours[name]) for name in ("factor", "factor_low", "factor_high")},
-            "needed": ("side", found.n_needed.values),
-            "miss": (("side", "n", "seed"), found.miss.transpose("architecture", "n", "seed").values),
+            "needed": ("side", needs.n_needed.values),
+            "miss": (("side", "n", "seed"), needs.miss.transpose("architecture", "n", "seed").values),
         },
-        {"side": [VANILLA, modified], "n": list(n), "seed": found.seed.values},
+        {"side": [VANILLA, modified], "n": list(n), "seed": needs.seed.values},
     )
 
 
-def _order_of_magnitude(figure: str, says: str, task: str, modified: str, **claim: Any) -> Claim:
+def _order_of_magnitude(id: str, says: str, task: str, modified: str, **claim: Any) -> Claim:
     shared = {"task": task, "modified": modified, "loss": 0.1}
     return Claim(
-        id=f"abstract_symbols/{figure}_factor",
+        id=id,
         says=says,
         predict=_an_eighth,
         observe=_factor,
@@ -60,7 +60,7 @@ def _order_of_magnitude(figure: str, says: str, task: str, modified: str, **clai
 
 
 fig2_factor = _order_of_magnitude(
-    "fig2",
+    "abstract_symbols/fig2_factor",
     "a·I lowers the data needed for the print programs by an order of magnitude: at least eight times less.",
     "print_program",
     WITH_A,
@@ -74,7 +74,7 @@ fig2_factor = _order_of_magnitude(
 )
 
 fig22_factor = _order_of_magnitude(
-    "fig22",
+    "abstract_symbols/fig22_factor",
     "a·I lowers the data needed for αβα against αββ by an order of magnitude: at least eight times less.",
     "aba_abb",
     WITH_A,
@@ -88,7 +88,7 @@ fig22_factor = _order_of_magnitude(
 )
 
 fig23_factor = _order_of_magnitude(
-    "fig23",
+    "abstract_symbols/fig23_factor",
     "a·I and b·I together lower the data needed for majorities by an order of magnitude: at least eight times less. "
     "(By the published numbers at length 4 it is 6.8 times: 583 samples in place of 3993.)",
     "majority_2",
@@ -109,42 +109,40 @@ def _nothing_gained() -> xr.Dataset:
 
 
 def _gains(tasks: Sequence[str], seeds: int, loss: float, still: bool = False, **sizes: Any) -> xr.Dataset:
-    """`factor_low` of the scalings that should help, on the tasks that any network learns; the factors of all three.
+    """`factor_low` of the scalings that should help, on the tasks that are learned; the factors of all three.
 
-    Learned is what some network with some seed learns from the largest size.
-
-    Where a number is asked for a·I should help, where a symbol is b·I, each alone and with the other. From 1 on it says
-    that the plain network needs more: from the size it counts with that network has not learned. `still` compares the
-    network with both scalings to itself with other seeds.
+    A task is learned if any network with any seed learns it from the largest size. If the answer is a number, a·I
+    should help, and if it is a symbol, b·I, each alone and with the other. `factor_low` of 1 or more says that the
+    plain network needs more samples. `still` compares the network with both scalings to itself with other seeds.
     """
     names = (VANILLA, WITH_A, WITH_B, WITH_AB)
-    found = data_need(tasks, architectures=names, seeds=seeds, loss=loss, **sizes)
-    low = found.factor_low
+    needs = data_need(tasks, architectures=names, seeds=seeds, loss=loss, **sizes)
+    low = needs.factor_low
     if still:
         others = tuple(range(seeds + 1, 2 * seeds + 1))
         again = data_need(tasks, architectures=(WITH_AB,), seeds=others, loss=loss, **sizes).miss
-        again = again.isel(architecture=0, drop=True).assign_coords(seed=found.seed)
-        both = found.miss.sel(architecture=WITH_AB, drop=True)
+        again = again.isel(architecture=0, drop=True).assign_coords(seed=needs.seed)
+        both = needs.miss.sel(architecture=WITH_AB, drop=True)
         low = factors(again, both, loss).factor_low.expand_dims(architecture=list(names))
-    by_some = (found.miss.isel(n=-1) < loss).any(["architecture", "seed"])
-    learned = [task for task in tasks if by_some.sel(task=task)] or list(tasks)
+    is_learned = (needs.miss.isel(n=-1) < loss).any(["architecture", "seed"])
+    learned = [task for task in tasks if is_learned.sel(task=task)] or list(tasks)
     helped = {task: (WITH_A if task_called(task)[0].kind == "regression" else WITH_B, WITH_AB) for task in learned}
     helped_low = [[float(low.sel(task=task, architecture=name)) for name in helped[task]] for task in learned]
     return trajectory(
         {
             "helped_low": (("learned", "helped"), helped_low),
             **{
-                name: (("task", "architecture"), found[name].transpose("task", "architecture").values)
+                name: (("task", "architecture"), needs[name].transpose("task", "architecture").values)
                 for name in ("factor", "factor_low", "factor_high", "n_needed")
             },
-            "miss": (AXES, found.miss.transpose(*AXES).values),
+            "miss": (AXES, needs.miss.transpose(*AXES).values),
         },
         {
-            **{axis: found[axis].values for axis in AXES},
+            **{axis: needs[axis].values for axis in AXES},
             "learned": learned,
             "helped": ["alone", "both"],
         },
-        most_samples=int(found.n.max()),
+        most_samples=int(needs.n.max()),
     )
 
 
@@ -154,9 +152,9 @@ def _draw(_: xr.Dataset, measured: xr.Dataset) -> object:
     return needs.gained(measured)
 
 
-def _every_task(name: str, says: str, sizes: Mapping[str, Mapping[str, Any]], **claim: Any) -> Claim:
+def _every_task(id: str, says: str, sizes: Mapping[str, Mapping[str, Any]], **claim: Any) -> Claim:
     return Claim(
-        id=f"abstract_symbols/{name}",
+        id=id,
         source="Observation 1.2",
         says=f"On every task that is learned the plain transformer needs more samples than {says}, with every seed.",
         predict=_nothing_gained,
@@ -170,7 +168,7 @@ def _every_task(name: str, says: str, sizes: Mapping[str, Mapping[str, Any]], **
 
 
 data_need_claim = _every_task(
-    "data_need",
+    "abstract_symbols/data_need",
     "one with a·I (where the answer is a number) or b·I (where it is a symbol), alone and both together",
     {
         "fast": {
@@ -202,7 +200,7 @@ data_need_claim = _every_task(
 )
 
 data_need_thousands = _every_task(
-    "data_need_thousands",
+    "abstract_symbols/data_need_thousands",
     "one with a·I, alone and together with b·I, on majorities of 4 and 6 and on distribution of 3 (mini-batches)",
     {
         "fast": {"tasks": ("majority_4",), "n": (16,), "seeds": 2, "setting": "glance", "loss": 0.9, "patience": 10},
@@ -228,7 +226,7 @@ data_need_thousands = _every_task(
 )
 
 data_need_symbols = _every_task(
-    "data_need_symbols",
+    "abstract_symbols/data_need_symbols",
     "one with b·I, alone and together with a·I, on print programs that ask for a symbol (mini-batches, "
     "attention logits ten times as large)",
     {

@@ -1,9 +1,9 @@
 """Fig 17 to 21: which template tasks are harder.
 
-At tier fast the networks are tiny and have a·I and b·I; what cannot be seen so has an expected verdict from tier full
-on only. Random templates differ more among themselves than from one length or number of wildcards to the next. Without
-a·I and b·I the small networks of tier full show neither Fig 18 (12 seeds do not exclude, at 95 %, gains from -.03 on)
-nor Fig 19 (5 seeds; .07 ± .07 with 12 others), so there they have both.
+At tier fast the networks are tiny and have a·I and b·I. What they are too small to show has an expected verdict only
+from tier full on. Random templates differ more among themselves than from one length or number of wildcards to the
+next. Without a·I and b·I, the small networks of tier full show neither Fig 18 (with 12 seeds, the 95 % interval of the
+gain starts at -.03) nor Fig 19 (5 seeds; .07 ± .07 with 12 others), so for these two they have both.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ SCALED = {"setting": "small", "architecture": WITH_AB, "seeds": 24, "n": (128,)}
 
 
 def _harder(
-    make: Any, argument: str, number: int, says: str, easy: Any, hard: Any, *, fast: dict[str, Any], **claim: Any
+    make: Any, argument: str, id: str, says: str, easy: Any, hard: Any, *, fast: dict[str, Any], **claim: Any
 ) -> Claim:
     base = {"setting": "base", "architecture": VANILLA, "n": figures.SAMPLES[2:]}
     return better_than(
         make,
         argument,
-        id=f"abstract_symbols/fig{number}",
-        source=f"Fig {number}",
+        id=id,
+        source=f"Fig {id.removeprefix('abstract_symbols/fig')}",
         says=says,
         settings={
             "fast": {"setting": "tiny", "architecture": WITH_AB, "better": easy, "worse": (hard,), **fast},
@@ -41,7 +41,7 @@ def _harder(
 fig17 = _harder(
     figures.fig17,
     "tasks",
-    17,
+    "abstract_symbols/fig17",
     "Tasks differ in difficulty: a majority of two symbols is learned from fewer samples than one of four.",
     "majority_2",
     "majority_4",
@@ -50,7 +50,7 @@ fig17 = _harder(
 fig18 = _harder(
     figures.fig18,
     "lengths",
-    18,
+    "abstract_symbols/fig18",
     "Two random templates over two wildcards are harder to tell apart the longer they are. (At tier full for networks "
     "with a·I and b·I, and lengths 3 and 9.)",
     3,
@@ -63,7 +63,7 @@ fig18 = _harder(
 fig19 = _harder(
     figures.fig19,
     "wildcards",
-    19,
+    "abstract_symbols/fig19",
     "Two random templates of length 5 are harder the more wildcards there are. (At tier full for networks with a·I and "
     "b·I, and 2 and 4 wildcards.)",
     2,
@@ -76,7 +76,7 @@ fig19 = _harder(
 fig20 = _harder(
     figures.fig20,
     "tokens",
-    20,
+    "abstract_symbols/fig20",
     "Two random templates of length 5 are easier with two regular tokens in them than with none.",
     2,
     0,
@@ -85,7 +85,7 @@ fig20 = _harder(
 fig21 = _harder(
     figures.fig21,
     "templates",
-    21,
+    "abstract_symbols/fig21",
     "Sixteen random templates of length 5 are harder than two.",
     2,
     16,

@@ -29,14 +29,14 @@ def _by_chance() -> xr.Dataset:
 def _ranks(
     tasks: Sequence[str], architectures: Sequence[str], loss: float, shifted: bool = False, **sizes: Any
 ) -> xr.Dataset:
-    """Kendall's τ between predicted and measured need, over all cells; between tasks, and between architectures.
+    """Kendall's τ between predicted and measured need: over all cells, between tasks, and between architectures.
 
-    The chance of the last two is the share of ways to exchange tasks, or architectures, among the predictions that give
-    at least this τ. Needs beyond the grid or beyond what the kernel resolves are infinite and tie. `shifted` gives
+    The chance of the last two is the share of permutations of the tasks (or architectures) of the predictions that give
+    at least this τ. Needs beyond the grid, or beyond what the kernel resolves, are infinite and tie. `shifted` gives
     every task and architecture the prediction of the one before it.
     """
-    found = data_need(tasks, architectures=architectures, loss=loss, **sizes)
-    measured = found.n_needed.transpose("task", "architecture").values
+    needs = data_need(tasks, architectures=architectures, loss=loss, **sizes)
+    measured = needs.n_needed.transpose("task", "architecture").values
     predicted = np.array([[predicted_need(task, name, loss) for name in architectures] for task in tasks])
     if shifted:
         predicted = np.roll(predicted, (1, 1), axis=(0, 1))
@@ -46,14 +46,14 @@ def _ranks(
         {
             "chance_of_tasks": chance_of_tasks,
             "chance_of_architectures": chance_of_architectures,
-            "rank_correlation": rank_correlation(predicted, measured),
+            "rank_correlation": kendall(predicted, measured),
             "rank_correlation_of_tasks": of_tasks,
             "rank_correlation_of_architectures": of_architectures,
             "predicted_need": (("task", "architecture"), predicted),
             "measured_need": (("task", "architecture"), measured),
         },
         {"task": list(tasks), "architecture": list(architectures)},
-        most_samples=int(found.n.max()),
+        most_samples=int(needs.n.max()),
         loss=loss,
     )
 
@@ -65,18 +65,21 @@ def _draw(_: xr.Dataset, measured: xr.Dataset) -> object:
 
 
 def _against_exchanges(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """τ within columns, and the share of orders of the rows of x that give at least it: of all, or of some if many."""
-    found = rank_correlation(x, y, within_columns=True)
+    """τ within columns, and the share of permutations of the rows of x that give at least this τ.
+
+    If there are too many permutations, EXCHANGES of them are drawn at random.
+    """
+    tau = kendall(x, y, within_columns=True)
     orders: Iterable[Any] = itertools.permutations(range(len(x)))
     if math.factorial(len(x)) > EXCHANGES:
         draw = stream("abstract_symbols/forecast_agrees")
         orders = [np.arange(len(x)), *(draw.permutation(len(x)) for _ in range(EXCHANGES))]
-    exchanged = [rank_correlation(x[list(order)], y, within_columns=True) for order in orders]
-    return found, float(np.mean(np.array(exchanged) >= found - 1e-12))
+    exchanged = [kendall(x[list(order)], y, within_columns=True) for order in orders]
+    return tau, float(np.mean(np.array(exchanged) >= tau - 1e-12))
 
 
-def rank_correlation(x: np.ndarray, y: np.ndarray, *, within_columns: bool = False) -> float:
-    """Kendall's τ_b over pairs of entries, or over those of the same column; 0 where one side has ties only."""
+def kendall(x: np.ndarray, y: np.ndarray, *, within_columns: bool = False) -> float:
+    """Kendall's τ_b over all pairs of entries, or over pairs in the same column; 0 if one side has only ties."""
     i, j = np.triu_indices(x.size, 1)
     if within_columns:
         same = i % x.shape[1] == j % x.shape[1]

@@ -13,10 +13,7 @@ from foretrain.core.trajectory import trajectory
 from foretrain.data.template_tasks import same_different
 from foretrain.data.templates import TemplateTask
 from foretrain.kernels.architectures import MLP, MLP_XX, TRANSFORMER, TRANSFORMER_AI
-from foretrain.kernels.regression import (
-    measured_errors,
-    targets,
-)
+from foretrain.kernels.regression import measured_errors, targets
 from foretrain.kernels.template_matrix import TemplateMatrix, template_matrix
 from foretrain.ledger.claim import Assumption, Claim, Control
 from foretrain.ledger.comparators import covered, every, ranked
@@ -29,19 +26,19 @@ DELTA = 0.05  # δ of the theorem: the share of draws in which its bound may fai
 
 
 def noisy_task(noise: float) -> TemplateTask:
-    """Same or different, with label noise and [CLS]."""
+    """Same/different, with label noise and [CLS]."""
     return replace(same_different(), noise=noise).with_cls()
 
 
 def matrix_of(architecture: str, noise: float) -> TemplateMatrix:
-    """N of that task for one architecture."""
+    """N of same/different for one architecture."""
     return template_matrix(noisy_task(noise), KernelSetting(architecture).kernel, accuracy=KERNEL_ACCURACY)
 
 
 def _constant(matrix: TemplateMatrix, n: int, ridge: float) -> float:
-    """The C of Theorem 3.4: what Lemma D.6, corrected, gives at n samples, over √(log(1/δ)/n).
+    """The C of Theorem 3.4: the corrected bound of Lemma D.6 at n samples, over √(log(1/δ)/n).
 
-    That bound falls as 1/n and 1/√n, so C·√(log(1/δ)/n) stays above it for all larger n.
+    That bound falls like 1/n and 1/√n, so C·√(log(1/δ)/n) stays above it for all larger n.
     """
     weights = np.asarray(matrix.task.weights)
     bound = theory.disjoint_error_bound(
@@ -71,7 +68,7 @@ def _within_bound(
 ) -> xr.Dataset:
     """Errors on unseen symbols, and whether each is within C(√(log(1/δ)/n) + √(1/ρ)).
 
-    C is the one of the architecture; `replaced_by` puts another kernel in its place, for the control.
+    C is that of the architecture; `replaced_by` measures another kernel instead, for the control.
     """
     parts = []
     for name in architectures:

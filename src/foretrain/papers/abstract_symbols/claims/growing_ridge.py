@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 import xarray as xr
@@ -27,9 +26,9 @@ from foretrain.papers.abstract_symbols.theory import generalisation as theory
 
 
 def _proportional(ratios: Sequence[float], samples: Sequence[int], noise: float, printed: bool) -> xr.Dataset:
-    """Where f̂ is on each template when λ = ratio·n: the centre, and a band of C(√(log(1/δ)/n) + √(1/ρ)).
+    """Where f̂ lies on each template if λ = ratio·n: a centre, and a band of C(√(log(1/δ)/n) + √(1/ρ)) around it.
 
-    The printed lemma centres it at f*; ρ = n/w. C is the smallest that covers f* ± its bias at the first n, twice.
+    The printed lemma centres the band at f*; ρ = n/w. C is twice the smallest that covers f* ± its bias at the first n.
     """
     matrix = matrix_of(MLP_XX, noise)
     labels, weights = targets(matrix.task)[:, 0], np.asarray(matrix.task.weights)
@@ -56,11 +55,10 @@ def _proportional_corrected(ratios: Sequence[float], samples: Sequence[int], noi
     return _proportional(ratios, samples, noise, printed=False)
 
 
-@lru_cache(maxsize=1)  # the printed and the corrected claim look at the same runs
 def _proportional_measured(
     ratios: Sequence[float], samples: Sequence[int], noise: float, seeds: int, fixed_ridge: float | None = None
 ) -> xr.Dataset:
-    """f̂ on unseen strings, n tokens for n samples, λ = ratio·n; `fixed_ridge` keeps λ still, for the control."""
+    """f̂ on unseen strings, n tokens for n samples, λ = ratio·n; `fixed_ridge` is one λ for all n (control)."""
     task, kernel = noisy_task(noise), KernelSetting(MLP_XX).kernel
     parts = []
     for ratio in ratios:
@@ -98,9 +96,9 @@ lemmaD1 = erratum_pair(
 def _apart_corrected(
     architectures: Sequence[str], samples: Sequence[int], shares: Sequence[float], noise: float
 ) -> xr.Dataset:
-    """Bounds on the error when no two samples share a token, at λ = share·n/‖N⁻¹‖, and at λ = .01 where it is 0.
+    """Bounds on the error when no two samples share a token, at λ = share·n/‖N⁻¹‖, or λ = .01 if the share is 0.
 
-    Each template has at least nμ/2 samples with probability 1 − e^{−cn}, so the bound is taken there.
+    With probability 1 − e^{−cn} each template has at least nμ/2 samples, so the bound is taken there.
     """
     bounds = np.empty((len(architectures), len(samples), len(shares)))
     for a, i, s in np.ndindex(bounds.shape):
@@ -117,7 +115,7 @@ def _apart_corrected(
 def _apart_printed(
     architectures: Sequence[str], samples: Sequence[int], shares: Sequence[float], noise: float
 ) -> xr.Dataset:
-    """C(√(log(1/δ)/n) + ‖N⁻¹‖/n) at every λ, C large enough for what the corrected bound allows at λ = .01."""
+    """C(√(log(1/δ)/n) + ‖N⁻¹‖/n) at every λ, with C large enough to cover the corrected bound at λ = .01."""
     inverse = np.array([[matrix_of(name, noise).inverse_norm] for name in architectures])
     rate = theory.inverse_norm_rate(np.asarray(samples), inverse, DELTA)
     fixed_ridge = _apart_corrected(architectures, samples, (0.0,), noise).bound.values[..., 0]
@@ -132,7 +130,6 @@ def _ridge(matrix: TemplateMatrix, n: int, share: float) -> float:
     return share * n / matrix.inverse_norm if share else 0.01
 
 
-@lru_cache(maxsize=1)
 def _apart_measured(
     architectures: Sequence[str],
     samples: Sequence[int],
@@ -141,7 +138,7 @@ def _apart_measured(
     seeds: int,
     replaced_by: str | None = None,
 ) -> xr.Dataset:
-    """Errors of ridge regression on samples of which no two share a token (ρ = ∞)."""
+    """Errors of ridge regression if no two samples share a token (ρ = ∞)."""
     task, wanted = noisy_task(noise), targets(noisy_task(noise))
     listed = seed_list(seeds)
     errors = np.empty((len(architectures), len(samples), len(shares), len(listed), len(wanted)))
@@ -153,8 +150,8 @@ def _apart_measured(
         cross = kernel(unseen_strings(task, n * task.wildcard_count), train.tokens)
         for s, share in enumerate(shares):
             ridge = _ridge(matrix_of(name, noise), n, share)
-            found = cross @ ridge_coefficients(gram, sample_targets(train), ridge)
-            errors[a, i, s, j] = abs(found - wanted)[:, 0]
+            predictions = cross @ ridge_coefficients(gram, sample_targets(train), ridge)
+            errors[a, i, s, j] = abs(predictions - wanted)[:, 0]
     return trajectory(
         {"error": (("architecture", "n", "share", "seed", "template"), errors)},
         {"architecture": list(architectures), "n": list(samples), "share": list(shares), "seed": listed},

@@ -1,7 +1,7 @@
 """Fig 8 to 16: what the captions say of learning rate, depth, heads, width, batch size and the last layer.
 
-At tier fast the networks are tiny and have a·I, which lets them learn from 128 samples; from tier full on they have
-not, as the paper's. What cannot be seen at tier fast has an expected verdict from tier full on only.
+At tier fast the networks are tiny and have a·I, which lets them learn from 128 samples. From tier full on they do not
+have it, like the paper's. What cannot be seen at tier fast has an expected verdict only from tier full on.
 """
 
 from __future__ import annotations

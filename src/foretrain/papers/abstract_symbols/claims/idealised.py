@@ -1,4 +1,4 @@
-"""Claims D.2 to D.5: the estimator of eq. 15 beside the real one."""
+"""Claims D.2 to D.5: the estimator of eq. 15 against the real one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 import xarray as xr
@@ -37,7 +37,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Draw:
-    """One sample with its kernel matrix and the idealised one."""
+    """One training sample with its kernel matrix and the idealised one."""
 
     matrix: TemplateMatrix
     train: TemplateBatch
@@ -59,7 +59,7 @@ class Draw:
 
     @cached_property
     def shared(self) -> float:
-        """Σ(K̂ − K̂_ideal)² off the diagonal: what pairs of samples with a common token add to ‖K̂ − K̂_ideal‖²."""
+        """Σ(K̂ − K̂_ideal)² off the diagonal: the part of ‖K̂ − K̂_ideal‖² due to pairs of samples with a common token."""
         apart = self.gram - self.ideal
         return float((apart**2).sum() - (np.diag(apart) ** 2).sum())
 
@@ -74,7 +74,7 @@ def differences(
 ) -> dict[str, Array]:
     """What Claims D.2, D.3 and D.5 bound, one entry per string of each template, and the bounds of D.3 and D.5.
 
-    `idealised` is the N that f̂_ideal and its weights are made of; all bounds are those of the draw's own N.
+    f̂_ideal and its weights are made from the N in `idealised`; all bounds use the N of the draw itself.
     """
     N, counts, y = draw.matrix.N, draw.counts, np.asarray(draw.train.labels)
     block = draw.train.template
@@ -108,21 +108,9 @@ def _measured(
     count_draws: int,
     ideal_architecture: str = MLP_XX,
 ) -> xr.Dataset:
-    return _measured_once(tuple(samples), tuple(per_sample), tuple(shares), seeds, count_draws, ideal_architecture)
-
-
-@lru_cache(maxsize=2)
-def _measured_once(
-    samples: tuple[int, ...],
-    per_sample: tuple[float, ...],
-    shares: tuple[float, ...],
-    seeds: int,
-    count_draws: int,
-    ideal_architecture: str,
-) -> xr.Dataset:
     """Draws over n, alphabets of `per_sample`·n tokens and λ = share·τ; and the least |ℐ_j|/(nμ_j) of many draws.
 
-    `ideal_architecture` makes f̂_ideal of another kernel's N than the regression has, for the control.
+    `ideal_architecture` makes f̂_ideal from the N of another kernel, for the control.
     """
     task, kernel = same_different().with_cls(), KernelSetting(MLP_XX).kernel
     idealised = template_matrix(task, KernelSetting(ideal_architecture).kernel, accuracy=KERNEL_ACCURACY).N
@@ -134,9 +122,9 @@ def _measured_once(
         shared.append(draw.shared)
         for share in shares:
             ridge = share * theory.threshold(draw.matrix.N, draw.counts)
-            found = differences(draw, kernel, strings, ridge, idealised)
+            measured = differences(draw, kernel, strings, ridge, idealised)
             rate = theory.idealisation_rate(n, task.diversity(alphabet), ridge)
-            rows.append([*(float(v.max()) for v in found.values()), float(found["difference"].max() / rate)])
+            rows.append([*(float(v.max()) for v in measured.values()), float(measured["difference"].max() / rate)])
     shape = (len(samples), len(per_sample), len(listed), len(shares))
     columns = np.array(rows).T.reshape(5, *shape)
     dims = ("n", "per_sample", "seed", "share")
@@ -161,7 +149,7 @@ def _measured_once(
 
 
 def _bounds(samples: Sequence[int], least_share: float) -> xr.Dataset:
-    """Zero for excesses and for the power of n in C; how often each template has least_share·nμ samples."""
+    """0 for all excesses and for the power of n in C; how often every template has least_share·nμ samples."""
     weights = np.asarray(same_different().weights)
     return trajectory(
         {
@@ -181,7 +169,7 @@ def _corrected(samples: Sequence[int]) -> xr.Dataset:
 
 
 def _represented(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
-    """Event E1 at the predicted share of nμ."""
+    """Event E1, with the predicted share of nμ."""
     event = observation.assign(all_represented=observation.represented >= prediction.least_share)
     return covered("all_represented", "probability")(prediction, event)
 
@@ -240,8 +228,8 @@ claimsD = erratum_pair(
 def _overlap_limits(samples: int, per_sample: float, delta: float, printed: bool) -> xr.Dataset:
     """How many of n samples may share a token with a seen string x, and with what probability.
 
-    Printed: P2 ≤ Cn/ρ but for e^{−cn}, here with C = 2k, twice its expectation, and c = 1/8. Corrected: P2 is
-    binomial, so P2 ≤ 2E[P2] + 3·log(1/δ) but for δ (Chernoff).
+    Printed: P2 ≤ Cn/ρ except with probability e^{−cn}; we take C = 2k, twice its expectation, and c = 1/8. Corrected:
+    P2 is binomial, so P2 ≤ 2E[P2] + 3·log(1/δ) except with probability δ (Chernoff).
     """
     task = same_different()
     expected = 2 * task.length * samples / task.diversity(int(per_sample * samples))
@@ -262,7 +250,7 @@ def _overlaps_corrected(samples: int, per_sample: float, delta: float) -> xr.Dat
 
 
 def _overlaps(samples: int, per_sample: float, draws: int, common_token: bool = False) -> xr.Dataset:
-    """P2 over draws: samples that share a substituted token with a string of the training alphabet.
+    """P2 in every draw: the samples that share a substituted token with a string of the training alphabet.
 
     `common_token` gives every second sample a token of that string, for the control.
     """
@@ -275,7 +263,7 @@ def _overlaps(samples: int, per_sample: float, draws: int, common_token: bool = 
 
 
 def _few_overlaps(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
-    """Event E2's part P2 at the predicted limit."""
+    """The part P2 of event E2, with the predicted limit."""
     event = observation.assign(few_overlaps=observation.sharing <= prediction.most)
     return covered("few_overlaps", "probability")(prediction, event)
 

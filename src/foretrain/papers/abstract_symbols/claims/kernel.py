@@ -36,7 +36,7 @@ def _exact_kernel(strings: Sequence[str], beta: float, gamma: float) -> xr.Datas
 
 
 def _independent_scores(strings: Sequence[str], beta: float, gamma: float) -> xr.Dataset:
-    """The kernel with ζ of one string independent of ζ̃ of the other, as appendix G.1 writes it."""
+    """The kernel where ζ of one string is independent of ζ̃ of the other, as appendix G.1 writes it."""
     return _kernel_trajectory(strings, independent_scores(strings, beta, gamma))
 
 
@@ -83,7 +83,7 @@ def _closed_cosine(cases: int) -> xr.Dataset:
 
 
 def _integrated_cosine(cases: int, sign: float = 1.0) -> xr.Dataset:
-    """Gauss–Hermite over U = √a·s, V = ρ/√a·s + √(b − ρ²/a)·t; `sign` −1 turns the correlation over."""
+    """Gauss–Hermite over U = √a·s, V = ρ/√a·s + √(b − ρ²/a)·t; `sign` = −1 flips the correlation."""
     a, b, rho, k, c = (v[:, None, None] for v in _cosine_cases(cases))
     rho = sign * rho
     nodes, weights = np.polynomial.hermite_e.hermegauss(60)
@@ -94,7 +94,7 @@ def _integrated_cosine(cases: int, sign: float = 1.0) -> xr.Dataset:
 
 
 def _cosine_cases(cases: int) -> tuple[np.ndarray, ...]:
-    """Variances up to 2, any correlation, k up to 1.5, any phase; the last third at c = π/4, as in Lemma E.1."""
+    """Variances up to 2, any correlation, k up to 1.5, any phase; every third case has c = π/4, as in Lemma E.1."""
     draw = np.random.default_rng(5)
     a, b = draw.uniform(0.1, 2.0, size=(2, cases))
     rho = np.sqrt(a * b) * draw.uniform(-0.99, 0.99, size=cases)
@@ -125,13 +125,13 @@ PRINTED_CONSTANTS: dict[str, tuple[tuple[int, int], tuple[str, ...], Callable[[i
 
 
 def _printed_table(lengths: Sequence[int]) -> xr.Dataset:
-    """Appendix F.1: the five constants printed, over k, and how many terms each row of the table has."""
+    """Appendix F.1: the five printed constants for every k, and the number of terms in each row of the table."""
     values = [[float(of_k(k)) for k in lengths] for _, _, of_k in PRINTED_CONSTANTS.values()]
     return _table(lengths, values, list(PRINTED_TERMS.values()))
 
 
 def _expanded(lengths: Sequence[int], same_scores: bool = True) -> xr.Dataset:
-    """The same from the exact Wick expansion."""
+    """The same numbers from the exact Wick expansion."""
     values = []
     for orders, words, _ in PRINTED_CONSTANTS.values():
         powers = theory.kernel_derivative(*orders, same_scores).get(theory.invariant(*words), {})
@@ -162,7 +162,7 @@ appendixF = Claim(
 
 
 def _pairs(length: int) -> list[tuple[str, str]]:
-    """Pairs over {a, b, c} with equal counts of every token, as F.2.1 assumes."""
+    """Pairs of strings over {a, b, c} that have every token equally often, as F.2.1 assumes."""
     words = ["".join(w) for w in itertools.product("abc", repeat=length)]
     return [(x, y) for x in words for y in words if sorted(x) == sorted(y)]
 
@@ -181,7 +181,7 @@ def _traces_right(length: int) -> xr.Dataset:
 
 
 def _traces_counted(length: int, other: str = "") -> xr.Dataset:
-    """The traces themselves; `other` stands for Y's last token in the control."""
+    """The traces themselves; in the control `other` replaces the last token of Y."""
     first, second = theory.invariant("tr XX XY"), theory.invariant("tr XY YY")
     third = theory.invariant("tr XY XY")
     pairs = [(x, y[: len(y) - len(other)] + other) for x, y in _pairs(length)]

@@ -8,14 +8,14 @@ from functools import lru_cache
 import numpy as np
 import torch
 import xarray as xr
-from scipy import stats
 
 from foretrain.core.streams import torch_stream
 from foretrain.core.trajectory import trajectory
 from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import bounded, close, every, same_mean
 from foretrain.ledger.tolerances import ALGEBRA, CHANCE, THREE_ERRORS
-from foretrain.models.one_hot_mlp import OneHotMLP, Parameters
+from foretrain.models.one_hot_mlp import OneHotMLP
+from foretrain.models.parameters import Parameters
 from foretrain.papers.abstract_symbols import theory
 from foretrain.papers.abstract_symbols.experiments.unseen import (
     TOKENS,
@@ -29,7 +29,7 @@ from foretrain.papers.abstract_symbols.tolerances import COUPLED
 
 
 def _unseen(seeds: int, width: int, layers: int, steps: int, model: str = "MLP") -> xr.Dataset:
-    """Differences of outputs to those on the first string, and the larger mean squared error of the two templates."""
+    """Outputs less those on the first string, and the larger of the mean squared errors on the two templates."""
     outputs = (mlp_outputs(seeds, width, layers, steps) if model == "MLP" else transformer_outputs(5)).output
     labels = xr.DataArray([1.0 if a == b else -1.0 for a, b in UNSEEN], dims="string")
     errors = ((outputs - labels) ** 2).mean("seed")
@@ -44,7 +44,7 @@ def _equal_outputs(model: str = "MLP") -> xr.Dataset:
     return trajectory(
         {
             "difference": (("way", "string"), np.zeros(shape)),
-            "difference_std": ALGEBRA.value,  # of rounding: a kernel gives exactly equal values to some strings
+            "difference_std": ALGEBRA.value,  # of rounding: the kernel gives exactly the same value to several strings
             "difference_seeds": 1.0,
             "floor": theory.error_floor(1.0, -1.0),
         },
@@ -72,14 +72,16 @@ theoremI2 = Claim(
 
 @lru_cache(maxsize=1)
 def _uncoupled(seeds: int, width: int, steps: int) -> tuple[OneHotMLP, Parameters, dict[str, Parameters]]:
-    """Two times `seeds` networks at their start and trained in every way."""
+    """Twice `seeds` networks, at the start and after training in every way."""
     model = OneHotMLP(TOKENS, 2, width=width)
-    start = model.start(2 * seeds, torch_stream("abstract_symbols/lemmaI7", width))
+    start = model.draw(2 * seeds, torch_stream("abstract_symbols/lemmaI7", width))
     return model, start, {way: trained(model, start, way, steps) for way in WAYS}
 
 
 def _coupled(seeds: int, width: int, steps: int, second: Sequence[int] = (8, 9)) -> xr.Dataset:
-    """f(x1) of runs begun with a permuted first layer against f(x2) of the others; and two halves of all seeds."""
+    """f(x1) of runs that start from a permuted first layer against f(x2) of the others, and the test of two halves."""
+    from scipy import stats  # slow to load, and only the measurement needs it
+
     model, start, plain_runs = _uncoupled(seeds, width, steps)
     first, other = torch.tensor([6, 6]), torch.tensor(list(second))
     gaps, chances = [], []

@@ -21,22 +21,22 @@ from foretrain.ledger.comparators import close, every, positive
 from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.papers.abstract_symbols.setting import REGRESSION_TASKS
 
-SMALL_BETA_ACCURACY = 1e-9  # of K_attn at β ≤ 2; K_trans moves by at most 3b1² times as much (three arguments)
+SMALL_BETA_ACCURACY = 1e-9  # of K_attn at β ≤ 2; the error of K_trans is at most 3b1² times as large (three arguments)
 Array = NDArray[np.float64]
 
 
 def permutation_gaps(N: Array) -> Array:
-    """Condition (10): Σ N_ii − Σ N_iτ(i) for every permutation τ but the identity."""
+    """Condition (10) of Lemma 3.6: Σ N_ii − Σ N_iτ(i) for every permutation τ but the identity."""
     r = len(N)
     orders = np.array(list(itertools.permutations(range(r))))[1:]
     return np.trace(N) - N[np.arange(r), orders].sum(axis=1)
 
 
 def pair_gap(N: Array) -> float:
-    """The least gap over all permutations, without trying them: the least N_ii + N_jj − 2N_ij.
+    """The smallest gap over all permutations without trying them: the smallest N_ii + N_jj − 2N_ij.
 
     N is the Gram matrix of mean embeddings φ_i, so the gap of τ is ½Σ‖φ_i − φ_τ(i)‖², and no permutation has a
-    smaller one than the best exchange of two templates.
+    smaller gap than the best exchange of two templates.
     """
     gaps = np.diag(N)[:, None] + np.diag(N) - 2 * N
     return float(gaps[~np.eye(len(N), dtype=bool)].min())
@@ -49,7 +49,7 @@ def _settings(
 
 
 def _attention_gaps(tasks: Sequence[str], betas: Sequence[float], gammas: Sequence[float]) -> xr.Dataset:
-    """The least gap of condition (10), over all permutations, beyond what the errors of the kernel allow."""
+    """The smallest gap of condition (10) over all permutations, less what errors of the kernel could account for."""
     gaps, by_pairs = [], []
     for name, beta, gamma in _settings(tasks, betas, gammas):
         task = REGRESSION_TASKS[name]().with_cls()
@@ -93,7 +93,7 @@ def _singular_values(
     activations: Sequence[tuple[float, float]],
     architecture: str = TRANSFORMER,
 ) -> xr.Dataset:
-    """The least eigenvalue of N_trans beyond what the kernel's accuracy allows (Weyl)."""
+    """The smallest eigenvalue of N_trans, less what errors of the kernel could account for (Weyl)."""
     margins = []
     for name, beta, gamma in _settings(tasks, betas, gammas):
         task = REGRESSION_TASKS[name]().with_cls()
@@ -146,14 +146,14 @@ def _tasks_of_remark(random_tasks: int) -> list[TemplateTask]:
 
 
 def _all_equal(random_tasks: int, b1: float, b2: float) -> xr.Dataset:
-    """As printed: every entry of N is κ(0)."""
+    """Remark I.6 as printed: every entry of N is κ(0)."""
     size = sum(len(task.templates) ** 2 for task in _tasks_of_remark(random_tasks))
     ones = np.ones(size)
     return trajectory({"N": ("entry", Cosine(b1, b2).expectation(ones, ones, 0 * ones))})
 
 
 def _by_common_tokens(random_tasks: int, b1: float, b2: float) -> xr.Dataset:
-    """Corrected: N_ij = κ(c_ij/k), c_ij the positions where both templates hold one regular token."""
+    """Corrected: N_ij = κ(c_ij/k), where c_ij counts the positions with the same regular token in both templates."""
     shares = []
     for task in _tasks_of_remark(random_tasks):
         for one, two in itertools.product(task.templates, repeat=2):

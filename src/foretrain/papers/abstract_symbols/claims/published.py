@@ -1,4 +1,4 @@
-"""Numbers published with Fig 5, 22, 23 and 25, means of 5 trials in the base setting, against ours."""
+"""The numbers published with Fig 5, 22, 23 and 25 (means of 5 trials in the base setting) against ours."""
 
 from __future__ import annotations
 
@@ -74,16 +74,16 @@ def _measured(
     multiplier: float | None = None,
     stand_in: str = "",
 ) -> xr.Dataset:
-    """In the base setting; `stand_in` is trained in place of every architecture, `multiplier` is that of a and b."""
+    """Losses in the base setting; `stand_in` replaces every architecture, and `multiplier` is that of a and b."""
     s = setting_called("base", epochs=epochs, scaling_multiplier=multiplier)
 
     def one(architecture: str, n: int) -> xr.Dataset:
         return at_best_rate(task, stand_in or architecture, n=n, seeds=seeds, setting=s, rates=rates)
 
-    found = grid({"architecture": architectures, "n": n}, one).test_loss.transpose("architecture", "n", "seed")
+    losses = grid({"architecture": architectures, "n": n}, one).test_loss.transpose("architecture", "n", "seed")
     return trajectory(
-        {"test_loss": (found.dims, found.values)},
-        {"architecture": list(architectures), "n": list(n), "seed": found.seed.values},
+        {"test_loss": (losses.dims, losses.values)},
+        {"architecture": list(architectures), "n": list(n), "seed": losses.seed.values},
     )
 
 
@@ -164,7 +164,7 @@ def _at_least_half(task: str, n: Sequence[int], architectures: Sequence[str]) ->
 
 
 def _plateau(**cells: Any) -> xr.Dataset:
-    """Losses, and the share of that from 32 samples which is left at the last size to 256."""
+    """The losses, and the loss at the last size up to 256 as a share of that at 32 samples."""
     mean = _measured(**cells).test_loss.mean("seed", skipna=False)
     level = mean.sel(n=slice(32, 256))
     return trajectory(
@@ -215,13 +215,13 @@ def _errors(
     scaled: bool = True,
     multiplier: float | None = None,
 ) -> xr.Dataset:
-    """Share of unseen symbols that are not copied; `scaled`: scores are products with the embeddings over √d."""
+    """The share of unseen symbols that are not copied; `scaled` divides the products with the embeddings by √d."""
 
     def wrong(embedding: int, n: int) -> float:
         s = setting_called("base", embedding=embedding, epochs=epochs, scaling_multiplier=multiplier)
         options = {} if scaled else {"score_scale": 1.0}
-        found = at_its_rate(COPYING, architecture, n=n, seeds=seeds, setting=s, readout="cls", **options)
-        return float(1 - found.test_accuracy.mean("seed", skipna=False))
+        runs = at_its_rate(COPYING, architecture, n=n, seeds=seeds, setting=s, readout="cls", **options)
+        return float(1 - runs.test_accuracy.mean("seed", skipna=False))
 
     return trajectory({"error": ("cell", [wrong(*cell) for cell in cells])}, _names(cells))
 

@@ -1,7 +1,7 @@
-"""Two statistics on trained networks: is one side better than others, and can two not be told apart.
+"""Two statistics on trained networks: whether one side is better than others, and whether two cannot be told apart.
 
 Losses are test losses at the rate that validation chose. The control of a comparison puts the better side on both
-sides, with seeds of its own: what is left is chance.
+sides, with different seeds: what is left is chance.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from foretrain.ledger.comparators import bounded, every, positive
 from foretrain.papers.abstract_symbols.tolerances import CHANCE_OF_FEW, PUBLISHED_SPREAD
 
 Make = Callable[..., xr.Dataset]
-DIVERGED = 10.0  # what a run that diverged counts as: more than the loss of a guess, of numbers or of symbols
+DIVERGED = 10.0  # the loss that a diverged run counts as: more than that of guessing a number or a symbol
 SAME = Control("the same network and task on both sides, with other seeds", {"still": True})
 
 
 def difference(make: Make, argument: str, quantity: str = "test_loss") -> Make:
     """How much lower the loss is at `better` than at each of `worse`, values of one argument of an experiment.
 
-    `quantity` "error" takes the share of wrong answers in place of the loss.
+    With `quantity` "error" the share of wrong answers takes the place of the loss.
 
-    `gain_low` is the lower end of the one-sided 99 % interval (t) of the mean paired difference over seeds: what one
-    seed gives at several n is not independent, and counts as its mean.
+    `gain_low` is the lower end of the one-sided 99 % interval (t) of the mean paired difference over seeds. The losses
+    of one seed at several n are not independent, so they count as one: their mean.
     """
 
     def observe(better: Any, worse: Sequence[Any], seeds: int, still: bool = False, **sizes: Any) -> xr.Dataset:
@@ -65,9 +65,9 @@ def difference(make: Make, argument: str, quantity: str = "test_loss") -> Make:
 
 
 def no_difference(make: Make, argument: str) -> Make:
-    """The chance of so large a difference between two values of an argument if there were none (paired t-test).
+    """The chance of a difference this large between two values of an argument if there were none (paired t-test).
 
-    `unnoticed` is how large a difference could be all the same: the farther end of its 95 % interval.
+    `unnoticed` is how large the difference could still be: the farther end of its 95 % interval.
     """
 
     def observe(values: Sequence[Any], seeds: int, **sizes: Any) -> xr.Dataset:
@@ -94,10 +94,10 @@ def _losses(
     sizes: dict[str, Any],
     quantity: str = "test_loss",
 ) -> np.ndarray:
-    """One per seed: the mean over all other axes."""
-    found = make(**{**sizes, argument: (value,), "seeds": tuple(seeds)})
-    found = best_rate(found) if "rate" in found.dims else found
-    losses = found.test_loss if quantity == "test_loss" else 1 - found.test_accuracy
+    """One loss per seed: the mean over all other axes."""
+    runs = make(**{**sizes, argument: (value,), "seeds": tuple(seeds)})
+    runs = best_rate(runs) if "rate" in runs.dims else runs
+    losses = runs.test_loss if quantity == "test_loss" else 1 - runs.test_accuracy
     losses = losses.fillna(DIVERGED)
     return losses.mean([axis for axis in losses.dims if axis != "seed"]).values
 
@@ -120,7 +120,7 @@ def better_than(
 ) -> Claim:
     """A claim that one value of an argument gives a lower loss, or error, than others.
 
-    `sides` are (better, worse) where they are the same at every tier; otherwise each tier names its own.
+    `sides` are (better, worse) if they are the same at every tier; otherwise each tier names its own.
     """
     shared = {} if sides is None else {"better": sides[0], "worse": sides[1]}
     return Claim(
@@ -133,9 +133,9 @@ def better_than(
 
 
 def as_good_as(make: Make, argument: str, **claim: Any) -> Claim:
-    """A claim that two values of an argument cannot be told apart, by seeds enough to tell what matters.
+    """A claim that two values of an argument cannot be told apart, with enough seeds to see a difference that matters.
 
-    That is more than the losses which one and the same setting is printed with differ.
+    A difference matters if it is larger than that between the losses which the paper prints for the same setting.
     """
     return Claim(
         predict=no_gain,

@@ -19,7 +19,7 @@ from foretrain.papers.abstract_symbols import theory
 
 STAGES = ((0, 0), (2, 2), (4, 0), (4, 2), (6, 4))  # orders in β and γ of the derivative that each stage looks at
 CLAIM_NAMES = ("F.2", "F.3", "F.4", "F.5", "F.6")
-# What a stage takes as known (numbers of the conditions below) and what it concludes.
+# The conditions that a stage takes as known, by their index in `_conditions`; stage number i concludes condition i.
 NEEDS: tuple[tuple[int, ...], ...] = ((), (0,), (0,), (1, 2), (1, 3))
 
 TASKS: dict[str, Callable[[], TemplateTask]] = {
@@ -42,12 +42,12 @@ def _task(*texts: str) -> TemplateTask:
 
 
 def _strings(task: TemplateTask) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """X_i and Y_i: every template filled by two substitutions without a common token."""
+    """X_i and Y_i: every template, filled by two substitutions that share no token."""
     return task.one_per_template(), task.one_per_template(first=len(task.templates) * max(1, task.wildcard_count))
 
 
 def _conditions(task: TemplateTask) -> NDArray[np.bool_]:
-    """[condition, i, j]: do X_i and Y_j agree in what the five stages conclude?"""
+    """[condition, i, j]: whether X_i and Y_j agree in what each of the five stages concludes."""
     X, Y = _strings(task)
     regular = len(task.vocabulary)
 
@@ -68,7 +68,7 @@ def _conditions(task: TemplateTask) -> NDArray[np.bool_]:
 
 
 def _stage_counts(tasks: Sequence[str], cls: bool = True) -> xr.Dataset:
-    """Permutations that contradict a stage's claim, and permutations that no stage has excluded."""
+    """Claims F.2 to F.6: permutations that contradict a stage, and permutations that no stage has ruled out."""
     violations = np.zeros((len(tasks), len(STAGES)))
     left = np.zeros((len(tasks), len(STAGES)))
     for place, name in enumerate(tasks):

@@ -18,7 +18,7 @@ STRINGS = {"QQRST": True, "QQQST": False, "QQSST": False}  # section 2: which ma
 
 
 def _by_pattern(symbols: str, length: int, alphabet: Sequence[int]) -> xr.Dataset:
-    """Matching as printed, disjointness decided from equality patterns, diversity m/w."""
+    """Matching as printed, disjointness from equality patterns, diversity m/w."""
     templates = [Template.parse("".join(row)) for row in itertools.product(symbols, repeat=length)]
     pairs = itertools.combinations(templates, 2)
     return trajectory(
@@ -32,7 +32,7 @@ def _by_pattern(symbols: str, length: int, alphabet: Sequence[int]) -> xr.Datase
 
 
 def _by_enumeration(symbols: str, length: int, alphabet: Sequence[int], injective: bool = True) -> xr.Dataset:
-    """The same through every substitution map (Def. 2.1); not `injective`: through all maps, for the control."""
+    """The same from every substitution map (Def. 2.1); without `injective` from all maps, for the control."""
     letters = "QRSTUV"
     matching = {
         "".join(row): _strings("".join(row), letters, injective) for row in itertools.product(symbols, repeat=length)
@@ -90,25 +90,25 @@ def _counts_printed() -> xr.Dataset:
 
 
 def _counts_by_rule(rows_apart: bool = True) -> xr.Dataset:
-    """Every equality pattern of a string that obeys the task's rule; none is built from templates.
+    """Counts the equality patterns of strings that obey the task's rule; none is built from templates.
 
-    Not `rows_apart` lets the rows of match-to-sample share symbols, for the control.
+    Without `rows_apart` the rows of match-to-sample may share symbols, for the control.
     """
     counts = []
     for rule, length, task in RULES.values():
-        found = {p for p in restricted_growth(length) if rule(p, rows_apart)}
+        patterns = {p for p in restricted_growth(length) if rule(p, rows_apart)}
         listed = {_gapless_pattern(template) for template in task().templates}
-        counts.append(float(len(found)) if found == listed or not rows_apart else float("nan"))
+        counts.append(float(len(patterns)) if patterns == listed or not rows_apart else float("nan"))
     return trajectory({"templates": ("task", counts)}, {"task": list(RULES)})
 
 
 def _gapless_pattern(template: Template) -> tuple[int, ...]:
-    """The equality pattern without the marks □ and ?, which stand for the place to fill."""
+    """The equality pattern without □ and ?, which mark the place to fill."""
     return equality_pattern(s for s in template.symbols if s not in template.tokens)
 
 
 def restricted_growth(length: int) -> list[tuple[int, ...]]:
-    """Every equality pattern of strings of this length, each once: a symbol is an old one or the next new one."""
+    """Every equality pattern of strings of this length, once each: a symbol is an old one or the next new one."""
     patterns: list[tuple[int, ...]] = [(0,)]
     for _ in range(length - 1):
         patterns = [(*pattern, symbol) for pattern in patterns for symbol in range(max(pattern) + 2)]
@@ -116,7 +116,7 @@ def restricted_growth(length: int) -> list[tuple[int, ...]]:
 
 
 def _is_distribution_of_3(p: tuple[int, ...], _: bool) -> bool:
-    """Row of three, two of them again, then four answers: the three and one new symbol in any order."""
+    """A row of three, two of these again, then four answers: the three and one new symbol in any order."""
     row, second, answers = set(p[:3]), p[3:5], p[5:]
     return (
         len(row) == 3 and second[0] != second[1] and set(second) < row and len(set(answers)) == 4 and row < set(answers)

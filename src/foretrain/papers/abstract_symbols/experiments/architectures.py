@@ -1,17 +1,31 @@
-"""Trained networks side by side: what a·I and b·I change (Fig 2, 3, 5, 22, 23), MLPs given XXᵀ (Fig 25), one's own."""
+"""Trained networks compared: what a·I and b·I change (Fig 2, 3, 5, 22, 23), MLPs given XXᵀ (Fig 25), your own task."""
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Annotated
 
 import xarray as xr
+from pydantic import Field
 
 from foretrain.core.errors import require
-from foretrain.dynamics.validated import Progress, best_rate
+from foretrain.dynamics.validated import best_rate
 from foretrain.ledger.experiment import Experiment
+from foretrain.ledger.parameters import Count, Positive, Seeds, about
 from foretrain.models.sequence_baselines import LSTM, MLP, MLP_XX, RNN
+from foretrain.papers.abstract_symbols.experiments.parameters import (
+    NOT_EMPTY,
+    Architectures,
+    Embeddings,
+    OwnEpochs,
+    Patience,
+    Rates,
+    SampleSize,
+    SampleSizes,
+    Setting,
+    TaskName,
+    Transformers,
+)
 from foretrain.papers.abstract_symbols.experiments.trained import (
     RATES,
     TRANSFORMERS,
@@ -26,40 +40,42 @@ from foretrain.papers.abstract_symbols.experiments.trained import (
 )
 
 SAMPLES = (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
-TOLD_EVERY = 5.0  # seconds
-BASE_RATES = (1e-3, 3e-3)  # the paper's, and one at which a and b move far enough before few samples are memorised
+BASE_RATES = (1e-3, 3e-3)  # the paper's, and one at which a and b move before a small training set is memorised
 
 
 def train(
-    task: str = "aba_abb",
-    n: int = 512,
-    identity_kq: bool = False,
-    identity_vo: bool = False,
-    rates: Sequence[float] = RATES,
-    seeds: int | Sequence[int] = 5,
-    setting: str = "base",
-    epochs: int | None = None,
-    depth: int | None = None,
-    heads: int | None = None,
-    embedding: int | None = None,
-    batch: int | None = None,
-    scaling_multiplier: float | None = None,
-    patience: int | None = None,
+    task: TaskName = "aba_abb",
+    n: SampleSize = 512,
+    identity_kq: Annotated[bool, about("Whether every head has a·I added to W_K·W_Qᵀ, with a trained.")] = False,
+    identity_vo: Annotated[bool, about("Whether every head has b·I added to W_V·W_Oᵀ, with b trained.")] = False,
+    rates: Rates = RATES,
+    seeds: Seeds = 5,
+    setting: Setting = "base",
+    epochs: OwnEpochs = None,
+    depth: Annotated[Count | None, about("Number of layers; none takes that of the setting.", unit="layers")] = None,
+    heads: Annotated[Count | None, about("Heads per layer; none takes those of the setting.", unit="heads")] = None,
+    embedding: Annotated[Count | None, about("Embedding dimension; none takes that of the setting.")] = None,
+    batch: Annotated[
+        Count | None, about("Samples in each training step; none takes those of the setting.", unit="samples")
+    ] = None,
+    scaling_multiplier: Annotated[
+        Positive | None,
+        about("Learning rate of a and b as a multiple of that of the weights; none takes that of the setting."),
+    ] = None,
+    patience: Patience = None,
 ) -> xr.Dataset:
     """One architecture on one task, by name or from a TOML file, with its curves over (rate, seed, epoch_done).
 
-    What is given from `epochs` to `scaling_multiplier` takes the place of the setting's own. A run is done after
-    `patience` epochs without a better validation loss, if given. Every few seconds a line on standard error says loss,
-    and accuracy on unseen symbols.
+    The arguments from `epochs` to `scaling_multiplier` replace those of the setting, and `patience` stops a run early.
     """
     architecture = {(0, 0): VANILLA, (1, 0): WITH_A, (0, 1): WITH_B, (1, 1): WITH_AB}[identity_kq, identity_vo]
     require(
         scaling_multiplier is None or identity_kq or identity_vo,
-        "scaling_multiplier is that of a and b; set identity_kq or identity_vo to true as well.",
+        "scaling_multiplier changes the learning rate of a and b; set identity_kq or identity_vo to true as well.",
     )
     changes = {"epochs": epochs, "depth": depth, "heads": heads, "embedding": embedding, "batch": batch}
     s = setting_called(setting, scaling_multiplier=scaling_multiplier, **changes)
-    found = cell(
+    runs = cell(
         task,
         architecture,
         n=n,
@@ -67,54 +83,34 @@ def train(
         setting=s,
         rates=tuple(rates),
         patience=patience,
-        progress=_teller(tuple(rates) or (s.learning_rate,)),
     )
-    return found.assign_attrs(architecture=architecture, task=task, n=n)
+    return runs.assign_attrs(architecture=architecture, task=task, n=n)
 
 
-def chosen_rate(found: xr.Dataset) -> str:
-    """The rate of least validation loss and what it gives on unseen symbols."""
-    best = best_rate(found)
+def chosen_rate(runs: xr.Dataset) -> str:
+    """The rate with the lowest validation loss, and how well it does on unseen symbols."""
+    best = best_rate(runs)
     if best.test_loss.isnull().all():
         return "Every run diverged; set smaller rates."
     seeds, lost = int(best.test_loss.notnull().sum()), int(best.test_loss.isnull().sum())
     over = " with 1 seed"
     if seeds > 1:
         over = f" (standard deviation {float(best.test_loss.std(ddof=1)):.2g} over {seeds} seeds)"
-    over += f", {lost} lost before the first look" if lost else ""
+    over += f", {lost} lost before the first validation pass" if lost else ""
     return (
         f"Chosen by validation: rate {float(best['rate']):g}. On unseen symbols: loss "
         f"{float(best.test_loss.mean()):.3g}{over}, accuracy {float(best.test_accuracy.mean()):.0%}."
     )
 
 
-def _teller(rates: Sequence[float]) -> Callable[[Progress], None]:
-    told = time.monotonic()
-    named = "rate " + ", ".join(f"{rate:g}" for rate in rates)
-
-    def tell(now: Progress) -> None:
-        nonlocal told
-        if time.monotonic() - told >= TOLD_EVERY:
-            told = time.monotonic()
-            runs = f"run {now.first}" if now.first == now.last else f"runs {now.first} to {now.last}"
-            print(
-                f"{named}, {runs} of {now.runs}, epoch {now.epoch} of {now.epochs}: train loss {now.train_loss:.3g}, "
-                f"on unseen symbols loss {now.validation_loss:.3g}, accuracy {now.validation_accuracy:.0%}",
-                file=sys.stderr,
-                flush=True,
-            )
-
-    return tell
-
-
 def fig2(
-    n: Sequence[int] = SAMPLES,
-    architectures: Sequence[str] = (VANILLA, WITH_A),
-    rates: Sequence[float] = RATES,
-    seeds: int | Sequence[int] = 5,
-    setting: str = "base",
+    n: SampleSizes = SAMPLES,
+    architectures: Architectures = (VANILLA, WITH_A),
+    rates: Rates = RATES,
+    seeds: Seeds = 5,
+    setting: Setting = "base",
 ) -> xr.Dataset:
-    """The two print programs as regression: test loss against n at the best rate of each curve."""
+    """Fig 2: the two print programs as regression, test loss against n at the best rate of each curve."""
     s = setting_called(setting)
 
     def one(architecture: str, n: int) -> xr.Dataset:
@@ -124,15 +120,15 @@ def fig2(
 
 
 def fig3(
-    n: Sequence[int] = SAMPLES,
-    architectures: Sequence[str] = (VANILLA, WITH_B),
-    rates: Sequence[float] = RATES,
-    seeds: int | Sequence[int] = 5,
-    setting: str = "base",
-    depth: int = 4,
-    embedding: int = 512,
+    n: SampleSizes = SAMPLES,
+    architectures: Transformers = (VANILLA, WITH_B),
+    rates: Rates = RATES,
+    seeds: Seeds = 5,
+    setting: Setting = "base",
+    depth: Annotated[Count, about("Number of layers.", unit="layers")] = 4,
+    embedding: Annotated[Count, about("Embedding dimension.")] = 512,
 ) -> xr.Dataset:
-    """The two print programs as next token: error on unseen symbols against n at the best rate."""
+    """Fig 3: the two print programs as next token, error on unseen symbols against n at the best rate."""
     s = setting_called(setting, depth=depth, embedding=embedding)
 
     def one(architecture: str, n: int) -> xr.Dataset:
@@ -142,16 +138,16 @@ def fig3(
 
 
 def fig5(
-    n: Sequence[int] = (16, 32, 64, 128, 256, 512, 1024),
-    embeddings: Sequence[int] = (64, 512, 2048),
-    architectures: Sequence[str] = (VANILLA, WITH_B),
-    rates: Sequence[float] = RATES,
-    seeds: int | Sequence[int] = 5,
-    setting: str = "base",
+    n: SampleSizes = (16, 32, 64, 128, 256, 512, 1024),
+    embeddings: Embeddings = (64, 512, 2048),
+    architectures: Transformers = (VANILLA, WITH_B),
+    rates: Rates = RATES,
+    seeds: Seeds = 5,
+    setting: Setting = "base",
 ) -> xr.Dataset:
-    """Copying an unseen symbol against n and the embedding dimension.
+    """Fig 5: copying an unseen symbol, against n and the embedding dimension.
 
-    Read out at a CLS token: at the symbol itself the residual stream holds the answer before any training.
+    The answer is read at a CLS token, because at the symbol itself the residual stream holds it before any training.
     """
 
     def one(architecture: str, embedding: int, n: int) -> xr.Dataset:
@@ -162,14 +158,14 @@ def fig5(
 
 
 def fig22(
-    n: Sequence[int] = SAMPLES,
-    architectures: Sequence[str] = (*TRANSFORMERS, RNN, LSTM, MLP),
-    seeds: int | Sequence[int] = 5,
-    setting: str = "base",
-    task: str = "aba_abb",
-    rates: Sequence[float] = BASE_RATES,
+    n: SampleSizes = SAMPLES,
+    architectures: Architectures = (*TRANSFORMERS, RNN, LSTM, MLP),
+    seeds: Seeds = 5,
+    setting: Setting = "base",
+    task: TaskName = "aba_abb",
+    rates: Rates = BASE_RATES,
 ) -> xr.Dataset:
-    """Test loss of seven architectures against n, at the best of the rates (none: at that of the setting)."""
+    """Fig 22: test loss of seven architectures against n, at the best of the rates."""
     s = setting_called(setting)
 
     def one(architecture: str, n: int) -> xr.Dataset:
@@ -179,14 +175,16 @@ def fig22(
 
 
 def fig23(
-    lengths: Sequence[int] = (2, 3, 4, 5, 6),
-    n: Sequence[int] = SAMPLES,
-    architectures: Sequence[str] = (VANILLA, WITH_AB),
-    seeds: int | Sequence[int] = 5,
-    setting: str = "base",
-    rates: Sequence[float] = BASE_RATES,
+    lengths: Annotated[
+        Sequence[Annotated[int, Field(ge=2, le=10)]], NOT_EMPTY, about("Lengths k of the majorities.", unit="symbols")
+    ] = (2, 3, 4, 5, 6),
+    n: SampleSizes = SAMPLES,
+    architectures: Architectures = (VANILLA, WITH_AB),
+    seeds: Seeds = 5,
+    setting: Setting = "base",
+    rates: Rates = BASE_RATES,
 ) -> xr.Dataset:
-    """Majority of k symbols: test loss against n with and without both scalings, at the best of the rates."""
+    """Fig 23: majority of k symbols, test loss against n with and without both scalings, at the best of the rates."""
     s = setting_called(setting)
 
     def one(architecture: str, length: int, n: int) -> xr.Dataset:
@@ -196,23 +194,23 @@ def fig23(
 
 
 def fig25(
-    n: Sequence[int] = (4, 32, 64, 256, 2048, 8192),
-    architectures: Sequence[str] = (MLP_XX, MLP, VANILLA),
-    seeds: int | Sequence[int] = 5,
-    setting: str = "base",
+    n: SampleSizes = (4, 32, 64, 256, 2048, 8192),
+    architectures: Architectures = (MLP_XX, MLP, VANILLA),
+    seeds: Seeds = 5,
+    setting: Setting = "base",
 ) -> xr.Dataset:
-    """An MLP that is given vec(XXᵀ), one that is not, and a transformer."""
+    """Fig 25: an MLP that is given vec(XXᵀ), one that is not, and a transformer."""
     return fig22(n, architectures, seeds, setting, rates=())
 
 
 QUICK = {"n": (16, 32), "seeds": 2, "setting": "glance"}
-# Small networks train for 300 epochs, in which Adam moves a parameter by at most about 300 rates: the smaller ones of
-# the paper's rates come nowhere.
+# Small networks train for 300 epochs, in which Adam moves a parameter by at most about 300 times the rate: the smaller
+# of the paper's rates get nowhere.
 FULL = {"n": SAMPLES[2:9], "rates": (1e-3, 1e-2), "seeds": 3, "setting": "small"}
 EXPERIMENTS = [
     Experiment(
         "abstract_symbols/train",
-        "A transformer on a template task of one's choice, with or without a·I and b·I",
+        "A transformer on a template task of your choice, with or without a·I and b·I",
         train,
         cut={"rates": "rate"},
         settings={

@@ -1,9 +1,10 @@
-"""How many samples each task needs with each architecture, measured; and what kernel regression predicts for it."""
+"""How many samples each task needs with each architecture: measured, and predicted by kernel regression."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Annotated
 
 import numpy as np
 import xarray as xr
@@ -16,8 +17,19 @@ from foretrain.kernels import architectures as kernels
 from foretrain.kernels.learning_curve import LearningCurve
 from foretrain.kernels.template_matrix import template_matrix
 from foretrain.ledger.experiment import Experiment
+from foretrain.ledger.parameters import Positive, Seeds, about
 from foretrain.models.sequence_baselines import MLP, MLP_XX
 from foretrain.papers.abstract_symbols.experiments.architectures import SAMPLES
+from foretrain.papers.abstract_symbols.experiments.parameters import (
+    NOT_EMPTY,
+    Architectures,
+    OwnEpochs,
+    Patience,
+    Rates,
+    SampleCount,
+    Setting,
+    TaskNames,
+)
 from foretrain.papers.abstract_symbols.experiments.trained import (
     TRANSFORMERS,
     VANILLA,
@@ -47,23 +59,25 @@ RIDGE = 0.01  # small and fixed, as in a forecast
 
 
 def data_need(
-    tasks: Sequence[str] = TASKS,
-    n: Sequence[int] = SAMPLES,
-    architectures: Sequence[str] = TRANSFORMERS,
-    seeds: int | Sequence[int] = 5,
-    setting: str = "base",
-    loss: float = 0.1,
-    epochs: int | None = None,
-    rates: Sequence[float] = (),
-    patience: int | None = None,
+    tasks: TaskNames = TASKS,
+    n: Annotated[
+        Sequence[SampleCount], NOT_EMPTY, about("Numbers of training samples, from small to large.", unit="samples")
+    ] = SAMPLES,
+    architectures: Architectures = TRANSFORMERS,
+    seeds: Seeds = 5,
+    setting: Setting = "base",
+    loss: Annotated[Positive, about("The miss that has to be reached: 1 is that of a constant guess.")] = 0.1,
+    epochs: OwnEpochs = None,
+    rates: Rates = (),
+    patience: Patience = None,
 ) -> xr.Dataset:
-    """Samples from which on the `miss` on unseen symbols stays below `loss`, per task and architecture: `n_needed`.
+    """`n_needed`: the samples from which on the `miss` on unseen symbols stays below `loss`, per task and architecture.
 
-    `miss` is the test loss over that of a constant guess, or the share of wrong symbols where symbols are asked for.
-    Sizes are tried downwards until no seed is below: smaller ones change nothing, are not run, and are nan. A run ends
-    when its validation loss is a tenth of what is asked for, or has not fallen for `patience` epochs. With several
-    `rates` each size and architecture has the one of least validation loss. `factor` is what the plain transformer
-    needs over what this one needs; see `factors`.
+    `miss` is the test loss as a share of that of a constant guess, or the share of wrong symbols if the answer is a
+    symbol. Sizes are tried from the largest down until no seed gets below `loss`. Smaller sizes would change nothing:
+    they are not run, and are nan. A run stops when its validation loss is a tenth of what is asked for, or has not
+    fallen for `patience` epochs. With several `rates`, each size and architecture takes the one with the lowest
+    validation loss. `factor` is the need of the plain transformer over that of this one; see `factors`.
     """
     s = setting_called(setting, epochs=epochs)
     listed = seed_list(seeds)
@@ -78,38 +92,38 @@ def data_need(
         scale = constant_loss(made) if made.kind == "regression" else None  # None: the answer is a symbol
         misses = np.full((len(n), len(listed)), np.nan)
         for place, size in reversed(list(enumerate(n))):
-            if alphabet is None and size < made.wildcard_count:  # too few tokens to fill a template: nothing is learned
+            if alphabet is None and size < made.wildcard_count:  # too few tokens to fill a template
                 misses[place] = np.inf
                 break
             enough = loss / 10 * (scale or 1.0)
             ends = {"good_enough": enough, "patience": patience}
-            found = at_best_rate(task, architecture, n=size, seeds=listed, setting=s, rates=rates, **ends)
-            miss = found.test_loss / scale if scale else 1 - found.test_accuracy
+            runs = at_best_rate(task, architecture, n=size, seeds=listed, setting=s, rates=rates, **ends)
+            miss = runs.test_loss / scale if scale else 1 - runs.test_accuracy
             misses[place] = miss.fillna(np.inf).values  # a run that diverged has not learned
             if not (misses[place] < loss).any():
                 break
         return trajectory({"miss": (("n", "seed"), misses)}, {"n": list(n), "seed": listed})
 
-    found = grid({"task": tasks, "architecture": architectures}, one)
-    found = found.assign(n_needed=_needed(found.miss, loss))
+    needs = grid({"task": tasks, "architecture": architectures}, one)
+    needs = needs.assign(n_needed=_needed(needs.miss, loss))
     if VANILLA in architectures:
-        found = found.assign(factors(found.miss.sel(architecture=VANILLA, drop=True), found.miss, loss).data_vars)
-    return found.assign_attrs(setting_attrs(s, rates, patience), loss=loss)
+        needs = needs.assign(factors(needs.miss.sel(architecture=VANILLA, drop=True), needs.miss, loss).data_vars)
+    return needs.assign_attrs(setting_attrs(s, rates, patience), loss=loss)
 
 
 def _needed(miss: xr.DataArray, loss: float) -> xr.DataArray:
-    """`n_needed`, where sizes that were not run come before one that did not suffice."""
+    """`n_needed` of a miss; sizes that were not run lie below one that was too small."""
     return n_needed(miss.fillna(0.0).rename("test_loss").to_dataset(), loss)
 
 
 def factors(plain: xr.DataArray, miss: xr.DataArray, loss: float) -> xr.Dataset:
     """How many times less data `miss` needs than `plain`, arrays over (n, seed).
 
-    `factor` is the ratio of median needs over seeds; where the plain network needs more than the largest size,
-    that stands for its need, so that the factor is at least so much, and nan where both do. `factor_low` and
-    `factor_high` are the least and the greatest over seeds taken one at a time, with the sizes between which each
-    network fell below `loss`: they enclose `factor`, and the median factor of all seeds with probability
-    1 − 2^(1 − seeds), 75 % for 3 seeds.
+    `factor` is the ratio of the median needs over seeds. If the plain network needs more than the largest size, that
+    size stands for its need, and the true factor is at least as large; if both do, it is nan. `factor_low` and
+    `factor_high` are the smallest and the largest over single seeds, counted with the sizes between which each network
+    fell below `loss`. They enclose `factor`, and the median factor of all possible seeds with probability
+    1 − 2^(1 − seeds): 75 % for 3 seeds.
     """
     needed, plainly = _needed(miss, loss), _needed(plain, loss)
     factor = (plainly.clip(max=float(miss.n.max())) / needed).where(np.isfinite(plainly) | np.isfinite(needed))
@@ -120,7 +134,7 @@ def factors(plain: xr.DataArray, miss: xr.DataArray, loss: float) -> xr.Dataset:
 
 
 def _enclosed(miss: xr.DataArray, loss: float) -> tuple[xr.DataArray, xr.DataArray]:
-    """The last size that did not suffice (0: none) and the first that did (infinite: none), for every seed."""
+    """The last size that was too small (0: none) and the first that was enough (infinite: none), for every seed."""
     above = ~(miss.fillna(0.0) < loss)
     last = (above * xr.DataArray(np.arange(1, above.sizes["n"] + 1), dims="n")).max("n")
     sizes = miss.n.values.astype(float)
@@ -136,7 +150,7 @@ def constant_loss(task: TemplateTask) -> float:
 
 @lru_cache(maxsize=64)
 def predicted_need(task: str, architecture: str, loss: float) -> float:
-    """Samples that kernel regression with the random features of an architecture needs; infinite if it never does."""
+    """The samples that kernel regression with an architecture's random features needs; infinite if it never learns."""
     made = task_called(task)[0].with_cls()
     kernel = kernels.architecture_kernel(KERNELS[architecture])
     matrix = template_matrix(made, kernel, accuracy=kernels.kernel_accuracy(KERNELS[architecture], beta=1.0))
@@ -144,12 +158,12 @@ def predicted_need(task: str, architecture: str, loss: float) -> float:
     return curve.samples_needed(loss * constant_loss(made), most=0.1 / (len(matrix.N) * matrix.accuracy))
 
 
-def learned(found: xr.Dataset) -> str:
+def learned(needs: xr.Dataset) -> str:
     """How many of the needs were found, and what an infinite one means."""
-    known, most = int(np.isfinite(found.n_needed).sum()), int(found.n.max())
+    known, most = int(np.isfinite(needs.n_needed).sum()), int(needs.n.max())
     return (
-        f"{known} of {found.n_needed.size} needs found; infinite: from {most} samples at least half of the "
-        f"seeds miss {found.attrs['loss']:g} or more{'' if known else ', try more, or a larger setting'}."
+        f"{known} of {needs.n_needed.size} needs found; infinite: from {most} samples at least half of the "
+        f"seeds miss {needs.attrs['loss']:g} or more{'' if known else ', try more, or a larger setting'}."
     )
 
 

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import xarray as xr
+from pydantic import Field
 
 from foretrain.core.streams import seed_list
 from foretrain.data.template_tasks import random_templates
 from foretrain.ledger.experiment import Experiment
+from foretrain.ledger.parameters import Count, Seeds, about
+from foretrain.papers.abstract_symbols.experiments.parameters import (
+    NOT_EMPTY,
+    Architecture,
+    SampleSizes,
+    Setting,
+    TaskNames,
+)
 from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, at_its_rate, grid, setting_called
 
 SAMPLES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
-Seeds = int | Sequence[int]
+# The limits of `random_templates`
+WildcardCount = Annotated[int, Field(ge=1, le=24)]
+TokenCount = Annotated[int, Field(ge=0, le=26)]
+TemplateCount = Annotated[int, Field(ge=2, le=10**9)]
 
 
 def fig17(
-    tasks: Sequence[str] = (
+    tasks: TaskNames = (
         "aba_abb",
         "abab_aabb",
         "majority_2",
@@ -25,12 +38,12 @@ def fig17(
         "majority_5",
         "majority_6",
     ),
-    n: Sequence[int] = SAMPLES,
+    n: SampleSizes = SAMPLES,
     seeds: Seeds = 5,
-    setting: str = "base",
-    architecture: str = VANILLA,
+    setting: Setting = "base",
+    architecture: Architecture = VANILLA,
 ) -> xr.Dataset:
-    """Test and train loss against n for simple tasks."""
+    """Fig 17: test and train loss against n for simple tasks."""
     s = setting_called(setting)
     return grid(
         {"task": tasks, "n": n},
@@ -48,7 +61,7 @@ def _random(
     architecture: str,
     **templates: int,
 ) -> xr.Dataset:
-    """Random templates, of its own for each seed, against one argument of `random_templates` and n."""
+    """Random templates, drawn anew for each seed, against n and one argument (`varied`) of `random_templates`."""
     listed, s = seed_list(seeds), setting_called(setting)
 
     def one(n: int, **point: int) -> xr.Dataset:
@@ -60,46 +73,46 @@ def _random(
 
 
 def fig18(
-    lengths: Sequence[int] = (3, 5, 7, 9),
-    n: Sequence[int] = SAMPLES,
+    lengths: Annotated[Sequence[Count], NOT_EMPTY, about("Lengths of the templates.", unit="symbols")] = (3, 5, 7, 9),
+    n: SampleSizes = SAMPLES,
     seeds: Seeds = 5,
-    setting: str = "base",
-    architecture: str = VANILLA,
+    setting: Setting = "base",
+    architecture: Architecture = VANILLA,
 ) -> xr.Dataset:
-    """Two random templates over two wildcards, against their length."""
+    """Fig 18: two random templates over two wildcards, against their length."""
     return _random("length", "length", lengths, n, seeds, setting, architecture, count=2, wildcards=2, tokens=0)
 
 
 def fig19(
-    wildcards: Sequence[int] = (2, 3, 4, 5),
-    n: Sequence[int] = SAMPLES,
+    wildcards: Annotated[Sequence[WildcardCount], NOT_EMPTY, about("Numbers of wildcards.")] = (2, 3, 4, 5),
+    n: SampleSizes = SAMPLES,
     seeds: Seeds = 5,
-    setting: str = "base",
-    architecture: str = VANILLA,
+    setting: Setting = "base",
+    architecture: Architecture = VANILLA,
 ) -> xr.Dataset:
-    """Two random templates of length 5 over wildcards only, against the number of wildcards."""
+    """Fig 19: two random templates of length 5 over wildcards only, against the number of wildcards."""
     return _random("wildcard", "wildcards", wildcards, n, seeds, setting, architecture, count=2, length=5, tokens=0)
 
 
 def fig20(
-    tokens: Sequence[int] = (0, 1, 2),
-    n: Sequence[int] = SAMPLES,
+    tokens: Annotated[Sequence[TokenCount], NOT_EMPTY, about("Numbers of regular tokens.")] = (0, 1, 2),
+    n: SampleSizes = SAMPLES,
     seeds: Seeds = 5,
-    setting: str = "base",
-    architecture: str = VANILLA,
+    setting: Setting = "base",
+    architecture: Architecture = VANILLA,
 ) -> xr.Dataset:
-    """Two random templates of length 5 over two wildcards and some regular tokens, against how many."""
+    """Fig 20: two random templates of length 5 over two wildcards, against the number of regular tokens."""
     return _random("token", "tokens", tokens, n, seeds, setting, architecture, count=2, length=5, wildcards=2)
 
 
 def fig21(
-    templates: Sequence[int] = (2, 4, 8, 16),
-    n: Sequence[int] = SAMPLES,
+    templates: Annotated[Sequence[TemplateCount], NOT_EMPTY, about("Numbers of templates.")] = (2, 4, 8, 16),
+    n: SampleSizes = SAMPLES,
     seeds: Seeds = 5,
-    setting: str = "base",
-    architecture: str = VANILLA,
+    setting: Setting = "base",
+    architecture: Architecture = VANILLA,
 ) -> xr.Dataset:
-    """Random templates of length 5, against their number; the printed caption repeats that of Fig 20."""
+    """Fig 21: random templates of length 5, against their number; the printed caption repeats the one before it."""
     return _random("template", "count", templates, n, seeds, setting, architecture, length=5, wildcards=3, tokens=2)
 
 
@@ -113,33 +126,32 @@ EXPERIMENTS = [
         cut={"tasks": "task", "n": "n"},
         settings={"fast": {**QUICK, "tasks": ("aba_abb", "majority_2")}, "full": FULL},
     ),
-    *(
-        Experiment(
-            id,
-            says,
-            figure,
-            cut={values: axis, "n": "n"},
-            settings={"fast": {**QUICK, values: few}, "full": FULL},
-        )
-        for id, figure, says, values, axis, few in (
-            ("abstract_symbols/fig18", fig18, "Two random templates against their length", "lengths", "length", (3, 5)),
-            (
-                "abstract_symbols/fig19",
-                fig19,
-                "Two random templates against the number of wildcards",
-                "wildcards",
-                "wildcard",
-                (2, 3),
-            ),
-            (
-                "abstract_symbols/fig20",
-                fig20,
-                "Two random templates against the number of regular tokens",
-                "tokens",
-                "token",
-                (0, 2),
-            ),
-            ("abstract_symbols/fig21", fig21, "Random templates against their number", "templates", "template", (2, 4)),
-        )
+    Experiment(
+        "abstract_symbols/fig18",
+        "Two random templates against their length",
+        fig18,
+        cut={"lengths": "length", "n": "n"},
+        settings={"fast": {**QUICK, "lengths": (3, 5)}, "full": FULL},
+    ),
+    Experiment(
+        "abstract_symbols/fig19",
+        "Two random templates against the number of wildcards",
+        fig19,
+        cut={"wildcards": "wildcard", "n": "n"},
+        settings={"fast": {**QUICK, "wildcards": (2, 3)}, "full": FULL},
+    ),
+    Experiment(
+        "abstract_symbols/fig20",
+        "Two random templates against the number of regular tokens",
+        fig20,
+        cut={"tokens": "token", "n": "n"},
+        settings={"fast": {**QUICK, "tokens": (0, 2)}, "full": FULL},
+    ),
+    Experiment(
+        "abstract_symbols/fig21",
+        "Random templates against their number",
+        fig21,
+        cut={"templates": "template", "n": "n"},
+        settings={"fast": {**QUICK, "templates": (2, 4)}, "full": FULL},
     ),
 ]

@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import xarray as xr
 
 from foretrain.ledger.experiment import Experiment
+from foretrain.ledger.parameters import Count, Positive, Seeds, about
+from foretrain.papers.abstract_symbols.experiments.parameters import (
+    NOT_EMPTY,
+    Architecture,
+    BatchSizes,
+    Depths,
+    Embeddings,
+    EpochCount,
+    HeadCounts,
+    RateAxis,
+    SampleSize,
+    SampleSizes,
+    Setting,
+)
 from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, at_its_rate, grid, setting_called, summary
 from foretrain.papers.abstract_symbols.setting import TrainingSetting
 
 RATES = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
-Seeds = int | Sequence[int]
+Multipliers = Annotated[
+    Sequence[Positive], NOT_EMPTY, about("How many times larger the attention logits start than in the setting.")
+]
 
 
 def _cell(architecture: str, n: int, seeds: Seeds, s: TrainingSetting, rates: Sequence[float]) -> xr.Dataset:
@@ -29,7 +46,7 @@ def _rate_against(
     *,
     axis: str = "",
 ) -> xr.Dataset:
-    """Learning rate against one field of the setting, on an axis of the same name or another."""
+    """Learning rate against one field of the setting; the axis is named after the field unless `axis` names it."""
     axis = axis or field
 
     def one(**point: int) -> xr.Dataset:
@@ -39,97 +56,97 @@ def _rate_against(
 
 
 def fig8(
-    n: Sequence[int] = (64, 128, 256, 512, 1024, 2048),
-    rates: Sequence[float] = RATES,
+    n: SampleSizes = (64, 128, 256, 512, 1024, 2048),
+    rates: RateAxis = RATES,
     seeds: Seeds = 5,
-    setting: str = "base",
-    architecture: str = VANILLA,
+    setting: Setting = "base",
+    architecture: Architecture = VANILLA,
 ) -> xr.Dataset:
-    """Learning rate against n."""
+    """Fig 8: learning rate against n."""
     return grid({"n": n}, lambda n: _cell(architecture, n, seeds, setting_called(setting), rates))
 
 
 def fig9(
-    depths: Sequence[int] = (1, 2, 4, 8),
-    rates: Sequence[float] = RATES,
-    n: int = 512,
+    depths: Depths = (1, 2, 4, 8),
+    rates: RateAxis = RATES,
+    n: SampleSize = 512,
     seeds: Seeds = 5,
-    setting: str = "base",
-    architecture: str = VANILLA,
+    setting: Setting = "base",
+    architecture: Architecture = VANILLA,
 ) -> xr.Dataset:
-    """Learning rate against depth at n = 512."""
+    """Fig 9: learning rate against depth at n = 512."""
     return _rate_against("depth", depths, rates, n, seeds, setting, architecture)
 
 
 def fig10(
-    depths: Sequence[int] = (1, 2, 4, 8),
-    rates: Sequence[float] = RATES,
-    n: int = 1024,
+    depths: Depths = (1, 2, 4, 8),
+    rates: RateAxis = RATES,
+    n: SampleSize = 1024,
     seeds: Seeds = 5,
-    setting: str = "base",
-    architecture: str = VANILLA,
+    setting: Setting = "base",
+    architecture: Architecture = VANILLA,
 ) -> xr.Dataset:
-    """Learning rate against depth at n = 1024."""
+    """Fig 10: learning rate against depth at n = 1024."""
     return fig9(depths, rates, n, seeds, setting, architecture)
 
 
 def fig11(
-    heads: Sequence[int] = (1, 2, 4, 8, 16, 32),
-    rates: Sequence[float] = RATES,
-    n: int = 512,
+    heads: HeadCounts = (1, 2, 4, 8, 16, 32),
+    rates: RateAxis = RATES,
+    n: SampleSize = 512,
     seeds: Seeds = 5,
-    setting: str = "base",
-    architecture: str = VANILLA,
+    setting: Setting = "base",
+    architecture: Architecture = VANILLA,
 ) -> xr.Dataset:
-    """Learning rate against heads per layer at n = 512."""
+    """Fig 11: learning rate against heads per layer at n = 512."""
     return _rate_against("heads", heads, rates, n, seeds, setting, architecture)
 
 
 def fig12(
-    heads: Sequence[int] = (1, 2, 4, 8, 16, 32),
-    rates: Sequence[float] = RATES,
-    n: int = 1024,
+    heads: HeadCounts = (1, 2, 4, 8, 16, 32),
+    rates: RateAxis = RATES,
+    n: SampleSize = 1024,
     seeds: Seeds = 5,
-    setting: str = "base",
-    architecture: str = VANILLA,
+    setting: Setting = "base",
+    architecture: Architecture = VANILLA,
 ) -> xr.Dataset:
-    """Learning rate against heads per layer at n = 1024."""
+    """Fig 12: learning rate against heads per layer at n = 1024."""
     return fig11(heads, rates, n, seeds, setting, architecture)
 
 
 def fig13(
-    embeddings: Sequence[int] = (32, 64, 128, 256, 512),
-    rates: Sequence[float] = RATES,
-    n: int = 1024,
+    embeddings: Embeddings = (32, 64, 128, 256, 512),
+    rates: RateAxis = RATES,
+    n: SampleSize = 1024,
     seeds: Seeds = 5,
-    setting: str = "base",
-    architecture: str = VANILLA,
+    setting: Setting = "base",
+    architecture: Architecture = VANILLA,
 ) -> xr.Dataset:
-    """Learning rate against embedding dimension at n = 1024."""
+    """Fig 13: learning rate against embedding dimension at n = 1024."""
     return _rate_against("embedding", embeddings, rates, n, seeds, setting, architecture)
 
 
 def fig14(
-    batch_sizes: Sequence[int] = (32, 64, 128, 256, 512),
-    rates: Sequence[float] = RATES,
-    n: int = 512,
+    batch_sizes: BatchSizes = (32, 64, 128, 256, 512),
+    rates: RateAxis = RATES,
+    n: SampleSize = 512,
     seeds: Seeds = 5,
-    setting: str = "base",
-    architecture: str = VANILLA,
+    setting: Setting = "base",
+    architecture: Architecture = VANILLA,
 ) -> xr.Dataset:
-    """Learning rate against batch size at n = 512."""
+    """Fig 14: learning rate against batch size at n = 512."""
     return _rate_against("batch", batch_sizes, rates, n, seeds, setting, architecture, axis="batch_size")
 
 
 def fig15(
-    n: Sequence[int] = (64, 128, 256, 512, 1024, 2048, 4096, 8192),
-    multipliers: Sequence[float] = (1.0, 8.0, 64.0),
+    n: SampleSizes = (64, 128, 256, 512, 1024, 2048, 4096, 8192),
+    multipliers: Multipliers = (1.0, 8.0, 64.0),
     seeds: Seeds = 5,
-    setting: str = "base",
-    epochs: int = 10000,
-    heads: int = 64,
+    setting: Setting = "base",
+    epochs: Annotated[EpochCount, about("Epochs of training.", unit="epochs")] = 10000,
+    heads: Annotated[Count, about("Attention heads per layer.", unit="heads")] = 64,
 ) -> xr.Dataset:
-    """Only the last layer is trained, with attention logits begun 1, 8 and 64 times as large."""
+    """Fig 15: only the last layer is trained, and the attention logits start 1, 8 and 64 times as large."""
     s = setting_called(setting, epochs=epochs, heads=heads)
     return grid(
         {"multiplier": multipliers, "n": n},
@@ -140,13 +157,13 @@ def fig15(
 
 
 def fig16(
-    n: Sequence[int] = (64, 128, 256, 512, 1024, 2048),
-    batch_sizes: Sequence[int] = (32, 64, 128, 256, 512, 1024),
+    n: SampleSizes = (64, 128, 256, 512, 1024, 2048),
+    batch_sizes: BatchSizes = (32, 64, 128, 256, 512, 1024),
     seeds: Seeds = 5,
-    setting: str = "base",
-    architecture: str = VANILLA,
+    setting: Setting = "base",
+    architecture: Architecture = VANILLA,
 ) -> xr.Dataset:
-    """Batch size against n at the setting's rate."""
+    """Fig 16: batch size against n, at the rate of the setting."""
     return grid(
         {"batch_size": batch_sizes, "n": n},
         lambda batch_size, n: at_its_rate(
@@ -157,7 +174,8 @@ def fig16(
 
 QUICK = {"seeds": 2, "setting": "glance"}
 RATE_QUICK = {**QUICK, "n": 32, "rates": (1e-3, 1e-2)}
-# Small networks train for 300 epochs, in which Adam moves a parameter by at most about 300 rates: at 1e-5 nowhere.
+# Small networks train for 300 epochs, in which Adam moves a parameter by at most about 300 times the rate: at 1e-5 that
+# gets nowhere.
 FULL = {"rates": RATES[2:], "seeds": 3, "setting": "small"}
 EXPERIMENTS = [
     Experiment(

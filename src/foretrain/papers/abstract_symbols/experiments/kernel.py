@@ -1,4 +1,4 @@
-"""The exact kernel: how networks reach it, how far its Taylor polynomials go, how it conditions a task."""
+"""The exact kernel: how networks approach it, how far its Taylor polynomials reach, how well it conditions a task."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import itertools
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Annotated
 
 import numpy as np
-import torch
 import xarray as xr
+from pydantic import Field
 
 from foretrain.core.streams import seed_list, torch_stream
 from foretrain.core.trajectory import trajectory
@@ -18,12 +19,21 @@ from foretrain.kernels.activations import Cosine
 from foretrain.kernels.attention import attention_kernel, attention_matrix
 from foretrain.kernels.template_matrix import template_matrix
 from foretrain.ledger.experiment import Experiment
-from foretrain.models.finite_transformer import FiniteTransformer, Widths
+from foretrain.ledger.parameters import NotNegative, WholeNumber, about
 from foretrain.papers.abstract_symbols import theory
+from foretrain.papers.abstract_symbols.experiments.parameters import (
+    NOT_EMPTY,
+    Beta,
+    Gamma,
+    NetworkSeeds,
+    NetworkWidths,
+)
 from foretrain.papers.abstract_symbols.setting import KernelSetting
 
 LAYERS = ("attention", "transformer")
 STRINGS = ("AB*", "BA*", "AA*", "CD*")
+Text = Annotated[str, Field(min_length=1)]
+Betas = Annotated[Sequence[NotNegative], NOT_EMPTY, about("Values of β, the inverse temperature of the softmax.")]
 
 
 @lru_cache(maxsize=4)
@@ -34,10 +44,14 @@ def network_kernels(
     widths: tuple[int, ...],
     seeds: int | tuple[int, ...],
 ) -> xr.Dataset:
-    """K̂_attn and K̂_trans of networks of finite width (H.1): all four widths are equal.
+    """K̂_attn and K̂_trans of networks of finite width (appendix H.1), whose four widths are equal.
 
-    Every β on the same networks: to draw their weights takes longest.
+    Every β uses the same networks, because drawing their weights takes longest.
     """
+    import torch  # slow to load, and the closed forms do not need it
+
+    from foretrain.models.finite_transformer import FiniteTransformer, Widths
+
     tokens = sorted({t for s in strings for t in s})
     codes = torch.tensor([[tokens.index(t) for t in s] for s in strings])
     numbers = seed_list(seeds)
@@ -63,7 +77,7 @@ def network_kernels(
 
 
 def independent_scores(strings: Sequence[str], beta: float, gamma: float) -> np.ndarray:
-    """K_attn with ζ of one string independent of ζ̃ of the other, as appendix G.1 writes it."""
+    """K_attn where the scores ζ of one string are independent of the other's ζ̃, as appendix G.1 writes it."""
     values = np.array(
         [
             [theory.attention_expectation(x, y, beta=beta, gamma=gamma, same_scores=False, log2=13) for y in strings]
@@ -74,15 +88,17 @@ def independent_scores(strings: Sequence[str], beta: float, gamma: float) -> np.
 
 
 def kernel_width(
-    widths: Sequence[int] = (16, 32, 64, 128, 256),
-    strings: Sequence[str] = STRINGS,
-    beta: float = 1.5,
-    gamma: float = 0.7,
-    seeds: int = 40,
+    widths: NetworkWidths = (16, 32, 64, 128, 256),
+    strings: Annotated[
+        Sequence[Text], NOT_EMPTY, about("Strings of equal length, one letter for each token.")
+    ] = STRINGS,
+    beta: Beta = 1.5,
+    gamma: Gamma = 0.7,
+    seeds: NetworkSeeds = 40,
 ) -> xr.Dataset:
     """Distance of random features from the kernel with the same scores (eq. 4) and with independent ones (G.1)."""
     features = network_kernels(tuple(strings), (beta,), gamma, tuple(widths), seeds).kernel.isel(beta=0, drop=True)
-    found = {}
+    distances = {}
     for name, attention in (
         ("same", attention_matrix(strings, strings, beta=beta, gamma=gamma).values),
         ("independent", independent_scores(strings, beta, gamma)),
@@ -90,11 +106,11 @@ def kernel_width(
         own = np.diag(attention)
         limit = np.stack([attention, Cosine().expectation(own[:, None], own[None, :], attention)])
         square = ((features - limit) ** 2).sum(["x", "y"]).mean("seed")
-        found[name] = np.sqrt(square / (limit**2).sum(axis=(1, 2))).transpose("width", "layer")
-    distance = xr.concat(list(found.values()), dim="scores").transpose("width", "layer", "scores")
+        distances[name] = np.sqrt(square / (limit**2).sum(axis=(1, 2))).transpose("width", "layer")
+    distance = xr.concat(list(distances.values()), dim="scores").transpose("width", "layer", "scores")
     return trajectory(
         {"distance": (("width", "layer", "scores"), distance.values)},
-        {"width": list(widths), "layer": list(LAYERS), "scores": list(found)},
+        {"width": list(widths), "layer": list(LAYERS), "scores": list(distances)},
         units={"distance": "of the kernel matrix's norm"},
         strings=list(strings),
         beta=beta,
@@ -104,13 +120,13 @@ def kernel_width(
 
 
 def kernel_taylor(
-    betas: Sequence[float] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0),
-    orders: Sequence[int] = (2, 4, 6),
-    x: str = "AAB*",
-    y: str = "CAC*",
-    gamma: float = 0.7,
+    betas: Betas = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0),
+    orders: Annotated[Sequence[WholeNumber], NOT_EMPTY, about("Orders in β of the Taylor polynomials.")] = (2, 4, 6),
+    x: Annotated[Text, about("The first string, one letter for each token.")] = "AAB*",
+    y: Annotated[Text, about("The second string, of the same length.")] = "CAC*",
+    gamma: Gamma = 0.7,
 ) -> xr.Dataset:
-    """K_attn and its Taylor polynomials in β at 0, from the exact derivatives of appendix F."""
+    """Lemma G.1: K_attn and its Taylor polynomials in β at 0, from the exact derivatives of appendix F."""
     parts = {
         (i, j): float(theory.derivative_value(i, j, x, y)) / (math.factorial(i) * math.factorial(j))
         for i in range(0, max(orders) + 1, 2)
@@ -130,9 +146,18 @@ def kernel_taylor(
 
 
 def conditioning(
-    betas: Sequence[float] = (0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0), gammas: Sequence[float] = (0.0, 0.5, 1.0, 2.0, 4.0)
+    betas: Betas = (0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0),
+    gammas: Annotated[
+        Sequence[NotNegative], NOT_EMPTY, about("Values of γ, the size of the positional embeddings.")
+    ] = (
+        0.0,
+        0.5,
+        1.0,
+        2.0,
+        4.0,
+    ),
 ) -> xr.Dataset:
-    """Condition number of N_trans for same/different over β and γ."""
+    """Lemma 3.6: the condition number of N_trans for same/different over β and γ; nonsingular N has a finite one."""
     task = same_different().with_cls()
     values = [
         [template_matrix(task, KernelSetting(beta=beta, gamma=gamma).kernel).condition for gamma in gammas]

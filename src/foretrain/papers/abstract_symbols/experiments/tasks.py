@@ -1,10 +1,11 @@
-"""What kernels say before training: the blocks of K̂ (Fig 4), error against n and ρ, and the data each task needs."""
+"""What kernels say before training: the blocks of K̂ (Fig 4), the error against n and ρ, the data each task needs."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
 from functools import partial
+from typing import Annotated
 
 import numpy as np
 import xarray as xr
@@ -18,6 +19,17 @@ from foretrain.kernels.learning_curve import LearningCurve
 from foretrain.kernels.regression import measured_errors
 from foretrain.kernels.template_matrix import template_matrix
 from foretrain.ledger.experiment import Experiment
+from foretrain.ledger.parameters import Count, Positive, Seeds, about
+from foretrain.papers.abstract_symbols.experiments.parameters import (
+    NOT_EMPTY,
+    Beta,
+    Gamma,
+    KernelName,
+    Kernels,
+    KernelSamples,
+    RegressionTask,
+    RegressionTaskName,
+)
 from foretrain.papers.abstract_symbols.setting import REGRESSION_TASKS, KernelSetting
 from foretrain.papers.abstract_symbols.theory import generalisation as theory
 
@@ -26,29 +38,29 @@ KERNEL_ACCURACY = 1e-6  # of N at β = 4, where K_attn is computed to 1e-7 and t
 
 
 def block_sample(task: str, n: int, per_sample: float, seed: int) -> TemplateBatch:
-    """n samples with wildcards from `per_sample`·n tokens."""
+    """n samples whose wildcards are filled from `per_sample`·n tokens."""
     made = REGRESSION_TASKS[task]().with_cls()
     alphabet = max(int(per_sample * n), made.wildcard_count)
     return made.sample(n, stream("abstract_symbols/fig4", seed, n, alphabet), alphabet=alphabet)
 
 
 def indicators(template: NDArray[np.int64], count: int) -> Array:
-    """Orthonormal indicators of the samples of each template."""
+    """Orthonormal indicators: column j marks the samples of template j."""
     B = np.eye(count)[template]
     return B / np.sqrt(B.sum(axis=0))
 
 
 def fig4(
-    samples: Sequence[int] = (64, 128, 256, 512, 1024, 2048),
-    per_sample: float = 4.0,
-    architectures: Sequence[str] = (TRANSFORMER, MLP_XX, MLP),
-    task: str = "same_different",
-    seeds: int | Sequence[int] = 3,
-    shown: int = 60,
+    samples: KernelSamples = (64, 128, 256, 512, 1024, 2048),
+    per_sample: Annotated[Positive, about("Tokens of the training alphabet for every sample.")] = 4.0,
+    architectures: Kernels = (TRANSFORMER, MLP_XX, MLP),
+    task: RegressionTask = "same_different",
+    seeds: Seeds = 3,
+    shown: Annotated[Count, about("Samples whose kernel matrix is shown.", unit="samples")] = 60,
 ) -> xr.Dataset:
-    """The angle between the top eigenspace of K̂ and the templates' indicators; K̂ itself for `shown` samples.
+    """Fig 4: the angle between the top eigenspace of K̂ and the templates' indicators, and K̂ itself for `shown` samples.
 
-    `gram` is the matrix of the first seed, sorted by template; `blocks` is what N puts in its place.
+    `gram` is the kernel matrix of the first seed, sorted by template; `blocks` is the idealised one made of N.
     """
     listed = seed_list(seeds if isinstance(seeds, int) else list(seeds))
     r = len(REGRESSION_TASKS[task]().templates)
@@ -79,17 +91,20 @@ def fig4(
 
 
 def kernel_regression(
-    samples: Sequence[int] = (32, 128, 512, 2048),
-    alphabets: Sequence[int] = (16, 128, 1024, 8192),
-    ridges: Sequence[float] = (0.01, 0.1),
-    ratios: Sequence[float] = (0.001, 0.01),
-    architecture: str = TRANSFORMER,
-    task: str = "same_different",
-    seeds: int | Sequence[int] = 5,
+    samples: KernelSamples = (32, 128, 512, 2048),
+    alphabets: Annotated[
+        Sequence[Count], NOT_EMPTY, about("Sizes of the alphabet that fills the wildcards.", unit="tokens")
+    ] = (16, 128, 1024, 8192),
+    ridges: Annotated[Sequence[Positive], about("Ridges λ that stay the same whatever n.")] = (0.01, 0.1),
+    ratios: Annotated[Sequence[Positive], about("Ratios λ/n of ridges that grow with n.")] = (0.001, 0.01),
+    architecture: Annotated[KernelName, about("The architecture whose kernel is used.")] = TRANSFORMER,
+    task: RegressionTask = "same_different",
+    seeds: Seeds = 5,
 ) -> xr.Dataset:
     """Squared error on unseen symbols against n and the alphabet, for each fixed λ and for each λ = ratio·n.
 
-    `ideal` is the estimator of eq. 15, `apart` the real one for samples without a common token (exact).
+    Theorem 3.4 and Lemma D.1. `ideal` is the error of the estimator of eq. 15, `apart` the exact error of the real one
+    when no two samples share a token.
     """
     made, kernel = REGRESSION_TASKS[task]().with_cls(), KernelSetting(architecture).kernel
     matrix = template_matrix(made, kernel, accuracy=KERNEL_ACCURACY)
@@ -98,8 +113,8 @@ def kernel_regression(
     rules |= {f"λ = {ratio:g}n": partial(_growing, ratio) for ratio in ratios}
     measured, ideal, apart = [], [], []
     for rule in rules.values():
-        found = measured_errors(made, kernel, samples=samples, alphabets=alphabets, ridge=rule, seeds=seeds)
-        measured.append(found.loss)
+        errors = measured_errors(made, kernel, samples=samples, alphabets=alphabets, ridge=rule, seeds=seeds)
+        measured.append(errors.loss)
         limits = [theory.proportional_ridge_limit(matrix.N, weights, labels, rule(n, 0) / n) for n in samples]
         ideal.append([float(weights @ (limit - labels) ** 2) for limit in limits])
         apart.append([float(LearningCurve(matrix, rule(n, 0)).loss(np.array([float(n)]))[0]) for n in samples])
@@ -124,14 +139,16 @@ def _growing(ratio: float, n: int, diversity: float) -> float:
 
 
 def data_efficiency(
-    tasks: Sequence[str] = tuple(REGRESSION_TASKS),
-    architectures: Sequence[str] = ARCHITECTURES,
-    beta: float = 1.0,
-    gamma: float = 1.0,
-    ridge: float = 0.01,
-    loss: float = 0.1,
+    tasks: Annotated[Sequence[RegressionTaskName], NOT_EMPTY, about("The tasks, which ask for a number.")] = tuple(
+        REGRESSION_TASKS
+    ),
+    architectures: Kernels = ARCHITECTURES,
+    beta: Beta = 1.0,
+    gamma: Gamma = 1.0,
+    ridge: Annotated[Positive, about("Ridge λ of the regression.")] = 0.01,
+    loss: Annotated[Positive, about("Squared error to reach, as a share of the variance of the labels.")] = 0.1,
 ) -> xr.Dataset:
-    """Per task and architecture: the samples after which the squared error is below `loss` of the labels' variance."""
+    """The samples after which the squared error is below `loss` times the labels' variance, for every task."""
     needed = np.empty((len(tasks), len(architectures)))
     condition = np.empty_like(needed)
     for (i, task), (j, name) in itertools.product(enumerate(tasks), enumerate(architectures)):
@@ -154,7 +171,7 @@ def data_efficiency(
 EXPERIMENTS = [
     Experiment(
         "abstract_symbols/fig4",
-        "The kernel matrix turns into blocks: angle of its top eigenspace to the template indicators against n",
+        "The kernel matrix becomes blocks: angle of its top eigenspace to the template indicators against n",
         fig4,
         cut={"architectures": "architecture"},
         settings={"fast": {"samples": (64, 256), "seeds": 1, "shown": 40}, "full": {}},

@@ -1,4 +1,4 @@
-"""The one way in which every trained network of this paper is made: a cell (task, architecture, n), a grid of cells."""
+"""How every network of this paper is trained: a cell is one task, architecture and n, and a grid has many cells."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ import numpy as np
 import xarray as xr
 
 from foretrain.core.errors import require, require_known, require_whole
+from foretrain.core.progress import Progress, tell
 from foretrain.core.streams import seed_list, stream
 from foretrain.data import template_tasks
 from foretrain.data.template_files import read_task
 from foretrain.data.templates import TemplateTask
-from foretrain.dynamics.run_samples import RunsModel
-from foretrain.dynamics.validated import Progress, Schedule, best_rate, train_validated
+from foretrain.dynamics.protocols import OutputModel
+from foretrain.dynamics.validated import Schedule, best_rate, train_validated
 from foretrain.models.sequence_baselines import KINDS, BaselineRuns
 from foretrain.models.stacked.transformer_runs import LastLayerRuns, TransformerRuns
 from foretrain.models.transformer import TransformerShape
+from foretrain.papers.abstract_symbols.experiments.parameters import MOST_SAMPLES
 from foretrain.papers.abstract_symbols.setting import SETTINGS, TrainingSetting
 
 VANILLA, WITH_A, WITH_B, WITH_AB = "transformer", "transformer + aI", "transformer + bI", "transformer + aI + bI"
@@ -32,12 +34,12 @@ TASKS: dict[str, Callable[[], TemplateTask]] = {
     **{f"majority_{length}": partial(template_tasks.majority, length) for length in range(2, 11)},
     "majority_token_3": partial(template_tasks.majority_token, 3),
 }
-MOST_SAMPLES, MOST_PARAMETERS = 1_000_000, 200_000_000  # which memory holds, with five copies of parameters
+MOST_PARAMETERS = 200_000_000  # of one network: memory holds five copies of them
 SCALARS = ("test_loss", "test_accuracy", "train_loss", "validation_loss", "epoch", "epochs_done", "diverged_at")
 
 
 def task_called(name: str) -> tuple[TemplateTask, int | None]:
-    """A task by name, or from the TOML file at that path, with the alphabet the file asks for."""
+    """A task by name or from a TOML file, and the size of the alphabet if the file gives one."""
     if name.endswith(".toml"):
         file = read_task(name)
         return file.task, file.alphabet
@@ -46,6 +48,7 @@ def task_called(name: str) -> tuple[TemplateTask, int | None]:
 
 
 def setting_called(name: str, **changes: Any) -> TrainingSetting:
+    """A setting by name, with some of its fields changed; None leaves a field as it is."""
     require_known("setting", name, SETTINGS)
     return replace(SETTINGS[name], **{key: value for key, value in changes.items() if value is not None})
 
@@ -58,11 +61,11 @@ def network(
     *,
     regular_tokens: int = 0,
     **options: Any,
-) -> RunsModel:
+) -> OutputModel:
     """A network for tasks with n training tokens; `options` are those of `TransformerShape`, and `last_layer`.
 
-    There is room for so many `regular_tokens` at least: where tasks are drawn not each of them has all, and what a seed
-    begins with must not depend on the other seeds.
+    It has embeddings for at least `regular_tokens` regular tokens. Tasks that are drawn at random need not use all of
+    them, and the initial weights of one seed must not depend on the tasks of the others.
     """
     require_known("architecture", architecture, ARCHITECTURES)
     require_whole("embedding", s.embedding, 1)
@@ -75,8 +78,8 @@ def network(
         _require_fewer_parameters(baseline.parameters)
         return baseline
     if task.kind == "next-token":
-        # Embeddings begin at N(0, 1): without the scale scores begin at √d to d, and cross-entropy hardly moves them.
-        # Where the answer is the last symbol itself, the residual stream holds it there before any training.
+        # Embeddings start as N(0, 1), so unscaled scores would start between √d and d, where cross-entropy hardly moves
+        # them. If the answer is the last symbol, the residual stream holds it there before any training: read at CLS.
         last = (
             "cls"
             if all(t.symbols[-1] == label for t, label in zip(task.templates, task.labels, strict=True))
@@ -107,7 +110,7 @@ def network(
 def _require_fewer_parameters(count: int) -> None:
     require(
         count <= MOST_PARAMETERS,
-        f"Such a network has {count:,} parameters, of at most {MOST_PARAMETERS:,}; set a smaller n, embedding, heads "
+        f"This network has {count:,} parameters, of at most {MOST_PARAMETERS:,}; set a smaller n, embedding, heads "
         "or depth.",
     )
 
@@ -125,13 +128,12 @@ def cell(
     rates: Sequence[float] = (),
     good_enough: float = 0.0,
     patience: int | None = None,
-    progress: Callable[[Progress], None] | None = None,
     **options: Any,
 ) -> xr.Dataset:
-    """Networks trained on n samples at every rate, over (rate, seed), with their curves.
+    """Networks trained on n samples, one for each rate and seed, with their loss curves.
 
-    The data of a seed is the same for every architecture and rate. A run is done when its validation loss is
-    `good_enough`, or has not become better for `patience` epochs.
+    The data of a seed is the same for every architecture and rate. A run stops when its validation loss reaches
+    `good_enough`, or has not improved for `patience` epochs.
     """
     s = setting or TrainingSetting()
     require_whole("n", n, 1)
@@ -159,20 +161,19 @@ def cell(
         )
         for seed, own in zip(listed, made, strict=True)
     ]
-    found = train_validated(
+    runs = train_validated(
         network(made, architecture, size, s, **options),
         splits,
         rates=rates or (s.learning_rate,),
         schedule=Schedule(s.epochs, s.batch, patience, good_enough),
         seeds=listed,
         experiment=f"abstract_symbols/{made[0].name}/{n}",
-        progress=progress,
     )
-    return found.assign_attrs(setting_attrs(s, rates, patience), task=made[0].name, architecture=architecture, n=n)
+    return runs.assign_attrs(setting_attrs(s, rates, patience), task=made[0].name, architecture=architecture, n=n)
 
 
 def setting_attrs(s: TrainingSetting, rates: Sequence[float] = (), patience: int | None = None) -> dict[str, Any]:
-    """What a trajectory says of its networks; a grid keeps what all its cells have in common."""
+    """Attributes that describe the networks of a trajectory; a grid keeps those that all its cells share."""
     sizes = {name: value for name, value in asdict(s).items() if name != "learning_rate"}
     ended = {} if patience is None else {"patience": patience}
     return {**sizes, "rates": ", ".join(f"{rate:g}" for rate in rates or (s.learning_rate,)), **ended}
@@ -193,21 +194,28 @@ def summary(
     good_enough: float = 0.0,
     **others: Any,
 ) -> xr.Dataset:
-    """`cell` without its curves, computed once per process, however it is asked for: figures and claims share runs."""
+    """`cell` without its curves, trained once per process however the arguments are written.
+
+    Figures and claims share these runs.
+    """
     s = setting or TrainingSetting()
-    same: dict[str, Any] = {"seeds": tuple(seed_list(seeds)), "setting": s, "rates": tuple(rates) or (s.learning_rate,)}
-    if isinstance(task, str) and task.endswith(".toml"):  # what the file says may change
-        return cell(task, architecture, good_enough=good_enough, **same, **others)[list(SCALARS)]
-    return _kept(task, architecture, tuple(sorted({**same, "good_enough": good_enough, **others}.items())))
+    network_arguments: dict[str, Any] = {
+        "seeds": tuple(seed_list(seeds)),
+        "setting": s,
+        "rates": tuple(rates) or (s.learning_rate,),
+    }
+    if isinstance(task, str) and task.endswith(".toml"):  # the file may change between calls
+        return cell(task, architecture, good_enough=good_enough, **network_arguments, **others)[list(SCALARS)]
+    return _kept(task, architecture, tuple(sorted({**network_arguments, "good_enough": good_enough, **others}.items())))
 
 
 def at_best_rate(task: Task, architecture: str = VANILLA, **arguments: Any) -> xr.Dataset:
-    """`summary` at the rate of least validation loss, which becomes a variable."""
+    """`summary` at the rate with the lowest validation loss, which becomes a variable."""
     return best_rate(summary(task, architecture, **arguments))
 
 
 def at_its_rate(task: Task, architecture: str = VANILLA, **arguments: Any) -> xr.Dataset:
-    """`summary` at the one rate of the setting, which then is no axis."""
+    """`summary` at the rate of the setting, without an axis for the rate."""
     return summary(task, architecture, **arguments).isel(rate=0, drop=True)
 
 
@@ -215,27 +223,29 @@ def grid(axes: Mapping[str, Sequence[Any]], make: Callable[..., xr.Dataset]) -> 
     """`make(axis=value, …)` at every point of the axes, as one trajectory."""
     for axis, values in axes.items():
         require(len(values) >= 1, f"{axis} must have at least one value; got none.")
+    points = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
     parts = []
-    for values in itertools.product(*axes.values()):
-        point = dict(zip(axes, values, strict=True))
+    for done, point in enumerate(points):
+        tell(Progress(done, len(points), ", ".join(f"{axis} = {value}" for axis, value in point.items()), inner=True))
         parts.append(make(**point).expand_dims({axis: [value] for axis, value in point.items()}))
     whole = xr.combine_by_coords(parts, combine_attrs="drop_conflicts")
     assert isinstance(whole, xr.Dataset)
     return whole.sel({axis: list(values) for axis, values in axes.items()})
 
 
-def n_needed(found: xr.Dataset, loss: float = 0.1) -> xr.DataArray:
-    """The samples from which on the test loss stays below `loss`: the median over seeds, for every other axis.
+def n_needed(curves: xr.Dataset, loss: float = 0.1) -> xr.DataArray:
+    """The number of samples from which on the test loss stays below `loss`: the median over seeds.
 
-    Between two sizes of the grid it is interpolated in log n and log loss, where a loss below a tenth of `loss` counts
-    as that tenth: how far below says little about where between them it fell. Infinite where the last size does not
-    reach `loss`, and the first size where all do. A run that diverged has not learned. The median, because some tasks
-    are learned at once or not at all; of an even number of seeds it is the geometric mean of the two in the middle.
+    Between two sizes of the grid it is interpolated in log n and log loss. A loss below a tenth of `loss` counts as
+    that tenth: how far below it is says little about where in between it fell. The result is infinite if the largest
+    size does not reach `loss`, and the smallest size if all of them do. A run that diverged has not learned. It is the
+    median because some tasks are learned at once or not at all; for an even number of seeds it is the geometric mean
+    of the two in the middle.
     """
     require(loss > 0, f"loss must be above 0; got {loss}.")
-    require("n" in found.test_loss.dims, "n_needed takes a trajectory over n; this one has no such axis.")
-    losses = found.test_loss.fillna(np.inf)
-    sizes = np.asarray(found.n.values, dtype=np.float64)
+    require("n" in curves.test_loss.dims, "n_needed takes a trajectory over n; this one has no such axis.")
+    losses = curves.test_loss.fillna(np.inf)
+    sizes = np.asarray(curves.n.values, dtype=np.float64)
 
     def one(curve: np.ndarray) -> float:
         above = np.flatnonzero(~(curve < loss))

@@ -1,33 +1,41 @@
-"""What networks do with unseen symbols: attention that learns to copy, MLPs that learn same/different."""
+"""What networks do with unseen symbols: attention that learns to copy, and MLPs that learn same/different."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from typing import Annotated
 
 import numpy as np
 import torch
 import xarray as xr
+from pydantic import Field
 from torch import Tensor
 
 from foretrain.core.streams import seed_list, stream, torch_stream
 from foretrain.core.trajectory import trajectory
 from foretrain.data.template_tasks import same_different
-from foretrain.dynamics.optimizers import SGD, Adam, Optimizer
+from foretrain.dynamics.optimizers import SGD, Adam
+from foretrain.dynamics.protocols import Optimizer
 from foretrain.kernels.attention import transformer_kernel
 from foretrain.ledger.experiment import Experiment
+from foretrain.ledger.parameters import Count, about
 from foretrain.models.finite_transformer import CopyingAttention, Widths, loss_velocities
-from foretrain.models.one_hot_mlp import OneHotMLP, Parameters
+from foretrain.models.one_hot_mlp import OneHotMLP
+from foretrain.models.parameters import Parameters
 from foretrain.papers.abstract_symbols import theory
+from foretrain.papers.abstract_symbols.experiments.parameters import (
+    Embeddings,
+    Gamma,
+    NetworkSeeds,
+)
 
 SAMPLES = 4  # training tokens; the last of the alphabet is the unseen one
 
 
-@lru_cache(maxsize=8)
 def velocities(
     embeddings: tuple[int, ...], heads: int, head: int, gamma: float, tokens: int, seeds: int, trained: str
 ) -> xr.Dataset:
-    """dL_train/dt and dL_test/dt at time 0, at unit rates; `trained`: "weights", "identity" or both ("all")."""
+    """dL_train/dt and dL_test/dt at time 0, at unit rates; `trained` is "weights", "identity" or "all" for both."""
     numbers = seed_list(seeds)
     values = np.zeros((2, len(embeddings), len(numbers)))
     for i, embedding in enumerate(embeddings):
@@ -52,7 +60,7 @@ def velocities(
 
 SEEN, TOKENS = 6, 12  # tokens 0 to 5 occur in training, 6 to 11 do not
 UNSEEN = ((6, 6), (7, 7), (8, 8), (6, 7), (7, 6), (8, 9), (10, 11))
-# Batch size and optimizer of each way of training; flow takes small steps on all 36 strings of seen tokens.
+# Batch size and optimizer of each way of training; "flow" takes small steps on all 36 strings of seen tokens.
 WAYS: dict[str, tuple[int, Optimizer]] = {
     "SGD": (1, SGD(0.01)),
     "mini-batch": (8, SGD(0.02)),
@@ -62,7 +70,7 @@ WAYS: dict[str, tuple[int, Optimizer]] = {
 
 
 def _data(way: str, steps: int) -> list[tuple[Tensor, Tensor]]:
-    """The batches of a run: same/different on seen tokens, the same for all seeds of the network."""
+    """The batches of a run: same/different on seen tokens. All seeds of the network get the same batches."""
     batch = WAYS[way][0]
     if batch == 0:
         strings = np.array([(a, b) for a in range(SEEN) for b in range(SEEN)])
@@ -74,7 +82,7 @@ def _data(way: str, steps: int) -> list[tuple[Tensor, Tensor]]:
 
 
 def trained(model: OneHotMLP, start: Parameters, way: str, steps: int) -> Parameters:
-    """All seeds after training on the batches of this way."""
+    """The parameters of all seeds after training in this way."""
     optimizer = WAYS[way][1]
     parameters = {name: value.clone() for name, value in start.items()}
     states = {name: optimizer.begin(value) for name, value in parameters.items()}
@@ -85,11 +93,10 @@ def trained(model: OneHotMLP, start: Parameters, way: str, steps: int) -> Parame
     return parameters
 
 
-@lru_cache(maxsize=2)
 def mlp_outputs(seeds: int, width: int, layers: int, steps: int) -> xr.Dataset:
     """Outputs of trained MLPs on strings of unseen tokens."""
     model = OneHotMLP(TOKENS, 2, width=width, layers=layers)
-    start = model.start(seeds, torch_stream("abstract_symbols/mlp", width, layers))
+    start = model.draw(seeds, torch_stream("abstract_symbols/mlp", width, layers))
     strings = torch.tensor(UNSEEN)
     outputs = [model.outputs(trained(model, start, way, steps), strings).numpy() for way in WAYS]
     return _outputs(np.stack(outputs), list(WAYS))
@@ -103,7 +110,7 @@ def _outputs(values: np.ndarray, ways: Sequence[str]) -> xr.Dataset:
 
 
 def transformer_outputs(seeds: int, beta: float = 4.0, gamma: float = 2.0, ridge: float = 1e-2) -> xr.Dataset:
-    """A transformer's last layer trained to the end on the same kind of data: ridge regression with K_trans."""
+    """A transformer whose last layer is trained to the end on the same kind of data: ridge regression with K_trans."""
     cls = [TOKENS]
     unseen = [[*s, *cls] for s in UNSEEN]
     values = []
@@ -117,12 +124,14 @@ def transformer_outputs(seeds: int, beta: float = 4.0, gamma: float = 2.0, ridge
 
 
 def copying_velocity(
-    embeddings: Sequence[int] = (64, 128, 256, 512, 1024, 2048, 4096),
-    heads: int = 4,
-    head: int = 64,
-    gamma: float = 1.0,
-    tokens: int = 8,
-    seeds: int = 16,
+    embeddings: Embeddings = (64, 128, 256, 512, 1024, 2048, 4096),
+    heads: Annotated[Count, about("Attention heads.", unit="heads")] = 4,
+    head: Annotated[Count, about("Width of each attention head.")] = 64,
+    gamma: Gamma = 1.0,
+    tokens: Annotated[
+        int, Field(gt=SAMPLES, le=10**9), about("Tokens: the first four are trained on, the last is the unseen one.")
+    ] = 8,
+    seeds: NetworkSeeds = 16,
 ) -> xr.Dataset:
     """Theorems 4.1 and 4.2: dL_test/dt of an unseen token at time 0, with and without a trained b·I per head."""
     kinds = ("weights", "identity")
@@ -145,8 +154,13 @@ def copying_velocity(
     )
 
 
-def mlp_unseen(seeds: int = 2000, width: int = 64, layers: int = 2, steps: int = 300) -> xr.Dataset:
-    """Theorem I.2: outputs on strings of unseen tokens, MLPs over seeds beside a transformer's last layer."""
+def mlp_unseen(
+    seeds: NetworkSeeds = 2000,
+    width: Annotated[Count, about("Width of the hidden layers.")] = 64,
+    layers: Annotated[Count, about("Number of hidden layers.", unit="layers")] = 2,
+    steps: Annotated[Count, about("Steps of training.", unit="steps")] = 300,
+) -> xr.Dataset:
+    """Theorem I.2: outputs on strings of unseen tokens, of MLPs over seeds and of a transformer's last layer."""
     outputs = [mlp_outputs(seeds, width, layers, steps).output, transformer_outputs(min(seeds, 20)).output]
     means = xr.concat([o.mean("seed") for o in outputs], dim="way")
     spread = xr.concat([o.std("seed", ddof=1) for o in outputs], dim="way")

@@ -14,8 +14,8 @@ from foretrain.show.plotting import PALETTE, measurement_marks, new_figure, new_
 NAMES = {"attention": "K_attn", "transformer": "K_trans"}
 
 
-def kernel_width(found: xr.Dataset) -> go.Figure:
-    """Distance of random features from eq. 4 (falls) and from the kernel with independent scores (stays)."""
+def kernel_width(run: xr.Dataset) -> go.Figure:
+    """Distance of random features from eq. 4, which falls, and from the kernel of independent scores, which stays."""
     figure = new_figure(
         "Random features reach the kernel at rate width^(−1/2)",
         x="width (heads, embedding, head, MLP)",
@@ -24,34 +24,34 @@ def kernel_width(found: xr.Dataset) -> go.Figure:
         log_y=True,
     )
     says = {"same": "eq. 4", "independent": "independent ζ, ζ̃ (G.1)"}
-    for color, layer in enumerate(found.layer.values.tolist()):
+    for color, layer in enumerate(run.layer.values.tolist()):
         for scores, words in says.items():
-            distance = found.distance.sel(layer=layer, scores=scores)
-            marks = measurement_marks(found.width, distance, f"{NAMES[layer]}, {words}", color)
+            distance = run.distance.sel(layer=layer, scores=scores)
+            marks = measurement_marks(run.width, distance, f"{NAMES[layer]}, {words}", color)
             if scores == "independent":
                 marks.update(
                     marker={"symbol": "x"}, line={"dash": "dot", "color": PALETTE[color]}, mode="lines+markers"
                 )
             figure.add_trace(marks)
-        first = float(found.distance.sel(layer=layer, scores="same")[-1])
-        slope = first * np.sqrt(float(found.width[-1]) / found.width.values)
-        figure.add_trace(prediction_line(found.width, slope, "∝ width^(−1/2)", color, showlegend=color == 0))
-    figure.update_xaxes(tickvals=found.width.values.tolist())
+        first = float(run.distance.sel(layer=layer, scores="same")[-1])
+        slope = first * np.sqrt(float(run.width[-1]) / run.width.values)
+        figure.add_trace(prediction_line(run.width, slope, "∝ width^(−1/2)", color, showlegend=color == 0))
+    figure.update_xaxes(tickvals=run.width.values.tolist())
     figure.update_yaxes(tickvals=[0.05, 0.1, 0.2, 0.5, 1, 2])
     return figure
 
 
-def kernel_taylor(found: xr.Dataset) -> go.Figure:
+def kernel_taylor(run: xr.Dataset) -> go.Figure:
     """The kernel and its Taylor polynomials, and how far apart they are."""
-    config = config_of(found)
+    config = config_of(run)
     title = f"K_attn({config['x']}, {config['y']}) at γ = {config['gamma']:g} and its Taylor polynomials at β = 0"
     figure = new_panels(title, ["value", "distance"], columns=2, horizontal_spacing=0.12)
-    exact = found.exact.values
-    figure.add_trace(measurement_marks(found.beta, exact, "exact", PALETTE[6]), **panel_place(0))
-    for color, order in enumerate(found.order.values.tolist()):
-        values = found.taylor.sel(order=order).values
-        figure.add_trace(prediction_line(found.beta, values, f"order {order}", color), **panel_place(0))
-        gap = prediction_line(found.beta, abs(values - exact), f"order {order}", color, showlegend=False)
+    exact = run.exact.values
+    figure.add_trace(measurement_marks(run.beta, exact, "exact", PALETTE[6]), **panel_place(0))
+    for color, order in enumerate(run.order.values.tolist()):
+        values = run.taylor.sel(order=order).values
+        figure.add_trace(prediction_line(run.beta, values, f"order {order}", color), **panel_place(0))
+        gap = prediction_line(run.beta, abs(values - exact), f"order {order}", color, showlegend=False)
         figure.add_trace(gap, **panel_place(1))
     low, high = float(exact.min()), float(exact.max())
     figure.update_yaxes(title="K_attn", range=[low - (high - low), high + (high - low)], **panel_place(0))
@@ -61,20 +61,20 @@ def kernel_taylor(found: xr.Dataset) -> go.Figure:
     return figure
 
 
-def conditioning(found: xr.Dataset) -> go.Figure:
+def conditioning(run: xr.Dataset) -> go.Figure:
     figure = new_figure(
         "Same/different: larger β conditions the template matrix better", x="β", y="condition number of N", log_y=True
     )
-    for color, gamma in enumerate(found.gamma.values.tolist()):
-        line = prediction_line(found.beta, found.condition.sel(gamma=gamma), f"γ = {gamma:g}", color)
+    for color, gamma in enumerate(run.gamma.values.tolist()):
+        line = prediction_line(run.beta, run.condition.sel(gamma=gamma), f"γ = {gamma:g}", color)
         line.update(mode="lines+markers")
         figure.add_trace(line)
     figure.update_yaxes(dtick=1, exponentformat="power")
     return figure
 
 
-def copying_velocity(found: xr.Dataset) -> go.Figure:
-    """Above 0 the loss on the unseen token rises."""
+def copying_velocity(run: xr.Dataset) -> go.Figure:
+    """How the loss on the unseen token moves: above 0 it rises."""
     figure = new_figure(
         "Copying an unseen token: how its loss moves at the start of training",
         x="embedding width",
@@ -82,26 +82,26 @@ def copying_velocity(found: xr.Dataset) -> go.Figure:
         log_x=True,
     )
     says = {"weights": "attention alone", "identity": "only b·I trained"}
-    for color, kind in enumerate(found.trained.values.tolist()):
-        cell = found.sel(trained=kind)
+    for color, kind in enumerate(run.trained.values.tolist()):
+        cell = run.sel(trained=kind)
         error = cell.test.std("seed", ddof=1) / np.sqrt(cell.sizes["seed"])
-        limit = prediction_line(found.embedding, cell.limit, f"{says[kind]}: limit", color)
+        limit = prediction_line(run.embedding, cell.limit, f"{says[kind]}: limit", color)
         figure.add_trace(limit)
         figure.add_trace(
-            measurement_marks(found.embedding, cell.test.mean("seed"), f"{says[kind]}: measured", color, error)
+            measurement_marks(run.embedding, cell.test.mean("seed"), f"{says[kind]}: measured", color, error)
         )
     figure.add_hline(y=0, line={"color": PALETTE[7], "width": 1, "dash": "dot"})
-    figure.update_xaxes(tickvals=found.embedding.values.tolist())
+    figure.update_xaxes(tickvals=run.embedding.values.tolist())
     return figure
 
 
-def mlp_unseen(found: xr.Dataset) -> go.Figure:
-    """Mean outputs over seeds with their standard errors; a model that generalises sits on its labels."""
+def mlp_unseen(run: xr.Dataset) -> go.Figure:
+    """Mean outputs over seeds with their standard errors; a model that generalises lies on the labels."""
     figure = new_figure(
         "Mean output on strings of unseen tokens, same/different", x="string of unseen tokens", y="output"
     )
-    strings = found.string.values.tolist()
-    labels = found.label.values
+    strings = run.string.values.tolist()
+    labels = run.label.values
     figure.add_trace(
         go.Scatter(
             x=strings,
@@ -111,8 +111,8 @@ def mlp_unseen(found: xr.Dataset) -> go.Figure:
             marker={"symbol": "line-ew", "size": 22, "line": {"width": 2, "color": PALETTE[6]}},
         )
     )
-    for color, way in enumerate(found.way.values.tolist()):
-        cell = found.sel(way=way)
+    for color, way in enumerate(run.way.values.tolist()):
+        cell = run.sel(way=way)
         error = cell["std"] / np.sqrt(float(cell.runs))
         figure.add_trace(measurement_marks(strings, cell["mean"], str(way), color, error))
     figure.update_xaxes(type="category")

@@ -1,4 +1,4 @@
-"""Figures of how many samples tasks need: measured, gained by the scalings, and predicted before training."""
+"""Figures of how many samples tasks need: measured, saved by the scalings, and predicted before training."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from foretrain.papers.abstract_symbols.experiments.trained import VANILLA
 from foretrain.papers.abstract_symbols.figures.trained import colors_of, setting_words, task_name, x_axis
 from foretrain.show.plotting import INK, PALETTE, add_subtitle, log_ticks, measurement_marks, new_figure
 
-BEYOND = 1.6  # how far beyond the largest number, as a factor, stands what has none
+BEYOND = 1.6  # points without a number are drawn this factor beyond the largest number
 
 
-def task_labels(found: xr.Dataset) -> list[str]:
-    return ["<br>".join(textwrap.wrap(task_name(task), 14)) for task in found.task.values.tolist()]
+def task_labels(run: xr.Dataset) -> list[str]:
+    return ["<br>".join(textwrap.wrap(task_name(task), 14)) for task in run.task.values.tolist()]
 
 
-def data_need(found: xr.Dataset) -> go.Figure:
-    """Samples needed per task, one mark per architecture; an open one where the largest n did not suffice."""
-    most = int(found.n.max())
-    title = f"Samples from which on less than {found.attrs['loss']:.0%} is missed on unseen symbols"
+def data_need(run: xr.Dataset) -> go.Figure:
+    """Samples needed per task, one mark per architecture; it is open if the largest n was not enough."""
+    most = int(run.n.max())
+    title = f"Samples from which on less than {run.attrs['loss']:.0%} is missed on unseen symbols"
     figure = new_figure(title, x="", y="")
-    names = found.architecture.values.tolist()
+    names = run.architecture.values.tolist()
     for name, color in zip(names, colors_of("architecture", names), strict=True):
-        needed = found.n_needed.sel(architecture=name).values
+        needed = run.n_needed.sel(architecture=name).values
         enough = np.isfinite(needed)
         marks = measurement_marks(
             np.where(enough, needed, most),
-            task_labels(found),
+            task_labels(run),
             name,
             color,
             orientation="h",
@@ -44,24 +44,24 @@ def data_need(found: xr.Dataset) -> go.Figure:
         marks.marker.update(symbol=["circle" if ok else "triangle-right-open" for ok in enough], size=9)
         figure.add_trace(marks)
     figure.update_yaxes(type="category", autorange="reversed", tickson="boundaries")
-    ends = np.log10([int(found.n.min()) / 1.25, most * 1.25])
-    figure.update_xaxes(range=ends.tolist(), **x_axis(found, "n"))
-    figure.update_layout(scattermode="group", showlegend=True, height=max(420, 180 + 48 * found.sizes["task"]))
+    ends = np.log10([int(run.n.min()) / 1.25, most * 1.25])
+    figure.update_xaxes(range=ends.tolist(), **x_axis(run, "n"))
+    figure.update_layout(scattermode="group", showlegend=True, height=max(420, 180 + 48 * run.sizes["task"]))
     missed = "Missed: squared error over that of a constant guess, or the share of wrong symbols"
-    never = f"; open: more than {most} samples" if not np.isfinite(found.n_needed).all() else ""
-    add_subtitle(figure, f"{missed}{never}. {setting_words(found, 'median of')}")
+    never = f"; open: more than {most} samples" if not np.isfinite(run.n_needed).all() else ""
+    add_subtitle(figure, f"{missed}{never}. {setting_words(run, 'median of')}")
     return figure
 
 
-def gained(found: xr.Dataset) -> go.Figure:
-    """How many times less data each scaling needs, per task, with the least and the greatest over seeds."""
-    most = config_of(found)["most_samples"]
-    names = [name for name in found.architecture.values.tolist() if name != VANILLA]
-    factor, low, high = (found[name].sel(architecture=names) for name in ("factor", "factor_low", "factor_high"))
+def gained(run: xr.Dataset) -> go.Figure:
+    """How many times less data each scaling needs, per task, with the smallest and the largest over seeds."""
+    most = config_of(run)["most_samples"]
+    names = [name for name in run.architecture.values.tolist() if name != VANILLA]
+    factor, low, high = (run[name].sel(architecture=names) for name in ("factor", "factor_low", "factor_high"))
     numbers = np.concatenate([[1.0], *(array.values.ravel() for array in (factor, low, high))])
     numbers = numbers[np.isfinite(numbers) & (numbers > 0)]
     least, greatest = numbers.min() / BEYOND, numbers.max() * BEYOND
-    labels = task_labels(found)
+    labels = task_labels(run)
     figure = new_figure("How many times less data a network with scalings needs", x="factor", y="", log_x=True)
     for name, color in zip(names, colors_of("architecture", names), strict=True):
         value, lowest, highest = (array.sel(architecture=name).values for array in (factor, low, high))
@@ -78,7 +78,7 @@ def gained(found: xr.Dataset) -> go.Figure:
     rows = {"categoryorder": "array", "categoryarray": labels, "range": [len(labels) - 0.5, -0.5]}  # empty ones too
     figure.update_yaxes(type="category", tickson="boundaries", **rows)
     figure.update_xaxes(range=np.log10([least, greatest]).tolist(), **log_ticks(numbers))
-    figure.update_layout(scattermode="group", showlegend=True, height=max(420, 180 + 48 * found.sizes["task"]))
+    figure.update_layout(scattermode="group", showlegend=True, height=max(420, 180 + 48 * run.sizes["task"]))
     add_subtitle(
         figure,
         f"Samples of the plain transformer over those of this one, medians over seeds; bars: from the least to the "
@@ -88,10 +88,10 @@ def gained(found: xr.Dataset) -> go.Figure:
     return figure
 
 
-def predicted_against_measured(found: xr.Dataset) -> go.Figure:
+def predicted_against_measured(run: xr.Dataset) -> go.Figure:
     """Samples that kernel regression needs against those of trained networks, one mark per task and architecture."""
-    most = config_of(found)["most_samples"]
-    known = np.concatenate([found[name].values.ravel() for name in ("predicted_need", "measured_need")])
+    most = config_of(run)["most_samples"]
+    known = np.concatenate([run[name].values.ravel() for name in ("predicted_need", "measured_need")])
     known = known[np.isfinite(known)]
     least, never, more = known.min() / BEYOND, known.max() * BEYOND**2, most * BEYOND
     figure = new_figure(
@@ -101,19 +101,17 @@ def predicted_against_measured(found: xr.Dataset) -> go.Figure:
         log_x=True,
         log_y=True,
     )
-    names = found.architecture.values.tolist()
+    names = run.architecture.values.tolist()
     equal = {"x": [least, most], "y": [least, most], "mode": "lines", "line": {"color": PALETTE[7], "dash": "dash"}}
     figure.add_scatter(**equal, name="equal", hoverinfo="skip")
     for name, color in zip(names, colors_of("architecture", names), strict=True):
-        predicted, measured = (
-            found[side].sel(architecture=name).values for side in ("predicted_need", "measured_need")
-        )
+        predicted, measured = (run[side].sel(architecture=name).values for side in ("predicted_need", "measured_need"))
         marks = measurement_marks(
             np.nan_to_num(predicted, posinf=never), np.nan_to_num(measured, posinf=more), name, color, opacity=0.8
         )
         marks.hovertext = [
             f"{task_name(task)}: predicted {_need(x, 'never')}, measured {_need(y, f'more than {most}')}"
-            for task, x, y in zip(found.task.values.tolist(), predicted, measured, strict=True)
+            for task, x, y in zip(run.task.values.tolist(), predicted, measured, strict=True)
         ]
         marks.update(hoverinfo="text+name", marker={"size": 9})
         figure.add_trace(marks)
@@ -121,14 +119,14 @@ def predicted_against_measured(found: xr.Dataset) -> go.Figure:
     figure.update_yaxes(**_ticks(least, more, f"> {most}"))
     add_subtitle(
         figure,
-        f"Samples from which on less than {config_of(found)['loss']:.0%} of a constant guess's squared error is left, "
+        f"Samples from which on less than {config_of(run)['loss']:.0%} of a constant guess's squared error is left, "
         "one mark per task; never: random features do not tell the templates apart",
     )
     return figure
 
 
 def _ticks(least: float, beyond: float, words: str) -> dict[str, Any]:
-    """An axis of samples, at whose end stands what has no number."""
+    """An axis of samples; points without a number are drawn at its end, labelled with `words`."""
     span = np.log10(beyond / least)
     firsts = (1, 2, 5) if span < 3 else (1,)
     powers = range(math.floor(math.log10(least)), math.ceil(math.log10(beyond)))

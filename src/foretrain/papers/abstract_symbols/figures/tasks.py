@@ -14,16 +14,16 @@ from foretrain.papers.abstract_symbols.setting import REGRESSION_TASKS
 from foretrain.show.plotting import PALETTE, TEMPLATE, measurement_marks, new_panels, panel_place, prediction_line
 
 
-def fig4(found: xr.Dataset) -> go.Figure:
+def fig4(run: xr.Dataset) -> go.Figure:
     """K̂ of each architecture sorted by template, and the angle of its top eigenspace to the template indicators."""
-    names = found.architecture.values.tolist()
+    names = run.architecture.values.tolist()
     panels = [f"K̂, {name}" for name in names] + ["Angle to templates (°)"]
     figure = new_panels(
         "Fig 4: the kernel matrix turns into blocks", panels, columns=len(panels), horizontal_spacing=0.06
     )
-    largest = float(found.gram.max())
+    largest = float(run.gram.max())
     for index, name in enumerate(names):
-        gram = found.gram.sel(architecture=name).values
+        gram = run.gram.sel(architecture=name).values
         heat = go.Heatmap(
             z=gram.tolist(),
             zmin=0,
@@ -41,53 +41,53 @@ def fig4(found: xr.Dataset) -> go.Figure:
     figure.update_yaxes(title="samples, by template", row=1, col=1)
     place = panel_place(len(names), len(panels))
     for name in names:
-        angle = found.angle.sel(architecture=name)
+        angle = run.angle.sel(architecture=name)
         error = angle.std("seed").values if angle.sizes["seed"] > 1 else None
-        marks = measurement_marks(found.n, angle.mean("seed"), name, COLORS[name], error)
+        marks = measurement_marks(run.n, angle.mean("seed"), name, COLORS[name], error)
         marks.update(mode="lines+markers", line={"color": COLORS[name]})
         figure.add_trace(marks, **place)
-    figure.update_xaxes(title="samples n", type="log", tickvals=found.n.values.tolist(), **place)
+    figure.update_xaxes(title="samples n", type="log", tickvals=run.n.values.tolist(), **place)
     figure.update_yaxes(range=[0, 92], **place)
     figure.update_layout(height=470, legend={"orientation": "h", "y": -0.25, "x": 1.0, "xanchor": "right"})
     return figure
 
 
-def kernel_regression(found: xr.Dataset) -> go.Figure:
-    """Squared error on unseen symbols: marks per alphabet, line for samples without a common token, dots for eq. 15."""
-    rules = found.rule.values.tolist()
-    config = config_of(found)
+def kernel_regression(run: xr.Dataset) -> go.Figure:
+    """Squared error on unseen symbols: marks per alphabet, a line if no token is shared, a dotted one for eq. 15."""
+    rules = run.rule.values.tolist()
+    config = config_of(run)
     title = f"Kernel regression on unseen symbols: {task_name(config['task'])}, {config['architecture']}"
     figure = new_panels(title, rules, columns=2, shared_yaxes=True, vertical_spacing=0.16)
     for index, rule in enumerate(rules):
-        cell, place = found.sel(rule=rule), panel_place(index)
+        cell, place = run.sel(rule=rule), panel_place(index)
         shown = index == 0
-        line = prediction_line(found.n, cell.apart, "no common token (exact)", PALETTE[6], showlegend=shown)
+        line = prediction_line(run.n, cell.apart, "no common token (exact)", PALETTE[6], showlegend=shown)
         figure.add_trace(line, **place)
-        ideal = prediction_line(found.n, cell.ideal, "idealised, eq. 15", PALETTE[7], showlegend=shown)
+        ideal = prediction_line(run.n, cell.ideal, "idealised, eq. 15", PALETTE[7], showlegend=shown)
         ideal.update(line={"dash": "dot"})
         figure.add_trace(ideal, **place)
-        for color, size in enumerate(found.alphabet.values.tolist()):
+        for color, size in enumerate(run.alphabet.values.tolist()):
             loss = cell.loss.sel(alphabet=size)
-            marks = measurement_marks(found.n, loss.mean("seed"), f"{size} tokens", color, showlegend=shown)
+            marks = measurement_marks(run.n, loss.mean("seed"), f"{size} tokens", color, showlegend=shown)
             figure.add_trace(marks, **place)
         bottom = "samples n" if index >= len(rules) - 2 else None
-        figure.update_xaxes(title=bottom, type="log", tickvals=found.n.values.tolist(), **place)
+        figure.update_xaxes(title=bottom, type="log", tickvals=run.n.values.tolist(), **place)
         figure.update_yaxes(type="log", dtick=1, exponentformat="power", **place)
         if index % 2 == 0:
             figure.update_yaxes(title="squared error", **place)
     return figure
 
 
-def data_efficiency(found: xr.Dataset) -> go.Figure:
-    """Bars of samples needed, per task and architecture; a missing bar is a task the architecture never learns."""
-    config = config_of(found)
+def data_efficiency(run: xr.Dataset) -> go.Figure:
+    """Bars of samples needed, per task and architecture; "never" marks a task the architecture does not learn."""
+    config = config_of(run)
     title = f"Samples for a squared error of {config['loss']:g} of the label variance (from N alone)"
     figure = go.Figure()
     figure.update_layout(template=TEMPLATE, title=title, barmode="group")
-    tasks = [task_name(task) for task in found.task.values.tolist()]
-    top = float(found.samples_needed.where(np.isfinite(found.samples_needed)).max())
-    for name in found.architecture.values.tolist():
-        needed = found.samples_needed.sel(architecture=name).values
+    tasks = [task_name(task) for task in run.task.values.tolist()]
+    top = float(run.samples_needed.where(np.isfinite(run.samples_needed)).max())
+    for name in run.architecture.values.tolist():
+        needed = run.samples_needed.sel(architecture=name).values
         never = ~np.isfinite(needed)
         figure.add_bar(
             x=tasks,
@@ -106,6 +106,7 @@ def data_efficiency(found: xr.Dataset) -> go.Figure:
 
 
 def task_name(key: str) -> str:
+    """A task in words."""
     return REGRESSION_TASKS[key]().name
 
 

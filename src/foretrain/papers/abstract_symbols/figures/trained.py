@@ -31,53 +31,53 @@ from foretrain.show.plotting import (
 LOSS = "squared error on unseen symbols"
 ERROR = "error rate on unseen symbols"
 PANELS = {"test_loss": "test loss, on unseen symbols", "train_loss": "train loss, at the chosen epoch"}
-COLORS = dict(zip(ARCHITECTURES, PALETTE, strict=True))  # an architecture has the same in every figure
-FLOOR = 1e-6  # train losses below are drawn here: how far a few memorised samples go says nothing
+COLORS = dict(zip(ARCHITECTURES, PALETTE, strict=True))  # an architecture has the same colour in every figure
+FLOOR = 1e-6  # smaller train losses are drawn at this value: how well a few samples are memorised says nothing
 
 
-def setting_words(found: xr.Dataset, seeds: str = "mean and standard error of") -> str:
-    """What the networks of a figure have in common, how far they are from the paper's, and what is shown of seeds."""
-    known = {key: value for key, value in found.attrs.items() if key not in found.dims}
+def setting_words(run: xr.Dataset, seeds: str = "mean and standard error of") -> str:
+    """The subtitle: what the networks have in common, whether they are smaller than the paper's, and how many seeds."""
+    known = {key: value for key, value in run.attrs.items() if key not in run.dims}
     if "task" in known:
         known["task"] = task_name(known["task"])
     on = {"architecture": "{}", "task": "task {}", "n": "n = {}"}
     base, sizes = asdict(TrainingSetting()), {"depth": "depth {}", "heads": "{} heads", "embedding": "embedding {}"}
     narrower = {"head": "heads of width {}", "mlp": "MLP of width {}"}
     sizes |= {key: text for key, text in narrower.items() if known.get(key) != base[key]} | {"epochs": "{} epochs"}
-    if known.get("batch", np.inf) < (found.n.max() if "n" in found.dims else known.get("n", 0)):
+    if known.get("batch", np.inf) < (run.n.max() if "n" in run.dims else known.get("n", 0)):
         sizes["batch"] = "batches of {}"
-    if "rate" not in found.dims:
+    if "rate" not in run.dims:
         sizes["rates"] = "best of rates {} by validation" if "," in str(known.get("rates")) else "rate {}"
-    if known.get("scaling_multiplier", 1) != 1 and _scaled(found):
+    if known.get("scaling_multiplier", 1) != 1 and _scaled(run):
         sizes["scaling_multiplier"] = "a and b at {:g} times the rate"
-    if known.get("attention_multiplier", 1) != 1 and not _only_baselines(found):
+    if known.get("attention_multiplier", 1) != 1 and not _only_baselines(run):
         sizes["attention_multiplier"] = "attention logits times {:g}"
     words = [", ".join(text.format(known[key]) for key, text in says.items() if key in known) for says in (on, sizes)]
     if any(known.get(key, np.inf) < base[key] for key in ("heads", "embedding", "head", "mlp", "epochs")):
         words[1] = f"smaller than in the paper: {words[1]}"
-    count = found.sizes.get("seed", 1)
+    count = run.sizes.get("seed", 1)
     words.append(f"{seeds} {count} seeds" if count > 1 else "1 seed")
-    if "diverged_at" in found:
-        lost = int((found.diverged_at.notnull() & found.test_loss.isnull()).sum())
+    if "diverged_at" in run:
+        lost = int((run.diverged_at.notnull() & run.test_loss.isnull()).sum())
         words += [f"diverged and left out: {lost}"] if lost else []
     text = "; ".join(filter(None, words))
     return text[0].upper() + text[1:]
 
 
-def _scaled(found: xr.Dataset) -> bool:
-    return not {WITH_A, WITH_B, WITH_AB}.isdisjoint(_architectures(found))
+def _scaled(run: xr.Dataset) -> bool:
+    return not {WITH_A, WITH_B, WITH_AB}.isdisjoint(_architectures(run))
 
 
-def _only_baselines(found: xr.Dataset) -> bool:
-    return set(_architectures(found)) <= set(KINDS)
+def _only_baselines(run: xr.Dataset) -> bool:
+    return set(_architectures(run)) <= set(KINDS)
 
 
-def _architectures(found: xr.Dataset) -> list[str]:
-    return found.architecture.values.tolist() if "architecture" in found.dims else [found.attrs.get("architecture", "")]
+def _architectures(run: xr.Dataset) -> list[str]:
+    return run.architecture.values.tolist() if "architecture" in run.dims else [run.attrs.get("architecture", "")]
 
 
 def colors_of(axis: str, values: Sequence[Any]) -> list[str]:
-    """One for every curve; those of numbers go from dark to light."""
+    """A colour for every curve; for numbers they go from dark to light."""
     if axis == "architecture":
         return [COLORS[name] for name in values]
     if axis == "task":
@@ -95,28 +95,28 @@ def _curve(x: Any, y: xr.DataArray, name: str, color: str, **kwargs: Any) -> go.
     return marks
 
 
-def _curves(found: xr.Dataset, y: xr.DataArray, x: str, lines: str, **kwargs: Any) -> list[go.Scatter]:
+def _curves(run: xr.Dataset, y: xr.DataArray, x: str, lines: str, **kwargs: Any) -> list[go.Scatter]:
     """One curve over x per value of the axis `lines`."""
-    values = found[lines].values.tolist()
+    values = run[lines].values.tolist()
     names = [task_name(value) if isinstance(value, str) else f"{value:g}" for value in values]
     return [
-        _curve(found[x], y.sel({lines: value}), name, color, **kwargs)
+        _curve(run[x], y.sel({lines: value}), name, color, **kwargs)
         for value, name, color in zip(values, names, colors_of(lines, values), strict=True)
     ]
 
 
 def task_name(key: str) -> str:
-    """A task in words, or the name of its file; other words stay as they are."""
+    """A task in words, or the name of its file; any other text stays as it is."""
     if key.endswith(".toml"):
         return Path(key).name
     return TASKS[key]().name if key in TASKS else key
 
 
-def x_axis(found: xr.Dataset, x: str) -> dict[str, Any]:
-    """The learning rate, or n with a tick at every size and a number at six at most."""
+def x_axis(run: xr.Dataset, x: str) -> dict[str, Any]:
+    """The axis of the learning rate, or of n with a tick at every size and a number at six of them at most."""
     if x == "rate":
-        return {"title": "learning rate", "type": "log", **power_ticks(found["rate"])}
-    sizes = found.n.values.tolist()
+        return {"title": "learning rate", "type": "log", **power_ticks(run["rate"])}
+    sizes = run.n.values.tolist()
     return {
         "title": "training samples n",
         "type": "log",
@@ -125,79 +125,79 @@ def x_axis(found: xr.Dataset, x: str) -> dict[str, Any]:
     }
 
 
-def _measured(found: xr.Dataset, quantity: str) -> tuple[xr.DataArray, dict[str, Any]]:
-    """The quantity and its axis: errors from 0 to 1, losses on a logarithmic axis."""
+def _measured(run: xr.Dataset, quantity: str) -> tuple[xr.DataArray, dict[str, Any]]:
+    """The quantity and its axis: from 0 to 1 for errors, logarithmic for losses."""
     if quantity == ERROR:
-        return 1 - found.test_accuracy, {"range": [-0.02, 1.05]}
-    return found.test_loss, {"type": "log", **log_ticks(found.test_loss)}
+        return 1 - run.test_accuracy, {"range": [-0.02, 1.05]}
+    return run.test_loss, {"type": "log", **log_ticks(run.test_loss)}
 
 
-def against_n(found: xr.Dataset, *, title: str, lines: str, legend: str = "", quantity: str = LOSS) -> go.Figure:
+def against_n(run: xr.Dataset, *, title: str, lines: str, legend: str = "", quantity: str = LOSS) -> go.Figure:
     """One curve over n per value of an axis."""
     figure = new_figure(title, x="", y=quantity)
-    y, scale = _measured(found, quantity)
-    figure.add_traces(_curves(found, y, "n", lines))
-    figure.update_xaxes(**x_axis(found, "n"))
+    y, scale = _measured(run, quantity)
+    figure.add_traces(_curves(run, y, "n", lines))
+    figure.update_xaxes(**x_axis(run, "n"))
     figure.update_yaxes(**scale)
     figure.update_layout(height=560, showlegend=True, legend_title_text=legend)
-    add_subtitle(figure, setting_words(found))
+    add_subtitle(figure, setting_words(run))
     return figure
 
 
-def by_architecture(found: xr.Dataset, *, title: str, lines: str, legend: str, quantity: str = LOSS) -> go.Figure:
-    """The same, one panel per architecture."""
-    names = found.architecture.values.tolist()
+def by_architecture(run: xr.Dataset, *, title: str, lines: str, legend: str, quantity: str = LOSS) -> go.Figure:
+    """One panel per architecture, each with one curve over n per value of an axis."""
+    names = run.architecture.values.tolist()
     figure = new_panels(title, names, columns=len(names), shared_yaxes=True)
-    y, scale = _measured(found, quantity)
+    y, scale = _measured(run, quantity)
     for index, name in enumerate(names):
         place = panel_place(index, len(names))
-        curves = _curves(found, y.sel(architecture=name), "n", lines, showlegend=index == 0)
+        curves = _curves(run, y.sel(architecture=name), "n", lines, showlegend=index == 0)
         for curve in curves:
             figure.add_trace(curve, **place)
-        figure.update_xaxes(**x_axis(found, "n"), **place)
+        figure.update_xaxes(**x_axis(run, "n"), **place)
         figure.update_yaxes(**scale, **place)
     figure.update_yaxes(title=quantity, row=1, col=1)
     figure.update_layout(height=500, showlegend=True, legend_title_text=legend)
-    add_subtitle(figure, setting_words(found))
+    add_subtitle(figure, setting_words(run))
     return figure
 
 
-def beside_train_loss(found: xr.Dataset, *, title: str, x: str, lines: str, legend: str = "") -> go.Figure:
-    """Test loss, and train loss beside it, over the learning rate or n: one curve per value of an axis."""
+def beside_train_loss(run: xr.Dataset, *, title: str, x: str, lines: str, legend: str = "") -> go.Figure:
+    """Test loss and, beside it, train loss over the learning rate or n: one curve per value of an axis."""
     figure = new_panels(title, list(PANELS.values()), columns=2)
     for index, name in enumerate(PANELS):
-        place, y = panel_place(index, 2), found[name].clip(min=FLOOR)
-        for curve in _curves(found, y, x, lines, showlegend=index == 0):
+        place, y = panel_place(index, 2), run[name].clip(min=FLOOR)
+        for curve in _curves(run, y, x, lines, showlegend=index == 0):
             figure.add_trace(curve, **place)
-        figure.update_xaxes(**x_axis(found, x), **place)
+        figure.update_xaxes(**x_axis(run, x), **place)
         figure.update_yaxes(type="log", **log_ticks(y), **place)
     figure.update_yaxes(title="squared error", row=1, col=1)
     figure.update_layout(height=500, showlegend=True, legend_title_text=legend)
-    add_subtitle(figure, setting_words(found))
+    add_subtitle(figure, setting_words(run))
     return figure
 
 
-def train(found: xr.Dataset) -> go.Figure:
-    """Loss over epochs, in training and on unseen symbols: a panel per rate, a line per seed, with its best epoch."""
-    rates = found["rate"].values.tolist()
-    best = float(best_rate(found)["rate"])
+def train(run: xr.Dataset) -> go.Figure:
+    """Loss over epochs, in training and on unseen symbols: a panel per rate, a line per seed, its best epoch."""
+    rates = run["rate"].values.tolist()
+    best = float(best_rate(run)["rate"])
     names = [f"rate {rate:g}" + (" (chosen)" if rate == best and len(rates) > 1 else "") for rate in rates]
     columns = len(rates) if len(rates) <= 3 else 2
     figure = new_panels("Loss over epochs", names, columns=columns, vertical_spacing=0.14, shared_yaxes="all")
-    curves = xr.concat([found.train_curve, found.validation_curve], "which").clip(min=1e-8)
+    curves = xr.concat([run.train_curve, run.validation_curve], "which").clip(min=1e-8)
     for index, rate in enumerate(rates):
         place = panel_place(index, columns)
         for name, color, label in (
             ("train_curve", 0, "training"),
             ("validation_curve", 1, "validation, unseen symbols"),
         ):
-            for seed in found.seed.values.tolist():
-                first = index == 0 and seed == found.seed.values[0]
-                line = found[name].sel(rate=rate, seed=seed).clip(min=1e-8)
+            for seed in run.seed.values.tolist():
+                first = index == 0 and seed == run.seed.values[0]
+                line = run[name].sel(rate=rate, seed=seed).clip(min=1e-8)
                 trace = go.Scatter(
-                    x=found.epoch_done.values.tolist(),
+                    x=run.epoch_done.values.tolist(),
                     y=line.values.tolist(),
-                    connectgaps=True,  # validation is not looked at after every epoch
+                    connectgaps=True,  # there is no validation pass after every epoch
                     name=label,
                     legendgroup=label,
                     showlegend=bool(first),
@@ -205,10 +205,10 @@ def train(found: xr.Dataset) -> go.Figure:
                     line={"color": PALETTE[color], "width": 1.2},
                 )
                 figure.add_trace(trace, **place)
-        here = found.sel(rate=rate)
+        at_rate = run.sel(rate=rate)
         chosen = go.Scatter(
-            x=here.epoch.values.tolist(),
-            y=here.validation_loss.clip(min=1e-8).values.tolist(),
+            x=at_rate.epoch.values.tolist(),
+            y=at_rate.validation_loss.clip(min=1e-8).values.tolist(),
             name="chosen epoch",
             legendgroup="chosen epoch",
             showlegend=index == 0,
@@ -219,7 +219,7 @@ def train(found: xr.Dataset) -> go.Figure:
         figure.update_yaxes(type="log", title="loss" if index % columns == 0 else None, **log_ticks(curves), **place)
         if index + columns >= len(rates):  # nothing below
             figure.update_xaxes(title="epoch", **place)
-    add_subtitle(figure, setting_words(found, "one line for each of"))
+    add_subtitle(figure, setting_words(run, "one line for each of"))
     return figure
 
 

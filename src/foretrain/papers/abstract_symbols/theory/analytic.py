@@ -1,4 +1,4 @@
-"""Appendix G: how derivatives of the attention kernel grow, pointwise and after the expectation."""
+"""Appendix G: how fast the derivatives of the attention kernel grow, pointwise and after the expectation."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import convolve2d
 from scipy.special import bernoulli
 
 Array = NDArray[np.float64]
 
 
 def two_token_kernel(beta: NDArray[np.complex128] | Array) -> NDArray[np.complex128]:
-    """κ of x = y = AB at γ = 0: E[(1 + tanh²(βΔ/2))/2], Δ = ζ_A − ζ_B ~ N(0, 2), for Re β > 0 also if complex."""
+    """κ of x = y = AB at γ = 0: E[(1 + tanh²(βΔ/2))/2] with Δ = ζ_A − ζ_B ~ N(0, 2); β may be complex if Re β > 0."""
     z = np.arange(-900, 901) / 100
     weight = np.exp(-(z**2) / 2)
     values = np.tanh(np.multiply.outer(np.asarray(beta, dtype=np.complex128), z) / math.sqrt(2)) ** 2
@@ -22,7 +21,7 @@ def two_token_kernel(beta: NDArray[np.complex128] | Array) -> NDArray[np.complex
 
 
 def two_token_series_at_0(orders: int) -> Array:
-    """ln|a_2|, ln|a_4|, … of κ = Σ a_n β^n for x = y = AB at γ = 0.
+    """Lemma G.1 at β = 0: ln|a_2|, ln|a_4|, … of κ = Σ a_n β^n for x = y = AB at γ = 0.
 
     tanh² = Σ t_2n u^2n has |t_2n| = (2n + 1)·2^{2n+2}(2^{2n+2} − 1)|B_{2n+2}|/(2n + 2)!, and the Gaussian adds
     E Δ^2n = 2^n (2n − 1)!!: the radius of convergence is 0.
@@ -36,7 +35,7 @@ def two_token_series_at_0(orders: int) -> Array:
 
 
 def two_token_series(center: float, orders: int, radius: float) -> Array:
-    """ln|a_1|, ln|a_2|, … of the same κ around a β > 0, by Cauchy's integral on a circle of this radius."""
+    """Lemma G.1 at β > 0: ln|a_1|, ln|a_2|, … of the same κ around `center`, by Cauchy's integral on a circle."""
     angles = 2 * math.pi * np.arange(256) / 256
     values = two_token_kernel(center + radius * np.exp(1j * angles))
     n = np.arange(1, orders + 1)
@@ -53,7 +52,10 @@ def pointwise_derivatives(
     p: Array,
     order: int,
 ) -> Array:
-    """∂^k1/∂β^k1 ∂^k2/∂γ^k2 of f = smax(βm(X))ᵀ(XYᵀ + γ²I)smax(βm(Y)) for given ζ, p: [k1, k2] up to `order`."""
+    """Lemmas G.7 to G.9: the derivatives that they bound, ∂^k1/∂β^k1 ∂^k2/∂γ^k2 of f for given ζ and p, [k1, k2].
+
+    f = smax(βm(X))ᵀ(XYᵀ + γ²I)smax(βm(Y)), and both orders go up to `order`.
+    """
     size = max(order, 1) + 1
     series = np.zeros((2, len(x), size, size))
     for side, string in enumerate((x, y)):
@@ -88,10 +90,11 @@ def log_derivative_bound(
     order: int,
     positions: float,
 ) -> Array:
-    """Lemma G.9: ln of C(1 + γ²)·max(1, (2e²·size)^{k1+k2})·k1!·k2!, C = 12·length² by Lemma G.4's rules.
+    """Lemma G.9: ln of C(1 + γ²)·max(1, (2e²·size)^{k1+k2})·k1!·k2!, with C = 12·length² by the rules of Lemma G.4.
 
-    size = ‖Xζ‖ + ‖Yζ‖ + positions·‖p‖ in the largest entry. Printed is positions = |β| + |γ|; the series of
-    βXζ + βγp around (β, γ) also has the term (Δβ)(Δγ)p, so positions = 1 + |β| + |γ| is right.
+    size = ‖Xζ‖ + ‖Yζ‖ + positions·‖p‖, each norm being the largest entry. Lemmas G.7 to G.9 are
+    printed with positions = |β| + |γ|; the series of βXζ + βγp around (β, γ) also has the term (Δβ)(Δγ)p, so it must be
+    1 + |β| + |γ|.
     """
     size = np.abs(zeta[list(x)]).max() + np.abs(zeta[list(y)]).max() + positions * np.abs(p).max()
     n = np.arange(order + 1)
@@ -108,11 +111,14 @@ def _log_factorial(n: NDArray[np.int64]) -> Array:
 
 
 def _product(left: Array, right: Array) -> Array:
-    """Of two truncated power series in two variables."""
+    """The product of two truncated power series in two variables."""
+    from scipy.signal import convolve2d  # slow to load
+
     return convolve2d(left, right)[: left.shape[0], : left.shape[1]]
 
 
 def _exponential(series: Array) -> Array:
+    """The exponential of a truncated power series."""
     rest = series.copy()
     rest[0, 0] = 0.0
     total = term = _one(series)
@@ -123,6 +129,7 @@ def _exponential(series: Array) -> Array:
 
 
 def _reciprocal(series: Array) -> Array:
+    """1 over a truncated power series."""
     rest = -series / series[0, 0]
     rest[0, 0] = 0.0
     total = term = _one(series)

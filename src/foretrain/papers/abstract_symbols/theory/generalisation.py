@@ -1,7 +1,7 @@
 """Section 3 and appendices C and D: how far kernel ridge regression is from the template labels.
 
-N is the r by r matrix of the templates, `weights` their probabilities μ, `counts` the samples |ℐ_j| per
-template, `labels` f*. All are for positive semidefinite N, which it is for every token-symmetric kernel.
+N is the r by r matrix of the templates, `weights` their probabilities μ, `counts` the number of samples |ℐ_j| of each
+template, `labels` f*. N has to be positive semidefinite, which it is for every token-symmetric kernel.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 
 
 def error_rate(n: ArrayLike, diversity: ArrayLike, delta: float) -> Array:
-    """Theorem 3.4: √(log(1/δ)/n) + √(1/ρ), the bound on the error up to its constant."""
+    """Theorem 3.4 (Lemmas 3.5 and C.3): √(log(1/δ)/n) + √(1/ρ), the bound on the error up to its constant."""
     return np.asarray(np.sqrt(math.log(1 / delta) / np.asarray(n, float)) + np.sqrt(1 / np.asarray(diversity, float)))
 
 
@@ -53,7 +53,8 @@ def shrinkage_bound(N: Array, counts: Array, labels: Array, shift: Array) -> flo
     """Claim D.4, corrected: without noise |f̂_ideal − f*| ≤ √(max|ℐ_j|/min|ℐ_j|)·λ/(τ + λ)·‖f*‖.
 
     f̂_ideal − f* = −D^{−½}·λ(S + λI)⁻¹·D^½f* with S = D^½ND^½, whose least eigenvalue is at least τ. It does
-    not vanish for λ = Θ(n), since τ = Θ(n). `shift` is λ of each template: its largest over τ plus its least.
+    not vanish for λ = Θ(n), since τ = Θ(n). `shift` is the λ of each template; the bound is its maximum over τ plus its
+    minimum.
     """
     share = shift.max() / (threshold(N, counts) + shift.min())
     return math.sqrt(counts.max() / counts.min()) * float(share) * float(np.linalg.norm(labels))
@@ -92,11 +93,11 @@ def all_represented_probability(n: int, weights: Array) -> float:
 
 
 def spectral_norm(symmetric: Array) -> float:
-    """‖A‖ of a symmetric matrix: by its eigenvalues, which take a tenth of the time of singular values."""
+    """‖A‖ of a symmetric matrix, from its eigenvalues: ten times as fast as from its singular values."""
     return float(abs(np.linalg.eigvalsh(symmetric)).max())
 
 
 def principal_angle(basis: Array, other: Array) -> float:
-    """Fig 4: the largest angle between two subspaces of equal dimension, in degrees; orthonormal columns."""
+    """Fig 4: the largest angle in degrees between two subspaces of equal dimension, given by orthonormal columns."""
     cosine = np.linalg.svd(basis.T @ other, compute_uv=False).min()
     return math.degrees(math.acos(min(1.0, float(cosine))))

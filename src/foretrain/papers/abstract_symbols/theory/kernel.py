@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri, softmax
-from scipy.stats import qmc
 
 Array = NDArray[np.float64]
 
@@ -19,6 +18,8 @@ def attention_expectation(
 
     Appendix G.1 prints m(Y) = Yζ̃ + γp with ζ̃ independent of ζ (`same_scores=False`); eq. 4 needs ζ̃ = ζ.
     """
+    from scipy.stats import qmc  # slow to load
+
     tokens = list(dict.fromkeys([*x, *y]))
     rows, columns = ([tokens.index(t) for t in s] for s in (x, y))
     m, k = len(tokens), len(x)

@@ -48,7 +48,7 @@ def _partitions(total: int, most: int | None = None) -> Iterator[tuple[int, ...]
 def kernel_derivative(beta_order: int, gamma_order: int, same_scores: bool = True) -> dict[Invariant, Coefficient]:
     """Appendix F.1: ∂^i/∂β^i ∂^j/∂γ^j of κ_{X,Y} at (0, 0) as Σ coefficient(k) · invariant(X, Y).
 
-    Without `same_scores` the two strings have independent ζ and ζ̃, as appendix G.1 writes.
+    Without `same_scores` the two strings have independent scores ζ and ζ̃, as appendix G.1 writes.
     """
     total: dict[Invariant, Coefficient] = defaultdict(lambda: defaultdict(Fraction))
     if beta_order % 2 == 0 and gamma_order % 2 == 0:
@@ -56,8 +56,8 @@ def kernel_derivative(beta_order: int, gamma_order: int, same_scores: bool = Tru
         for of_x in range(beta_order + 1):
             for left, right in itertools.product(softmax_series(of_x), softmax_series(beta_order - of_x)):
                 _add_pairings(total, left, right, gamma_order // 2, scale, same_scores)
-    found = {form: {p: c for p, c in powers.items() if c} for form, powers in total.items()}
-    return {form: powers for form, powers in found.items() if powers}
+    nonzero = {form: {p: c for p, c in powers.items() if c} for form, powers in total.items()}
+    return {form: powers for form, powers in nonzero.items() if powers}
 
 
 def _add_pairings(
@@ -86,28 +86,28 @@ def _add_pairings(
 
 @cache
 def _pairings(ends: tuple[Symbol, ...]) -> Counter[tuple[tuple[Symbol, Symbol], ...]]:
-    """All ways to pair the ends up, equal ones counted together."""
+    """All ways to pair up the ends, with how often each occurs."""
     if not ends:
         return Counter({(): 1})
-    found: Counter[tuple[tuple[Symbol, Symbol], ...]] = Counter()
+    pairings: Counter[tuple[tuple[Symbol, Symbol], ...]] = Counter()
     first, rest = ends[0], ends[1:]
     for place, other in enumerate(rest):
         for pairs, count in _pairings(rest[:place] + rest[place + 1 :]).items():
-            found[tuple(sorted(((first, other), *pairs)))] += count
-    return found
+            pairings[tuple(sorted(((first, other), *pairs)))] += count
+    return pairings
 
 
 def _simplified(edges: Sequence[tuple[Symbol, Symbol]], positional: Sequence[int], nodes: int) -> tuple[Invariant, int]:
-    """The invariant of a pairing and how many positions are left free: each of these sums to k."""
+    """The invariant of a pairing, and the number of free positions, each of which contributes a factor k."""
     place = list(range(nodes))
-    for index in positional:  # γ²: two positions are one
+    for index in positional:  # γ²: the two positions are the same
         (_, a), (_, b) = edges[index]
         place = [place[a] if p == place[b] else p for p in place]
     group: dict[Symbol, int] = {}
     for number, node in enumerate(sorted(set(place))):
         group |= {(0, node): 2 * number, (1, node): 2 * number + 1}
     for index, ((side, a), (other, b)) in enumerate(edges):
-        if index not in positional:  # two tokens are equal
+        if index not in positional:  # the two tokens are equal
             kept, lost = group[side, place[a]], group[other, place[b]]
             group = {symbol: kept if g == lost else g for symbol, g in group.items()}
     members: dict[int, list[Symbol]] = defaultdict(list)
@@ -119,6 +119,7 @@ def _simplified(edges: Sequence[tuple[Symbol, Symbol]], positional: Sequence[int
 
 
 def _canonical(blocks: list[tuple[Symbol, ...]]) -> Invariant:
+    """The connected pieces of the blocks, each in its standard form, in order."""
     pieces: list[list[tuple[Symbol, ...]]] = []
     for block in blocks:
         nodes = {node for _, node in block}
@@ -129,6 +130,7 @@ def _canonical(blocks: list[tuple[Symbol, ...]]) -> Invariant:
 
 @cache
 def _least(piece: Piece) -> Piece:
+    """The standard form of a piece: the first in order over all names of its positions."""
     nodes = sorted({node for block in piece for _, node in block})
     forms = []
     for order in itertools.permutations(range(len(nodes))):
@@ -167,7 +169,7 @@ def invariant_value(form: Invariant, x: Sequence[object], y: Sequence[object]) -
 
 
 def derivative_value(beta_order: int, gamma_order: int, x: Sequence[object], y: Sequence[object]) -> Fraction:
-    """∂^i/∂β^i ∂^j/∂γ^j κ_{x,y}(0, 0), exactly."""
+    """Appendix F.1: ∂^i/∂β^i ∂^j/∂γ^j κ_{x,y}(0, 0), exactly; Claims F.2 to F.6 compare five of these."""
     k = len(x)
     return sum(
         (

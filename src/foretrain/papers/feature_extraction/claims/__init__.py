@@ -1,4 +1,4 @@
-"""The claims of Feature extraction: each module here has a list CLAIMS."""
+"""The claims of Feature extraction: each module in MODULES has a list CLAIMS."""
 
 # In the order of the paper. They are loaded when one of their claims or experiments is asked for.
 MODULES = (

@@ -1,4 +1,4 @@
-"""More corpora, more classes: scores of every class follow its own co-occurrence, exactly at infinite width only."""
+"""More corpora and classes: the scores of each class follow its co-occurrence, but exactly only at infinite width."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from scipy.stats import spearmanr
 
 from foretrain.core.streams import stream
 from foretrain.core.trajectory import trajectory
-from foretrain.dynamics import Adagrad
 from foretrain.dynamics.epochs import train_epochs
+from foretrain.dynamics.optimizers import Adagrad
 from foretrain.kernels.tangent import Scales, mlp_kernel
 from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import bounded, every
@@ -24,10 +24,11 @@ from foretrain.papers.feature_extraction.experiments.label_scores import (
     token_scores,
 )
 from foretrain.papers.feature_extraction.experiments.networks import NETWORKS, network
+from foretrain.papers.feature_extraction.setting import TRAINING
 
 ADDITIVE = ("MLP ReLU", "MLP GeLU")  # their flow is one of token scores: see theory.label_scores
-LEAST, WIDTH, SIGMA, RATE = 10, 64, 0.1, 0.01
-LONGEST = 150  # tokens of a text that are read: attention over whole film reviews takes minutes an epoch
+LEAST = 10  # occurrences of a token that counts
+LONGEST = 150  # tokens read of each text: attention over whole film reviews takes minutes per epoch
 
 
 @cache
@@ -39,7 +40,7 @@ def _corpus(name: str, texts: int, shuffled: bool = False) -> LabelledCorpus:
 
 
 def class_cooccurrence(corpus: LabelledCorpus) -> np.ndarray:
-    """ω_k(e) = N(e, k) − N(e)/K, [token, class]: what the first step of a softmax over classes asks for."""
+    """ω_k(e) = N(e, k) − N(e)/K, [token, class]: the direction of the first step of a softmax over classes."""
     by_class = np.asarray(corpus.train.counts.T @ _one_hot(corpus))
     return by_class - by_class.mean(axis=1, keepdims=True)
 
@@ -53,11 +54,11 @@ def _class_names(corpora: tuple[str, ...], texts: int) -> list[str]:
 
 
 def _bars(corpora: tuple[str, ...], texts: int, shuffles: int) -> xr.Dataset:
-    """The bar of SST-2, and what rank correlation with ω a network could reach by chance, class by class.
+    """The bar of SST-2, and for each class the rank correlation with ω that a network could reach by chance.
 
-    Labels are shuffled among texts, so that tokens keep their counts and classes their sizes, and a network that
-    follows the shuffled labels has their ω: the largest rank correlation with the true ω over all shuffles, which
-    chance exceeds with a probability of 1/(shuffles + 1).
+    Labels are shuffled among texts, so tokens keep their counts and classes their sizes, and a network that follows the
+    shuffled labels has the ω of these. `by_chance` is the largest rank correlation with the true ω over all shuffles;
+    chance exceeds it with probability 1/(shuffles + 1).
     """
     highest: list[float] = []
     for name in corpora:
@@ -72,20 +73,21 @@ def _bars(corpora: tuple[str, ...], texts: int, shuffles: int) -> xr.Dataset:
 
 
 def _ranks(corpus: LabelledCorpus, scores: np.ndarray) -> list[float]:
-    """Rank correlation of scores with ω, class by class, over tokens that occur often enough."""
+    """The rank correlation of scores with ω for each class, over tokens that occur often enough."""
     often = corpus.occurrences >= LEAST
-    seen = scores[often] - scores[often].mean(axis=1, keepdims=True)  # a softmax does not see what all classes share
+    seen = scores[often] - scores[often].mean(axis=1, keepdims=True)  # a softmax ignores what all classes share
     return [spearmanr(*columns).statistic for columns in zip(seen.T, class_cooccurrence(corpus)[often].T, strict=True)]
 
 
 @cache
 def _trained(name: str, texts: int, kind: str, epochs: int, shuffled: bool) -> tuple[list[float], float]:
-    """Rank correlations of a trained network with the true ω, and its test accuracy."""
+    """Rank correlations of a trained network's scores with the true ω, and its test accuracy."""
     corpus = _corpus(name, texts, shuffled)
     classes = _one_hot(corpus).shape[1]
-    net = network(kind, corpus.vocab, WIDTH, scales=Scales(SIGMA, SIGMA, SIGMA, SIGMA), outputs=classes)
+    sigma = TRAINING.sigma
+    net = network(kind, corpus.vocab, TRAINING.width, scales=Scales(sigma, sigma, sigma, sigma), outputs=classes)
     parameters = train_epochs(
-        net, corpus.train, corpus.labels, optimizer=Adagrad(RATE), epochs=epochs, batch=32, seed=1,
+        net, corpus.train, corpus.labels, optimizer=Adagrad(TRAINING.rate), epochs=epochs, batch=TRAINING.batch, seed=1,
         experiment=f"feature_extraction/datasets/{kind}",
     )  # fmt: skip
     ranks = _ranks(_corpus(name, texts), token_scores(net, parameters))
@@ -94,7 +96,7 @@ def _trained(name: str, texts: int, kind: str, epochs: int, shuffled: bool) -> t
 
 @cache
 def _flowed(name: str, texts: int, kind: str, shuffled: bool) -> list[float]:
-    """Rank correlations of the flow of the limit kernel with the true ω."""
+    """Rank correlations with the true ω of scores along the flow of the limit kernel."""
     corpus, kernel = _corpus(name, texts, shuffled), mlp_kernel(NETWORKS[kind].activation)
     return _ranks(_corpus(name, texts), theory.early_scores(corpus.train.counts, _one_hot(corpus), kernel))
 
@@ -107,9 +109,9 @@ def _by_class(
     shuffled: bool = False,
     lazy: bool = False,
 ) -> xr.Dataset:
-    """Rank correlation of score and ω for every class of every corpus: trained, and along the flow of the limit kernel.
+    """The rank correlation of score and ω for every class of every corpus, after training and along the flow.
 
-    `shuffled` learns shuffled labels; `lazy` takes the flow of additive networks, on paper, for their training.
+    `shuffled` learns shuffled labels; `lazy` replaces training by the flow of the limit kernel of additive networks.
     """
     trained = [[_trained(name, texts, kind, epochs, shuffled) for name in corpora] for kind in networks]
     flowed = np.array([np.concatenate([_flowed(name, texts, kind, shuffled) for name in corpora]) for kind in ADDITIVE])

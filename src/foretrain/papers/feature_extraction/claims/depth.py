@@ -14,7 +14,7 @@ from foretrain.papers.feature_extraction.tolerances import KERNEL_RATIO
 
 
 def _shallow() -> xr.Dataset:
-    """Both shares of one ReLU layer without LayerNorm, in closed form: what deeper and normed ones are held against."""
+    """Both shares for one ReLU layer without LayerNorm, in closed form, with which all others are compared."""
     kernel = mlp_kernel("relu")
     none, one, both = cnn_window_kernel("relu", 2)
     return trajectory(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 import torch
 import xarray as xr
 
-from foretrain.core.streams import seed_list, stream, torch_stream
+from foretrain.core.streams import seed_list, stream
 from foretrain.core.trajectory import trajectory
 from foretrain.data.tokens import TokenTexts
-from foretrain.dynamics import integrate
+from foretrain.dynamics.flow import integrate
 from foretrain.kernels.tangent import Scales
 from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import close, converges, every, explains
@@ -21,7 +19,7 @@ from foretrain.papers.feature_extraction.experiments.networks import NETWORKS, f
 from foretrain.papers.feature_extraction.tolerances import MEAN_KERNEL, WIDE_NETWORK, WIDTH_SLOPE
 
 VOCAB, TEXTS, LENGTH = 4, 5, 3
-SCALES = Scales(embedding=0.9, weight=1.1, readout=0.8, matrix=0.7)  # all different: a mixed-up scale shows
+SCALES = Scales(embedding=0.9, weight=1.1, readout=0.8, matrix=0.7)  # all different, so that a mixed-up scale shows
 
 
 def _texts() -> np.ndarray:
@@ -29,7 +27,7 @@ def _texts() -> np.ndarray:
 
 
 def _limits(swapped: tuple[str, str] = ("", "")) -> xr.Dataset:
-    """Closed forms; `swapped` puts two of them in each other's place."""
+    """The closed forms; `swapped` exchanges two of them."""
     tokens = TokenTexts.of_rows(_texts(), VOCAB)
     other = dict([swapped, swapped[::-1]])
     kernels = (
@@ -39,17 +37,16 @@ def _limits(swapped: tuple[str, str] = ("", "")) -> xr.Dataset:
     return trajectory({"kernel": kernels, "mean_kernel": kernels}, {"network": list(NETWORKS)})
 
 
-@cache
 def _finite(widths: tuple[int, ...], seeds: int) -> xr.Dataset:
     """Empirical kernels of finite networks at the start, and their mean at the largest width.
 
-    The mean over seeds is nearer to the limit than any one network, and tells apart closed forms that are alike.
+    The mean over seeds is closer to the limit than any single network, and tells similar closed forms apart.
     """
     table, listed = torch.from_numpy(_texts()), seed_list(seeds)
 
     def runs(name: str, width: int) -> np.ndarray:
         net = network(name, VOCAB, width, scales=SCALES)
-        return finite_kernels(net, net.start_runs(torch_stream("ntk_limits", name, width, s) for s in listed), table)
+        return finite_kernels(net, net.start([("ntk_limits", name, width, s) for s in listed]), table)
 
     kernels = np.array([[runs(name, width) for width in widths] for name in NETWORKS])
     return trajectory(
@@ -95,7 +92,7 @@ def _closed_scores(own: float, occurrences: int, until: float) -> xr.Dataset:
 
 
 def _integrated_scores(own: float, occurrences: int, until: float, exchanged: bool = False) -> xr.Dataset:
-    """The same flows, integrated; `exchanged`, for the control, gives each the loss of the other."""
+    """The same flows, integrated; `exchanged` gives each of them the loss of the other, for the control."""
     kernel, labels = _small_kernel()
     counts, ones = np.ones((occurrences, 1)), np.ones(occurrences)
     losses = ("squared", "") if exchanged else ("", "squared")

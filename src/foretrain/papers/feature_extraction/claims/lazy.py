@@ -1,4 +1,4 @@
-"""The lazy regime: scores of every architecture from its kernel, and how the kernel stands still as width grows."""
+"""The lazy regime: the scores of every architecture from its kernel, and how the kernel stops moving as width grows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import xarray as xr
 
-from foretrain.core.streams import seed_list, torch_stream
+from foretrain.core.streams import seed_list
 from foretrain.core.trajectory import trajectory
 from foretrain.kernels.tangent import Scales
 from foretrain.ledger.claim import Claim, Control, erratum_pair
@@ -20,16 +20,11 @@ from foretrain.papers.feature_extraction.tolerances import LAZY, MOVEMENT_POWER
 
 MATRIX_PER_TOKEN = ("MV full", "L-RNN token")
 UNIT = Scales()
-POSITIVE, LENGTH = 0.7, 4  # unequal classes, so that a shift can show
-
-
-def _corpus(texts: int, vocab: int) -> SmallCorpus:
-    return SmallCorpus.made_up(texts, vocab, LENGTH, POSITIVE)
 
 
 @cache
 def _from_kernels(texts: int, vocab: int, rate: float, steps: int) -> xr.Dataset:
-    corpus = _corpus(texts, vocab)
+    corpus = SmallCorpus.made_up(texts, vocab)
     scores = [predicted_scores(name, corpus, rate=rate, steps=steps, scales=UNIT) for name in NETWORKS]
     return trajectory(
         {"score": (("network", "asked"), np.array(scores))}, {"network": list(NETWORKS), "asked": np.arange(vocab)}
@@ -39,10 +34,10 @@ def _from_kernels(texts: int, vocab: int, rate: float, steps: int) -> xr.Dataset
 def _learned(
     name: str, texts: int, vocab: int, rate: float, steps: int, width: int, seeds: int, shuffled: bool
 ) -> np.ndarray:
-    """Scores of a network after training, [seed, asked]."""
-    corpus = _corpus(texts, vocab)
+    """The scores of a network after training, [seed, asked]."""
+    corpus = SmallCorpus.made_up(texts, vocab)
     net = network(name, vocab, width, scales=UNIT)
-    starts = net.start_runs(torch_stream("feature_extraction/synthetic", name, width, s) for s in seed_list(seeds))
+    starts = net.start([("feature_extraction/synthetic", name, width, s) for s in seed_list(seeds)])
     train = corpus.shuffled() if shuffled else corpus
     return descended_scores(net, starts, train, corpus.asked(name), rate=rate, steps=steps)
 
@@ -50,7 +45,7 @@ def _learned(
 def _from_networks(
     texts: int, vocab: int, rate: float, steps: int, width: int, matrix_width: int, seeds: int, shuffled: bool = False
 ) -> xr.Dataset:
-    """Means over seeds; `matrix_width` is that of networks with a matrix per token, which are large."""
+    """Mean scores over seeds; `matrix_width` is the width of networks with a matrix per token, which are large."""
     scores = [
         _learned(
             name, texts, vocab, rate, steps, matrix_width if name in MATRIX_PER_TOKEN else width, seeds, shuffled
@@ -84,14 +79,16 @@ synthetic = Claim(
 def _correlations(
     texts: int, vocab: int, rate: float, steps: int, widths: tuple[int, ...], seeds: int, shuffled: bool = False
 ) -> xr.Dataset:
-    """Correlation of learned and predicted scores, mean over networks and seeds."""
+    """The correlation of learned and predicted scores, and its mean over networks and seeds."""
     names = ("MLP ReLU", "MLP tanh", "SA")
     predicted = _from_kernels(texts, vocab, rate, steps)["score"].sel(network=list(names)).values
-    found = []
+    correlations = []
     for width in widths:
         scores = [_learned(name, texts, vocab, rate, steps, width, seeds, shuffled) for name in names]
-        found.append([[np.corrcoef(p, run)[0, 1] for run in runs] for p, runs in zip(predicted, scores, strict=True)])
-    values = np.array(found)
+        correlations.append(
+            [[np.corrcoef(p, run)[0, 1] for run in runs] for p, runs in zip(predicted, scores, strict=True)]
+        )
+    values = np.array(correlations)
     return trajectory(
         {"correlation": (("width", "network", "seed"), values), "mean": ("width", values.mean(axis=(1, 2)))},
         {"width": widths, "network": list(names)},
@@ -116,9 +113,9 @@ finite_width = Claim(
 )
 
 
-# The kernel moves by (1/d)Σ_j of terms odd in v_j/√d: their signs cancel, which leaves 1/d for a smooth activation.
-# ReLU adds √d units that change sign of their input, up or down by the sign of v_j: d^(1/4)/d is left of them.
-# Where all v_j have one sign nothing cancels, and both are 1/√d: the usual bound is reached.
+# The kernel moves by (1/d)Σ_j of terms that are odd in v_j/√d. Their signs cancel, which leaves 1/d for a smooth
+# activation. With ReLU, the inputs of √d units also change sign, and each moves the kernel up or down by the sign of
+# v_j, which leaves d^(1/4)/d. If all v_j have the same sign nothing cancels, and both move by 1/√d, the usual bound.
 MOVED = ("MLP ReLU", "MLP GeLU")
 POWERS = dict(zip(READOUTS, ((-0.75, -1.0), (-0.5, -0.5)), strict=True))
 
@@ -131,7 +128,7 @@ def _powers(table: Mapping[str, tuple[float, ...]]) -> xr.Dataset:
 
 
 def _powers_of_the_bound() -> xr.Dataset:
-    """width^(−1/2) whatever the readout: the usual bound, taken for the rate."""
+    """width^(−1/2) for every readout: the usual bound, taken as the rate."""
     return _powers(dict.fromkeys(POWERS, (-0.5, -0.5)))
 
 
@@ -142,7 +139,7 @@ def _powers_on_paper() -> xr.Dataset:
 def _movement(
     widths: tuple[int, ...], seeds: int, loss_left: float, optimizer: str = "sgd", sigma: float = 1.0
 ) -> xr.Dataset:
-    """Relative movement of the kernel until the loss has fallen to `loss_left` of what it was; its power of width."""
+    """The relative movement of the kernel until the loss is `loss_left` of what it was, and its power of width."""
     moved = movement_by_width(MOVED, widths, seeds, loss_left, optimizer, sigma)
     means = moved["movement"].mean("seed").transpose("width", "readout", "network").values
     power = np.polyfit(np.log(widths), np.log(means).reshape(len(widths), -1), 1)[0]

@@ -11,15 +11,16 @@ from foretrain.core.streams import stream
 from foretrain.core.trajectory import trajectory
 from foretrain.data.negation import Negation
 from foretrain.data.tokens import TokenTexts
-from foretrain.dynamics import Adagrad
 from foretrain.dynamics.epochs import train_epochs
+from foretrain.dynamics.optimizers import Adagrad
 from foretrain.kernels.tangent import Scales
 from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import bounded, every
 from foretrain.models.classifiers import Classifier
 from foretrain.papers.feature_extraction.experiments.label_scores import accuracy
+from foretrain.papers.feature_extraction.setting import TrainingSetting
 
-WIDTH, SIGMA, RATE = 64, 0.3, 0.02
+TRAINING = TrainingSetting(sigma=0.3, rate=0.02)
 ADDITIVE = ("MLP ReLU", "SA", "SA with positions", "CNN linear, K=2", "CNN linear, K=3", "L-RNN shared")
 MULTIPLIES = ("MV full", "MV diagonal", "L-RNN token")
 RELU_CNN = "CNN ReLU, K=2"
@@ -38,17 +39,19 @@ def _network(name: str, task: Negation) -> Classifier:
         "MV diagonal": {"architecture": "mv_diagonal"},
         "L-RNN token": {"architecture": "rnn_token"},
     }[name]
-    scales = Scales(SIGMA, SIGMA, SIGMA, SIGMA)
-    return Classifier(vocab=task.vocab, width=WIDTH, scales=scales, **options)  # type: ignore[arg-type]
+    sigma = TRAINING.sigma
+    scales = Scales(sigma, sigma, sigma, sigma)
+    return Classifier(vocab=task.vocab, width=TRAINING.width, scales=scales, **options)  # type: ignore[arg-type]
 
 
 @cache
 def _accuracy(
     name: str, texts: int, epochs: int, seeds: int, batch: int, held_out: int = 0, not_turns: bool = True
 ) -> tuple[float, ...]:
-    """Test accuracy of a network, seed by seed; with `held_out`, on NOT with adjectives that never met it in training.
+    """The test accuracy of a network for each seed.
 
-    `not_turns` = False, for the control: NOT turns nothing round, so adjectives alone decide.
+    With `held_out` it is measured on NOT before adjectives that never followed it in training. Without `not_turns`, for
+    the control, NOT flips nothing, so adjectives alone decide.
     """
     task = Negation(held_out=held_out)
     net = _network(name, task)
@@ -60,7 +63,7 @@ def _accuracy(
         if not not_turns:
             labels, test_labels = _without_not(task, train, labels), _without_not(task, test, test_labels)
         parameters = train_epochs(
-            net, train, labels, optimizer=Adagrad(RATE), epochs=epochs, batch=batch, seed=seed,
+            net, train, labels, optimizer=Adagrad(TRAINING.rate), epochs=epochs, batch=batch, seed=seed,
             experiment=f"feature_extraction/negation/{name}",
         )  # fmt: skip
         right.append(accuracy(net, parameters, test, test_labels))
@@ -68,7 +71,7 @@ def _accuracy(
 
 
 def _without_not(task: Negation, texts: TokenTexts, labels: np.ndarray) -> np.ndarray:
-    """Labels as if every modifier were VERY: the adjective's own sign."""
+    """The labels if every modifier were VERY: the sign of the adjective itself."""
     table = texts.flat.reshape(-1, task.length)
     return np.where((table == 0).any(1), 1 - labels, labels)
 
@@ -170,7 +173,7 @@ negation_cnn_corrected = Claim(
 def _held_out(
     texts: int, epochs: int, seeds: int, batch: int, networks: tuple[str, ...], held_out: int = 3
 ) -> xr.Dataset:
-    """Accuracy per network; `best` is that of the best one, mean over seeds."""
+    """The accuracy of each network; `best` is that of the best network, mean over seeds."""
     right = np.array([_accuracy(name, texts, epochs, seeds, batch, held_out) for name in networks])
     return trajectory(
         {"accuracy": (("network", "seed"), right), "best": right.mean(axis=1).max()},

@@ -1,7 +1,7 @@
 """Language models: next-token scores follow the co-occurrence of context and target.
 
 Token frequencies alone explain much of any table of next-token scores, so each claim also looks at the excess: what is
-left of scores and of N(e,k) when that of targets independent of their contexts, N(e)T_k/T, is taken off.
+left of scores and of N(e,k) after subtracting N(e)T_k/T, that of targets which do not depend on their contexts.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ import torch
 import xarray as xr
 from jaxtyping import Float
 from numpy import ndarray as Array
-from scipy.stats import spearmanr
 
-from foretrain.core.streams import torch_stream
 from foretrain.core.trajectory import trajectory
 from foretrain.kernels.tangent import Scales, TokenKernel, mlp_kernel
 from foretrain.ledger.claim import Claim, Control
@@ -42,10 +40,10 @@ def _formula(pairs: np.ndarray, kernel: TokenKernel) -> np.ndarray:
 
 @cache
 def _steps(text: tuple[str, int, int, int], name: str, width: int, seeds: int, shuffled: bool) -> dict[str, np.ndarray]:
-    """The first step of finite networks against the formula, seed by seed.
+    """The first step of finite networks against the formula, for each seed.
 
-    The excess of a step is that of a network less the step of the same network on targets independent of contexts.
-    Its slope over the excess of N(e, k) is ρ on paper; its distance is the part of its length that is elsewhere.
+    The excess of a step is the step of a network minus that of the same network on targets independent of contexts. On
+    paper its slope over the excess of N(e, k) is ρ; its distance is how far it lies from that line, relative to it.
     """
     read, kernel = _text(*text), mlp_kernel(NETWORKS[name].activation)
     pairs, vocab = read.pairs, read.vocab
@@ -55,7 +53,7 @@ def _steps(text: tuple[str, int, int, int], name: str, width: int, seeds: int, s
 
     def step(seed: int, counted: np.ndarray) -> np.ndarray:
         """Outputs start at 0: every target has p = 1/V."""
-        start = net.start(torch_stream("feature_extraction/language_model", width, seed))
+        start = net.start_one(("feature_extraction/language_model", width, seed))
         return first_step(net, start, counted - counted.sum(axis=1, keepdims=True) / vocab).ravel()
 
     steps = np.array([step(seed, seen) for seed in range(seeds)])
@@ -71,7 +69,9 @@ def _steps(text: tuple[str, int, int, int], name: str, width: int, seeds: int, s
 
 @cache
 def _ranks(text: tuple[str, int, int, int], name: str, shuffled: bool) -> dict[str, float]:
-    """Early scores of the limit kernel: how they rank the targets of a context token, mean over these; the excess."""
+    """How the early scores of the limit kernel rank targets, mean over context tokens, and how their excess does."""
+    from scipy.stats import spearmanr  # slow to load
+
     read, kernel = _text(*text), mlp_kernel(NETWORKS[name].activation)
     pairs = read.pairs
     target = read.shuffled_one_hot() if shuffled else read.one_hot
@@ -98,8 +98,10 @@ def _model_scores(
     name: str = "MLP ReLU",
     shuffled: bool = False,
 ) -> xr.Dataset:
-    """Steps over (context, width, seed) and ranks over contexts. `shuffled` trains on targets shuffled among contexts
-    and compares with the true counts."""
+    """Steps over (context, width, seed), and ranks over contexts.
+
+    `shuffled` trains on targets shuffled among contexts and compares with the true counts.
+    """
     texts = [(corpus, vocab, context, tokens) for context in contexts]
     steps = [[_steps(text, name, width, seeds, shuffled) for width in widths] for text in texts]
     ranks = [_ranks(text, name, shuffled) for text in texts]
@@ -169,10 +171,10 @@ language_model_corrected = Claim(
 def top_less_bottom(
     pairs: Float[Array, "token target"], scores: Float[Array, "token target"]
 ) -> dict[str, Float[Array, "token"]]:
-    """Scores of the ten targets that follow a token most, less those of the ten that follow it least.
+    """The mean score of the ten targets that follow a token most, minus that of the ten that follow it least.
 
-    `gap` ranks targets by N(e, k) and reads scores as they are; `excess_gap` ranks by the excess over independence and
-    takes off each target's mean score over context tokens, which is all that a model of frequencies has.
+    `gap` ranks targets by N(e, k) and takes scores as they are. `excess_gap` ranks them by the excess over independence
+    and subtracts each target's mean score over context tokens, which is all that a model of frequencies has.
     """
 
     def gap(ranked: np.ndarray, read: np.ndarray) -> np.ndarray:
@@ -187,11 +189,10 @@ def top_less_bottom(
     }
 
 
-@cache
 def _transformer_scores(
     corpus: str, vocab: int, tokens: int, steps: int, width: int, causal: bool = True, shuffled: bool = False
 ) -> xr.Dataset:
-    """Both gaps of the scores after a single token, for frequent tokens; and what leaks of later ones.
+    """Both gaps of the scores after a single frequent token, and how much of later tokens leaks into earlier ones.
 
     `shuffled` trains on the same tokens in random order and compares with the true counts.
     """
@@ -209,7 +210,7 @@ def _transformer_scores(
         {
             **{name: ("token", gap) for name, gap in gaps.items()},
             "excess_share": float((gaps["excess_gap"] > 0).mean()),
-            "leak": float((seen[0] - seen[1]).abs().max()),  # what a changed last token does to earlier places
+            "leak": float((seen[0] - seen[1]).abs().max()),  # how much a changed last token changes earlier positions
             "perplexity": perplexity,
         }
     )

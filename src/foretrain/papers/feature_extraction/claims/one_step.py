@@ -9,7 +9,7 @@ import torch
 import xarray as xr
 from scipy.special import expit
 
-from foretrain.core.streams import seed_list, stream, torch_stream
+from foretrain.core.streams import seed_list, stream
 from foretrain.core.trajectory import trajectory
 from foretrain.kernels.tangent import Scales, mlp_kernel
 from foretrain.ledger.claim import Assumption, Claim, Control
@@ -36,7 +36,7 @@ LEAST = 5  # occurrences of a token that counts
 
 @cache
 def _corpus(name: str, texts: int | None, keep_negatives: float) -> LabelledCorpus:
-    """Training texts with some negatives left out, so that Σω is far from 0."""
+    """Training texts without most of the negative ones, so that Σω is far from 0."""
     corpus = read_corpus(name, texts=texts)
     kept = (corpus.labels == 1) | (
         stream("feature_extraction/one_step", name).random(len(corpus.labels)) < keep_negatives
@@ -53,12 +53,12 @@ def _steps_on_paper(corpus: str, texts: int | None, keep_negatives: float) -> xr
 
 
 def _often(corpus: LabelledCorpus) -> np.ndarray:
-    """Tokens that occur often enough."""
+    """The tokens that occur often enough."""
     return np.flatnonzero(corpus.occurrences >= LEAST)
 
 
 def _as_lines(lines: np.ndarray) -> xr.Dataset:
-    """From [network, seed, coefficient]; means over seeds. The intercept of tanh, which is 0, in units of ReLU's."""
+    """Means over seeds of [network, seed, coefficient]. The intercept of tanh, which is 0, is in units of ReLU's."""
     slope, intercept = lines.mean(axis=1).T
     return trajectory(
         {
@@ -71,13 +71,12 @@ def _as_lines(lines: np.ndarray) -> xr.Dataset:
     )
 
 
-@cache
 def _steps(
     corpus: str, texts: int | None, keep_negatives: float, width: int, seeds: int, recentred: bool = True
 ) -> xr.Dataset:
     """Regression of one-step changes on ω over tokens that occur often enough, mean over seeds.
 
-    `recentred`: outputs start at 0 (the initial output is taken off). Without it, initial outputs of a wide ReLU
+    `recentred` subtracts the initial outputs, so that outputs start at 0. Without it the initial outputs of a wide ReLU
     network are tens of logits, and every text pulls as hard as it is wrong.
     """
     read = _corpus(corpus, texts, keep_negatives)
@@ -87,7 +86,7 @@ def _steps(
     for i, name in enumerate(MLPS):
         net = network(name, read.vocab, width, scales=Scales())
         for j in range(seeds):
-            parameters = net.start(torch_stream("feature_extraction/one_step", name, j + 1))
+            parameters = net.start_one(("feature_extraction/one_step", name, j + 1))
             outputs = 0.0 if recentred else counts @ token_scores(net, parameters)[:, 0]
             force = (signs * expit(-signs * outputs)) @ counts
             lines[i, j] = np.polyfit(omega[often], first_step(net, parameters, force[:, None], often)[:, 0], 1)
@@ -123,7 +122,7 @@ one_step = Claim(
 )
 
 
-# (network, σ_e = σ_w, σ_v): equal ones, and a readout that goes to 0
+# (network, σ_e = σ_w, σ_v): equal scales, and a readout that goes to 0
 RATIOS = (
     ("MLP ReLU", 1.0, 1.0),
     ("MLP ReLU", 0.1, 0.1),
@@ -133,7 +132,7 @@ RATIOS = (
     ("MLP SiLU", 1.0, 1.0),
 )
 POINTS = [f"{name}, σ={inner:g}, readout {readout:g}" for name, inner, readout in RATIOS]
-EQUAL, NO_READOUT = 0, 3  # places of the printed numbers among them
+EQUAL, NO_READOUT = 0, 3  # the points for which the paper prints a number
 PRINTED = [0.1187, 1 / (np.pi - 1)]
 TANH = ("MLP tanh", 1.0, 1.0)
 SMALL_GELU = ("MLP GeLU", 0.1, 0.1)  # its bias is far below the noise of a kernel's entries
@@ -145,7 +144,7 @@ def _ratio(name: str, inner: float, readout: float) -> float:
 
 
 def _ratios_on_paper(swapped: bool = False) -> xr.Dataset:
-    """Closed forms, and the printed numbers; `swapped` takes the forms of GeLU and SiLU for each other."""
+    """The closed forms and the printed numbers; `swapped` exchanges the forms of GeLU and SiLU."""
     other = {"MLP GeLU": "MLP SiLU", "MLP SiLU": "MLP GeLU"} if swapped else {}
     return trajectory(
         {
@@ -160,17 +159,16 @@ def _ratios_on_paper(swapped: bool = False) -> xr.Dataset:
     )
 
 
-@cache
 def _ratios(width: int, tokens: int, seeds: int, units: int) -> xr.Dataset:
-    """β/ρ read off the empirical kernel of single tokens, mean over seeds; each printed number beside its own.
+    """β/ρ from the mean empirical kernel of single tokens over seeds, also at the points of the printed numbers.
 
-    `closed_form` alone is not measured: it is there to meet the printed digits.
+    Only `closed_form` is not measured: it has to agree with the printed digits.
     """
 
     def mean_kernel(point: tuple[str, float, float]) -> np.ndarray:
         name, inner, readout = point
         net = network(name, tokens, width, scales=Scales(inner, inner, readout))
-        starts = net.start_runs(torch_stream("bias_variance", name, seed) for seed in seed_list(seeds))
+        starts = net.start([("bias_variance", name, seed) for seed in seed_list(seeds)])
         return finite_kernels(net, starts, torch.arange(tokens)[:, None]).mean(axis=0)
 
     ratios = [kernel_bias(mean_kernel(point)) for point in RATIOS]
@@ -190,10 +188,10 @@ def _ratios(width: int, tokens: int, seeds: int, units: int) -> xr.Dataset:
 
 
 def _mean_activation(point: tuple[str, float, float], width: int, units: int) -> float:
-    """The mean of φ over so many tokens of a finite network: its square is β, known far better than from a kernel."""
+    """The mean of φ over `units` tokens of a finite network; its square gives β far more exactly than a kernel does."""
     name, inner, readout = point
     net = network(name, units, width, scales=Scales(inner, inner, readout))
-    start = net.start(torch_stream("bias_variance", name, "units"))
+    start = net.start_one(("bias_variance", name, "units"))
     return float(net.phi(start["embedding"] @ start["weight"].mT / width**0.5).double().mean())
 
 

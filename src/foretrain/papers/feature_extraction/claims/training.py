@@ -1,4 +1,4 @@
-"""What real training makes of label scores: they follow co-occurrence, and ReLU shifts them all."""
+"""What real training does to label scores: they follow co-occurrence, and ReLU shifts them all."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy.stats import spearmanr
 
 from foretrain.core.streams import seed_list, stream
 from foretrain.core.trajectory import trajectory
@@ -17,7 +16,7 @@ from foretrain.papers.feature_extraction.experiments.label_scores import Labelle
 
 NETWORKS = ("MLP ReLU", "MLP GeLU", "MLP SiLU", "MLP tanh", "SA", "SA + ReLU", "CNN ReLU")
 BIASED = ("MLP ReLU", "SA + ReLU", "CNN ReLU")
-LEAST, POLAR = 5, 0.5  # tokens that occur at least so often; polar ones lean to one class by half their occurrences
+LEAST, POLAR = 5, 0.5  # least number of occurrences; a polar token has |ω| of at least half of them
 RANKS, SIGNS, ACCURACY = 0.85, 0.98, 0.78  # at least: rank correlation, share of right signs, share of right test texts
 SOURCE = "derived; the paper states it for SST-2"
 
@@ -32,7 +31,7 @@ def _scores(
     keep_negatives: float = 1.0,
     shuffled: bool = False,
 ) -> xr.Dataset:
-    """Trained label scores of a corpus with some of its negatives left out, or its labels shuffled."""
+    """Label scores after training on a corpus, without some of its negative texts or with its labels shuffled."""
     read = _changed(read_corpus(corpus, texts=texts), keep_negatives, shuffled)
     trained = trained_scores(read, networks, epochs=epochs, seeds=seed_list(seeds))
     unseen = np.zeros(read.vocab, dtype=bool)
@@ -62,7 +61,9 @@ def _follows(
     networks: tuple[str, ...] = NETWORKS,
     shuffled: bool = False,
 ) -> xr.Dataset:
-    """Rank correlation of score and ω, signs of polar tokens, test accuracy. `shuffled`: ω of the true labels."""
+    """Rank correlation of score and ω, signs of polar tokens, test accuracy; ω is always that of the true labels."""
+    from scipy.stats import spearmanr  # slow to load
+
     trained = _scores(corpus, texts, epochs, seeds, networks, shuffled=shuffled)
     omega = read_corpus(corpus, texts=texts).cooccurrence() if shuffled else trained["cooccurrence"].values
     count = trained["occurrences"].values
@@ -104,9 +105,9 @@ def _bias_bounds() -> xr.Dataset:
 
 
 def _bias(corpus: str, texts: int | None, epochs: int, seeds: int, keep_negatives: float) -> xr.Dataset:
-    """z = mean/standard error of the scores of tokens never seen in training, after every epoch; and of their change.
+    """z = mean/standard error of the scores of tokens never seen in training after every epoch, and of their change.
 
-    A ReLU network shifts all scores by chance from the start, to either side: only the change is what training did.
+    A ReLU network starts with a random shift of all scores to either side, so only the change is due to training.
     """
     unseen = _unseen(_scores(corpus, texts, epochs, seeds, NETWORKS, keep_negatives))
     after = {
@@ -125,7 +126,7 @@ def _bias(corpus: str, texts: int | None, epochs: int, seeds: int, keep_negative
 
 
 def _unseen(trained: xr.Dataset) -> xr.DataArray:
-    """Scores of tokens never seen in training."""
+    """The scores of tokens never seen in training."""
     return trained["score"].isel(token=np.flatnonzero(trained["unseen"].values))
 
 
@@ -171,10 +172,10 @@ def _later(
     fading: tuple[str, ...] = BIASED,
     growing: tuple[str, ...] = (),
 ) -> xr.Dataset:
-    """The shift in logits, mean change of the scores of tokens never seen since the start, after every epoch.
+    """The shift in logits after every epoch: the mean change since the start of the scores of tokens never seen.
 
-    `left` is the last one over the first, for networks that should fade; `grown` the largest over the first. In
-    standard errors instead every shift would fade: scores of tokens spread ever farther.
+    `left` is the last shift over the first, for networks whose shift should fade; `grown` is the largest over the
+    first. In standard errors every shift would fade, because the scores of tokens spread farther and farther.
     """
     unseen = _unseen(_scores(corpus, texts, epochs, seeds, BIASED, keep_negatives))
     shift = (unseen - unseen.sel(epoch=0)).isel(epoch=slice(1, None)).mean("token")

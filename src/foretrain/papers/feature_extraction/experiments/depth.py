@@ -1,9 +1,10 @@
-"""Deeper networks with and without LayerNorm: what is left of the bias, and how much of the kernel is about n-grams."""
+"""Deeper networks with and without LayerNorm: how large the bias is, and how much of the kernel is about bigrams."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -16,12 +17,15 @@ from torch.nn import functional
 from foretrain.core.streams import torch_stream
 from foretrain.core.trajectory import trajectory
 from foretrain.kernels.empirical import Parameters, empirical_ntk
+from foretrain.ledger.experiment import Experiment
+from foretrain.ledger.parameters import Count, about
 from foretrain.models.classifiers import ACTIVATIONS
+from foretrain.papers.feature_extraction.experiments.parameters import NOT_EMPTY, SeedCount, Width
 
 
 @dataclass(frozen=True)
 class DeepWindow:
-    """A window of tokens through `layers` layers φ(W·/√d), each with LayerNorm before φ if `normed`, and a readout."""
+    """A window of tokens, `layers` layers φ(W·/√d), each with LayerNorm before φ if `normed`, and a readout."""
 
     vocab: int
     width: int
@@ -37,7 +41,7 @@ class DeepWindow:
         return {name: torch.randn(shape, generator=generator) for name, shape in shapes.items()}
 
     def score(self, parameters: Parameters, tokens: Tensor) -> Tensor:
-        """Score of one window."""
+        """The score of one window."""
         root = self.width**0.5
         inside = torch.einsum("kij,kj->i", parameters["first"], parameters["embedding"][tokens]) / root
         hidden = self._layer(inside)
@@ -53,14 +57,14 @@ class DeepWindow:
 
 
 def kernel_bias(kernel: Float[Array, "token token"]) -> float:
-    """β/ρ read off a kernel between single tokens: the mean off its diagonal, and what the diagonal has above it."""
+    """β/ρ of a kernel between single tokens: β is the mean off the diagonal, and ρ what the diagonal adds to it."""
     n = len(kernel)
     shared = (kernel.sum() - np.trace(kernel)) / (n * (n - 1))
     return float(shared / (np.trace(kernel) / n - shared))
 
 
 def bigram_share(kernel: Float[Array, "first second first second"]) -> float:
-    """The part of Θ(ab, ab) that no sum of one-token kernels gives.
+    """The share of Θ(ab, ab) that no sum of one-token kernels can give.
 
     [Θ(ab,ab) − Θ(ab,ac) − Θ(ab,cb) + Θ(ab,cd)]/Θ(ab,ab): 0 for an additive network, 1 for a pure bigram
     kernel such as the matrix-vector model's.
@@ -73,7 +77,6 @@ def bigram_share(kernel: Float[Array, "first second first second"]) -> float:
     return float(mixed.mean() / own.mean())
 
 
-@cache
 def depth_shares(
     layers: tuple[int, ...],
     width: int,
@@ -82,26 +85,26 @@ def depth_shares(
     activation: str = "relu",
     normed: tuple[bool, ...] = (False, True),
 ) -> xr.Dataset:
-    """β/ρ and the share of bigrams in empirical kernels, over (normed, layers), means over seeds."""
+    """β/ρ and the share of bigrams in empirical kernels over (normed, layers), as means over seeds."""
     single = torch.arange(tokens)[:, None]
     pairs = torch.cartesian_prod(torch.arange(tokens), torch.arange(tokens))
 
-    def kernel(depth: int, with_norm: bool, seed: int, rows: Tensor) -> Array:
+    def kernel(count: int, with_norm: bool, seed: int, rows: Tensor) -> Array:
         window = rows.shape[1]
-        net = DeepWindow(tokens, width, depth, window, with_norm, activation)
-        return net.kernel(net.start(torch_stream("feature_extraction/depth", depth, window, seed)), rows)
+        net = DeepWindow(tokens, width, count, window, with_norm, activation)
+        return net.kernel(net.start(torch_stream("feature_extraction/depth", count, window, seed)), rows)
 
     shares = np.array(
         [
             [
                 [
                     (
-                        kernel_bias(kernel(depth, with_norm, seed, single)),
-                        bigram_share(kernel(depth, with_norm, seed, pairs).reshape([tokens] * 4)),
+                        kernel_bias(kernel(count, with_norm, seed, single)),
+                        bigram_share(kernel(count, with_norm, seed, pairs).reshape([tokens] * 4)),
                     )
                     for seed in range(seeds)
                 ]
-                for depth in layers
+                for count in layers
             ]
             for with_norm in normed
         ]
@@ -112,3 +115,23 @@ def depth_shares(
         {"normed": [int(n) for n in normed], "layers": layers},
         width=width, seeds=seeds, activation=activation,
     )  # fmt: skip
+
+
+def depth(
+    layers: Annotated[Sequence[Count], NOT_EMPTY, about("Numbers of layers.", unit="layers")] = (1, 2, 3, 4),
+    width: Width = 256,
+    seeds: SeedCount = 4,
+) -> xr.Dataset:
+    """What LayerNorm and depth do to the bias and to the share of bigrams in the kernel."""
+    return depth_shares(tuple(layers), width, seeds)
+
+
+EXPERIMENTS = [
+    Experiment(
+        "feature_extraction/depth",
+        "bias and bigram share against depth, with and without LayerNorm",
+        depth,
+        cut={"layers": "layers"},
+        settings={"fast": {"layers": (1, 2), "width": 32, "seeds": 1}, "full": {}},
+    ),
+]

@@ -1,9 +1,10 @@
-"""Trains the paper's networks on a labelled corpus and reads their label scores beside the token statistics."""
+"""Trains the paper's networks on labelled texts and compares their label scores with the token statistics."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -11,31 +12,36 @@ import xarray as xr
 from jaxtyping import Float, Int
 from numpy import ndarray as Array
 
-from foretrain.core.streams import stream
+from foretrain.core.streams import seed_list, stream
 from foretrain.core.trajectory import trajectory
 from foretrain.data.corpora import LABELLED, labelled_corpus
 from foretrain.data.made_up_corpus import MadeUpCorpus
 from foretrain.data.tokens import TokenTexts, Vocabulary
-from foretrain.dynamics import Adagrad
 from foretrain.dynamics.epochs import padded_batch, train_epochs
+from foretrain.dynamics.optimizers import Adagrad
 from foretrain.kernels.empirical import empirical_ntk, relative_movement
 from foretrain.kernels.tangent import Scales
-from foretrain.models.classifiers import Classifier, Parameters
+from foretrain.ledger.experiment import Experiment
+from foretrain.ledger.parameters import WholeNumber, about
+from foretrain.models.classifiers import Classifier
+from foretrain.models.parameters import Parameters
 from foretrain.papers.feature_extraction.experiments.networks import network
+from foretrain.papers.feature_extraction.experiments.parameters import Corpus, Networks, SeedCount, Texts
+from foretrain.papers.feature_extraction.setting import MADE_UP, MADE_UP_CLASSES, TRAINING
 
 KERNEL_TOKENS = 12  # tokens between which the kernel's movement is measured
-MADE_UP = {"made_up": 2, "made_up_4": 4}  # corpora made up, by their number of classes
+LEAST = 5  # occurrences of a token whose score is shown
 
 
 @dataclass(frozen=True)
 class LabelledCorpus:
-    """Training and test texts as token numbers, labels 0 or 1 (or class numbers), and tokens no text contains."""
+    """Training and test texts as token numbers, with their classes, and the tokens that no training text contains."""
 
     train: TokenTexts
     labels: Int[Array, "text"]
     test: TokenTexts
     test_labels: Int[Array, "test_text"]
-    unseen: Int[Array, "unseen"]  # tokens that occur in no training text
+    unseen: Int[Array, "unseen"]  # tokens that no training text contains
 
     @property
     def vocab(self) -> int:
@@ -46,7 +52,7 @@ class LabelledCorpus:
         return np.bincount(self.train.flat, minlength=self.vocab)
 
     def cooccurrence(self, positive: int = 1) -> Int[Array, "vocab"]:
-        """ω(e): occurrences with class `positive` minus occurrences without."""
+        """ω(e): occurrences in texts of class `positive` minus occurrences in the others."""
         return (2 * (self.labels == positive) - 1) @ self.train.counts
 
     def with_labels(self, labels: Int[Array, "text"]) -> LabelledCorpus:
@@ -60,16 +66,16 @@ class LabelledCorpus:
 def read_corpus(
     name: str, *, texts: int | None = None, longest: int | None = None, data: str | None = None, seed: int = 1
 ) -> LabelledCorpus:
-    """A known corpus, or one made up (400 tokens, and 600 that never occur).
+    """A known corpus, or a made-up one.
 
-    `texts` limits how many texts are read, for training and for testing; `longest` how many tokens of each.
+    `texts` limits how many texts are read, for training and for testing, and `longest` how many tokens of each text.
     """
-    if name in MADE_UP:
+    if name in MADE_UP_CLASSES:
         draw = stream("feature_extraction/corpus", seed, name)
-        made = MadeUpCorpus(draw, vocab=1000, unseen=600, classes=MADE_UP[name])
-        train, labels = made.sample(texts or 3000, draw)
-        test, test_labels = made.sample(1000, draw)
-        return LabelledCorpus(train, labels, test, test_labels, np.arange(400, 1000))
+        made = MadeUpCorpus(draw, vocab=MADE_UP.vocab, unseen=MADE_UP.unseen, classes=MADE_UP_CLASSES[name])
+        train, labels = made.sample(texts or MADE_UP.texts, draw)
+        test, test_labels = made.sample(MADE_UP.test_texts, draw)
+        return LabelledCorpus(train, labels, test, test_labels, np.arange(MADE_UP.seen, MADE_UP.vocab))
     tokenize = LABELLED[name].tokenize
     raw = labelled_corpus(name, "train", data=data)
     draw = stream("feature_extraction/corpus", seed, name)
@@ -79,7 +85,7 @@ def read_corpus(
         raw_test = raw_test.select(draw.permutation(len(raw_test))[:texts])
     cut, cut_test = ([tokenize(t)[:longest] for t in part.texts] for part in (raw, raw_test))
     vocabulary = Vocabulary.of(cut)
-    # Tokens of the test texts that training never saw get embeddings of their own, to read the bias on.
+    # Tokens that only occur in test texts get embeddings of their own: the bias is read off their scores.
     known = set(vocabulary.tokens)
     new = sorted({token for text in cut_test for token in text} - known)
     whole = Vocabulary((*vocabulary.tokens, *new))
@@ -90,7 +96,7 @@ def read_corpus(
 
 
 def token_scores(net: Classifier, parameters: Parameters) -> Float[Array, "vocab output"]:
-    """The network's output on every token alone."""
+    """The network's output on each token by itself."""
     with torch.no_grad():
         return net.scores(parameters, torch.arange(net.vocab)[:, None]).double().numpy()
 
@@ -100,21 +106,22 @@ def _keep(states: list[Parameters], _: int, parameters: Parameters) -> None:
 
 
 def _kernel(net: Classifier, parameters: Parameters, tokens: torch.Tensor) -> torch.Tensor:
-    """Between single tokens; only their own rows of the parameters are differentiated."""
+    """The tangent kernel between single tokens; only the parameters of these tokens are differentiated."""
     rows = tokens[:, 0]
     held = {name: (p[rows] if name in net.per_token else p) for name, p in parameters.items()}
     return empirical_ntk(net.of_one, torch.arange(len(rows))[:, None], parameters=held)
 
 
 def accuracy(net: Classifier, parameters: Parameters, texts: TokenTexts, labels: Int[Array, "text"]) -> float:
+    """The share of texts that a network labels correctly."""
     right = 0
     for rows in np.array_split(np.arange(len(texts)), max(1, len(texts) // 200)):
         tokens, local = padded_batch(texts, rows)
         held = {name: (p[tokens] if name in net.per_token else p) for name, p in parameters.items()}
         with torch.no_grad():
             scores = net.scores(held, local)
-        said = (scores[:, 0] > 0).long() if net.outputs == 1 else scores.argmax(1)
-        right += int((said.numpy() == labels[rows]).sum())
+        answers = (scores[:, 0] > 0).long() if net.outputs == 1 else scores.argmax(1)
+        right += int((answers.numpy() == labels[rows]).sum())
     return right / len(texts)
 
 
@@ -124,15 +131,15 @@ def trained_scores(
     *,
     epochs: int,
     seeds: list[int],
-    width: int = 64,
-    sigma: float = 0.1,
-    rate: float = 0.01,
-    batch: int = 32,
+    width: int = TRAINING.width,
+    sigma: float = TRAINING.sigma,
+    rate: float = TRAINING.rate,
+    batch: int = TRAINING.batch,
 ) -> xr.Dataset:
-    """Label scores and the kernel's movement after every epoch, and test accuracy at the end.
+    """Label scores over (network, seed, epoch, token), the kernel's movement, and the test accuracy at the end.
 
-    Over (network, seed, epoch, token). The kernel is that between the most frequent tokens, each alone; its relative
-    movement tells how far training has left the lazy regime.
+    The kernel is the one between the most frequent tokens, each by itself. Its relative movement shows how far training
+    has left the lazy regime.
     """
     scales = Scales(sigma, sigma, sigma, sigma)
     scores = np.zeros((len(networks), len(seeds), epochs + 1, corpus.vocab))
@@ -162,3 +169,26 @@ def trained_scores(
         units={"score": "logits"},
         width=width, sigma=sigma, rate=rate, batch=batch,
     )  # fmt: skip
+
+
+def label_scores(
+    networks: Networks = ("MLP ReLU", "MLP GeLU", "SA", "CNN ReLU"),
+    corpus: Corpus = "made_up",
+    texts: Texts = MADE_UP.texts,
+    epochs: Annotated[WholeNumber, about("Epochs of training.", unit="epochs")] = 6,
+    seeds: SeedCount = 1,
+) -> xr.Dataset:
+    """Label scores of tokens and their co-occurrence with the label, after every epoch of training."""
+    scores = trained_scores(read_corpus(corpus, texts=texts), tuple(networks), epochs=epochs, seeds=seed_list(seeds))
+    return scores.isel(token=np.flatnonzero(scores["occurrences"].values >= LEAST))
+
+
+EXPERIMENTS = [
+    Experiment(
+        "feature_extraction/label_scores",
+        "label scores against co-occurrence, epoch by epoch",
+        label_scores,
+        cut={"networks": "network"},
+        settings={"fast": {"networks": ("MLP ReLU", "MLP GeLU"), "texts": 500, "epochs": 2}, "full": {}},
+    ),
+]

@@ -1,45 +1,61 @@
-"""Training in the lazy regime: full-batch gradient descent from outputs 0, beside descent under the limit kernel."""
+"""Training in the lazy regime: full-batch gradient descent from outputs 0, against descent under the limit kernel."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
+import xarray as xr
 from jaxtyping import Float, Int
 from numpy import ndarray as Array
+from pydantic import Field
 from torch import Tensor
 from torch.func import grad, vmap
 
-from foretrain.core.streams import stream
+from foretrain.core.streams import seed_list, stream
+from foretrain.core.trajectory import trajectory
 from foretrain.data.made_up_corpus import MadeUpCorpus
 from foretrain.data.tokens import TokenTexts
 from foretrain.dynamics.epochs import batch_loss
 from foretrain.kernels.tangent import Scales
-from foretrain.models.classifiers import Classifier, Parameters
+from foretrain.ledger.experiment import Experiment
+from foretrain.ledger.parameters import about
+from foretrain.models.classifiers import Classifier
+from foretrain.models.parameters import Parameters
 from foretrain.papers.feature_extraction import theory
-from foretrain.papers.feature_extraction.experiments.networks import NETWORKS, limit_kernel
+from foretrain.papers.feature_extraction.experiments.networks import NETWORKS, limit_kernel, network
+from foretrain.papers.feature_extraction.experiments.parameters import Networks, SeedCount, Texts, Width
+from foretrain.papers.feature_extraction.setting import LAZY
 
-SINGLE = ("mlp", "sa", "sa_mlp")  # architectures that score a token alone; the others are asked about bigrams
+SINGLE = ("mlp", "sa", "sa_mlp")  # architectures that score single tokens; the others are asked about bigrams
 
 
 @dataclass(frozen=True)
 class SmallCorpus:
-    """Texts of one length with labels 0 or 1, and what a network is asked about: tokens alone, or frequent bigrams."""
+    """Texts of one length with labels 0 or 1, and what a network is asked about: single tokens, or frequent bigrams."""
 
     texts: Int[Array, "text position"]
     labels: Int[Array, "text"]
     vocab: int
 
     @classmethod
-    def made_up(cls, texts: int, vocab: int, length: int, positive: float, contrast: float = 1.5) -> SmallCorpus:
+    def made_up(
+        cls,
+        texts: int,
+        vocab: int,
+        length: int = LAZY.length,
+        positive: float = LAZY.positive,
+        contrast: float = 1.5,
+    ) -> SmallCorpus:
         draw = stream("feature_extraction/synthetic", "texts")
         made = MadeUpCorpus(draw, vocab=vocab, contrast=contrast, positive=positive, lengths=(length, length))
         drawn, labels = made.sample(texts, draw)
         return cls(drawn.flat.reshape(texts, length), labels, vocab)
 
     def asked(self, name: str) -> Int[Array, "asked position"]:
-        """As many items as there are tokens."""
+        """What this network is asked about: as many items as there are tokens."""
         if NETWORKS[name].architecture in SINGLE:
             return np.arange(self.vocab)[:, None]
         whole = TokenTexts.of_rows(self.texts, self.vocab)
@@ -47,12 +63,13 @@ class SmallCorpus:
         return grams[np.argsort(-counts.sum(axis=0), kind="stable")[: self.vocab]]
 
     def shuffled(self) -> SmallCorpus:
+        """The same texts with their labels shuffled."""
         labels = stream("feature_extraction/synthetic", "shuffled").permutation(self.labels)
         return SmallCorpus(self.texts, labels, self.vocab)
 
 
 def predicted_scores(name: str, corpus: SmallCorpus, *, rate: float, steps: int, scales: Scales) -> Array:
-    """Scores of what the network is asked about, after descent under its kernel of infinite width."""
+    """The scores of what the network is asked about, after descent under its kernel at infinite width."""
     asked = corpus.asked(name)
     rows = [*corpus.texts, *asked]
     starts = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
@@ -65,11 +82,11 @@ def predicted_scores(name: str, corpus: SmallCorpus, *, rate: float, steps: int,
 def descend(
     net: Classifier, parameters: Parameters, texts: Tensor, labels: Tensor, *, rate: float, steps: int
 ) -> Parameters:
-    """Gradient descent of all runs on the mean loss of all texts, with the initial outputs taken off."""
-    begun = net.run_scores(parameters, texts)
+    """Gradient descent of all runs on the mean loss of all texts, after subtracting the initial outputs."""
+    initial = net.run_scores(parameters, texts)
     slope = vmap(grad(lambda weights, start: batch_loss(net.scores(weights, texts) - start, labels)))
     for _ in range(steps):
-        step = slope(parameters, begun)
+        step = slope(parameters, initial)
         parameters = {name: value - rate * step[name] for name, value in parameters.items()}
     return parameters
 
@@ -83,9 +100,45 @@ def descended_scores(
     rate: float,
     steps: int,
 ) -> Float[Array, "run asked"]:
-    """What descent adds to the scores of every run; `starts` has a first axis of runs."""
+    """What descent adds to the scores, for every run; the first axis of `starts` is the run."""
     table = torch.from_numpy(asked)
     trained = descend(
         net, starts, torch.from_numpy(corpus.texts), torch.from_numpy(corpus.labels), rate=rate, steps=steps
     )
     return (net.run_scores(trained, table) - net.run_scores(starts, table))[..., 0].double().numpy()
+
+
+def lazy_scores(
+    networks: Networks = ("MLP ReLU", "MLP tanh", "SA", "CNN ReLU"),
+    width: Width = 512,
+    texts: Texts = 40,
+    vocab: Annotated[int, Field(ge=2, le=10**9), about("Tokens of the made-up texts.", unit="tokens")] = 10,
+    seeds: SeedCount = 4,
+) -> xr.Dataset:
+    """Scores learned in the lazy regime, mean over seeds, and those predicted by the limit kernel."""
+    corpus = SmallCorpus.made_up(texts, vocab)
+    learned, predicted = [], []
+    for name in networks:
+        net = network(name, vocab, width, scales=Scales())
+        starts = net.start([("lazy_scores", name, s) for s in seed_list(seeds)])
+        runs = descended_scores(net, starts, corpus, corpus.asked(name), rate=LAZY.rate, steps=LAZY.steps)
+        learned.append(np.mean(runs, axis=0))
+        predicted.append(predicted_scores(name, corpus, rate=LAZY.rate, steps=LAZY.steps, scales=Scales()))
+    axes = ("network", "asked")
+    return trajectory(
+        {"learned": (axes, np.array(learned)), "predicted": (axes, np.array(predicted))},
+        {"network": list(networks)},
+        units={"learned": "logits", "predicted": "logits"},
+        width=width,
+    )
+
+
+EXPERIMENTS = [
+    Experiment(
+        "feature_extraction/lazy_scores",
+        "scores learned in the lazy regime against the limit kernel",
+        lazy_scores,
+        cut={"networks": "network"},
+        settings={"fast": {"networks": ("MLP ReLU", "SA"), "width": 128, "seeds": 2}, "full": {}},
+    ),
+]

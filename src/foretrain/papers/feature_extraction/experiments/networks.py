@@ -1,4 +1,4 @@
-"""The twelve networks of the paper by name, each with its kernel in the limit of infinite width."""
+"""The twelve networks of the paper by name, each with its tangent kernel at infinite width."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from foretrain.core.errors import require_known
 from foretrain.data.tokens import TokenTexts
 from foretrain.kernels import features
 from foretrain.kernels.tangent import Scales, attention_mlp_texts
-from foretrain.models.classifiers import Classifier, Parameters
+from foretrain.models.classifiers import Classifier
+from foretrain.models.parameters import Parameters
+from foretrain.papers.feature_extraction.setting import WINDOW
 
-WINDOW = 2  # of the CNNs
-JACOBIAN = 20_000_000  # numbers of all Jacobians held at a time: 80 MB
+JACOBIAN = 20_000_000  # entries of all Jacobians held at once: 80 MB
 
 
 @dataclass(frozen=True)
 class Named:
+    """What a name of the paper stands for."""
+
     architecture: str
     activation: str
 
@@ -43,6 +46,7 @@ NETWORKS = {
 
 
 def network(name: str, vocab: int, width: int, *, scales: Scales, outputs: int = 1, padded: bool = False) -> Classifier:
+    """A network by its name; `padded` lets the windows of a CNN reach over both ends of a text."""
     require_known("network", name, NETWORKS)
     kind = NETWORKS[name]
     pad = padded and kind.architecture == "cnn"
@@ -75,9 +79,9 @@ def limit_kernel(name: str, texts: TokenTexts, scales: Scales) -> Float[Array, "
 def finite_kernels(
     net: Classifier, starts: Parameters, texts: Int[Tensor, "text place"]
 ) -> Float[Array, "run text text"]:
-    """Θ between texts of one length at the present weights of every run (first output), all runs side by side.
+    """Θ of the first output between texts of one length, at the current weights of every run, all runs at once.
 
-    For many small networks: `kernels.empirical` has the same for one network of any size.
+    This is for many small networks; `kernels.empirical` does the same for one network of any size.
     """
 
     def kernel(parameters: Parameters) -> Tensor:

@@ -1,4 +1,4 @@
-"""Next-token prediction: texts as contexts and targets, and a small transformer to read scores from."""
+"""Next-token prediction: texts as contexts and targets, and a small transformer whose scores are read."""
 
 from __future__ import annotations
 
@@ -51,17 +51,19 @@ class NextTokens:
         return np.asarray(self.counts.T @ self.one_hot)
 
     def shuffled_one_hot(self) -> Float[Array, "target vocab"]:
-        """Targets shuffled among contexts."""
+        """The targets, shuffled among the contexts."""
         return self.one_hot[stream("feature_extraction/next_token", "shuffled").permutation(len(self.targets))]
 
     def shuffled(self) -> NextTokens:
-        """The same tokens in an order that says nothing: what is next no longer depends on what was before."""
+        """The same tokens in random order: the next token no longer depends on those before it."""
         return replace(self, tokens=stream("feature_extraction/next_token", "order").permutation(self.tokens))
 
 
 def read_next_tokens(corpus: str, *, vocab: int, context: int, tokens: int, data: str | None = None) -> NextTokens:
-    """The first `tokens` tokens of a corpus over its `vocab` − 1 most frequent ones and one for the rest; or a
-    Markov chain made up."""
+    """The first `tokens` tokens of a corpus, or a made-up Markov chain.
+
+    The vocabulary is the `vocab` − 1 most frequent tokens, and one token for all others.
+    """
     require_at_least("vocab", vocab, 3)
     if corpus == MADE_UP:
         return NextTokens(_markov_chain(vocab, tokens), vocab, context)
@@ -71,7 +73,7 @@ def read_next_tokens(corpus: str, *, vocab: int, context: int, tokens: int, data
 
 
 def _markov_chain(vocab: int, length: int) -> Int[Array, "length"]:
-    """Every token has its own next tokens: frequencies fall like Zipf's law, times a lognormal of its own."""
+    """Each token has its own likely successors: frequencies follow Zipf's law, times a lognormal for each pair."""
     draw = stream("feature_extraction/next_token", "chain")
     weights = np.exp(draw.standard_normal((vocab, vocab))) / (np.arange(vocab) + 5.0)
     steps = (weights / weights.sum(axis=1, keepdims=True)).cumsum(axis=1)
@@ -83,7 +85,7 @@ def _markov_chain(vocab: int, length: int) -> Int[Array, "length"]:
 
 
 class SmallTransformer(nn.Module):
-    """Pre-norm blocks with learned positions; `causal` = False lets every place see its own target."""
+    """Pre-norm blocks with learned positions; with `causal` = False every position sees its own target."""
 
     def __init__(self, vocab: int, *, width: int = 32, layers: int = 2, length: int = 16, causal: bool = True) -> None:
         super().__init__()

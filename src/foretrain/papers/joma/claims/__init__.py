@@ -1,6 +1,6 @@
 """The claims of JoMA: each module here has a list CLAIMS."""
 
-# In the order of the paper. They are loaded when one of their claims or experiments is asked for.
+# In the order of the paper. A module is loaded when one of its claims is asked for.
 MODULES = (
     "invariants",
     "training",

@@ -17,38 +17,41 @@ def _correlations(graphs: int, samples: int, rho: float, unrelated: bool = False
     return graph_correlations(graphs=graphs, samples=samples, rho=rho, unrelated=unrelated).isel(step=0, drop=True)
 
 
-def _at_edges(found: xr.Dataset, values: xr.DataArray) -> tuple[str, np.ndarray]:
-    """Over the edges that exist, between nodes that are not silent: a signal of 0 has no correlation."""
-    exists = found["C4"].notnull().transpose(*EDGE).values
+def _at_edges(correlations: xr.Dataset, values: xr.DataArray) -> tuple[str, np.ndarray]:
+    """The values at edges that exist and whose nodes are not silent: a signal of 0 has no correlation."""
+    exists = correlations["C4"].notnull().transpose(*EDGE).values
     return "triple", values.transpose(*EDGE).values[exists]
 
 
 def _as_printed(graphs: int, samples: int, rho: float, threshold: float) -> xr.Dataset:
-    """C4 > 0 where the three conditions are met; nothing is said elsewhere."""
-    found = _correlations(graphs, samples, rho)
-    return trajectory({"C4_low": _at_edges(found, xr.where(premise_met(found, threshold), 0.0, -1.0))})
+    """C4 > 0 if the three conditions are met, and no statement otherwise."""
+    correlations = _correlations(graphs, samples, rho)
+    low = xr.where(premise_met(correlations, threshold), 0.0, -1.0)
+    return trajectory({"C4_low": _at_edges(correlations, low)})
 
 
 def _by_angles(graphs: int, samples: int, rho: float) -> xr.Dataset:
-    """The least C4 that C1, C2 and C3 allow, by the best α."""
-    found = _correlations(graphs, samples, rho)
-    bound = xr.apply_ufunc(
-        theory.gradient_correlation_bound, found["C1"], found["C2"], abs(found["C3"]).clip(0, 1), keep_attrs=False
-    )
-    return trajectory({"C4_low": _at_edges(found, bound.max("alpha"))})
+    """The least C4 that C1, C2 and C3 allow, for the best α."""
+    correlations = _correlations(graphs, samples, rho)
+    c1, c2, c3 = correlations["C1"], correlations["C2"], abs(correlations["C3"]).clip(0, 1)
+    bound = xr.apply_ufunc(theory.gradient_correlation_bound, c1, c2, c3, keep_attrs=False)
+    return trajectory({"C4_low": _at_edges(correlations, bound.max("alpha"))})
 
 
 def _measured(graphs: int, samples: int, rho: float, unrelated: bool = False) -> xr.Dataset:
-    found = _correlations(graphs, samples, rho, unrelated)
-    return trajectory({"C4": _at_edges(found, found["C4"])})
+    correlations = _correlations(graphs, samples, rho, unrelated)
+    return trajectory({"C4": _at_edges(correlations, correlations["C4"])})
 
 
 def _premise_occurs(graphs: int, samples: int, rho: float, threshold: float) -> tuple[bool, str]:
-    found = _correlations(graphs, samples, rho)
-    met = premise_met(found, threshold)
+    correlations = _correlations(graphs, samples, rho)
+    met = premise_met(correlations, threshold)
     count = int(met.sum())
-    wrong = int((met & (found["C4"] < 0)).sum())
-    return count > 0, f"{count} triples (j, k, β) exceed {threshold} three times; C4 is negative in {wrong} of them"
+    negative = int((met & (correlations["C4"] < 0)).sum())
+    return (
+        count > 0,
+        f"C1, C2 and |C3| exceed {threshold} in {count} triples (j, k, β), and C4 is negative in {negative}",
+    )
 
 
 cdag = erratum_pair(

@@ -1,6 +1,6 @@
 """Lemma 4 with Fig 9, and Theorem 3: where critical points are, and the dynamics near them.
 
-The measurements integrate over the plane (papers/joma/plane.py) and do not use θ, F or G.
+The measurements integrate over the plane (experiments/plane.py) and do not use θ, F or G.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import xarray as xr
-from scipy.optimize import brentq
 
 from foretrain.core.trajectory import trajectory
 from foretrain.ledger.claim import Claim, Control, erratum_pair
@@ -30,14 +29,17 @@ SHAPES: dict[str, theory.RadialDensity] = {
 X_PLUS = np.array([1.2, 1.6])
 DISTANCE = 2.0  # ‖x̄₊‖
 LEVELS = np.linspace(0.1, 0.9, 9)
+ORDER_8 = (4 / 5, -1 / 5, 4 / 105, -1 / 280)  # weights of the central differences f(x + kh) − f(x − kh), k = 1 to 4
 
 
 def stationary_points(density: str, places: Sequence[float], weights: Sequence[float]) -> list[tuple[float, float]]:
-    """(ξ, a₋) at which v = x̄₊/‖x̄₊‖ stands still, by root search on the measured flow.
+    """(ξ, a₋) at which v = x̄₊/‖x̄₊‖ does not move, by root search on the measured flow.
 
-    Components sit at places·x̄₊ with these weights, and one more, of weight −a₋, at 0. For every ξ the condition ξ̇ = 0
-    gives a₋; what is left of v̇ points along v and changes sign at a stationary point.
+    The means of the components are `places`·x̄₊, with these weights; one more component, of weight −a₋, has mean 0. For
+    every ξ the condition ξ̇ = 0 gives a₋; v̇ then points along v, and changes sign at a stationary point.
     """
+    from scipy.optimize import brentq  # a tenth of a second to load, which listing claims can save
+
     v = X_PLUS / DISTANCE
 
     def balance(bias: float) -> tuple[float, float]:
@@ -48,8 +50,8 @@ def stationary_points(density: str, places: Sequence[float], weights: Sequence[f
 
     grid = np.linspace(-5, 2.5, 31)
     values = [balance(b)[0] for b in grid]
-    turns = [i for i in range(len(grid) - 1) if values[i] * values[i + 1] < 0]
-    roots = [float(brentq(lambda b: balance(b)[0], grid[i], grid[i + 1], xtol=1e-14)) for i in turns]
+    crossings = [i for i in range(len(grid) - 1) if values[i] * values[i + 1] < 0]
+    roots = [float(brentq(lambda b: balance(b)[0], grid[i], grid[i + 1], xtol=1e-14)) for i in crossings]
     return [(b, balance(b)[1]) for b in roots]
 
 
@@ -68,17 +70,19 @@ def _lemma4_on_paper(densities: Sequence[str]) -> xr.Dataset:
 
 
 def _lemma4_measured(densities: Sequence[str], off: float = 0.0) -> xr.Dataset:
-    """Largest |ΣaF| over the stationary points found, with two and with three components; `off` moves ξ away."""
+    """The largest |ΣaF| over all stationary points with two and with three components; `off` moves ξ away from them."""
     sums = []
     for density in densities:
         for places, weights in (((1.0,), (1.0,)), ((1.0, 0.4), (1.0, 0.3))):
             for bias, a_minus in stationary_points(density, places, weights):
                 r = DISTANCE * np.array([*places, 0.0]) + bias + off
                 sums.append(float(theory.stationary_function(r, SHAPES[density]) @ np.array([*weights, -a_minus])))
-    h, ladder = 0.001, np.array([4 / 5, -1 / 5, 4 / 105, -1 / 280])
+    h, weights_8 = 0.001, np.array(ORDER_8)
     steps = h * np.arange(1, 5)[:, None]
     slopes = [
-        ladder @ (theory.critical_function(LEVELS + steps, shape) - theory.critical_function(LEVELS - steps, shape)) / h
+        weights_8
+        @ (theory.critical_function(LEVELS + steps, shape) - theory.critical_function(LEVELS - steps, shape))
+        / h
         for shape in (SHAPES[density] for density in densities)
     ]
     F = [theory.stationary_function(np.linspace(-4, 4, 41), SHAPES[density]) for density in densities]
@@ -102,8 +106,8 @@ lemma4 = Claim(
     observe=_lemma4_measured,
     compare=every(positive("points"), close("balance", QUADRATURE), close("G_slope", FLOW), positive("F_step")),
     settings={
-        "fast": {"densities": ["student_t", "student_t_1.5"]},
-        "full": {"densities": ["student_t", "student_t_1.5", "gaussian_mixture"]},
+        "fast": {"densities": ("student_t", "student_t_1.5")},
+        "full": {"densities": ("student_t", "student_t_1.5", "gaussian_mixture")},
     },
     control=Control("the points are not stationary: ξ is off by .01", {"off": 0.01}),
 )
@@ -143,9 +147,9 @@ def _corrected(density: str, norms: Sequence[float]) -> xr.Dataset:
 
 
 def _linearised(density: str, norms: Sequence[float]) -> xr.Dataset:
-    """−∂v̇/∂v of the measured flow at every critical point, and what is left over at a distance γ.
+    """−∂v̇/∂v of the measured flow at every critical point, and the order of the remainder in the distance γ.
 
-    `stable`: from 12 directions around μ, at fixed ξ, the flow leads back.
+    `stable` is 1 if the flow at fixed ξ leads back to μ from all of 12 directions.
     """
     points = theory.critical_points(DISTANCE, SHAPES[density])
     shape = (max(len(points), 1), len(norms))
@@ -179,10 +183,9 @@ def _linearised(density: str, norms: Sequence[float]) -> xr.Dataset:
 
 
 def _jacobian(flow: Callable[[np.ndarray], np.ndarray], at: np.ndarray, h: float) -> np.ndarray:
-    """Differences of order 8."""
-    ladder = zip((1, 2, 3, 4), (4 / 5, -1 / 5, 4 / 105, -1 / 280), strict=True)
-    rungs = list(ladder)
-    columns = [sum(w * (flow(at + k * h * e) - flow(at - k * h * e)) for k, w in rungs) / h for e in np.eye(at.size)]
+    """The Jacobian of the flow by central differences of order 8."""
+    terms = list(enumerate(ORDER_8, start=1))
+    columns = [sum(w * (flow(at + k * h * e) - flow(at - k * h * e)) for k, w in terms) / h for e in np.eye(at.size)]
     return np.stack(columns, axis=1)
 
 
@@ -198,8 +201,8 @@ theorem3 = erratum_pair(
     observe=_linearised,
     compare=every(positive("points"), close("C", FLOW), close("stable", QUADRATURE), close("remainder_order", SLOPE)),
     settings={
-        "fast": {"density": "student_t_1.5", "norms": [1.0, 0.5]},
-        "full": {"density": "gaussian_mixture", "norms": [1.0, 0.5, 2.0]},
+        "fast": {"density": "student_t_1.5", "norms": (1.0, 0.5)},
+        "full": {"density": "gaussian_mixture", "norms": (1.0, 0.5, 2.0)},
     },
     control=Control("Gaussian components: there is no critical point", {"density": "gaussian"}),
     erratum="Eq. 74 follows from Lemma 1 as printed. With Lemma 1 corrected, β1 = s·a₊‖x̄₊‖θ1(ρ₊)/‖μ‖ and "
@@ -214,8 +217,8 @@ def _promised() -> xr.Dataset:
     return trajectory({"quarter": 0.25, "level": 0.0})
 
 
-def _found(density: str) -> xr.Dataset:
-    """Critical points by root search on the measured flow; beside them eq. 58, and how F/θ1 moves."""
+def _premise_measured(density: str) -> xr.Dataset:
+    """The critical points by root search on the measured flow, the left side of eq. 58, and the least rise of F/θ1."""
     r = np.linspace(-4, 4, 161)
     r = r[theory.theta1(r, SHAPES[density]) > 0]
     return trajectory(
@@ -233,7 +236,7 @@ premise = Claim(
     says="A mixture of two Gaussian components has a critical point μ ≠ 0, as Theorem 3 supposes: the flow has one, "
     "eq. 58 is met (at least ¼), and F/θ1 falls somewhere, without which eq. 56 has no solution.",
     predict=_promised,
-    observe=_found,
+    observe=_premise_measured,
     compare=every(
         positive("points"), bounded("condition", low="quarter"), bounded("least_rise_of_ratio", high="level")
     ),

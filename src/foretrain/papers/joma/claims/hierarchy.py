@@ -19,7 +19,7 @@ from foretrain.papers.joma import theory
 
 
 def _chains(chains: int, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """ρ along chains [chain, edge], and a ρ for the vector each acts on."""
+    """ρ along chains [chain, edge], and the ρ of the vector that each chain acts on [chain]."""
     draw = stream("joma/lemma8_9", chains, length)
     return draw.uniform(-1, 1, (chains, length)), draw.uniform(-1, 1, chains)
 
@@ -75,13 +75,14 @@ def caterpillar(
 ) -> LatentTree:
     """The smallest tree with two tokens whose common ancestor is at layer `ancestor`: a stem and two branches.
 
-    The tokens are the two leaves; if the ancestor is a token, the stem's end is both.
+    The tokens are the two leaves. If the ancestor is itself a token (layer 0), there is only the stem, and its end is
+    both of them.
     """
     stem = list(range(-1, depth - ancestor - 1))
-    last = len(stem) - 1
+    fork = len(stem) - 1
     parents = list(stem)
     for _ in range(2 if ancestor else 0):
-        parents += [last, *range(len(parents), len(parents) + ancestor - 1)]
+        parents += [fork, *range(len(parents), len(parents) + ancestor - 1)]
     return LatentTree(parents, rho, p_zero=np.array([p_zero]), class_weights=weights)
 
 
@@ -123,9 +124,9 @@ def _cooccurrence_on_paper(formula: Callable[..., np.ndarray]) -> Callable[..., 
 def _cooccurrence_measured(
     rhos: Sequence[float], depths: Sequence[int], batches: int, samples: int, spread: float = 0.0
 ) -> xr.Dataset:
-    """Exact on the smallest trees, and sampled on a full binary tree of depth 5 (tokens 0 and 2: H = 2).
+    """Exact values on the smallest trees, and samples of a full binary tree of depth 5 (tokens 0 and 2, with H = 2).
 
-    `spread` lets ρ differ from edge to edge by up to that share.
+    For the control, ρ differs from edge to edge by up to the share `spread`.
     """
     draw = stream("joma/theorem5", batches, samples)
 
@@ -162,10 +163,10 @@ theorem5 = erratum_pair(
     observe=_cooccurrence_measured,
     compare=every(close("cooccurrence", ALGEBRA), same_mean("sampled")),
     settings={
-        "fast": {"rhos": [-0.5, 0.3, 0.9], "depths": [2, 3, 4, 5], "batches": 20, "samples": 1000},
+        "fast": {"rhos": (-0.5, 0.3, 0.9), "depths": (2, 3, 4, 5), "batches": 20, "samples": 1000},
         "full": {
-            "rhos": np.linspace(-0.95, 0.95, 9).tolist(),
-            "depths": [2, 3, 4, 5, 6, 7],
+            "rhos": tuple(np.linspace(-0.95, 0.95, 9).tolist()),
+            "depths": (2, 3, 4, 5, 6, 7),
             "batches": 50,
             "samples": 5000,
         },
@@ -190,7 +191,7 @@ def _order_corrected(cases: Sequence[tuple[int, int]]) -> xr.Dataset:
 
 
 def _order_measured(cases: Sequence[tuple[int, int]]) -> xr.Dataset:
-    """Slope of ln|P − (1 − H/L)| over ln ε with ρ = ρ0 = 1 − ε, P by message passing."""
+    """The slope of ln|P − (1 − H/L)| in ln ε for ρ = ρ0 = 1 − ε, with P by message passing."""
     orders = []
     for depth, ancestor in cases:
         exact = [_conditional(caterpillar(1 - e, depth, ancestor, [1 - e / 2], [1.0]), ["messages"])[0] for e in SMALL]
@@ -208,8 +209,8 @@ eq8 = erratum_pair(
     says="For ρ = ρ0 = 1 − ε the co-occurrence is 1 − H/L up to O(ε), unless L = 2H.",
     observe=_order_measured,
     compare=close("order", SLOPE, relative=False),
-    settings={"fast": {"cases": [(5, 2), (6, 1), (7, 2), (5, 4)]}},
-    control=Control("L = 2H, where the first order cancels", {"cases": [(4, 2), (6, 3)]}),
+    settings={"fast": {"cases": ((5, 2), (6, 1), (7, 2), (5, 4))}},
+    control=Control("L = 2H, where the first order cancels", {"cases": ((4, 2), (6, 3))}),
     erratum="The error of eq. 8 is printed as O(ε²); it is −(H/L)(L − 2H)·ε/2, first order unless L = 2H: −.2ε for "
     "L = 5, H = 2.",
 )

@@ -1,4 +1,4 @@
-"""Section 3, Theorem 1: what the joint flow of MLP and attention conserves; section 7: nearly orthogonal embeddings."""
+"""Section 3, Theorem 1: what the joint flow of MLP and attention conserves. Section 7: almost orthogonal embeddings."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Formula = Callable[[Any, Any], Any]
 
 
 def _conserved(run: xr.Dataset, formula: str) -> xr.DataArray:
-    """z for exp attention, z² for linear attention, as measured: [..., time, context], summed over the queries."""
+    """The measured z for exp attention or z² for linear attention, summed over queries: [..., time, context]."""
     z = run["z"] if formula == "exp" else run["z"] ** 2
     return z.sum("query").rename("logits")
 
 
 def _from_mlp(run: xr.Dataset, formula: str) -> xr.DataArray:
-    """The same from v by Theorem 1, its constant taken from the start."""
+    """The same from v by Theorem 1, with the constant that fits the start."""
     v = run["v"].transpose(..., "node", "context")
     if formula == "exp":
         squares = v.isel(node=0).copy(data=theory.attention_from_mlp_exp(v.values))
@@ -41,7 +41,7 @@ def _predict(formula: str, attention: str, problems: int) -> xr.Dataset:
 
 
 def _observe(formula: str, attention: str, problems: int) -> xr.Dataset:
-    """The logits along the flow, the drift under gradient descent at several rates, and a flow from exactly zero."""
+    """The logits along the flow, the drift under gradient descent at several rates, and the movement from zero."""
     size = RandomProblems(problems=problems)
     run = runs.invariant_flow(attention, size=size)
     descent = runs.invariant_descent(attention, size=size)
@@ -56,12 +56,13 @@ def _observe(formula: str, attention: str, problems: int) -> xr.Dataset:
 
 
 def _from_zero(attention: str) -> xr.DataArray:
-    """Largest movement of W and Z from a zero start, by activation."""
+    """The largest movement of W and Z from a zero start, by activation."""
     run = runs.invariant_flow(attention, activations=("linear", "relu"), size=RandomProblems(problems=2, start=0.0))
     moved = [abs(run[name] - run[name].isel(time=0)) for name in ("v", "z")]
     largest = [values.max([d for d in values.dims if d != "activation"]) for values in moved]
-    moved_most = xr.concat(largest, "parameter").max("parameter", skipna=False)
-    return moved_most.rename("moved_from_zero").rename(activation="activation_from_zero")  # two of the five
+    movement = xr.concat(largest, "parameter").max("parameter", skipna=False)
+    # an axis of its own, since it has only two of the activations
+    return movement.rename("moved_from_zero").rename(activation="activation_from_zero")
 
 
 linear = Claim(
@@ -121,12 +122,12 @@ queries = Claim(
 def _growth(problems: int, attention: str, formula: Formula | None = None) -> xr.Dataset:
     """z − z(0) over its largest entry, per problem: as measured, or by a formula from v and the first b̄."""
     run = runs.short_flow(attention, RandomProblems(problems=problems))
-    moved = run["z"] - run["z"].isel(time=0)
-    size = abs(moved).max(["time", "context"])
+    growth = run["z"] - run["z"].isel(time=0)
+    size = abs(growth).max(["time", "context"])
     if formula is not None:
-        said = formula(run["v"].values, run["mean_attention"].values[:1])
-        moved = run["z"].copy(data=said - said[:1])
-    return xr.Dataset({"growth": moved / size})
+        z = formula(run["v"].values, run["mean_attention"].values[:1])
+        growth = run["z"].copy(data=z - z[:1])
+    return xr.Dataset({"growth": growth / size})
 
 
 def _attention_stays(problems: int, attention: str) -> tuple[bool, str]:
@@ -166,7 +167,7 @@ def _speed(condition: str, problems: int, name: str) -> xr.Dataset:
     return runs.softmax_speed(condition, RandomProblems(problems=problems))[[name]].rename({name: "speed"})
 
 
-def _condition_says(condition: str, problems: int) -> tuple[bool, str]:
+def _condition_holds(condition: str, problems: int) -> tuple[bool, str]:
     run = runs.softmax_speed(condition, RandomProblems(problems=problems))
     per_node, summed = (float(run[f"residual_{name}"].max()) for name in ("per_node", "summed"))
     return (
@@ -177,10 +178,10 @@ def _condition_says(condition: str, problems: int) -> tuple[bool, str]:
 
 _condition: dict[str, Any] = {
     "source": "Theorem 1, second condition for softmax attention, and eq. 17",
-    "predict": lambda condition, problems: _speed(condition, problems, "said"),
+    "predict": lambda condition, problems: _speed(condition, problems, "predicted"),
     "observe": lambda condition, problems: _speed(condition, problems, "measured"),
     "compare": close("speed", ALGEBRA, relative=False),
-    "assumes": (Assumption("E[Σ_k g_hk h′_k bbᵀ] = b̄·E[Σ_k g_hk h′_k b]ᵀ, as printed", _condition_says),),
+    "assumes": (Assumption("E[Σ_k g_hk h′_k bbᵀ] = b̄·E[Σ_k g_hk h′_k b]ᵀ, as printed", _condition_holds),),
     "erratum": "The condition is printed summed over the nodes; eq. 17 multiplies it by v_k before it sums and needs "
     "it for every node. With linear φ and cross-entropy the g_hk of a sample sum to 0, so the printed condition always "
     "holds (both sides are 0), while eq. 17 is off by up to 105 % of the fastest ż_l in random layers.",

@@ -28,7 +28,7 @@ Moments = Callable[..., tuple[np.ndarray, np.ndarray]]
 
 
 def _hyperplane(norm: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """Basis [5, 3] of the span, mean in it, v whose part in it has this norm, and ξ: vᵀx̄ + ξ = .3."""
+    """A basis [5, 3] of the span, a mean in it, a v whose part in the span has this norm, and ξ with vᵀx̄ + ξ = .3."""
     draw = stream("joma/lemma1", "hyperplane")
     basis = np.linalg.qr(draw.standard_normal((5, 3)))[0]
     mean, v = basis @ (0.5 * draw.standard_normal(3)), draw.standard_normal(5)
@@ -57,7 +57,7 @@ def _moments_on_paper(moments: Moments) -> Callable[..., xr.Dataset]:
 
 
 def _moments_sampled(norms: Sequence[float], batches: int, samples: int, stretch: float = 1.0) -> xr.Dataset:
-    """Monte Carlo; `stretch` pulls the first direction of the span, so that x is no longer isotropic."""
+    """Monte Carlo. For the control, x is stretched along the first direction of the span, so it is not isotropic."""
     draw = stream("joma/lemma1", "samples", samples)
     basis, mean, _, _ = _hyperplane(1.0)
     values = np.empty((batches, len(norms), 6))
@@ -83,8 +83,8 @@ lemma1 = erratum_pair(
     observe=_moments_sampled,
     compare=same_mean("moment"),
     settings={
-        "fast": {"norms": [0.5, 1.0, 2.0], "batches": 50, "samples": 4000},
-        "full": {"norms": [0.25, 0.5, 1.0, 2.0, 4.0], "batches": 200, "samples": 20_000},
+        "fast": {"norms": (0.5, 1.0, 2.0), "batches": 50, "samples": 4000},
+        "full": {"norms": (0.25, 0.5, 1.0, 2.0, 4.0), "batches": 200, "samples": 20_000},
     },
     control=Control("x is not isotropic: one direction is pulled by 1.5", {"stretch": 1.5}),
     erratum="Eq. 23 evaluates θ at vᵀx̄ + ξ and divides by ‖v‖ (by ‖v‖³ in the second term); the distance is "
@@ -127,16 +127,16 @@ def _flow_on_paper(printed: bool) -> Callable[..., xr.Dataset]:
 
 
 def _flow_by_directions(problems: int, components: int, stretch: float = 1.0) -> xr.Dataset:
-    """`stretch` pulls the first coordinate of every component, so that they are no longer isotropic."""
-    pull = np.array([stretch, 1.0])
+    """By integration over directions. For the control, every component is stretched along its first coordinate."""
+    scale = np.array([stretch, 1.0])
     flows = [
         [
-            plane_flow(pull * v, bias, means / pull, a, name, LEAKY)
+            plane_flow(scale * v, bias, means / scale, a, name, LEAKY)
             for v, bias, means, a in _mixtures(problems, components)
         ]
         for name in NAMES
     ]
-    return _flow_dataset([[np.append(pull * dv, dbias) for dv, dbias in row] for row in flows])
+    return _flow_dataset([[np.append(scale * dv, dbias) for dv, dbias in row] for row in flows])
 
 
 lemma2 = erratum_pair(
@@ -159,7 +159,7 @@ lemma2 = erratum_pair(
 # Lemma 3: the integral form of d(θ2 + rθ1)/dr = θ1.
 
 ACTIVATIONS: dict[str, theory.Derivative] = {"relu": theory.RELU, "leaky_relu": LEAKY, "softplus": expit}
-EDGES = np.array([-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0])  # θ1 of the unit ball has kinks at ±1, Laplace's at 0
+EDGES = np.array([-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0])  # θ1 of the unit ball has kinks at ±1, that of Laplace at 0
 
 
 def _shapes(dimensions: Sequence[int]) -> list[theory.RadialDensity]:
@@ -176,7 +176,7 @@ def _stationary(dimensions: Sequence[int], activation: str) -> xr.Dataset:
 
 
 def _summed_theta1(dimensions: Sequence[int], activation: str) -> xr.Dataset:
-    """θ2(0) + ∫₀^r θ1, by Gauss and Legendre's rule from edge to edge."""
+    """θ2(0) + ∫₀^r θ1, by Gauss-Legendre quadrature from edge to edge."""
     derivative, rows = ACTIVATIONS[activation], []
     nodes, weights = np.polynomial.legendre.leggauss(120)
     for shape in _shapes(dimensions):
@@ -197,10 +197,10 @@ lemma3 = Claim(
     observe=_summed_theta1,
     compare=close("F", QUADRATURE),
     settings={
-        "fast": {"dimensions": [1, 3], "activation": "leaky_relu"},
-        "full": {"dimensions": [1, 2, 3, 5, 10], "activation": "leaky_relu"},
+        "fast": {"dimensions": (1, 3), "activation": "leaky_relu"},
+        "full": {"dimensions": (1, 2, 3, 5, 10), "activation": "leaky_relu"},
     },
-    control=Control("the activation is softplus, not homogeneous", {"activation": "softplus", "dimensions": [1]}),
+    control=Control("the activation is softplus, not homogeneous", {"activation": "softplus", "dimensions": (1,)}),
 )
 
 
@@ -218,7 +218,7 @@ def _slopes_on_paper(slopes: Callable[..., tuple[np.ndarray, np.ndarray]]) -> Ca
 
 
 def _slopes_by_differences(dimensions: Sequence[int], smooth: bool = False) -> xr.Dataset:
-    """Differences of order 8; `smooth` takes a φ′ that goes from c₋ to c₊ without a step."""
+    """Central differences of order 8; `smooth` takes a φ′ that goes from c₋ to c₊ without a step."""
     derivative: theory.Derivative = (lambda x: LEAKY[0] + (LEAKY[1] - LEAKY[0]) * expit(x)) if smooth else LEAKY
     h, weights = 0.01, np.array([4 / 5, -1 / 5, 4 / 105, -1 / 280])
     steps = h * np.arange(1, 5)[:, None]
@@ -242,8 +242,8 @@ lemma5 = erratum_pair(
     "dθ2/dr = −(c₊ − c₋)r·p_n(r).",
     observe=_slopes_by_differences,
     compare=close("slope", FLOW),
-    settings={"fast": {"dimensions": [1, 3]}, "full": {"dimensions": [1, 2, 3, 5, 10]}},
-    control=Control("φ′ has the same limits but no step: φ is not homogeneous", {"smooth": True, "dimensions": [1]}),
+    settings={"fast": {"dimensions": (1, 3)}, "full": {"dimensions": (1, 2, 3, 5, 10)}},
+    control=Control("φ′ has the same limits but no step: φ is not homogeneous", {"smooth": True, "dimensions": (1,)}),
     erratum="It is φ′, not φ, that is a step, and the slopes take c₊ − c₋ where eq. 61 prints c₋ + c₊: for a leaky "
     "ReLU (.2, 1) and Gaussian inputs at r = .3 differences give .3051, the printed form .4577. For ReLU they agree.",
 )

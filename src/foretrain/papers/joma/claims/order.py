@@ -12,16 +12,17 @@ from foretrain.core.trajectory import trajectory
 from foretrain.ledger.claim import Claim, Control, no_number
 from foretrain.ledger.comparators import bounded, close, every, positive
 from foretrain.ledger.tolerances import THREE_ERRORS
-from foretrain.measures import rank_correlation
+from foretrain.measures import spearman
 from foretrain.papers.joma import theory
 from foretrain.papers.joma.experiments.order import MODEL, order_flow, order_training
+from foretrain.papers.joma.experiments.parameters import Objective
 from foretrain.papers.joma.tolerances import BETWEEN_RECORDS, ORDERED
 
-HALF = 1 - 0.5**0.5  # share of the way left to v = μ/√2, where v²/2 is half of μ²/2
+HALF = 1 - 0.5**0.5  # δ at v = μ/√2, where v²/2 is half of μ²/2
 
 
-def _flow_said(rho: float, depth: int, p_zero: float, salience: float) -> xr.Dataset:
-    """Theorem 5 for the targets, Theorem 4's time for the flow."""
+def _flow_predicted(rho: float, depth: int, p_zero: float, salience: float) -> xr.Dataset:
+    """The half-way times by Theorem 4, for the targets of Theorem 5."""
     ancestor = order_flow(rho, depth, p_zero, salience)["ancestor"]
     mu = salience * theory.cooccurrence(rho, depth, ancestor.values, p_zero)
     return trajectory({"half_time": ("token", theory.salient_time(mu, HALF)), "least": ORDERED.value})
@@ -33,7 +34,7 @@ flow = Claim(
     says="In the JoMA flow with targets in proportion to the exact co-occurrence in HBLT(ρ), tokens with a shallow "
     "common latent ancestor with the query are attended first: the time at which a logit is half way follows from "
     "Theorems 4 and 5, and its rank correlation with the ancestor's layer is above .8.",
-    predict=_flow_said,
+    predict=_flow_predicted,
     observe=order_flow,
     compare=every(close("half_time", BETWEEN_RECORDS), bounded("rank_correlation", low="least")),
     settings={
@@ -48,28 +49,28 @@ FULL = {"rho": 0.9, "seeds": 12, "depth": MODEL.depth, "rate": MODEL.rate, "step
 
 
 def _run(
-    rho: float, seeds: int, depth: int, rate: float, steps: int, objective: str = "match", in_turn: bool = False
+    rho: float, seeds: int, depth: int, rate: float, steps: int, objective: Objective = "match", in_turn: bool = False
 ) -> xr.Dataset:
     setting = replace(MODEL, depth=depth, rate=rate, steps=steps)
     return order_training(rho, objective, tuple(range(1, seeds + 1)), steps, setting, in_turn)
 
 
 def _training(reading: str = "attended", **setting: Any) -> xr.Dataset:
-    """By one of two readings of "when": the rank correlation of the mean times with the ancestor's layer, and by how
-    many steps tokens come later per layer, fitted by seed: the mean less three standard errors.
+    """The rank correlation of the mean times with the ancestor's layer, and the lag: by how many steps tokens are later
+    per layer, fitted for each seed. `sure_lag` is its mean minus three standard errors; `reading` says what is timed.
 
-    What never happens counts as happening at the end of the run. The root is left out: tokens that have only it in
-    common share no latent, and as most pairs are such, they are the mean token.
+    What never happens counts as happening at the end of the run. The root is left out: tokens that have only the root
+    in common share no latent, and since most pairs are of this kind, they are the mean token.
     """
     times = _run(**setting)[f"{reading}_time"].isel(ancestor=slice(0, -1)).fillna(setting["steps"])
     layer = times["ancestor"].astype(float)
     lag = xr.cov(times, layer, "ancestor") / layer.var("ancestor", ddof=1)
-    order = rank_correlation(times.mean("seed").values, layer.values)
+    order = spearman(times.mean("seed").values, layer.values)
     return xr.Dataset({"order": order, "sure_lag": _surely(lag), "lag": lag, "times": times})
 
 
 def _surely(differences: xr.DataArray) -> xr.DataArray:
-    """Mean over seeds less three standard errors."""
+    """The mean over seeds minus three standard errors."""
     error = differences.std("seed", ddof=1) / np.sqrt(differences.sizes["seed"])
     return differences.mean("seed") - THREE_ERRORS.value * error
 
@@ -119,8 +120,8 @@ by_class = Claim(
 
 
 def _lead(**setting: Any) -> xr.Dataset:
-    """By how much NCorr of the lower MLP layer rises, and how many steps before that of the upper one it is half way:
-    means over seeds less three standard errors."""
+    """By how much NCorr of the lower MLP layer rises, and how many steps it is half way before that of the upper layer:
+    means over seeds minus three standard errors."""
     run = _run(**setting)
     rise = run["ncorr"].isel(time=-1, drop=True) - run["ncorr"].isel(time=0, drop=True)
     lead = run["layer_time"].diff("layer").isel(layer=0, drop=True)

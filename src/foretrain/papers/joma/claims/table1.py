@@ -1,4 +1,4 @@
-"""Section 6, Table 1: hidden nodes and latents; how much of it training brings, and with which generator."""
+"""Section 6, Table 1: how hidden nodes align with latents, how much of that is due to training, and on which data."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from foretrain.papers.joma.setting import TABLE1, TABLE1_NODES, TABLE1_SEEDS
 FIRST = ("C20-ch2-10-20",)
 LAST_SHORT = ("C50-ch2-20-30",)  # the last with N_ch = 2, whose sequences are short
 ALL = tuple(TABLE1)
-FRESH = 101  # first seed of a second measurement, which shares no seed with the first
+FRESH = 101  # first seed of a second measurement, which has no seed in common with the first
 HBLT = {"generator": "HBLT", "s": 1}
 SMALL = {"width": 32, "batch": 32}
-ROUNDING = 0.01 / np.sqrt(12)  # printed to two digits: the spread of what was rounded away
+ROUNDING = 0.01 / np.sqrt(12)  # standard deviation of the rounding to two digits
 
 
 def _runs(configurations: tuple[str, ...], seeds: int, steps: int, first_seed: int = 1, **setting: Any) -> xr.Dataset:
-    listed = tuple(range(first_seed, first_seed + seeds))
-    runs = [align(c, seeds=listed, steps=steps, **setting) for c in configurations]
+    numbers = tuple(range(first_seed, first_seed + seeds))
+    runs = [align(c, seeds=numbers, steps=steps, **setting) for c in configurations]
     return xr.concat(runs, xr.IndexVariable("configuration", list(configurations)))
 
 
@@ -35,7 +35,8 @@ def _trained(**setting: Any) -> xr.Dataset:
 def _table(table: str = "printed", **setting: Any) -> xr.Dataset:
     """Table 1 as printed, or as measured with fresh seeds.
 
-    The rounding of a printed mean does not shrink with seeds, so it is added as that of five.
+    The rounding error of a printed mean does not shrink with more seeds. The comparison divides the spread by √5, so
+    the rounding is multiplied by √5 first.
     """
     if table == "fresh seeds":
         return _with_spread(_trained(**setting, first_seed=FRESH)["ncorr"])
@@ -45,7 +46,7 @@ def _table(table: str = "printed", **setting: Any) -> xr.Dataset:
 
 
 def _with_spread(values: xr.DataArray) -> xr.Dataset:
-    """A measurement in the place of a prediction: its mean over the seeds, spread and number of seeds."""
+    """A measurement in the form of a prediction: its mean over seeds, its spread and the number of seeds."""
     name = str(values.name)
     spread, seeds = values.std("seed", ddof=1), values.sizes["seed"]
     return xr.Dataset({name: values.mean("seed"), f"{name}_std": spread, f"{name}_seeds": seeds})
@@ -107,10 +108,11 @@ more_nodes = _table_claim(
 
 
 def _gain(s: int, **setting: Any) -> xr.Dataset:
-    """NCorr after training minus before, mean over the configurations: by seed, and overall less three standard errors.
+    """NCorr after training minus before, averaged over the configurations: by seed (`overall`), and the mean over seeds
+    minus three standard errors (`sure_gain`).
 
-    Beside it the gain and its standard error by configuration, the share of the trained NCorr that the untrained
-    network has, and what nodes of noise have.
+    It also gives the gain and its standard error by configuration, the share of the trained NCorr that the untrained
+    network already has, and NCorr of nodes of noise.
     """
     run = _runs(**setting)
     ncorr = run["ncorr"].sel(s=s, drop=True)
@@ -175,7 +177,7 @@ lower = Claim(
 
 
 def _gain_on_set_unions(generator: str, seeds: int, set_union_seeds: int, **setting: Any) -> xr.Dataset:
-    """The gain on the data the table was made from, with fresh seeds."""
+    """The gain on set unions, the data behind the table, with fresh seeds."""
     run = _gain(**setting, seeds=set_union_seeds, generator="set union", first_seed=FRESH)
     return _with_spread(run["overall"])
 

@@ -10,8 +10,9 @@ import xarray as xr
 from foretrain.core.trajectory import trajectory
 from foretrain.ledger.claim import Assumption, Claim, Control, erratum_pair
 from foretrain.ledger.comparators import bounded, close, every, same_mean
-from foretrain.measures import rank_correlation
+from foretrain.measures import spearman
 from foretrain.papers.joma.experiments import layer, rank
+from foretrain.papers.joma.experiments.parameters import Activation, LayerActivation
 from foretrain.papers.joma.setting import Fig2Reference
 from foretrain.papers.joma.tolerances import (
     ALIVE,
@@ -25,16 +26,16 @@ from foretrain.papers.joma.tolerances import (
     SATURATED,
 )
 
-POINTS = 9  # looks at a run; the same for all claims, which then share it
+POINTS = 9  # saved times per run; the same for all claims, so that they share their runs
 
 
 def _fig2(seeds: int, steps: int, dimension: int | None = None) -> xr.Dataset:
-    """At the end of training: the cosine of ẑ and the slope by seed, the cosines of its parts as means over seeds."""
+    """At the end of training: the cosine of ẑ and the slope for each seed, and the mean cosines of its two parts."""
     end = layer.fig2(seeds=seeds, steps=steps, points=POINTS, dimension=dimension).isel(time=-1, drop=True)
     return end.assign({name: end[name].mean("seed") for name in ("cosine_first", "cosine_second")})
 
 
-def _fig2_said(first: tuple[float, float]) -> xr.Dataset:
+def _fig2_predicted(first: tuple[float, float]) -> xr.Dataset:
     """The published cosines of ẑ, and bounds on the cosines of its two parts."""
     reference = Fig2Reference()
     cosines = np.array([reference.smooth, reference.random])
@@ -59,8 +60,8 @@ fig2 = erratum_pair(
     says="In a layer trained with linear φ and softmax attention the estimate ẑ of Theorem 1 correlates with the "
     "logits z at the end as published; so does its part ½Σv² by itself (centred cosine above .9), its part "
     "−½Σ‖v_k‖²b̄ does not.",
-    printed=lambda: _fig2_said((-1.0, CORRELATED.value)),
-    corrected=lambda: _fig2_said((CORRELATED.value, 1.0)),
+    printed=lambda: _fig2_predicted((-1.0, CORRELATED.value)),
+    corrected=lambda: _fig2_predicted((CORRELATED.value, 1.0)),
     observe=_fig2,
     compare=every(
         same_mean("cosine"),
@@ -106,10 +107,10 @@ softmax_trained = Claim(
 )
 
 
-def _components(activation: str, seeds: int, steps: int) -> xr.Dataset:
-    """Per seed: how many components still grow in the last quarter, the share that do not, and their order.
+def _components(activation: LayerActivation, seeds: int, steps: int) -> xr.Dataset:
+    """For each seed: how many components still grow in the last quarter, the share that do not, and their order.
 
-    A component has saturated if it moves in the last quarter by less than a twentieth of the one that moves most.
+    A component has saturated if, in the last quarter, it moves by less than a twentieth of what the fastest one does.
     """
     run = layer.fig3(activation, seeds, steps, points=POINTS)
     late = abs(run["v"].isel(time=-1) - run["v"].isel(time=-1 - POINTS // 4))
@@ -117,7 +118,7 @@ def _components(activation: str, seeds: int, steps: int) -> xr.Dataset:
     growing = (late > SATURATED.value * fastest).sum("context").where(fastest > ALIVE.value, 0)
     size = abs(run["v"].isel(time=-1)).transpose("seed", "context").values
     pull = abs(run["pull"]).transpose("seed", "context").values
-    order = [rank_correlation(p, s) for p, s in zip(pull, size, strict=True)]
+    order = [spearman(p, s) for p, s in zip(pull, size, strict=True)]
     saturated = 1 - growing / run.sizes["context"]
     return xr.Dataset({"growing": growing, "saturated": saturated, "order": ("seed", order)}).drop_vars(
         "time", errors="ignore"
@@ -142,7 +143,7 @@ fig3 = Claim(
 
 
 def _drop_and_rebound(ranks: xr.DataArray) -> xr.Dataset:
-    """Lowest rank over the first one, and last over lowest, means over the seeds (and the lowest of the layers)."""
+    """The lowest rank over the first, and the last over the lowest: means over seeds, and the worst of the layers."""
     lowest = ranks.min("time")
     drop, rebound = lowest / ranks.isel(time=0, drop=True), ranks.isel(time=-1, drop=True) / lowest
     drop, rebound = drop.mean("seed"), rebound.mean("seed")
@@ -152,13 +153,13 @@ def _drop_and_rebound(ranks: xr.DataArray) -> xr.Dataset:
 
 
 def _rank(
-    model: str, activation: str, seeds: int, steps: int, configuration: str = rank.TRANSFORMER.configuration
+    model: str, activation: Activation, seeds: int, steps: int, configuration: str = rank.TRANSFORMER.configuration
 ) -> xr.Dataset:
-    listed = tuple(range(1, seeds + 1))
+    numbers = range(1, seeds + 1)
     if model == "layer":
-        run = rank.layer_rank((activation,), seeds=listed, steps=steps)
+        run = rank.layer_rank((activation,), seeds=numbers, steps=steps)
     else:
-        run = rank.transformer_rank((activation,), listed, steps, configuration)
+        run = rank.transformer_rank((activation,), numbers, steps, configuration)
     return _drop_and_rebound(run["stable_rank"].isel(activation=0, drop=True))
 
 

@@ -9,7 +9,6 @@ import xarray as xr
 
 from foretrain.core.streams import stream
 from foretrain.core.trajectory import trajectory
-from foretrain.dynamics import integrate
 from foretrain.ledger.claim import Assumption, Claim, Control, erratum_pair
 from foretrain.ledger.comparators import close, every
 from foretrain.ledger.tolerances import FLOW
@@ -53,11 +52,13 @@ def _on_paper(path: Callable[..., np.ndarray], limits: Callable[..., np.ndarray]
 
 
 def _integrated(problems: int, samples: int, tokens: int, attention_rate: float = 1.0) -> xr.Dataset:
-    """Eq. 2 for one linear node and exp attention with the residual query, v and z together.
+    """Eq. 2 for one linear node and exp attention with the residual query: v and z together.
 
-    Time counts in shares of the blow-up time; a second run counts the winner's way instead, v_winner = s, and so
-    passes through the blow-up: its clock ends there. `attention_rate` 0 keeps the attention uniform.
+    The first run measures time in shares of the blow-up time. The second takes |v_winner| as its variable, so it can go
+    on to the blow-up, whose time its `clock` gives. `attention_rate` 0 keeps the attention uniform.
     """
+    from foretrain.dynamics.flow import integrate  # loads scipy's solvers, which listing claims can do without
+
     x, g = _batch(problems, samples, tokens)
     delta = _delta(problems, samples, tokens)
     unit = theory.blow_up_time(delta)[:, None]
@@ -75,14 +76,14 @@ def _integrated(problems: int, samples: int, tokens: int, attention_rate: float 
         save_at=SHARES,
     )
 
-    def by_way(_: float, s: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def by_winner(_: float, s: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         speed = np.abs(np.take_along_axis(push(s["z"]), winner, axis=1))
         step = push(s["z"]) / speed
         return {"v": step, "z": attention_rate * step * s["v"], "clock": 1 / speed[:, 0]}
 
-    passed = integrate(by_way, {**start, "clock": np.zeros(problems)}, until=8.0, save_at=[8.0])
-    dataset = _paths(delta, flow["v"].values.transpose(1, 0, 2), passed["v"].values[-1])
-    return dataset.assign(blow_up_time=("problem", passed["clock"].values[-1]))
+    end = integrate(by_winner, {**start, "clock": np.zeros(problems)}, until=8.0, save_at=[8.0])
+    dataset = _paths(delta, flow["v"].values.transpose(1, 0, 2), end["v"].values[-1])
+    return dataset.assign(blow_up_time=("problem", end["clock"].values[-1]))
 
 
 def _clear_winner(problems: int, samples: int, tokens: int) -> tuple[bool, str]:

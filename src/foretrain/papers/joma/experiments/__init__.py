@@ -1,6 +1,6 @@
 """The experiments of JoMA, one function per figure or table: each module in MODULES has a list EXPERIMENTS."""
 
-# In the order of the paper. They are loaded when one of their claims or experiments is asked for.
+# In the order of the paper. A module is loaded when one of its experiments is asked for.
 MODULES = (
     "theory",
     "layer",

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import Annotated
 
 import numpy as np
 import xarray as xr
+from pydantic import Field
 
 from foretrain.core.errors import require, require_positive, require_whole
 from foretrain.core.streams import seed_list, stream
 from foretrain.core.trajectory import trajectory
 from foretrain.data import LatentTree
-from foretrain.models.computational_graph import ComputationalGraph
+from foretrain.ledger.parameters import Count, Seeds, WholeNumber, about
 
 EDGE = ("graph", "j", "k", "beta")
 
@@ -27,13 +30,15 @@ def graph_correlations(
     seed: int = 1,
     unrelated: bool = False,
 ) -> xr.Dataset:
-    """C1 to C4 of every edge k → j and every pair of latents, after so many steps of training.
+    """Multi-layer Theorem 1: C1 to C4 of every edge k → j and every pair of latents, after each number of `steps`.
 
-    Inputs are the leaves of a tree with two latents at the top, four below them and eight leaves, as ±1; the outputs
-    learn the top latents. A correlation is Σ_i x[i]y[i] over samples, both scaled to length 1. `C4` takes the weight
-    that the gradient rule gives, w_jk = corr(f_k, σ′_jg_j); `C4_actual` the graph's own weight. With `unrelated` the
-    z_β of C4 comes from other samples and so tells nothing about z_α or f_k.
+    Inputs are the leaves, as ±1, of a tree with two latents at the top, four below them and eight leaves; the outputs
+    learn the top latents. A correlation is Σ_i x[i]y[i] over samples, with x and y scaled to length 1. `C4` uses the
+    weight that the gradient rule gives, w_jk = corr(f_k, σ′_jg_j); `C4_actual` uses the graph's own weight. With
+    `unrelated`, the z_β of C4 comes from other samples and says nothing about z_α or f_k.
     """
+    from foretrain.models.computational_graph import ComputationalGraph  # its package loads torch, which takes seconds
+
     require(len(steps) >= 1 and min(steps) >= 0, f"steps must name whole numbers of at least 0; got {steps}.")
     require(list(steps) == sorted(set(steps)), f"steps must grow; got {steps}.")
     require_positive("rate", rate)
@@ -85,13 +90,13 @@ def _unit(signal: np.ndarray) -> np.ndarray:
 
 
 def premise_met(correlations: xr.Dataset, threshold: float) -> xr.DataArray:
-    """Which (j, k, β) meet the three conditions with some α at C1 = C2 = C3 = threshold."""
+    """Which (j, k, β) have an α with C1, C2 and |C3| all above the threshold."""
     by_alpha = (correlations["C1"] > threshold) & (abs(correlations["C3"]) > threshold)
     return by_alpha.any("alpha") & (correlations["C2"] > threshold) & correlations["C4"].notnull()
 
 
 def angle_sum(correlations: xr.Dataset) -> xr.DataArray:
-    """Degrees from a = σ′_jg_j over z_α and z_β to f_k, by the best α: beyond 90 nothing is promised."""
+    """Sum of the angles between σ′_jg_j, z_α, z_β and f_k in degrees, for the best α; beyond 90 there is no promise."""
 
     def angle(name: str) -> xr.DataArray:
         return xr.apply_ufunc(np.arccos, correlations[name].clip(-1, 1))
@@ -102,32 +107,39 @@ def angle_sum(correlations: xr.Dataset) -> xr.DataArray:
 
 
 def cdag(
-    seeds: int | list[int] = 5,
-    thresholds: tuple[float, ...] = tuple(np.round(np.arange(0, 0.9, 0.05), 2).tolist()),
-    steps: tuple[int, ...] = (0, 1, 3, 10, 30, 100, 300),
-    graphs: int = 40,
-    samples: int = 256,
+    seeds: Seeds = 5,
+    thresholds: Annotated[
+        Sequence[float], Field(min_length=1), about("Correlations that C1, C2 and |C3| must exceed.")
+    ] = tuple(np.round(np.arange(0, 0.9, 0.05), 2).tolist()),
+    steps: Annotated[
+        Sequence[WholeNumber],
+        Field(min_length=1),
+        about("Numbers of training steps after which C1 to C4 are measured.", unit="steps"),
+    ] = (0, 1, 3, 10, 30, 100, 300),
+    graphs: Annotated[Count, about("Random graphs per seed.")] = 40,
+    samples: Annotated[Count, about("Samples per graph.")] = 256,
 ) -> xr.Dataset:
-    """Share of the edges meeting the premise whose C4 is positive, by threshold and by steps of training.
+    """Among the edges that meet the premise, the share whose C4 is positive, by threshold and by steps of training.
 
-    And before training, by the sum of the three angles: the share of negative C4.
+    For untrained graphs also the share whose C4 is negative, by the sum of the three angles.
     """
     bins = np.arange(0, 271, 10)
     rows = []
     for seed in seed_list(seeds):
-        found = graph_correlations(graphs=graphs, samples=samples, steps=tuple(sorted({0, *steps})), seed=seed)
-        first, found = found.sel(step=0, drop=True), found.sel(step=list(steps))
-        met = [premise_met(found, c) for c in thresholds]
+        every_step = graph_correlations(graphs=graphs, samples=samples, steps=tuple(sorted({0, *steps})), seed=seed)
+        untrained, correlations = every_step.sel(step=0, drop=True), every_step.sel(step=list(steps))
+        met = [premise_met(correlations, threshold) for threshold in thresholds]
         count = xr.concat([m.sum(EDGE) for m in met], "threshold")
         with np.errstate(invalid="ignore"):
             shares = {
-                name: xr.concat([((found[name] > 0) & m).sum(EDGE) for m in met], "threshold") / count.where(count > 0)
+                name: xr.concat([((correlations[name] > 0) & m).sum(EDGE) for m in met], "threshold")
+                / count.where(count > 0)
                 for name in ("C4", "C4_actual")
             }
-        angle, c4 = (a.transpose(*EDGE).values.ravel() for a in (angle_sum(first), first["C4"]))
+        angle, c4 = (a.transpose(*EDGE).values.ravel() for a in (angle_sum(untrained), untrained["C4"]))
         known = np.isfinite(angle)
-        place, values = np.digitize(angle[known], bins) - 1, c4[known]
-        by_bin = [values[place == b] for b in range(len(bins) - 1)]
+        bin_of, values = np.digitize(angle[known], bins) - 1, c4[known]
+        by_bin = [values[bin_of == b] for b in range(len(bins) - 1)]
         rows.append(
             trajectory(
                 {

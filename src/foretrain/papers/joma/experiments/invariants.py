@@ -13,8 +13,11 @@ from torch import Tensor
 from foretrain.core.errors import require_known
 from foretrain.core.streams import stream
 from foretrain.core.trajectory import trajectory
-from foretrain.dynamics import SGD, integrate, train
+from foretrain.dynamics.flow import integrate
+from foretrain.dynamics.optimizers import SGD
+from foretrain.dynamics.train import train
 from foretrain.models.joint import Joint, JointBatch
+from foretrain.models.parameters import start_keys
 from foretrain.papers.joma.setting import RandomProblems
 from foretrain.papers.joma.theory import attention_from_mlp_exp
 
@@ -24,7 +27,7 @@ DRIVES = ("signal", "labels")  # a fixed back-propagated gradient, or cross-entr
 
 
 def random_batch(size: RandomProblems, drive: str, draw: np.random.Generator) -> JointBatch:
-    """Samples of one problem: frequencies, queries, and labels or a fixed gradient."""
+    """The samples of one problem: frequencies, queries, and either labels or a fixed back-propagated gradient."""
     x = draw.random((size.samples, size.contexts))
     query = torch.from_numpy(draw.integers(size.queries, size=size.samples))
     frequencies = torch.from_numpy(x / x.sum(axis=1, keepdims=True))
@@ -41,7 +44,7 @@ def batches_of_problems(size: RandomProblems, drive: str, number: int = 0) -> Jo
 
 
 def equal_samples(batch: JointBatch) -> JointBatch:
-    """The same frequencies in every sample of a problem: then b is the same too, and uncorrelated with anything."""
+    """The batch with equal frequencies in all samples of a problem: b is then constant and correlates with nothing."""
     return replace(batch, x=batch.x[..., :1, :].expand_as(batch.x))
 
 
@@ -65,10 +68,10 @@ def invariant_flow(
     until: float = 1.0,
     batches: int = 2,
 ) -> xr.Dataset:
-    """Flow of eq. 2 for every activation and drive; the batch changes `batches` − 1 times on the way.
+    """Theorem 1: the flow of eq. 2 for every activation and drive; the batch changes `batches` − 1 times on the way.
 
-    Up to t = 1, because under a fixed signal φ = u² makes weights infinite in a finite time: of 100 random layers with
-    exp attention the first is there between t = 1.1 and 1.3 (between .75 and 1 if the batch never changes).
+    It ends at t = 1, because with a fixed signal φ = u² makes weights infinite in a finite time: of 100 random layers
+    with exp attention the first gets there between t = 1.1 and 1.3 (between .75 and 1 if the batch never changes).
 
     Gives v [activation, drive, problem, time, node, context] and z [activation, drive, problem, time, query, context].
     """
@@ -79,8 +82,11 @@ def invariant_flow(
 
 
 def _flow(attention: str, activation: str, drive: str, size: RandomProblems, until: float, batches: int) -> xr.Dataset:
-    """Where φ′ jumps it is read anew at every saved time and kept in between: a solver comes to a halt at every jump,
-    and a true flow may slide along one. The proof of Theorem 1 asks nothing of h′."""
+    """The flow for one activation and drive.
+
+    A φ′ that jumps is evaluated at every saved time and held fixed in between: a solver would get stuck at every jump,
+    and a true flow may slide along one. The proof of Theorem 1 requires nothing of h′.
+    """
     model = layer(size, attention, activation)
     times = np.linspace(0, until / batches, SAVED + 1)
     spans = np.stack([times[:-1], times[1:]], axis=1) if model.activation.kinked else times[None]
@@ -107,7 +113,7 @@ def _flow(attention: str, activation: str, drive: str, size: RandomProblems, unt
 
 
 class RandomTask:
-    """A fresh random batch at every step: any batch will do for Theorem 1."""
+    """A fresh random batch at every step: Theorem 1 holds for any batches."""
 
     def __init__(self, size: RandomProblems) -> None:
         self.size = size
@@ -124,7 +130,7 @@ def invariant_descent(
     until: float = 4.0,
     steps: tuple[int, ...] = (20, 40, 80, 160),
 ) -> xr.Dataset:
-    """Stochastic gradient descent to time `until` = rate·steps at several rates: v and z at both ends."""
+    """Theorem 1: stochastic gradient descent to time `until` = rate·steps at several rates: v and z at both ends."""
     runs = []
     for count in steps:
         run = train(
@@ -136,7 +142,7 @@ def invariant_descent(
             seeds=range(1, size.problems + 1),
             seeds_at_once=size.problems,
             record={
-                # W with embeddings of one axis per token: its first columns are v
+                # every token has an axis to itself, so the first columns of W are v
                 "v": lambda p: (("node", "context"), p["W"][..., : size.contexts]),
                 "z": lambda p: (("query", "context"), p["Z"]),
             },
@@ -148,7 +154,7 @@ def invariant_descent(
 
 @lru_cache(maxsize=4)
 def short_flow(attention: str = "softmax", size: RandomProblems = PROBLEMS, until: float = 2e-3) -> xr.Dataset:
-    """Softmax attention where both assumptions of Theorem 1 are met: equal samples, and a way so short that b̄ stays.
+    """Softmax attention where both assumptions of Theorem 1 hold: equal samples, and a flow so short that b̄ stays put.
 
     Gives v, z and b̄ along the flow, and how far each assumption is from true.
     """
@@ -172,9 +178,11 @@ def short_flow(attention: str = "softmax", size: RandomProblems = PROBLEMS, unti
 
 
 def condition_residuals(model: Joint, state: dict[str, Tensor], batch: JointBatch) -> tuple[Tensor, Tensor]:
-    """E[g_h h′ bbᵀ] = b̄·E[g_h h′ b]ᵀ, the second condition for softmax attention: largest entry of the difference of
-    its sides over the largest entry of its left side, node by node (as eq. 17 needs it) and summed over the nodes (as
-    printed). Both sides are 0 where the signals of a sample cancel over the nodes: the residual is then 0 as well.
+    """How far E[g_h h′ bbᵀ] = b̄·E[g_h h′ b]ᵀ, the second condition of Theorem 1 for softmax attention, is from true.
+
+    A residual is the largest entry of the difference of both sides over the largest entry of the left side. The first
+    is node by node, as eq. 17 needs it; the second is summed over the nodes, as printed. If the signals of a sample
+    cancel over the nodes, both sides of the sum are 0, and so is its residual.
     """
     b = model.scores(state["Z"], batch)
     s = model.signal(model.hidden(state, batch), batch) * model.slopes(state, batch) / batch.x.shape[-2]
@@ -185,10 +193,10 @@ def condition_residuals(model: Joint, state: dict[str, Tensor], batch: JointBatc
 
 
 def softmax_speed(condition: str = "summed", size: RandomProblems = PROBLEMS) -> xr.Dataset:
-    """ż of softmax attention and what eq. 17 says of it, each over the largest ż, in random states.
+    """Theorem 1, eq. 17: ż of softmax attention as measured and as predicted, over the largest ż, in random states.
 
-    "summed": linear φ under cross-entropy, whose signals g_h sum to 0 over the nodes in every sample, so that the
-    condition as printed holds whatever b does. "per node": equal samples, so that it holds for every node.
+    "summed": linear φ and cross-entropy, whose signals g_h sum to 0 over the nodes in every sample, so that the
+    condition as printed holds for any b. "per node": equal samples, so that it holds for every node.
     """
     require_known("condition", condition, ("summed", "per node"))
     model = layer(size, "softmax", "linear")
@@ -198,13 +206,13 @@ def softmax_speed(condition: str = "summed", size: RandomProblems = PROBLEMS) ->
     speed = model.ascent(state, batch)
     v, v_speed = model.context_weights(state["W"]), model.context_weights(speed["W"])
     b = model.scores(state["Z"], batch).mean(-2)
-    said = (v_speed * v).sum(-2) - b * (v_speed * v).sum((-2, -1), keepdim=True)[..., 0]
+    predicted = (v_speed * v).sum(-2) - b * (v_speed * v).sum((-2, -1), keepdim=True)[..., 0]
     fastest = speed["Z"].abs().amax((-2, -1))[:, None]
     per_node, summed = condition_residuals(model, state, batch)
     return trajectory(
         {
             "measured": (("problem", "context"), (speed["Z"][:, 0] / fastest).numpy()),
-            "said": (("problem", "context"), (said / fastest).numpy()),
+            "predicted": (("problem", "context"), (predicted / fastest).numpy()),
             "residual_per_node": ("problem", per_node.numpy()),
             "residual_summed": ("problem", summed.numpy()),
         },
@@ -212,14 +220,13 @@ def softmax_speed(condition: str = "summed", size: RandomProblems = PROBLEMS) ->
     )
 
 
-@lru_cache(maxsize=4)
 def almost_orthogonal_flow(
     attention: str = "exp",
     epsilons: tuple[float, ...] = (1e-3, 1e-2, 1e-1),
     size: RandomProblems = PROBLEMS,
     until: float = 2.0,
 ) -> xr.Dataset:
-    """Section 7: drift of z − ½Σv² when the products of two embeddings reach up to ε: UᵀU = I + εS with |S| ≤ 1."""
+    """Section 7: drift of z − ½Σv² if products of two embeddings are as large as ε: UᵀU = I + εS with |S| ≤ 1."""
     tokens = size.contexts + size.queries
     draw = stream("joma/almost_orthogonal", 0)
     S = np.triu(draw.uniform(-1, 1, (size.problems, tokens, tokens)), 1)
@@ -230,8 +237,8 @@ def almost_orthogonal_flow(
     start = {name: value.expand(len(epsilons), *value.shape).numpy() for name, value in _start(model, size).items()}
     flow = integrate(model.field(batch), start, until=until, save_at=[0.0, until])
     v = model.context_weights(torch.from_numpy(flow["W"].values)).numpy()
-    left = flow["Z"].values[..., 0, :] - attention_from_mlp_exp(v)
-    drift = np.abs(left[1] - left[0]).max(-1)
+    invariant = flow["Z"].values[..., 0, :] - attention_from_mlp_exp(v)
+    drift = np.abs(invariant[1] - invariant[0]).max(-1)
     return trajectory(
         {"drift": (("epsilon", "problem"), drift)},
         {"epsilon": list(epsilons), "problem": np.arange(size.problems)},
@@ -240,11 +247,11 @@ def almost_orthogonal_flow(
 
 
 def _start(model: Joint, size: RandomProblems) -> dict[str, Tensor]:
-    return model.start(range(size.problems), "joma/theorem1")
+    return model.start(start_keys("joma/theorem1", range(size.problems)))
 
 
 def random_coherence(epsilon: float = 0.3, tokens: int = 100, draws: int = 20) -> xr.Dataset:
-    """Section 7: largest |uᵀu′| of random unit vectors in 8ε⁻²ln M dimensions."""
+    """Section 7: the largest |uᵀu′| of random unit vectors in 8ε⁻²ln M dimensions."""
     dimension = int(np.ceil(8 * np.log(tokens) / epsilon**2))
     largest = []
     for number in range(draws):

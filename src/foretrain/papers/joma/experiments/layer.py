@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
+from typing import Annotated, get_args
 
 import numpy as np
 import torch
@@ -13,22 +13,25 @@ from torch import Tensor
 from foretrain.core.errors import require_known, require_whole
 from foretrain.core.streams import seed_list, stream
 from foretrain.core.trajectory import trajectory
-from foretrain.dynamics import SGD, train
+from foretrain.dynamics.optimizers import SGD
+from foretrain.dynamics.train import train
 from foretrain.ledger.experiment import Experiment
+from foretrain.ledger.parameters import Count, Seeds, about
 from foretrain.measures import normalized_correlation
 from foretrain.models.joint import Joint, JointBatch
 from foretrain.papers.joma import theory
 from foretrain.papers.joma.experiments.invariants import condition_residuals
+from foretrain.papers.joma.experiments.parameters import ClassKind, ClassKinds, LayerActivation, Points, TrainingSteps
 from foretrain.papers.joma.setting import LayerTraining
 
-KINDS = ("smooth", "random")  # how token frequencies differ between classes
+KINDS: tuple[ClassKind, ...] = get_args(ClassKind)
 FIG2 = LayerTraining()
 
 
 class ClassFrequencies:
-    """Token frequencies x given the class, drawn once per stream; every batch is the same: one sample per class."""
+    """Token frequencies x given the class, drawn once per stream. Every batch is the same: one sample per class."""
 
-    def __init__(self, kind: str, setting: LayerTraining) -> None:
+    def __init__(self, kind: ClassKind, setting: LayerTraining) -> None:
         require_known("kind", kind, KINDS)
         self.kind, self.setting = kind, setting
         self._drawn: dict[np.random.Generator, JointBatch] = {}
@@ -41,17 +44,17 @@ class ClassFrequencies:
     def _draw(self, draw: np.random.Generator) -> JointBatch:
         classes, contexts, patterned = self.setting.classes, self.setting.contexts, self.setting.patterned
         x = draw.random((classes, contexts)) / 2
-        if self.kind == "smooth":  # a bump that wanders over the first tokens as the class goes up
-            place = patterned * np.arange(classes)[:, None] / classes
-            x[:, :patterned] = np.exp(-((np.arange(patterned) - place) ** 2) / 30)
+        if self.kind == "smooth":  # a bump over the first tokens, which moves with the class
+            centre = patterned * np.arange(classes)[:, None] / classes
+            x[:, :patterned] = np.exp(-((np.arange(patterned) - centre) ** 2) / 30)
         frequencies = torch.from_numpy(x / x.sum(axis=1, keepdims=True))
         return JointBatch(frequencies, torch.zeros(classes, dtype=torch.long), labels=torch.arange(classes))
 
 
 @lru_cache(maxsize=8)
 def train_layer(
-    kind: str,
-    activation: str,
+    kind: ClassKind,
+    activation: LayerActivation,
     setting: LayerTraining,
     seeds: tuple[int, ...],
     times: tuple[int, ...],
@@ -59,7 +62,8 @@ def train_layer(
 ) -> tuple[Joint, JointBatch, dict[str, Tensor]]:
     """The model, its batch [seed, …], and W and Z at `times`: [time, seed, …].
 
-    `dimension` gives all tokens random embeddings in a space of that size instead of an axis each.
+    By default every token has an axis to itself; with `dimension`, tokens have random embeddings in that many
+    dimensions.
     """
     tokens = setting.contexts + 1
     embeddings = None
@@ -95,25 +99,30 @@ def train_layer(
 
 
 def fig2(
-    kinds: Sequence[str] = KINDS,
-    seeds: int | Sequence[int] = 3,
-    steps: int = FIG2.steps,
-    points: int = 41,
-    dimension: int | None = None,
+    kinds: ClassKinds = KINDS,
+    seeds: Seeds = 3,
+    steps: TrainingSteps = FIG2.steps,
+    points: Points = 41,
+    dimension: Annotated[
+        Count | None, about("Dimensions of random token embeddings; none gives every token an axis to itself.")
+    ] = None,
 ) -> xr.Dataset:
     """Fig 2: how Theorem 1's ẑ and its two parts correlate with the true logits z along training.
 
-    Also the slope of z on ẑ, which would be 1 if ẑ had the right size, and how far the theorem's two assumptions are
-    from true: total variation between b̄ and its first value, and the residual of the condition node by node.
+    It also gives the slope of z on ẑ, which would be 1 if ẑ had the right size, and how far the theorem's two
+    assumptions are from true: the total variation between b̄ and its first value, and the residual of the condition
+    node by node.
     """
-    listed, times = seed_list(seeds), even_times(steps, points)
-    parts = [_fig2(kind, tuple(listed), steps, times, dimension) for kind in kinds]
+    numbers, times = seed_list(seeds), even_times(steps, points)
+    parts = [_fig2(kind, tuple(numbers), steps, times, dimension) for kind in kinds]
     joined = xr.concat(parts, xr.IndexVariable("kind", list(kinds)))
     joined["time"].attrs["units"] = "steps"
     return joined.assign_attrs(parts[0].attrs)
 
 
-def _fig2(kind: str, seeds: tuple[int, ...], steps: int, times: tuple[int, ...], dimension: int | None) -> xr.Dataset:
+def _fig2(
+    kind: ClassKind, seeds: tuple[int, ...], steps: int, times: tuple[int, ...], dimension: int | None
+) -> xr.Dataset:
     setting = LayerTraining(steps=steps)
     model, batch, states = train_layer(kind, "linear", setting, seeds, times, dimension)
     z, v = states["Z"][..., 0, :].numpy(), model.context_weights(states["W"]).numpy()
@@ -136,20 +145,23 @@ def _fig2(kind: str, seeds: tuple[int, ...], steps: int, times: tuple[int, ...],
 
 
 def fig3(
-    activation: str = "linear", seeds: int | Sequence[int] = 3, steps: int = FIG2.steps, points: int = 41
+    activation: Annotated[LayerActivation, about("Activation φ of the hidden nodes.")] = "linear",
+    seeds: Seeds = 3,
+    steps: TrainingSteps = FIG2.steps,
+    points: Points = 41,
 ) -> xr.Dataset:
     """Fig 3: the components of v_k along training on the smooth classes, and Δ_l = E[g_hk h′_k x_l] at the start.
 
-    k is the first node that is alive at the end, active in some sample: 0 with a linear activation, but ReLU leaves
-    some nodes dead from the start on.
+    k is the first node that is alive at the end, that is active in at least one sample. With a linear activation this
+    is node 0; with ReLU some nodes are dead from the start.
     """
-    listed, times = tuple(seed_list(seeds)), even_times(steps, points)
+    numbers, times = tuple(seed_list(seeds)), even_times(steps, points)
     setting = LayerTraining(steps=steps)
-    model, batch, states = train_layer("smooth", activation, setting, listed, times, None)
-    first, last = ({name: value[place] for name, value in states.items()} for place in (0, -1))
+    model, batch, states = train_layer("smooth", activation, setting, numbers, times, None)
+    first, last = ({name: value[index] for name, value in states.items()} for index in (0, -1))
     alive = (model.slopes(last, batch) != 0).any(-2)  # [seed, node]
     node = alive.to(torch.int8).argmax(-1)
-    runs = torch.arange(len(listed))
+    runs = torch.arange(len(numbers))
     signal = model.signal(model.hidden(first, batch), batch) * model.slopes(first, batch)
     pull = torch.einsum("si,sil->sl", signal[runs, :, node], batch.x) / setting.classes
     return trajectory(
@@ -159,14 +171,14 @@ def fig3(
             "node": ("seed", node.numpy()),
             "dead": ("seed", (~alive).sum(-1).numpy()),
         },
-        {"time": ("time", list(times), {"units": "steps"}), "seed": list(listed), "context": range(setting.contexts)},
+        {"time": ("time", list(times), {"units": "steps"}), "seed": list(numbers), "context": range(setting.contexts)},
         setting=setting,
         activation=activation,
     )
 
 
 def even_times(steps: int, points: int) -> tuple[int, ...]:
-    """Steps at which to look: so many, evenly from the start to the end."""
+    """This many steps at which to save, evenly spaced from the start to the end."""
     require_whole("steps", steps, 1)
     require_whole("points", points, 2)
     return tuple(np.unique(np.linspace(0, steps, points).astype(int)).tolist())

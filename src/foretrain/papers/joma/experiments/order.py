@@ -1,29 +1,34 @@
-"""Section 5: in which order attention finds the tokens of a latent hierarchy, and layers its latents."""
+"""Section 5: the order in which attention finds the tokens of a latent hierarchy, and layers find its latents."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any, get_args
 
 import numpy as np
 import torch
 import xarray as xr
+from pydantic import Field
 from torch import Tensor
 
 from foretrain.core.errors import require_known, require_whole
 from foretrain.core.streams import seed_list, stream
 from foretrain.core.trajectory import trajectory
 from foretrain.data.latent_tree import LatentTree
-from foretrain.dynamics import Adam, integrate, train
+from foretrain.dynamics.flow import integrate
+from foretrain.dynamics.optimizers import Adam
+from foretrain.dynamics.train import train
 from foretrain.ledger.experiment import Experiment
-from foretrain.measures import half_time, level_time, mean_alignment, rank_correlation
+from foretrain.ledger.parameters import Seeds, about
+from foretrain.measures import half_time, level_time, mean_alignment, spearman
 from foretrain.models.causal_transformer import CausalTransformer, LabelledSequences
 from foretrain.papers.joma import theory
+from foretrain.papers.joma.experiments.parameters import Correlations, Objective, Objectives, TrainingSteps
 from foretrain.papers.joma.setting import OrderModel
 
-OBJECTIVES = ("match", "class")
+OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 MODEL = OrderModel()
 EVALUATED = 128  # sequences on which NCorr is measured
 
@@ -31,10 +36,10 @@ EVALUATED = 128  # sequences on which NCorr is measured
 def order_flow(
     rho: float = 0.9, depth: int = 6, p_zero: float = 0.9, salience: float = 3.0, until: float = 12.0
 ) -> xr.Dataset:
-    """Eq. 6 with targets μ_l = `salience`·P[y_l = 1 | y_m = 1], the exact co-occurrence with one query token m.
+    """Eq. 6 with targets μ_l = `salience`·P[y_l = 1 | y_m = 1], the co-occurrence with a query token m (Theorem 5).
 
-    Gives for every other token the layer of the latent ancestor it shares with m, and the time at which its logit
-    v²/2 is half way. The root has one child, so that every pair of tokens has a latent in common.
+    For every other token it gives the layer of the latent ancestor shared with m, and the time at which its logit v²/2
+    is half way to its limit. The root has one child, so that every pair of tokens has a latent in common.
     """
     tree = LatentTree.regular(depth, [1] + [2] * (depth - 1), rho, p_zero=p_zero)
     query, *others = tree.tokens.tolist()
@@ -48,12 +53,12 @@ def order_flow(
     logits = flow["v"].transpose("token", "time").values ** 2 / 2
     ancestor = np.array([tree.common_ancestor_layer(query, other) for other in others])
     times = half_time(logits, flow["time"].values)
-    # the closed-form targets of one layer agree to rounding only; ties must stay ties
+    # the targets of one layer agree only up to rounding, and ties must stay ties
     return trajectory(
         {
             "half_time": ("token", times),
             "ancestor": ("token", ancestor),
-            "rank_correlation": rank_correlation(np.round(times, 6), ancestor.astype(float)),
+            "rank_correlation": spearman(np.round(times, 6), ancestor.astype(float)),
             "logit": (("token", "time"), logits[:, ::40]),
         },
         {"time": flow["time"].values[::40]},
@@ -68,12 +73,12 @@ def order_flow(
 class TreeSequences:
     """Sequences over the tokens of an HBLT(ρ): context tokens in any order, then a query token.
 
-    "class": the label is the class, and the query one more token that occurs.
-    "match": the label says whether the query occurs together with its context or comes from another draw; it does
-    not itself stand in the context. So what co-occurs with the query is what decides, as in section 5.
+    "class": the label is the class, and the query is one more token that occurs.
+    "match": the label says whether the query was drawn together with its context or comes from another draw. The query
+    is not in the context itself, so the answer depends on which tokens co-occur with it, as in section 5.
     """
 
-    def __init__(self, tree: LatentTree, objective: str, length: int) -> None:
+    def __init__(self, tree: LatentTree, objective: Objective, length: int) -> None:
         require_known("objective", objective, OBJECTIVES)
         self.tree, self.objective, self.length = tree, objective, length
 
@@ -100,7 +105,7 @@ class TreeSequences:
 
 
 def _draw_tokens(present: np.ndarray, count: int, draw: np.random.Generator) -> np.ndarray:
-    """`count` tokens of each row, evenly among those that occur; where none does, the pad."""
+    """`count` tokens of each row, drawn uniformly from those that occur; the pad if none does."""
     total = present.sum(axis=1, keepdims=True)
     listed = np.argsort(~present, axis=1, kind="stable")
     ranks = (draw.random((len(present), count)) * total).astype(np.int64)
@@ -108,26 +113,26 @@ def _draw_tokens(present: np.ndarray, count: int, draw: np.random.Generator) -> 
 
 
 class LayersInTurn(CausalTransformer):
-    """A transformer that learns bottom-up: its hidden nodes begin empty (lower MLP matrices 0), and layer 1 stands
-    still for the first `wait` steps."""
+    """A transformer that learns bottom-up: its lower MLP matrices start at 0, and layer 1 does not move for the first
+    `wait` steps."""
 
     def __init__(self, wait: int, **sizes: Any) -> None:
         super().__init__(**sizes, lower_start=0.0)
-        self.left = wait
+        self.steps_to_wait = wait
 
     def gradient(self, parameters: dict[str, Tensor], batch: LabelledSequences, samples: int = 0) -> dict[str, Tensor]:
         gradient = super().gradient(parameters, batch, samples)
-        if self.left > 0:
-            self.left -= 1
-            still = [name for name in gradient if name.endswith("_1")]
-            gradient |= {name: torch.zeros_like(gradient[name]) for name in still}
+        if self.steps_to_wait > 0:
+            self.steps_to_wait -= 1
+            waiting = [name for name in gradient if name.endswith("_1")]
+            gradient |= {name: torch.zeros_like(gradient[name]) for name in waiting}
         return gradient
 
 
 @lru_cache(maxsize=8)
 def order_training(
     rho: float = 0.9,
-    objective: str = "match",
+    objective: Objective = "match",
     seeds: tuple[int, ...] = (1, 2, 3),
     steps: int = MODEL.steps,
     setting: OrderModel = MODEL,
@@ -135,10 +140,10 @@ def order_training(
 ) -> xr.Dataset:
     """A small causal transformer trained on an HBLT(ρ); `in_turn` makes its layers learn one after the other.
 
-    Gives, along training, the first layer's attention logits from a query token to the other tokens, centred over
-    the tokens and averaged over all pairs whose common latent ancestor is at the same layer [seed, time, ancestor],
-    and NCorr of MLP layer s with the latents at layer s + 1 of the tree [seed, time, layer]; and when each logit
-    passes the setting's level, and is half way, and when each NCorr is.
+    `logits` [seed, time, ancestor] are the first layer's attention logits from a query token to the other tokens,
+    centred over the tokens and averaged over all pairs whose common latent ancestor is at the same layer. `ncorr`
+    [seed, time, layer] is NCorr of MLP layer s with the latents at layer s + 1 of the tree. `attended_time` is when a
+    logit passes the setting's level, `half_time` when it is half way to its end, and `layer_time` when an NCorr is.
     """
     require_whole("depth", setting.depth, 3)  # two layers of latents between the root and the tokens
     require_whole("steps", steps, 1)
@@ -155,7 +160,7 @@ def order_training(
         "hidden": setting.hidden,
     }
     model = LayersInTurn(steps // 2, **sizes) if in_turn else CausalTransformer(**sizes)
-    shown, values = task.with_latents(EVALUATED, stream("joma/order", 0, "evaluation"))
+    evaluated, values = task.with_latents(EVALUATED, stream("joma/order", 0, "evaluation"))
     latents = [torch.from_numpy(values[:, tree.level == setting.depth - 2 - s].astype(float)) for s in range(2)]
     pairs = torch.from_numpy(_ancestors(tree))
 
@@ -167,7 +172,7 @@ def order_training(
         return ("ancestor",), torch.stack(means, dim=-1)
 
     def alignment(parameters: Mapping[str, Tensor]) -> tuple[tuple[str, ...], Tensor]:
-        hidden = model.forward(dict(parameters), shown)[1]
+        hidden = model.forward(dict(parameters), evaluated)[1]
         parts = [mean_alignment(latents[s].expand(*hidden[s].shape[:2], -1, -1), hidden[s].amax(-2)) for s in range(2)]
         return ("layer",), torch.stack(parts, dim=-1)
 
@@ -201,20 +206,22 @@ def _ancestors(tree: LatentTree) -> np.ndarray:
 
 
 def order(
-    rhos: Sequence[float] = (0.9, 0.0),
-    objectives: Sequence[str] = OBJECTIVES,
-    seeds: int | Sequence[int] = 5,
-    steps: int = MODEL.steps,
-    depth: int = MODEL.depth,
+    rhos: Correlations = (0.9, 0.0),
+    objectives: Objectives = OBJECTIVES,
+    seeds: Seeds = 5,
+    steps: TrainingSteps = MODEL.steps,
+    depth: Annotated[
+        int, Field(ge=3, le=10**9), about("Layers of the latent tree; the root is at this layer.", unit="layers")
+    ] = MODEL.depth,
 ) -> xr.Dataset:
-    """The flow and the transformer for every ρ; of the transformer, for every objective."""
-    listed = tuple(seed_list(seeds))
+    """Section 5: the flow of eq. 6 and a trained transformer for every ρ; the transformer for every objective too."""
+    numbers = tuple(seed_list(seeds))
     require_whole("depth", depth, 3)
     setting = replace(MODEL, depth=depth)
     parts = []
     for rho in rhos:
         flow = order_flow(float(rho), depth=depth + 2).rename(time="flow_time", half_time="flow_half_time")
-        runs = [order_training(float(rho), objective, listed, steps, setting) for objective in objectives]
+        runs = [order_training(float(rho), objective, numbers, steps, setting) for objective in objectives]
         trained = xr.concat(runs, xr.IndexVariable("objective", list(objectives)))
         parts.append(trained.merge(flow.rename(ancestor="token_ancestor", rank_correlation="flow_order")))
     joined = xr.concat(parts, xr.IndexVariable("rho", [float(r) for r in rhos]))

@@ -1,7 +1,7 @@
 """Expectations over isotropic distributions of the plane by integrating over directions: a reference for Lemma 1.
 
-It knows nothing of marginals or θ: in polar coordinates about the mean, a direction at the angle α to the hyperplane
-crosses it at the radius ρ/sin α, and what lies beyond it has a closed form for every named density.
+It uses neither marginals nor θ. In polar coordinates around the mean, a direction at the angle α to the hyperplane
+crosses it at the radius ρ/sin α, and the integral beyond that radius has a closed form for every named density.
 """
 
 from __future__ import annotations
@@ -67,9 +67,10 @@ def plane_moments(mean: Array, v: Array, bias: float, density: str, slopes: tupl
 
 
 def _directions(distance: float, inside: bool) -> tuple[Array, Array]:
-    """Nodes and weights over the angles to the hyperplane up to 90°; `inside`, those that reach it in the unit ball.
+    """Nodes and weights over the angles to the hyperplane up to 90°; with `inside`, only those that reach it within the
+    unit ball.
 
-    Angles about as large as the distance matter most: every half power of ten of it is a piece of its own.
+    Angles about as large as the distance matter most, so every half power of ten of the distance is a separate piece.
     """
     first = np.arcsin(min(distance, 1.0)) if inside else 0.0
     cuts = np.clip(distance * 10.0 ** np.arange(-3, 17, 0.5), first, pi / 2)
@@ -86,7 +87,7 @@ def plane_flow(
     density: str,
     slopes: tuple[float, float],
 ) -> tuple[Array, float]:
-    """dv/dt and dξ/dt of eq. 44 to 47: E[g·h′·x] and E[g·h′] over a mixture."""
+    """Lemma 2, eq. 44 to 47: dv/dt = E[g·h′·x] and dξ/dt = E[g·h′] over a mixture."""
     parts = [plane_moments(mean, v, bias, density, slopes) for mean in means]
     a = np.asarray(weights)
     return a @ np.stack([x for x, _ in parts]), float(a @ np.array([total for _, total in parts]))

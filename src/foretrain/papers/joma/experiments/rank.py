@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from typing import Annotated, get_args
 
 import torch
 import xarray as xr
@@ -11,22 +11,25 @@ from torch import Tensor
 
 from foretrain.core.streams import seed_list
 from foretrain.core.trajectory import trajectory
-from foretrain.dynamics import Adam, train
+from foretrain.dynamics.optimizers import Adam
+from foretrain.dynamics.train import train
 from foretrain.ledger.experiment import Experiment
+from foretrain.ledger.parameters import Count, Seeds, about
 from foretrain.measures import stable_rank
 from foretrain.models.causal_transformer import CausalTransformer
 from foretrain.papers.joma.experiments.layer import even_times, train_layer
+from foretrain.papers.joma.experiments.parameters import Activation, Activations, ClassKind
 from foretrain.papers.joma.experiments.table1 import BATCH, VOCAB, SetUnionTask
 from foretrain.papers.joma.setting import LayerTraining, RankTransformer, Table1Data
 
 LAYER = LayerTraining(temperature=1.0, rate=0.4, steps=6000)  # longer than Fig 2, at the theorems' temperature
 TRANSFORMER = RankTransformer()
-ACTIVATIONS = ("relu", "linear")
+ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
 
 
 def layer_rank(
-    activations: Sequence[str] = ACTIVATIONS,
-    kind: str = "smooth",
+    activations: Sequence[Activation] = ACTIVATIONS,
+    kind: ClassKind = "smooth",
     seeds: Sequence[int] = range(1, 9),
     steps: int = LAYER.steps,
 ) -> xr.Dataset:
@@ -42,14 +45,13 @@ def layer_rank(
     )
 
 
-@lru_cache(maxsize=8)
 def transformer_rank(
-    activations: tuple[str, ...] = ACTIVATIONS,
-    seeds: tuple[int, ...] = tuple(range(1, 9)),
+    activations: Sequence[Activation] = ACTIVATIONS,
+    seeds: Sequence[int] = range(1, 9),
     steps: int = TRANSFORMER.steps,
     configuration: str = TRANSFORMER.configuration,
 ) -> xr.Dataset:
-    """Stable rank of the lower MLP matrix of every layer of a transformer on data made like that of Table 1."""
+    """Stable rank of the lower MLP matrix in every layer of a transformer, trained on the data of Table 1."""
     setting = RankTransformer(steps=steps, configuration=configuration)
     data = Table1Data.named(setting.configuration)
 
@@ -86,16 +88,18 @@ def transformer_rank(
 
 
 def rank(
-    activations: Sequence[str] = ACTIVATIONS,
-    seeds: int | Sequence[int] = 8,
-    steps: int = LAYER.steps,
-    transformer_steps: int = TRANSFORMER.steps,
+    activations: Activations = ACTIVATIONS,
+    seeds: Seeds = 8,
+    steps: Annotated[Count, about("Length of training of the single layer.", unit="steps")] = LAYER.steps,
+    transformer_steps: Annotated[
+        Count, about("Length of training of the transformer.", unit="steps")
+    ] = TRANSFORMER.steps,
 ) -> xr.Dataset:
-    """Both at once: `stable_rank` of the layer, and `transformer_rank` with its own `transformer_time`."""
-    listed = seed_list(seeds)
-    one = layer_rank(activations, seeds=listed, steps=steps)
-    many = transformer_rank(tuple(activations), tuple(listed), transformer_steps)["stable_rank"]
-    result = one.assign(transformer_rank=many.rename(time="transformer_time"))
+    """Section 4: `stable_rank` of the layer, and `transformer_rank` with its own `transformer_time`."""
+    numbers = seed_list(seeds)
+    layer = layer_rank(activations, seeds=numbers, steps=steps)
+    transformer = transformer_rank(activations, numbers, transformer_steps)["stable_rank"]
+    result = layer.assign(transformer_rank=transformer.rename(time="transformer_time"))
     for axis in ("time", "transformer_time"):
         result[axis].attrs["units"] = "steps"
     return result

@@ -1,4 +1,4 @@
-"""Table 1: how well hidden nodes of a small transformer align with the latents its data was made from."""
+"""Table 1: how well the hidden nodes of a small transformer align with the latents behind its data."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import product
+from typing import Annotated, get_args
 
 import numpy as np
 import torch
 import xarray as xr
+from pydantic import Field
 from torch import Tensor
 
 from foretrain.core.errors import require_known, require_whole
@@ -17,27 +19,31 @@ from foretrain.core.streams import seed_list, stream
 from foretrain.core.trajectory import trajectory
 from foretrain.data.latent_tree import LatentTree
 from foretrain.data.set_union import SetUnionHierarchy
-from foretrain.dynamics import Adam, train
+from foretrain.dynamics.optimizers import Adam
+from foretrain.dynamics.train import train
 from foretrain.ledger.experiment import Experiment
+from foretrain.ledger.parameters import Count, Seeds, about
 from foretrain.measures import mean_alignment
 from foretrain.models.causal_transformer import CausalTransformer, LabelledSequences
+from foretrain.papers.joma.experiments.parameters import Configurations, Generator, Generators, TrainingSteps
 from foretrain.papers.joma.setting import TABLE1, TABLE1_NODES, Table1Data, Table1Model
 
 BATCH = 128
-BATCHES = {"set union": BATCH, "HBLT": 64}  # of HBLT fewer: its samples are all different, and cost as many sequences
-GENERATORS = tuple(BATCHES)
+# HBLT has the smaller batch: its samples all differ, so each costs a sequence of its own
+BATCHES: Mapping[Generator, int] = {"set union": BATCH, "HBLT": 64}
+GENERATORS: tuple[Generator, ...] = get_args(Generator)
 TRAININGS = ("none", "labels", "shuffled labels")
-VOCAB, LENGTH = 100, 30  # M with one pad token, T
+VOCAB, LENGTH = 100, 30  # M, of which one token is the pad, and T
 EVALUATED = 256  # samples of HBLT on which NCorr is measured
 MODEL = Table1Model()
 
 
 class SetUnionTask:
-    """The authors' data: a random hierarchy per stream, one sequence per class.
+    """The authors' data: a random hierarchy for each stream, and one sequence per class.
 
-    A batch of n draws classes with replacement; it is every sequence once, weighted by how often its class was drawn,
-    which has the same gradient. `shuffled` gives the labels out anew at every step (one fixed shuffle would only
-    rename the classes).
+    A batch of n draws classes with replacement. It holds every sequence once, weighted by how often its class was
+    drawn, which gives the same gradient. `shuffled` assigns the labels anew at every step; one fixed shuffle would only
+    rename the classes.
     """
 
     def __init__(self, data: Table1Data, *, shuffled: bool = False) -> None:
@@ -73,12 +79,12 @@ class SetUnionTask:
 
 class LatentTreeTask:
     """HBLT(ρ) of Definition 2 in the same shape: a class switches on `children` of the top latents, every latent has
-    `children` children, tokens that occur stand in rising order. There are N_1 top latents, or as many as leave at
-    most VOCAB − 1 tokens. Samples are fresh at every step.
+    `children` children, and the tokens that occur are sorted. There are N_1 top latents, or fewer if that would make
+    more than VOCAB − 1 tokens. Samples are fresh at every step.
 
-    Sequences are long enough for nearly all: with N_ch = 2 some 17 to 19 tokens occur, with N_ch = 3 33, twice as many
-    places as of set unions are kept for these. Of what does not fit (one token in 300 with N_ch = 2, in 10 000 with
-    N_ch = 3) it is drawn at random what stays out.
+    Nearly all tokens fit into a sequence: about 17 to 19 occur with N_ch = 2, and 33 with N_ch = 3, for which sequences
+    are twice as long as for set unions. If some do not fit (one token in 300 with N_ch = 2, in 10 000 with N_ch = 3),
+    those left out are chosen at random.
     """
 
     def __init__(self, data: Table1Data, *, shuffled: bool = False, rho: float = 0.9) -> None:
@@ -115,7 +121,7 @@ class LatentTreeTask:
         return with_short_padding(sequences, labels, self.positions), latents
 
     def _fitting(self, present: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-        """Of the tokens that occur in a sample as many as there are places, drawn evenly."""
+        """As many of the tokens that occur in a sample as there are positions, chosen uniformly."""
         order = np.argsort(np.where(present, generator.random(present.shape), 2.0), axis=1)
         kept = np.zeros_like(present)
         np.put_along_axis(kept, order[:, : self.positions], True, axis=1)
@@ -123,10 +129,10 @@ class LatentTreeTask:
 
 
 def with_short_padding(sequences: np.ndarray, labels: np.ndarray, positions: int) -> LabelledSequences:
-    """The last `positions` places of pre-padded sequences, the pads left in them standing for all pads.
+    """The last `positions` positions of pre-padded sequences, with a bias that lets the pads among them stand for all.
 
-    Without positions and behind a causal mask all pads of a sequence are in the same state, so n pads are one pad
-    with ln n added to its attention logit: the same network output at a part of the cost.
+    Without positional encoding and under a causal mask, all pads of a sequence are in the same state. So n pads equal
+    one pad with ln n added to its attention logit: the same output at a fraction of the cost.
     """
     pads = sequences == VOCAB - 1
     kept = sequences[:, -positions:]
@@ -140,7 +146,7 @@ def with_short_padding(sequences: np.ndarray, labels: np.ndarray, positions: int
 
 def align(
     configuration: str,
-    generator: str = "set union",
+    generator: Generator = "set union",
     seeds: tuple[int, ...] = (1, 2, 3, 4, 5),
     steps: int = MODEL.steps,
     *,
@@ -149,23 +155,23 @@ def align(
     shuffled: bool = False,
     batch: int | None = None,
 ) -> xr.Dataset:
-    """NCorr of the two lower layers along the training of one configuration: [seed, time, s]; and the loss.
+    """Table 1: NCorr of the two lower layers along the training of one configuration [seed, time, s], and the loss.
 
-    Beside it `chance` [seed, s], NCorr of as many nodes that are standard normal noise on the same samples: the best of
-    several hundred correlates with anything, the more so the fewer samples there are.
+    `chance` [seed, s] is NCorr of the same number of nodes of standard normal noise on the same samples: the best of
+    several hundred nodes correlates with anything, especially if there are few samples.
     """
     require_known("generator", generator, GENERATORS)
     require_whole("steps", steps, 1)
     data = Table1Data.named(configuration)
     if generator == "HBLT":
-        data = data.as_tree(VOCAB - 1)  # two columns of the table may be one tree: it is trained once
+        data = data.as_tree(VOCAB - 1)  # two columns of the table can be the same tree, which is then trained once
     setting = Table1Model(width=width, steps=steps, hidden=hidden)
     return _align(data, generator, seeds, setting, shuffled, batch or BATCHES[generator])
 
 
 @lru_cache(maxsize=64)
 def _align(
-    data: Table1Data, generator: str, seeds: tuple[int, ...], setting: Table1Model, shuffled: bool, batch: int
+    data: Table1Data, generator: Generator, seeds: tuple[int, ...], setting: Table1Model, shuffled: bool, batch: int
 ) -> xr.Dataset:
     kind = SetUnionTask if generator == "set union" else LatentTreeTask
     task, experiment = kind(data, shuffled=shuffled), f"joma/table1/{generator}"
@@ -173,18 +179,18 @@ def _align(
         vocab=VOCAB, classes=data.classes, layers=setting.layers, width=setting.width, hidden=setting.hidden
     )
     drawn = [task.evaluation(stream(experiment, seed, "data")) for seed in seeds]
-    shown = LabelledSequences.stack([batch for batch, _ in drawn])
+    evaluated = LabelledSequences.stack([batch for batch, _ in drawn])
     latents = [torch.stack([parts[layer] for _, parts in drawn]) for layer in range(2)]
 
     noise = [
-        stream(experiment, seed, "random nodes").standard_normal((shown.labels.shape[-1], setting.hidden))
+        stream(experiment, seed, "random nodes").standard_normal((evaluated.labels.shape[-1], setting.hidden))
         for seed in seeds
     ]
     nodes = torch.from_numpy(np.stack(noise))
     chance = torch.stack([mean_alignment(part, nodes) for part in latents], dim=-1).numpy()
 
     def alignment(parameters: Mapping[str, Tensor]) -> tuple[tuple[str, ...], Tensor]:
-        hidden = model.forward(dict(parameters), shown)[1]
+        hidden = model.forward(dict(parameters), evaluated)[1]
         parts = [mean_alignment(latents[s].unsqueeze(0), hidden[s].amax(-2)) for s in range(2)]  # one setting
         return ("s",), torch.stack(parts, dim=-1)
 
@@ -195,8 +201,8 @@ def _align(
         steps=setting.steps,
         batch=batch,
         seeds=seeds,
-        seeds_at_once=len(seeds),  # the measure knows the data of all seeds
-        record={"ncorr": alignment, "loss": lambda p: ((), model.loss(p, shown))},
+        seeds_at_once=len(seeds),  # `alignment` uses the data of all seeds at once
+        record={"ncorr": alignment, "loss": lambda p: ((), model.loss(p, evaluated))},
         save_at=(0, setting.steps // 2, setting.steps),
         experiment=experiment,
     )
@@ -204,29 +210,31 @@ def _align(
 
 
 def table1(
-    configurations: Sequence[str] = tuple(TABLE1),
-    generators: Sequence[str] = GENERATORS,
-    hidden: Sequence[int] = TABLE1_NODES,
-    seeds: int | Sequence[int] = 5,
-    steps: int = MODEL.steps,
-    width: int = MODEL.width,
+    configurations: Configurations = tuple(TABLE1),
+    generators: Generators = GENERATORS,
+    hidden: Annotated[
+        Sequence[Count], Field(min_length=1), about("Numbers of hidden nodes of each MLP.", unit="nodes")
+    ] = TABLE1_NODES,
+    seeds: Seeds = 5,
+    steps: TrainingSteps = MODEL.steps,
+    width: Annotated[Count, about("Width of the transformer; the learning rate is divided by it.")] = MODEL.width,
 ) -> xr.Dataset:
-    """Table 1: NCorr of both layers trained, untrained, and trained on labels shuffled at every step.
+    """Table 1: NCorr of both layers untrained, trained, and trained on labels that are shuffled at every step.
 
-    And of random nodes (`chance`), the level above which it says something of the network.
+    `chance` is NCorr of random nodes: only values above it say something about the network.
     """
-    listed = tuple(seed_list(seeds))
+    numbers = tuple(seed_list(seeds))
     cells = []
     for configuration, generator, nodes in product(configurations, generators, hidden):
         trained, shuffled = (
-            align(configuration, generator, listed, steps, width=width, hidden=nodes, shuffled=labels)
+            align(configuration, generator, numbers, steps, width=width, hidden=nodes, shuffled=labels)
             for labels in (False, True)
         )
         parts = [trained.isel(time=0), trained.isel(time=-1), shuffled.isel(time=-1)]
         parts = [part.drop_vars(["time", "chance"]) for part in parts]
         columns = xr.concat(parts, xr.IndexVariable("training", list(TRAININGS))).assign(chance=trained["chance"])
         cells.append(columns.expand_dims(configuration=[configuration], generator=[generator], hidden=[nodes]))
-    whole = xr.combine_by_coords(cells, combine_attrs="drop").sel(  # which sorts every axis
+    whole = xr.combine_by_coords(cells, combine_attrs="drop").sel(  # combining sorts every axis
         configuration=list(configurations), generator=list(generators), hidden=list(hidden), training=list(TRAININGS)
     )
     variables = {name: whole[name] for name in ("ncorr", "loss", "chance")}

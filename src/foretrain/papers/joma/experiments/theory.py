@@ -1,34 +1,35 @@
-"""Figures 4 and 9, and phase portraits: what the theory says, drawn."""
+"""Figures 4 and 9, and phase portraits: the theory, drawn."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, get_args
 
 import numpy as np
 import xarray as xr
+from pydantic import Field
 from scipy.special import softmax
 
 from foretrain.core.errors import require, require_at_least, require_known, require_positive
 from foretrain.core.trajectory import trajectory
-from foretrain.dynamics import integrate
 from foretrain.ledger.experiment import Experiment
-from foretrain.measures import entropy
+from foretrain.ledger.parameters import Count, Positive, about
 from foretrain.papers.joma import theory
 from foretrain.papers.joma.experiments.cdag import cdag
+from foretrain.papers.joma.experiments.parameters import Density, Variant
 
-# Fig 4: ten targets, evenly drawn from 1 to 4 (the published figure's own draw).
+# Fig 4: ten targets drawn uniformly from 1 to 4 (those of the published figure).
 FIG4_TARGETS = (1.265432, 1.396091, 1.922268, 2.366884, 2.470280, 2.488770, 2.896919, 2.902236, 3.304665, 3.689334)
 
 # How v moves: towards μ (nonlinear activation) or along Δ = μ (linear); attention exp(v²/T), normalised or not.
-VARIANTS: dict[str, Mapping[str, Any]] = {
-    # what the published figure shows: T = 3 and the attention normalised
+VARIANTS: dict[Variant, Mapping[str, Any]] = {
+    # the published figure: T = 3, and attention is normalised
     "published": {"temperature": 3.0, "normalised": True, "start": 0.05, "rate": 0.02},
-    # eq. 6 as written. The fastest component overshoots in such steps: the entropy falls to .137 (.149 in steps of
-    # .001, .150 in the flow), but 5000 steps of less would not show how it rises again
+    # eq. 6 as written. With steps of this size the fastest component overshoots: the entropy falls to .137 (.149 with
+    # steps of .001, .150 in the flow). But with smaller ones, 5000 steps would not show how it rises again
     "eq. 6": {"temperature": 2.0, "normalised": False, "start": 0.0, "rate": 0.002},
-    # a linear activation: v is drawn along Δ for ever
+    # a linear activation: Δ pulls at v forever
     "linear": {"temperature": 3.0, "normalised": True, "start": 0.05, "rate": 0.02, "linear": True},
 }
 
@@ -45,11 +46,15 @@ def attention_steps(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Steps of eq. 6, v ← v + rate·(μ − v)∘exp(v²/T): v [step, component] and the entropy of softmax(v²/T) [step].
 
-    From where v overflows, which it does where steps are too long for a target, both are nan.
+    If the steps are too long for a target, v overflows; from there on both are nan.
     """
+    from foretrain.measures import entropy  # its package loads torch, which takes seconds
+
     mu = np.asarray(targets, dtype=np.float64)
     good = mu.ndim == 1 and mu.size >= 1 and bool(np.all(np.isfinite(mu) & (mu != 0)))
-    require(good, f"targets must be at least one finite number, none of them 0 (leave such out); got {tuple(targets)}.")
+    require(
+        good, f"targets must be at least one finite number, none of them 0 (leave those out); got {tuple(targets)}."
+    )
     v = np.full((steps + 1, mu.size), np.nan)
     v[0], done = start, 0
     with np.errstate(over="ignore", invalid="ignore"):
@@ -66,7 +71,13 @@ def attention_steps(
 
 
 def fig4(
-    targets: Sequence[float] = FIG4_TARGETS, variants: Sequence[str] = tuple(VARIANTS), steps: int = 5000
+    targets: Annotated[
+        Sequence[float], Field(min_length=1), about("Targets μ that the components of v move to; none of them 0.")
+    ] = FIG4_TARGETS,
+    variants: Annotated[
+        Sequence[Variant], Field(min_length=1), about("How v moves: as in the published figure, by eq. 6, or linearly.")
+    ] = get_args(Variant),
+    steps: Annotated[Count, about("How many steps v makes.", unit="steps")] = 5000,
 ) -> xr.Dataset:
     """Fig 4: the components of v, and the entropy of attention, which falls and then rises again.
 
@@ -98,7 +109,7 @@ def fig4(
     )
 
 
-FIG9_DENSITIES: dict[str, theory.RadialDensity] = {
+FIG9_DENSITIES: dict[Density, theory.RadialDensity] = {
     "Gaussian": theory.gaussian(),
     "uniform": theory.uniform_ball(),
     "Laplace": theory.laplace(),
@@ -108,11 +119,18 @@ FIG9_DENSITIES: dict[str, theory.RadialDensity] = {
 }
 
 
-def fig9(densities: Sequence[str] = tuple(FIG9_DENSITIES), points: int = 199, distance: float = 2.0) -> xr.Dataset:
-    """Fig 9: G(y), and G(y)/y: a value that it takes twice makes a critical point.
+def fig9(
+    densities: Annotated[
+        Sequence[Density], Field(min_length=1), about("Isotropic densities of the inputs, in one dimension.")
+    ] = get_args(Density),
+    points: Annotated[Count, about("How many values of y, evenly between 0 and 1.")] = 199,
+    distance: Annotated[Positive, about("Distance of the two means, in units of θ2(0)·√(2π).")] = 2.0,
+) -> xr.Dataset:
+    """Fig 9: G(y) and G(y)/y of Lemma 4; a value that G(y)/y takes twice makes a critical point.
 
-    G is divided by its value at ½, where the scale of the density cancels. Beside it eq. 58 and the number of critical
-    points for means `distance` apart in units of θ2(0)·√(2π) (1 for the standard normal distribution).
+    G is divided by its value at ½, so that the scale of the density cancels. `condition` is the left side of eq. 58,
+    and `critical_points` counts the critical points for means that are `distance` apart. The unit of `distance` is
+    θ2(0)·√(2π), which is 1 for the standard normal distribution.
     """
     require_at_least("points", points, 1)
     require_positive("distance", distance)
@@ -123,13 +141,13 @@ def fig9(densities: Sequence[str] = tuple(FIG9_DENSITIES), points: int = 199, di
     y = np.arange(1, points + 1) / (points + 1)
     G = np.stack([theory.critical_function(y, s) / theory.critical_function(0.5, s) for s in shapes])
     spread = [float(theory.theta2(0.0, s)) * np.sqrt(2 * np.pi) for s in shapes]
-    found = [theory.critical_points(distance * u, s, reach=30 * u) for u, s in zip(spread, shapes, strict=True)]
+    critical = [theory.critical_points(distance * u, s, reach=30 * u) for u, s in zip(spread, shapes, strict=True)]
     return trajectory(
         {
             "G": (("density", "y"), G),
             "G_over_y": (("density", "y"), G / (2 * y)),
             "condition": ("density", [theory.critical_condition(s) for s in shapes]),
-            "critical_points": ("density", [sum(p.sign > 0 for p in points) for points in found]),
+            "critical_points": ("density", [sum(point.sign > 0 for point in row) for row in critical]),
         },
         {"density": list(densities), "y": y},
     )
@@ -154,19 +172,27 @@ PORTRAITS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 }
 
 
-def phase(targets: tuple[float, float] = (3.0, 2.0), starts: int = 4, grid: int = 17) -> xr.Dataset:
-    """Phase portraits of eq. 6 for two components, beside uniform attention and the linear activation.
+def phase(
+    targets: Annotated[tuple[Positive, Positive], about("Targets μ of the two components of v.")] = (3.0, 2.0),
+    starts: Annotated[
+        int, Field(ge=2, le=10**9), about("How many paths, from points on a small quarter circle around 0.")
+    ] = 4,
+    grid: Annotated[int, Field(ge=2, le=10**9), about("Points along each axis at which the velocity is drawn.")] = 17,
+) -> xr.Dataset:
+    """Phase portraits of eq. 6 for two components, beside uniform attention and a linear activation.
 
-    All fields are divided by Σ exp(v²/2), which changes the clock and not the paths. Paths start on a small circle
-    around 0 and on the axes.
+    All fields are divided by Σ exp(v²/2), which changes the speed but not the paths. Paths start on a small quarter
+    circle around 0, from one axis to the other.
     """
+    from foretrain.dynamics.flow import integrate  # loads scipy's solvers, which listing claims can do without
+
     mu = np.asarray(targets, dtype=np.float64)
     require(mu.shape == (2,) and bool(np.all(mu > 0)), f"targets must be two numbers above 0; got {targets}.")
     require_at_least("starts", starts, 2)
     require_at_least("grid", grid, 2)
     reach = 1.25 * mu.max()
     axis = np.linspace(0, reach, grid)
-    places = np.stack(np.meshgrid(axis, axis), -1)  # [v2, v1, component]
+    positions = np.stack(np.meshgrid(axis, axis), -1)  # [v2, v1, component]
     angles = np.linspace(0, np.pi / 2, starts)
     first = 0.15 * np.stack([np.cos(angles), np.sin(angles)], -1)
     times = np.concatenate([[0.0], np.geomspace(0.01, 2e3, 160)])
@@ -176,7 +202,7 @@ def phase(targets: tuple[float, float] = (3.0, 2.0), starts: int = 4, grid: int 
         def move(_: float, state: dict[str, np.ndarray], field: Any = field) -> dict[str, np.ndarray]:
             return {"v": field(state["v"], mu)}
 
-        fields.append(field(places, mu))
+        fields.append(field(positions, mu))
         flow = integrate(
             move,
             {"v": xr.DataArray(first, dims=("start", "component"))},
@@ -201,25 +227,25 @@ def phase(targets: tuple[float, float] = (3.0, 2.0), starts: int = 4, grid: int 
 EXPERIMENTS: list[Experiment] = [
     Experiment(
         "joma/fig4",
-        fig4.__doc__ or "",
+        "Components of v on the way to their targets, and the entropy of attention, which falls and then rises again",
         fig4,
         settings={"fast": {"steps": 1200}, "full": {}},
     ),
     Experiment(
         "joma/fig9",
-        fig9.__doc__ or "",
+        "G(y) and G(y)/y of Lemma 4 for several densities, and how many critical points each has",
         fig9,
         settings={"fast": {"points": 39}, "full": {}},
     ),
     Experiment(
         "joma/phase",
-        phase.__doc__ or "",
+        "Phase portraits of eq. 6 for two components, beside uniform attention and a linear activation",
         phase,
         settings={"fast": {"grid": 9}, "full": {}},
     ),
     Experiment(
         "joma/cdag",
-        cdag.__doc__ or "",
+        "Share of edges in random graphs whose gradient correlates with a latent, by threshold, training and angle",
         cdag,
         cut={"seeds": "seed"},
         settings={"fast": {"seeds": 2, "graphs": 10, "steps": (0, 10), "samples": 128}, "full": {}},

@@ -19,7 +19,7 @@ FIG4_WORDS = {
 
 
 def fig4(data: xr.Dataset) -> go.Figure:
-    """Left the components of v at ten times against their targets; right the entropy of attention."""
+    """Left: the components of v at ten times, against their targets. Right: the entropy of attention."""
     shown = str(data["variant"].values[0])
     figure = new_panels(
         "Components of v on the way to their targets, and the entropy of attention",
@@ -61,7 +61,7 @@ def fig4(data: xr.Dataset) -> go.Figure:
 
 
 def fig9(data: xr.Dataset) -> go.Figure:
-    """G, and G(y)/y: densities for which it turns have critical points."""
+    """G(y) and G(y)/y; a density has critical points if G(y)/y does not rise everywhere."""
     figure = new_panels(
         "A critical point needs two points of G on one line through 0",
         ["G(y), divided by G(½)", "G(y)/y, divided by its value at ½"],
@@ -87,7 +87,7 @@ def fig9(data: xr.Dataset) -> go.Figure:
 
 
 def phase(data: xr.Dataset) -> go.Figure:
-    """Fields as arrows of one length, paths from near 0, and the target."""
+    """The velocity as arrows of equal length, paths that start near 0, and the target."""
     portraits = [str(p) for p in data["portrait"].values]
     figure = new_panels(
         "Phase portraits: the way of v = (v₁, v₂) from near 0",
@@ -146,7 +146,7 @@ def cdag(data: xr.Dataset) -> go.Figure:
         horizontal_spacing=0.09,
     )
     mean = data.mean("seed")
-    enough = data["edges"].sum("seed") >= 100  # a share of a handful of edges says nothing
+    enough = data["edges"].sum("seed") >= 100  # a share of only a few edges says nothing
     threshold = float(data["threshold"].sel(threshold=0.1, method="nearest"))
     figure.add_trace(
         prediction_line(data["angle"], mean["negative_by_angle"], "share of negative C4", 1, showlegend=False),

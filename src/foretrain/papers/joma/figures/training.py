@@ -1,4 +1,4 @@
-"""What is trained: Fig 2 and 3, the rank of section 4, the order of section 5, Table 1."""
+"""Figures of trained networks: Fig 2 and 3, the rank of section 4, the order of section 5, Table 1."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PARTS = (("cosine", "ẑ"), ("cosine_first", "ẑ₁ = ½Σv²"), ("cosine_secon
 
 
 def fig2(data: xr.Dataset) -> go.Figure:
-    """Cosines of the estimate and its parts with the logits, one panel per data set; then the size of the estimate."""
+    """Cosines of the estimate and its parts with the logits, one panel per data set, and the size of the estimate."""
     kinds = data["kind"].values.tolist()
     figure = new_panels(
         "Theorem 1's estimate ẑ against the softmax logits z: direction (cosine) and size (slope)",
@@ -39,7 +39,7 @@ def fig2(data: xr.Dataset) -> go.Figure:
 
 
 def fig3(data: xr.Dataset) -> go.Figure:
-    """The components of one node's v over time for the first seed, and their size at the end against |Δ| for all."""
+    """The components of one node's v over time for the first seed, and their final size against |Δ| for all seeds."""
     node = int(data["node"][0])
     figure = new_panels(
         f"Components of one node's v along training, {_activation(data)} activation",
@@ -81,7 +81,7 @@ def rank(data: xr.Dataset) -> go.Figure:
 
 
 def order(data: xr.Dataset) -> go.Figure:
-    """Half-way times of the flow by ancestor; the transformer's logits by ancestor; NCorr of its two layers."""
+    """Half-way times of the flow by ancestor, the transformer's logits by ancestor, and NCorr of its two layers."""
     rho = float(data["rho"].max())
     objectives = data["objective"].values.tolist()
     words = {"match": "label: query belongs to context", "class": "label: class"}
@@ -147,12 +147,12 @@ def table1(data: xr.Dataset) -> go.Figure:
             )
             figure.add_trace(marks, **place)
         if generator == "set union" and printed.sizes["configuration"]:
-            at = [names.index(name) for name in printed["configuration"].values]
-            said, spread = (printed[name].sel(s=s) for name in ("ncorr", "ncorr_std"))
-            marks = measurement_marks(np.array(at) + 0.1, said, "as printed", 1, spread, showlegend=row == s == 0)
+            columns = [names.index(name) for name in printed["configuration"].values]
+            mean, spread = (printed[name].sel(s=s) for name in ("ncorr", "ncorr_std"))
+            marks = measurement_marks(np.array(columns) + 0.1, mean, "as printed", 1, spread, showlegend=row == s == 0)
             marks.marker.symbol = "diamond-open"
             figure.add_trace(marks, **place)
-        shown = row == len(rows) - 1  # the rows share their columns; between them there is no room
+        shown = row == len(rows) - 1  # the rows have the same columns, and there is no room between them
         ticks = {"tickvals": list(range(len(names))), "ticktext": names, "tickangle": -50}
         figure.update_xaxes(**ticks, showticklabels=shown, **place)
         figure.update_yaxes(range=[0.1, 1.05], **place)
@@ -169,7 +169,7 @@ def _activation(data: xr.Dataset) -> str:
 def _mean_and_runs(
     figure: go.Figure, runs: xr.DataArray, words: str, color: int, panel: int, columns: int, legend: bool | None = None
 ) -> None:
-    """The mean over seeds as a line, each seed as a faint one."""
+    """The mean over seeds as a line, and each seed as a faint line."""
     place = panel_place(panel, columns)
     if runs.sizes["seed"] > 1:
         for seed in range(runs.sizes["seed"]):

@@ -1,6 +1,6 @@
 """Section 4 with attention: how fast the components of v reach their targets μ under eq. 6 (Theorem 4).
 
-δ = 1 − v/μ is the share of the way that is left. All is said in ln(1/δ), so δ may be as small as 1e-300 and, in
+δ = 1 − v/μ is the share of the way that is left. The functions work in ln(1/δ), so δ may be as small as 1e-300 and, in
 `log_distance`, far smaller.
 """
 
@@ -25,7 +25,7 @@ def attention_flow(v: ArrayLike, mu: ArrayLike) -> Array:
 
 
 def salient_time(mu: ArrayLike, delta: ArrayLike) -> Array:
-    """Theorem 4, eq. 79: the time F(1 − δ, μ) = ∫₀^{1−δ} e^{−μ²x²/2}/(1 − x) dx at which a component has δ left."""
+    """Theorem 4, eq. 79: the time F(1 − δ, μ) = ∫₀^{1−δ} e^{−μ²x²/2}/(1 − x) dx after which a component has δ left."""
     delta = np.asarray(delta, dtype=np.float64)
     bad = delta[~((delta > 0) & (delta <= 1))]
     if bad.size:
@@ -38,7 +38,7 @@ def salient_time(mu: ArrayLike, delta: ArrayLike) -> Array:
 def time_to_distance(mu: ArrayLike, log_inverse: ArrayLike) -> Array:
     """Theorem 4, eq. 79 in ln(1/δ): e^{−μ²/2}·ln(1/δ) + ρ(δ, μ)."""
     mu, log_inverse = _targets(mu), np.asarray(log_inverse, dtype=np.float64)
-    require(bool(np.all(log_inverse >= 0)), "ln(1/δ) must not be negative: δ is at most 1.")
+    require(bool(np.all(log_inverse >= 0)), "ln(1/δ) must not be negative, since δ is at most 1.")
     return np.asarray(np.exp(-(mu**2) / 2) * log_inverse + time_excess(mu, log_inverse))
 
 
@@ -48,7 +48,7 @@ def time_excess(mu: ArrayLike, log_inverse: ArrayLike) -> Array:
     With u = 1 − x it is ∫_δ^1 e^{−μ²x²/2}·(1 − e^{−μ²(u − u²/2)})/u du, whose integrand is smooth down to u = 0.
     """
     mu, delta = _targets(mu)[..., None], np.exp(-np.asarray(log_inverse, dtype=np.float64))[..., None]
-    # A large μ crowds the integrand into u > 1 − 9/μ; a piece of its own keeps the nodes there.
+    # With a large μ nearly all of the integral is at u > 1 − 9/μ, which therefore gets nodes of its own.
     knee = np.maximum(delta, 1 - 9 / np.maximum(np.abs(mu), 9))
     return np.asarray(_smooth_part(mu, delta, knee) + _smooth_part(mu, knee, np.ones_like(knee)))
 
@@ -56,12 +56,12 @@ def time_excess(mu: ArrayLike, log_inverse: ArrayLike) -> Array:
 def log_distance(mu: ArrayLike, t: ArrayLike) -> Array:
     """Theorem 4: ln(1/δ(t)), the inverse of eq. 79, by Newton's method.
 
-    A μ above 6 or so gets there so abruptly that a time in float64 no longer tells δ.
+    Above μ ≈ 6 the component gets there so abruptly that a time in float64 no longer determines δ.
     """
     mu, t = _targets(mu), np.asarray(t, dtype=np.float64)
     require(bool(np.all(t >= 0)), f"t must not be negative; its smallest value is {np.min(t, initial=0):g}.")
-    # Time is concave in ln(1/δ), with slope e^{−μ²(1−δ)²/2} ≤ 1: from the left, at ln(1/δ) = t, Newton overshoots
-    # once at most and then comes back from one side.
+    # Time is concave in ln(1/δ), with slope e^{−μ²(1−δ)²/2} ≤ 1: starting on the left, at ln(1/δ) = t, Newton's method
+    # overshoots at most once and then approaches from one side.
     reached = np.broadcast_to(t, np.broadcast_shapes(mu.shape, t.shape)).astype(np.float64)
     for _ in range(100):
         left = t - time_to_distance(mu, reached)
@@ -83,7 +83,7 @@ def speed_ratio_error_bound(mu_slow: ArrayLike, log_inverse: ArrayLike) -> Array
 
 
 def speed_ratio_error_bound_printed(mu_slow: ArrayLike, log_inverse: ArrayLike) -> Array:
-    """Theorem 4 as printed: |Λ| is small once δ_k ≪ exp[−(√(2π) + 2)·e^{−μ_k²}], so in proportion to that exponent."""
+    """Theorem 4 as printed: |Λ| is small once δ_k ≪ exp[−(√(2π) + 2)·e^{−μ_k²}], so its bound has that exponent."""
     return np.asarray(LAMBDA_BOUND * np.exp(-(_targets(mu_slow) ** 2)) / np.asarray(log_inverse, dtype=np.float64))
 
 

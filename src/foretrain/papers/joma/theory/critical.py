@@ -1,8 +1,8 @@
 """Lemma 4 and Theorem 3: critical points of two isotropic components, and the linear dynamics near them.
 
 One component has weight a₊ and mean x̄₊, the other weight −a₋ and mean 0. By Lemma 1 (corrected) only the distances
-ρ± = r±/‖v‖ enter, and they differ by ±‖x̄₊‖. So (v, ξ) is critical together with all its multiples, and only
-if a₋/a₊ is what eq. 56 gives for this ‖x̄₊‖: critical points need fitting weights.
+ρ± = r±/‖v‖ matter, and they differ by ±‖x̄₊‖. So if (v, ξ) is critical, all its multiples are; and it is critical only
+if a₋/a₊ has the value that eq. 56 gives for this ‖x̄₊‖.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 
 from foretrain.core.errors import require, require_positive
 from foretrain.papers.joma.theory.isotropic import RELU, Derivative, required_slopes, stationary_function, theta1
@@ -23,7 +22,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class CriticalPoint:
-    """Distances ρ₊ and ρ₋ of both means to the hyperplane, the sign of μᵀx̄₊, and the a₋/a₊ that it needs."""
+    """Lemma 4: the distances ρ₊ and ρ₋ of both means to the hyperplane, the sign of μᵀx̄₊, and the required a₋/a₊."""
 
     r_plus: float
     r_minus: float
@@ -39,7 +38,7 @@ class CriticalPoint:
 def critical_condition(density: str | RadialDensity = "gaussian") -> float:
     """Lemma 4, eq. 58: θ2(0)·p_n(0) for ReLU; at ¼ or above there are critical points.
 
-    It is enough but not needed: it looks at r = 0 only, and F/θ1 may turn elsewhere.
+    The condition is sufficient but not necessary: it is about r = 0 only, and F/θ1 may start to fall elsewhere.
     """
     shape = radial_density(density)
     return float(shape.tail_moment(0.0) * shape.marginal(0.0))
@@ -62,8 +61,10 @@ def critical_points(
 ) -> list[CriticalPoint]:
     """Lemma 4, eq. 56: every critical point with ‖x̄₊‖ = distance and |ρ₋| below `reach`.
 
-    ρ₊ = ρ₋ ± distance; each crossing of F/θ1 with its own shift gives one point for either sign.
+    ρ₊ = ρ₋ ± distance; each crossing of F/θ1 with its own shift by `distance` gives one point for either sign.
     """
+    from scipy.optimize import brentq  # a tenth of a second to load, and no other function searches roots
+
     require_positive("distance", distance)
     require_positive("reach", reach)
     required_slopes("Lemma 4", derivative)
@@ -72,20 +73,20 @@ def critical_points(
         first, second = critical_ratio([r, r + distance], density, derivative)
         return float(second - first)
 
-    shift = max(1, round(distance * 300 / reach))  # some 600 points, whose shift by the distance is on the grid
+    shift = max(1, round(distance * 300 / reach))  # about 600 points, and the distance is a whole number of steps
     grid = np.arange(-reach - distance, reach + distance, distance / shift)
-    with np.errstate(invalid="ignore"):  # a light tail may underflow: 0/0 there is no crossing
+    with np.errstate(invalid="ignore"):  # a light tail may underflow to 0/0, which is no crossing
         ratio = critical_ratio(grid, density, derivative)
     values = ratio[shift:] - ratio[:-shift]
-    clear = np.flatnonzero(np.abs(values) > 1e-9)  # a flat ratio (Laplace left of 0) is no crossing
-    turns = [(i, j) for i, j in pairwise(clear) if values[i] * values[j] < 0]
-    found = []
-    for i, j in turns:
+    clear = np.flatnonzero(np.abs(values) > 1e-9)  # where the ratio is flat (Laplace left of 0) there is no crossing
+    crossings = [(i, j) for i, j in pairwise(clear) if values[i] * values[j] < 0]
+    points = []
+    for i, j in crossings:
         low = float(brentq(gap, grid[i], grid[j], xtol=1e-14, rtol=1e-14))
         first, second = theta1([low, low + distance], density, derivative)
-        found.append(CriticalPoint(low + distance, low, 1, float(second / first)))
-        found.append(CriticalPoint(low, low + distance, -1, float(first / second)))
-    return [point for point in found if abs(point.r_minus) < reach]
+        points.append(CriticalPoint(low + distance, low, 1, float(second / first)))
+        points.append(CriticalPoint(low, low + distance, -1, float(first / second)))
+    return [point for point in points if abs(point.r_minus) < reach]
 
 
 def linear_coefficients(
@@ -133,5 +134,5 @@ def linear_coefficients_printed(
 def linear_matrix(coefficients: tuple[float, float], mu: ArrayLike) -> Array:
     """Theorem 3, eq. 72: C(μ) = β1·I + β2·μμᵀ."""
     mu = np.asarray(mu, dtype=np.float64)
-    require(bool(np.any(mu != 0)), "mu must not be 0: Theorem 3 is about critical points away from 0.")
+    require(bool(np.any(mu != 0)), "mu must not be 0: Theorem 3 is about critical points other than 0.")
     return coefficients[0] * np.eye(mu.size) + coefficients[1] * np.outer(mu, mu)

@@ -14,7 +14,10 @@ Array = NDArray[np.float64]
 
 
 def transition(rho: ArrayLike) -> Array:
-    """Definition 1: M(ρ) = ½[[1+ρ, 1−ρ], [1−ρ, 1+ρ]], the conditional probabilities of an edge; last two axes."""
+    """Definition 1 and Lemma 8: M(ρ) = ½[[1+ρ, 1−ρ], [1−ρ, 1+ρ]], the conditional probabilities of an edge.
+
+    They are on the last two axes. Lemma 8: M(ρ1)M(ρ2) = M(ρ1ρ2) and M(ρ1)p(ρ2) = p(ρ1ρ2).
+    """
     rho = _correlations(rho)
     same, other = (1 + rho) / 2, (1 - rho) / 2
     return np.stack([np.stack([same, other], -1), np.stack([other, same], -1)], -2)
@@ -49,7 +52,7 @@ def cooccurrence_printed(rho: ArrayLike, depth: ArrayLike, ancestor_depth: Array
 def cooccurrence_limit(depth: ArrayLike, ancestor_depth: ArrayLike) -> Array:
     """Section 5, eq. 8: 1 − H/L, the limit for ρ = ρ0 = 1 − ε.
 
-    The error is −(H/L)(L − 2H)·ε/2 + O(ε²); it is printed as O(ε²).
+    The error is −(H/L)(L − 2H)·ε/2 + O(ε²), where the paper prints O(ε²).
     """
     L, H = _layers(depth, ancestor_depth)
     return np.asarray(1 - H / L)
@@ -57,7 +60,7 @@ def cooccurrence_limit(depth: ArrayLike, ancestor_depth: ArrayLike) -> Array:
 
 def _cooccurrence(rho: Array, L: Array, H: Array, rho0: Array) -> Array:
     both_zero = rho ** (L - 1) * rho0
-    with np.errstate(divide="ignore", invalid="ignore"):  # a token that never occurs has no conditional: nan
+    with np.errstate(divide="ignore", invalid="ignore"):  # for a token that never occurs the result is nan
         return np.asarray(0.5 * (1 + rho ** (2 * H) - 2 * both_zero) / (1 - both_zero))
 
 

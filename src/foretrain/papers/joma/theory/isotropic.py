@@ -1,11 +1,11 @@
 """Section 4 and appendix A.3.1: the nonlinear dynamics under uniform attention, for isotropic inputs.
 
-`density` is a name of `radial.DENSITIES` (then in `dimension` 1, or any other: the marginals of some differ) or a
-`RadialDensity`. `derivative` is φ′: a pair (c₋, c₊) for a homogeneous φ, φ′ = c₋ below 0 and c₊ above, or any
-function of arrays that is smooth but at 0; `Kinked` says where else it is not.
+`density` is a name in `radial.DENSITIES`, which means that density in one dimension, or a `RadialDensity` in any
+dimension (marginals may depend on it). `derivative` is φ′: a pair (c₋, c₊) for a homogeneous φ, with φ′ = c₋ below 0
+and c₊ above, or any function of arrays that is smooth except at 0; `Kinked` names other exceptions.
 
-Lemma 1 prints θ of r = vᵀx̄ + ξ and divides by ‖v‖. The variable of θ is the distance r/‖v‖ to the hyperplane, and
-nothing is divided; the two agree where ‖v‖ = 1. Functions named `_printed` keep the printed form.
+Lemma 1 prints θ of r = vᵀx̄ + ξ and divides by ‖v‖. In fact the variable of θ is the distance r/‖v‖ to the hyperplane,
+and nothing is divided; the two agree if ‖v‖ = 1. Functions named `_printed` keep the printed form.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Kinked:
-    """φ′ as a function of arrays with the places at which it jumps or bends: `Kinked(hard_tanh_slope, (-1.0, 1.0))`."""
+    """φ′ as a function of arrays, and the points at which it jumps or bends: `Kinked(hard_tanh_slope, (-1.0, 1.0))`."""
 
     function: Callable[[Array], Array]
     kinks: tuple[float, ...]
@@ -94,15 +94,15 @@ def stationary_function(
 
 
 def critical_function(y: ArrayLike, density: str | RadialDensity = "gaussian", derivative: Derivative = RELU) -> Array:
-    """Lemma 4, eq. 57: G(y) = F(θ1⁻¹(y)); two points of it on one line through 0 make a critical point."""
+    """Lemma 4, eq. 57: G(y) = F(θ1⁻¹(y)); two points of its graph on one line through 0 make a critical point."""
     return stationary_function(theta1_inverse(y, density, derivative), density, derivative)
 
 
 def theta1_inverse(y: ArrayLike, density: str | RadialDensity = "gaussian", derivative: Derivative = RELU) -> Array:
-    """Lemma 4: the distance r at which θ1(r) = y, by bisection of asinh r and Newton's method at the end."""
+    """Lemma 4: the distance r at which θ1(r) = y, by bisection in asinh r and then Newton's method."""
     below, above = required_slopes("Lemma 4", derivative)
     y = np.asarray(y, dtype=np.float64)
-    require(above > below, f"θ1 can be inverted if it rises: c₋ < c₊ is needed; got ({below:g}, {above:g}).")
+    require(above > below, f"θ1 can be inverted only if it rises, which needs c₋ < c₊; got ({below:g}, {above:g}).")
     inside = bool(np.all((y > below) & (y < above)))
     require(inside, f"y must lie strictly between c₋ = {below:g} and c₊ = {above:g}, the limits of θ1.")
     low, high = np.full(y.shape, -100.0), np.full(y.shape, 100.0)
@@ -164,12 +164,12 @@ def uniform_attention_flow(
 ) -> tuple[Array, float]:
     """Lemma 2, eq. 42 and 43: dv/dt and dξ/dt for a mixture with these means and a_j = E[g|j]·P[j] as weights.
 
-    `printed` takes Lemma 1 as printed.
+    `printed` uses Lemma 1 as printed.
     """
     moments = hyperplane_moments_printed if printed else hyperplane_moments
     parts = [moments(mean, v, bias, density, derivative) for mean in np.asarray(means, dtype=np.float64)]
     a = np.asarray(weights, dtype=np.float64)
-    require(a.shape == (len(parts),), f"weights must name one number per mean ({len(parts)}); got {a.size}.")
+    require(a.shape == (len(parts),), f"weights must have one number per mean ({len(parts)}); got {a.size}.")
     return a @ np.stack([x for x, _ in parts]), float(a @ np.stack([first for _, first in parts]))
 
 
@@ -177,7 +177,7 @@ _PROBES = np.geomspace(1e-6, 1e4, 2001)
 
 
 def homogeneous_slopes(derivative: Derivative) -> tuple[float, float] | None:
-    """(c₋, c₊) if φ′ is one constant below 0 and one above it (Lemma 5: then φ is homogeneous), else None."""
+    """(c₋, c₊) if φ′ is one constant below 0 and another above (by Lemma 5, φ is then homogeneous), else None."""
     if not callable(derivative):
         pair = isinstance(derivative, tuple | list) and len(derivative) == 2
         require(
@@ -213,7 +213,7 @@ def _slopes(r: ArrayLike, density: str | RadialDensity, factor: float) -> tuple[
 def _hyperplane(
     mean: ArrayLike, v: ArrayLike, bias: float, basis: ArrayLike | None
 ) -> tuple[Array, Array, float, float]:
-    """Mean, v's part in the span, vᵀx̄ + ξ and the length of that part."""
+    """The mean, v's part in the span, vᵀx̄ + ξ, and the length of that part."""
     mean, v = np.asarray(mean, dtype=np.float64), np.asarray(v, dtype=np.float64)
     if basis is not None:
         R = np.asarray(basis, dtype=np.float64)
@@ -230,7 +230,7 @@ def _line_average(
 ) -> Array:
     """∫value(y, ψ(norm·(y + r)))·p_n(y) dy for every r, cut where p_n or ψ may have a kink: at 0 and at −r.
 
-    A second cut, anywhere, changes nothing unless a kink that was not named lies in a piece.
+    As a check it is computed again with more cuts, which changes nothing unless ψ has a kink that was not named.
     """
     assert callable(derivative)
     require_positive("norm", norm)
@@ -246,6 +246,6 @@ def _line_average(
         require(
             abs(sums[1] - sums[0]) <= 1e-9 * (1 + abs(sums[0])),
             f"This φ′ cannot be integrated to 1e-9 ({sums[0]:.6g} or {sums[1]:.6g} at r = {distance:g}): it seems to "
-            "jump or bend away from 0; name the places by Kinked(function, (u1, u2, …)).",
+            "jump or bend away from 0; name those points with Kinked(function, (u1, u2, …)).",
         )
     return averages

@@ -1,7 +1,7 @@
 """Section 3: attention logits as a function of the MLP's lower weights (Theorem 1).
 
 `v` has the hidden nodes and the context tokens on its last two axes, v[..., k, l] = u_l·w_k; logits have the
-tokens on their last axis. `constant` is the c of the theorem: 0 from a zero start, else what makes the start fit.
+tokens on their last axis. `constant` is the c of the theorem: 0 from a zero start, otherwise whatever fits the start.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 def attention_from_mlp_linear(v: ArrayLike, constant: ArrayLike = 0.0, sign: ArrayLike = 1.0) -> Array:
     """Theorem 1, linear attention: z² = Σ_k v_k² + c.
 
-    The invariant gives the size of z; `sign` gives its sign, which the flow keeps where c > 0.
+    The invariant gives the size of z; `sign` gives its sign, which the flow does not change where c > 0.
     """
     squares = _sum_of_squares(v) + np.asarray(constant, dtype=np.float64)
     smallest = float(np.min(squares, initial=np.inf))
@@ -38,7 +38,7 @@ def attention_from_mlp_softmax(v: ArrayLike, mean_attention: ArrayLike, constant
 
 
 def attention_from_mlp_softmax_printed(v: ArrayLike, mean_attention: ArrayLike, constant: ArrayLike = 0.0) -> Array:
-    """Theorem 1, softmax attention, as its statement prints it, without the minus sign: ½Σ_k v_k²·‖v_k‖²·b̄ + c."""
+    """Theorem 1, softmax attention, as printed in its statement, without the minus sign: ½Σ_k v_k²·‖v_k‖²·b̄ + c."""
     v, mean_attention = np.asarray(v, dtype=np.float64), np.asarray(mean_attention, dtype=np.float64)
     products = (v**2 * (v**2).sum(axis=-1, keepdims=True)).sum(axis=-2)
     return 0.5 * products * mean_attention + np.asarray(constant, dtype=np.float64)

@@ -1,8 +1,8 @@
-"""Isotropic distributions: a density of the radius in n dimensions, and what a line sees of it.
+"""Isotropic distributions: a density of the radius in n dimensions, and its marginal along a line.
 
-Every quantity is one integral over the distance l from the line, u = √(y² + l²) being the radius (eq. 34): the
-trapezoid rule in ln l on the half line, tanh-sinh where the support ends. Both converge exponentially for
-densities that are smooth inside their support; errors are near 1e-13 of the largest value.
+Every quantity is one integral over the distance l from the line, where u = √(y² + l²) is the radius (eq. 34). It is
+computed by the trapezoid rule in ln l on the half line, and by the tanh-sinh rule if the support ends. Both converge
+exponentially for densities that are smooth inside their support; errors are near 1e-13 of the largest value.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ _UNIT = _UNIT_NODES, pi / 32 * np.cosh(_STEPS) * _UNIT_NODES / (1 + np.exp(pi * 
 
 
 def half_line_nodes(dimension: int = 1) -> tuple[Array, Array]:
-    """Nodes and weights on (0, ∞), even in ln l from 1e-15 to 1e47.
+    """Nodes and weights on (0, ∞), evenly spaced in ln l from 1e-15 to 1e47.
 
-    At this step a Gaussian of any scale in between is exact to rounding; l^n times it is narrower in ln l.
+    With this spacing a Gaussian of any scale in between is exact up to rounding. l^n times a Gaussian is narrower in
+    ln l, so the spacing shrinks with the dimension.
     """
     step = 0.14 / np.sqrt(1 + dimension / 6)
     distance = np.exp(np.arange(-35.0, 110.0, step))
@@ -38,9 +39,9 @@ def half_line_nodes(dimension: int = 1) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class RadialDensity:
-    """p(x) = density(‖x‖) on R^dimension, zero beyond the radius `support`; must integrate to 1.
+    """p(x) = density(‖x‖) on R^dimension, zero beyond the radius `support`; it must integrate to 1.
 
-    `density` takes an array of radii and has to be smooth inside its support.
+    `density` takes an array of radii, and must be smooth inside its support.
     """
 
     density: Callable[[Array], Array]
@@ -60,14 +61,14 @@ class RadialDensity:
         total = float(mass.sum())
         require(
             bool(self.support < inf or not abs(2 * mass[::2].sum() - total) > 1e-5),
-            "The radial density lies in too narrow a shell for nodes that are even in the logarithm of the radius; "
+            "The radial density is too narrow a shell for nodes that are evenly spaced in the logarithm of the radius; "
             "widen it, or give its support.",
         )
         require(
             bool(np.isfinite(total)) and abs(total - 1) <= 1e-8,
             f"The radial density must integrate to 1 over R^{n}; it integrates to {total:.9g}; divide it by that.",
         )
-        last = int(np.flatnonzero(mass > 0).max(initial=0))  # the density may underflow before its mean has ended
+        last = int(np.flatnonzero(mass > 0).max(initial=0))  # the density may underflow where it still adds to the mean
         left = float((distance * mass)[last])
         require(
             bool(self.support < inf or left <= 1e-13),
@@ -76,7 +77,7 @@ class RadialDensity:
         )
 
     def marginal(self, y: ArrayLike) -> Array:
-        """p_n(y), eq. 35: density of one coordinate."""
+        """Eq. 35: p_n(y), the density of one coordinate."""
         n, y = self.dimension, _size(y)
         if n == 1:
             return np.where(y <= self.support, self.density(y), 0.0)
@@ -85,7 +86,7 @@ class RadialDensity:
         return np.asarray((n - 1) * self._section * (values * weight).sum(axis=-1))
 
     def tail(self, y: ArrayLike) -> Array:
-        """P[coordinate > y]: over all radii, the share of the sphere beyond y."""
+        """P[coordinate > y], by integrating over all radii the share of the sphere beyond y."""
         n, size = self.dimension, _size(y)
         distance, weight = self._nodes(size)
         u = np.hypot(size[..., None], distance)
@@ -102,7 +103,7 @@ class RadialDensity:
 
     @property
     def _section(self) -> float:
-        """Volume of the unit ball of one dimension less."""
+        """Volume of the unit ball in one dimension less."""
         n = self.dimension
         return float(np.exp((n - 1) / 2 * log(pi) - lgamma((n + 1) / 2)))
 
@@ -113,7 +114,7 @@ class RadialDensity:
         return float(np.exp(n / 2 * log(pi) - lgamma(n / 2)))
 
     def _nodes(self, y: Array) -> tuple[Array, Array]:
-        """Distances l and weights on a last axis of their own; up to √(support² − y²) if the support ends."""
+        """Distances l and their weights, on a new last axis; up to √(support² − y²) if the support ends."""
         if self.support == inf:
             return self._half_line
         reach = np.sqrt(np.clip(self.support**2 - y**2, 0, None))[..., None]
@@ -121,16 +122,16 @@ class RadialDensity:
 
     @cached_property
     def _half_line(self) -> tuple[Array, Array]:
-        """The nodes up to where the density's mean ends."""
+        """The nodes that contribute to the density's mean."""
         distance, weight = half_line_nodes(self.dimension)
         moment = self._weighted(distance, distance, self.dimension) * weight
         count = int(np.flatnonzero(moment > 1e-18 * moment.sum()).max(initial=0)) + 1
         return distance[:count], weight[:count]
 
     def _weighted(self, radius: Array, base: Array, power: int) -> Array:
-        """density(radius)·base^power, without overflow where the one is tiny and the other huge."""
+        """density(radius)·base^power, without overflow if one is tiny and the other huge."""
         density = np.asarray(self.density(radius), dtype=np.float64)
-        with np.errstate(divide="ignore"):  # ln 0 = −inf is what is wanted
+        with np.errstate(divide="ignore"):  # ln 0 = −inf is intended
             return np.exp(np.log(density) + power * np.log(np.where(base > 0, base, 1.0)))
 
 
@@ -139,7 +140,7 @@ def _size(y: ArrayLike) -> Array:
 
 
 def line_nodes(cuts: tuple[float, ...], support: float = inf) -> tuple[Array, Array]:
-    """Nodes and weights on (−support, support), cut at these points; exponentially exact in each piece."""
+    """Nodes and weights on (−support, support), cut at these points; the rule converges exponentially in each piece."""
     inner = sorted({float(np.clip(c, -support, support)) for c in cuts})
     pieces = [(a + (b - a) * _UNIT[0], (b - a) * _UNIT[1]) for a, b in pairwise(inner)]
     for end, sign in ((inner[0], -1), (inner[-1], 1)):
@@ -152,7 +153,7 @@ def line_nodes(cuts: tuple[float, ...], support: float = inf) -> tuple[Array, Ar
 def _by_formula(
     density: Callable[[Array], Array], dimension: int, name: str, support: float = inf, instead: str = ""
 ) -> RadialDensity:
-    """A density that integrates to 1 on paper: where many dimensions make its numbers underflow, that is the reason."""
+    """A density that integrates to 1 on paper. If its numbers underflow in many dimensions, the refusal says so."""
     try:
         with np.errstate(all="ignore"):
             return RadialDensity(density, dimension, support, name)
@@ -177,7 +178,7 @@ def gaussian_mixture(
     weights: tuple[float, ...] = (0.5, 0.5),
     name: str = "gaussian_mixture",
 ) -> RadialDensity:
-    """A normal distribution whose standard deviation is drawn from `scales`: all moments, yet heavier tails."""
+    """A normal distribution whose standard deviation is drawn from `scales`: heavier tails, but all moments exist."""
     require_whole("dimension", dimension, 1)
     require(len(scales) == len(weights) >= 1, "scales and weights must be lists of one length, at least 1.")
     for scale in scales:
@@ -194,7 +195,7 @@ def gaussian_mixture(
 
 
 def uniform_ball(dimension: int = 1, radius: float = 1.0) -> RadialDensity:
-    """Even in the ball of this radius."""
+    """Uniform in the ball of this radius."""
     require_whole("dimension", dimension, 1)
     require_positive("radius", radius)
     volume = np.exp(dimension / 2 * log(pi) - lgamma(dimension / 2 + 1)) * radius**dimension
@@ -202,9 +203,9 @@ def uniform_ball(dimension: int = 1, radius: float = 1.0) -> RadialDensity:
 
 
 def student_t(dimension: int = 1, freedom: float = 3.0) -> RadialDensity:
-    """The multivariate t: every coordinate is a t with this many degrees of freedom.
+    """The multivariate t distribution: every coordinate has a t distribution with this many degrees of freedom.
 
-    Above 1 it has a mean; below 1.3 or so its tail is too heavy to be integrated to 1e-10, and it is refused.
+    Above 1 it has a mean. Below about 1.3 it is refused, because its tail is too heavy to be integrated to 1e-10.
     """
     require_whole("dimension", dimension, 1)
     require_positive("freedom", freedom)
@@ -235,13 +236,13 @@ DENSITIES: dict[str, Callable[..., RadialDensity]] = {
 
 
 def radial_density(density: str | RadialDensity, dimension: int = 1) -> RadialDensity:
-    """A named density in this dimension, or the user's own as it is."""
+    """A named density in this dimension, or the given density unchanged."""
     if isinstance(density, RadialDensity):
         return density
     if not isinstance(density, str):
         raise InputError(
-            f"density must be a name ({', '.join(DENSITIES)}) or a RadialDensity; got {density!r}; make a function of "
-            "the radius one by RadialDensity(function, dimension)."
+            f"density must be a name ({', '.join(DENSITIES)}) or a RadialDensity; got {density!r}; turn a function "
+            "of the radius into one with RadialDensity(function, dimension)."
         )
     require_known("radial density", density, DENSITIES)
     return _named(density, dimension)

@@ -17,8 +17,8 @@ Array = NDArray[np.float64]
 def winner_take_all(delta: ArrayLike, t: ArrayLike, *, normalizer: float = 1.0) -> Array:
     """Theorem 2, corrected: v_l(t) = √2·erf⁻¹(√(2/π)·Δ_l·t/A), the solution of eq. 20 from v = 0.
 
-    Tokens are on the last axis of the result; the axes of `t` go before and broadcast against those of `delta`.
-    At the blow-up time the winner is infinite; there is no later time.
+    Tokens are on the last axis of the result; the axes of `t` come before it and broadcast against those of `delta`.
+    At the blow-up time the winner is infinite; later times are refused.
     """
     delta, t = _checked(delta, t, normalizer)
     return np.sqrt(2) * erfinv(np.clip(np.sqrt(2 / np.pi) * delta * t[..., None] / normalizer, -1, 1))
@@ -27,7 +27,7 @@ def winner_take_all(delta: ArrayLike, t: ArrayLike, *, normalizer: float = 1.0) 
 def winner_take_all_printed(delta: ArrayLike, t: ArrayLike, *, normalizer: float = 1.0) -> Array:
     """Theorem 2, eq. 4 as printed: erf(v_l/2)/Δ_l is the same for all tokens.
 
-    The invariant fixes the tokens relative to each other; the winner is taken along its exact path.
+    The invariant only fixes the tokens relative to each other, so the winner follows its exact path.
     """
     exact = winner_take_all(delta, t, normalizer=normalizer)
     delta = np.broadcast_to(np.asarray(delta, dtype=np.float64), exact.shape)
@@ -37,7 +37,7 @@ def winner_take_all_printed(delta: ArrayLike, t: ArrayLike, *, normalizer: float
 
 
 def blow_up_time(delta: ArrayLike, *, normalizer: float = 1.0) -> Array:
-    """Theorem 2, corrected: the winner is infinite at the finite time √(π/2)·A/max|Δ|; inf if no Δ moves it."""
+    """Theorem 2, corrected: the winner is infinite at the finite time √(π/2)·A/max|Δ|; inf if all Δ are 0."""
     largest = np.max(np.abs(_pulls(delta)), axis=-1)
     require(normalizer > 0, f"normalizer must be above 0; got {normalizer}.")
     with np.errstate(divide="ignore"):
@@ -67,7 +67,7 @@ def winner_invariant_printed(v: ArrayLike, delta: ArrayLike) -> Array:
 def _share_of_largest(delta: ArrayLike) -> Array:
     delta = _pulls(delta)
     largest = np.max(np.abs(delta), axis=-1, keepdims=True)
-    require(bool(np.all(largest > 0)), "delta must have an entry that is not 0; with all of them 0 no token moves.")
+    require(bool(np.all(largest > 0)), "delta must have an entry that is not 0; if all are 0, no token moves.")
     return delta / largest
 
 
@@ -85,6 +85,6 @@ def _checked(delta: ArrayLike, t: ArrayLike, normalizer: float) -> tuple[Array, 
     late = np.asarray(t > last * (1 + 4 * np.finfo(float).eps))
     require(
         not late.any(),
-        f"t must not lie behind the blow-up time {np.min(last):.6g}; its largest value is {np.max(t, initial=0):g}.",
+        f"t must not be later than the blow-up time {np.min(last):.6g}; its largest value is {np.max(t, initial=0):g}.",
     )
     return delta, t

@@ -1,4 +1,4 @@
-"""Conditions of the theorems, as things that can be evaluated in a setting."""
+"""Conditions of the theorems, which can be evaluated in a setting."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from foretrain.papers.scan_snap.experiments.decoder_training import equal_overla
 
 
 def weak_correlations(classes: int, overlap: float, vocab: int) -> tuple[bool, str]:
-    """Assumption 2 for features with equal overlaps."""
+    """Whether features with equal overlaps meet Assumption 2, and what was measured."""
     return assumption2(equal_overlaps(classes, overlap), vocab)
 
 
 def assumption2(features: Array, vocab: int) -> tuple[bool, str]:
-    """Whether 6/√M ≤ |λ_i(E)| < 1/K, and by how much not."""
+    """Whether 6/√M ≤ |λ_i(E)| < 1/K, and the smallest and largest |λ_i(E)|."""
     sizes = abs(np.linalg.eigvalsh(theory.overlaps(features)))
     least, most = (float(edge) for edge in theory.correlation_window(vocab=vocab, classes=len(features)))
     words = f"|λ| from {sizes.min():.3g} to {sizes.max():.3g}; allowed from 6/√M = {least:.3g} to 1/K = {most:.3g}"

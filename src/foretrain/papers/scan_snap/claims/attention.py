@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-import torch
 import xarray as xr
 from numpy import ndarray as Array
 
@@ -23,7 +22,7 @@ AXES = ("instance", "class", "token")
 
 
 def _random_state(classes: int, vocab: int) -> tuple[Array, Array]:
-    """Random classes [class, token] that overlap, and logits far from 0, the same for every class."""
+    """P [class, token] of random classes that overlap, and logits far from 0 that all classes share."""
     draw = stream("scan_snap/lemma4", classes, vocab)
     P = draw.dirichlet(np.full(vocab, 0.5), size=classes)
     return P, np.broadcast_to(draw.normal(0, 1, vocab), P.shape)
@@ -41,7 +40,7 @@ def _velocity_by_lemma4(classes: int, vocab: int, eta_y: float, time: float) -> 
 def _velocity_by_autograd(
     classes: int, vocab: int, eta_y: float, time: float, length: int | None = None, samples: int = 64
 ) -> xr.Dataset:
-    """Of the sum over the classes; `length`: of sampled sequences."""
+    """The gradient summed over the classes; with `length`, that of sampled sequences of this length."""
     return _gradient(np.ones(classes), vocab, eta_y, time, length, samples)
 
 
@@ -49,6 +48,8 @@ def _gradient(
     weights: Array, vocab: int, eta_y: float, time: float, length: int | None = None, samples: int = 64
 ) -> xr.Dataset:
     """Gradient in z of Σ_n weight_n·ln p(n) at the decoder of Theorem 5 with Θ = 0."""
+    import torch  # only this function differentiates; loading torch takes seconds
+
     classes = len(weights)
     P, z = _random_state(classes, vocab)
     h = theory.decoder_growth(time / classes, eta_y=eta_y, vocab=vocab)
@@ -90,7 +91,7 @@ def _step_by_lemma4(share: bool) -> Callable[..., xr.Dataset]:
 
 
 def _mean_step(classes: int, vocab: int, eta_y: float, time: float, tilt: float = 0.0) -> xr.Dataset:
-    """Expected step of batch size 1: class n is drawn with probability 1/K, or more and more often with `tilt`."""
+    """Expected step of batch size 1: classes are equally likely, or with `tilt` the more likely the larger n is."""
     weights = 1 + tilt * np.linspace(-1, 1, classes)
     return _gradient(weights / weights.sum(), vocab, eta_y, time)
 
@@ -116,7 +117,7 @@ def _predicted_fates(task: RandomClasses) -> xr.Dataset:
 
 
 def _fates_by_eq10(task: RandomClasses, vocab: int, eta_y: float, eta_z: float, until: float) -> xr.Dataset:
-    """Sign of every logit's velocity along the flow of eq. 10."""
+    """The sign of every logit's velocity along the flow of eq. 10."""
     P, query, times = task.probabilities, task.query, np.linspace(0, until, 41)
     flow = flows.attention_flow(P, query, vocab=vocab, eta_y=eta_y, eta_z=eta_z, save_at=times, rtol=1e-9)
     f = theory.features(P, flow["z"].values)
@@ -125,7 +126,7 @@ def _fates_by_eq10(task: RandomClasses, vocab: int, eta_y: float, eta_z: float, 
 
 
 def _fates_by_training(task: RandomClasses, vocab: int, eta_y: float, eta_z: float, until: float) -> xr.Dataset:
-    """Sign of every logit's velocity while decoder and attention train together; nothing moves yet at t = 0."""
+    """The same while decoder and attention train together; t = 0 is left out because nothing moves there."""
     times = np.linspace(0, until, 41)
     flow = flows.joint_flow(task.probabilities, task.query, vocab=vocab, eta_y=eta_y, eta_z=eta_z, save_at=times).isel(
         time=slice(1, None), head=0
@@ -134,10 +135,10 @@ def _fates_by_training(task: RandomClasses, vocab: int, eta_y: float, eta_z: flo
 
 
 def _fates(task: RandomClasses, times: Array, velocity: Array, z: Array) -> xr.Dataset:
-    """Signs of the velocities, and to look at, the mean logits of distinct and of common tokens."""
+    """The signs of the velocities, and for the figure the mean logits of common and of distinct tokens."""
     occurs = task.probabilities > 0
     common = np.arange(z.shape[-1]) < task.common
-    logits = [z[:, occurs & chosen].mean(axis=1) for chosen in (common, ~common)]
+    logits = [z[:, occurs & kind].mean(axis=1) for kind in (common, ~common)]
     return trajectory(
         {"fate": (("time", *AXES), np.sign(velocity)), "logit": (("kind", "time"), np.stack(logits))},
         {"time": times, "kind": ["common", "distinct"]},

@@ -1,4 +1,4 @@
-"""Appendix D.4: classes drawn at random, one sample per step."""
+"""Appendix D.4: classes are drawn at random, one sample per step."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ def _promised_coverage(failure: float) -> xr.Dataset:
 def _coverage_of_bounds(
     samples: int, classes: int, eta_y: float, vocab: int, failure: float, draws: int, first: float | None = None
 ) -> xr.Dataset:
-    """Share of draws inside each bound, for every class (`theta`: for all at once); `first` is the control's.
+    """Share of draws inside each bound, for every class (`theta`: for all classes at once); `first` is for the control.
 
-    Growth, error and θ are read at the rate whose transition is at N̄, where they depend most on the count; the late
-    bound at `eta_y`, which is past it.
+    Growth, error and θ are measured at the learning rate whose transition is at N̄, where they depend most on the count;
+    the late bound at `eta_y`, where N̄ is past the transition.
     """
     N, δ, sizes = samples, failure, {"samples": samples, "failure": failure}
     counts = stream("scan_snap/lemma10_12", draws).multinomial(N, class_weights(classes, first), size=draws)
     mean = theory.mean_count(samples=N, classes=classes)
     middle = float(np.log(vocab) / mean)
-    grown, grown_mean = (theory.decoder_growth(n, eta_y=middle, vocab=vocab) for n in (counts, mean))
-    theta = abs(grown / grown_mean - 1)
+    growth, growth_mean = (theory.decoder_growth(n, eta_y=middle, vocab=vocab) for n in (counts, mean))
+    theta = abs(growth / growth_mean - 1)
 
     def sigma(rate: float) -> Array:
         error, error_mean = (theory.prediction_error(n, eta_y=rate, vocab=vocab) for n in (counts, mean))
@@ -103,7 +103,7 @@ def _decoder_in_closed_form(
     failure: float,
     first: float | None = None,
 ) -> xr.Dataset:
-    """Eq. 70 with θ_n = h*(N_n)/h(N̄) − 1, N_n the times class n was drawn."""
+    """Eq. 70 with θ_n = h*(N_n)/h(N̄) − 1, where N_n counts how often class n was drawn."""
     features, times = equal_overlaps(classes, overlap), _checkpoints(samples)
     order = _order(runs, samples, classes, first)[..., 0]
     counts = np.array([[(order[:, :t] == n).sum(axis=1) for n in range(classes)] for t in times])
@@ -126,7 +126,7 @@ def _decoder_trained(
     failure: float,
     first: float | None = None,
 ) -> xr.Dataset:
-    """Eq. 26 step by step, and θ read off the rows of FᵀY."""
+    """Y trained by eq. 26 step by step, with θ taken from the rows of FᵀY."""
     features, times = equal_overlaps(classes, overlap), _checkpoints(samples)
     order = _order(runs, samples, classes, first)
     Y = train_decoder(features, order, eta_y=eta_y, vocab=vocab, save_at=times)
@@ -204,9 +204,9 @@ def _error_trained(
     errors: tuple[float, ...],
     runs: int,
 ) -> xr.Dataset:
-    """‖x − α_n‖ of rows trained by eq. 8, each as often as its class was drawn; `window` in units of t0.
+    """‖x − α_n‖ of rows trained by eq. 8, each as often as its class was drawn; `window` is in units of t0.
 
-    A row moves only when its class is drawn and all rows move alike, so one row gives them all.
+    A row moves only when its class is drawn, and all rows move alike, so training one row is enough.
     """
     times = _window(eta_y, vocab, classes, window)
     draw = stream("scan_snap/corollary1", runs)

@@ -1,4 +1,4 @@
-"""Fig 3 and Fig 9: how the rates order the snap and the growth of attention (section 6, points a, b, c)."""
+"""Fig 3 and Fig 9: how the learning rates order the snap and the growth of attention (section 6, points a, b, c)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Rates = tuple[float, ...]
 
 
 def _simulated(times: Array, eta_y: Rates, eta_z: Rates) -> tuple[Array, Array]:
-    """From the ODE (44), (118), (119): B_n [rate, time], and when e^{Mh} overtakes (M−1)Mh for good [rate]."""
+    """From the ODEs 44, 118 and 119: B_n [rate, time], and when e^{Mh} overtakes (M−1)Mh for good [rate]."""
     t = TRANSITION
     runs = [integrated_growth(times, y, z, t.vocab, t.classes, t.c0) for y, z in zip(eta_y, eta_z, strict=True)]
     overtaken = (1 + theory.omega1(vocab=t.vocab)) * np.log(t.vocab)
@@ -33,13 +33,13 @@ def _fig3_closed_form(eta_y: Rates, until: float) -> xr.Dataset:
 
 
 def _fig3_simulated(eta_y: Rates, until: float, late_from: float | None = None) -> xr.Dataset:
-    """`late_growth` is B_n after the last snap of all, or at the one time `late_from` for a control."""
+    """`late_growth` is B_n after all curves have snapped, or for the control at the single time `late_from`."""
     curves = experiments.fig3(eta_y=eta_y, until=until)
     growth, snap = _simulated(curves["time"].values, eta_y, (TRANSITION.eta_z,) * len(eta_y))
-    grown = curves["growth"].copy(data=growth)
+    B = curves["growth"].copy(data=growth)
     late = curves["time"] >= snap.max() if late_from is None else curves["time"] == late_from
     return trajectory(
-        {"growth": grown, "late_growth": grown.where(late, drop=True).rename(time="late"), "snap_time": ("eta_y", snap)}
+        {"growth": B, "late_growth": B.where(late, drop=True).rename(time="late"), "snap_time": ("eta_y", snap)}
     )
 
 
@@ -66,15 +66,15 @@ def _fig9_closed_form(eta_z: Rates, ratio: float, until: float) -> xr.Dataset:
 
 
 def _fig9_simulated(eta_z: Rates, ratio: float, until: float, eta_y: float | None = None) -> xr.Dataset:
-    """With `eta_y` the decoder's rate is held fixed instead of the ratio."""
+    """With `eta_y`, the decoder's learning rate is held fixed instead of the ratio."""
     decoder = tuple(ratio * z if eta_y is None else eta_y for z in eta_z)
     curves = experiments.fig9(eta_z=eta_z, ratio=ratio, until=until)
     growth, snap = _simulated(curves["time"].values, decoder, eta_z)
-    grown = curves["growth"].copy(data=growth)
+    B = curves["growth"].copy(data=growth)
     t0 = theory.snap_time(eta_y=np.array(decoder), vocab=TRANSITION.vocab, classes=TRANSITION.classes)
     at_snap = [_simulated(np.array([0.0, t]), (y,), (z,))[0][0, -1] for t, y, z in zip(t0, decoder, eta_z, strict=True)]
-    late = grown.where(curves["time"] >= snap.max(), drop=True).rename(time="late")
-    return trajectory({"growth": grown, "late_growth": late, "growth_at_snap": ("eta_z", np.array(at_snap))})
+    late = B.where(curves["time"] >= snap.max(), drop=True).rename(time="late")
+    return trajectory({"growth": B, "late_growth": late, "growth_at_snap": ("eta_z", np.array(at_snap))})
 
 
 fig9 = Claim(

@@ -8,7 +8,6 @@ from scipy.special import softmax
 
 from foretrain.core.streams import stream
 from foretrain.core.trajectory import trajectory
-from foretrain.dynamics import integrate
 from foretrain.ledger.claim import Claim, Control, erratum_pair
 from foretrain.ledger.comparators import bounded, close, close_relative, every
 from foretrain.ledger.tolerances import ALGEBRA
@@ -29,7 +28,7 @@ def _order(classes: int, steps: int) -> np.ndarray:
 
 
 def _rows_by_recursion(eta_y: float, vocab: int, classes: int, steps: int) -> xr.Dataset:
-    """Eq. 31: w_n = (M−1)h*(N_n)ζ_n, N_n the times class n was seen."""
+    """Eq. 31: w_n = (M−1)h*(N_n)ζ_n, where N_n counts how often class n was seen."""
     order = _order(classes, steps)[0, :, 0]
     counts = [(order[:t] == n).sum() for t in _times(steps) for n in range(classes)]
     h = theory.decoder_growth_discrete(steps, eta_y=eta_y, vocab=vocab)[counts].reshape(-1, classes, 1)
@@ -40,7 +39,7 @@ def _rows_by_recursion(eta_y: float, vocab: int, classes: int, steps: int) -> xr
 def _rows_by_descent(
     eta_y: float, vocab: int, classes: int, steps: int, overlap: float, trained_rate: float | None = None
 ) -> xr.Dataset:
-    """Gradient steps on W itself (eq. 8), and on Y by eq. 26; `trained_rate` in place of eta_y for the control."""
+    """Gradient steps on W itself (eq. 8), and on Y by eq. 26. The control trains at `trained_rate` instead of eta_y."""
     order, rate, times = _order(classes, steps), trained_rate or eta_y, _times(steps)
     features = equal_overlaps(classes, overlap)
     W, direct = np.zeros((classes, vocab)), []
@@ -73,7 +72,7 @@ lemma3_5 = Claim(
 
 
 def _rows_symmetric(eta_y: float, vocab: int, classes: int, overlap: float, steps: int) -> xr.Dataset:
-    """Own, other and rest of w_n by the exact recursion."""
+    """The own, other and rest values of w_n by the exact recursion."""
     w = theory.growth_with_equal_overlaps(steps, eta_y=eta_y, vocab=vocab, classes=classes, overlap=overlap)
     return _symmetric(w[_times(steps)], vocab, classes, steps)
 
@@ -87,15 +86,15 @@ def _rows_at_lower_rate(eta_y: float, vocab: int, classes: int, overlap: float, 
 
 def _symmetric(values: np.ndarray, vocab: int, classes: int, steps: int) -> xr.Dataset:
     """W over all labels from its (own, other, rest) values."""
-    which = np.full((classes, vocab), 2)
-    which[:, :classes] = 1 - np.eye(classes, dtype=int)
-    return trajectory({"W": (ROWS, values[:, which])}, {"time": _times(steps)})
+    kind = np.full((classes, vocab), 2)
+    kind[:, :classes] = 1 - np.eye(classes, dtype=int)
+    return trajectory({"W": (ROWS, values[:, kind])}, {"time": _times(steps)})
 
 
 def _rows_trained(
     eta_y: float, vocab: int, classes: int, overlap: float, steps: int, uneven: bool = False
 ) -> xr.Dataset:
-    """Y by eq. 7 with every class at every step; `uneven`: class 0 overlaps only half as much (the control)."""
+    """Y by eq. 7 with every class at every step. For the control (`uneven`), class 0 overlaps only half as much."""
     table = np.full((classes, classes), overlap)
     if uneven:
         table[0] = table[:, 0] = overlap / 2
@@ -134,7 +133,9 @@ def _growth_closed_form(eta_y: float, vocab: int, until: float) -> xr.Dataset:
 
 
 def _growth_integrated(eta_y: float, vocab: int, until: float, ode_rate: float | None = None) -> xr.Dataset:
-    """ODE (44), at `ode_rate` in place of eta_y for the control."""
+    """ODE 44; the control solves it at `ode_rate` instead of eta_y."""
+    from foretrain.dynamics.flow import integrate  # loads scipy's solvers, which listing claims can do without
+
     rate = ode_rate or eta_y
     return integrate(
         lambda t, s: {"h": rate / (vocab - 1 + np.exp(vocab * s["h"]))},
@@ -164,7 +165,7 @@ RATES = (0.1, 0.5, 1.0, 5.0)
 
 
 def _gap_allowed() -> xr.Dataset:
-    """In units of η_Y/M: the gap lies between 0 and 2, and little of that is left at the end."""
+    """In units of η_Y/M: the gap stays between 0 and 2, and little of it is left at the end."""
     return trajectory(
         {
             "smallest_gap_low": 0.0,
@@ -176,9 +177,9 @@ def _gap_allowed() -> xr.Dataset:
 
 
 def _gap_of_steps(rates: tuple[float, ...], vocabs: tuple[int, ...], steps: int) -> xr.Dataset:
-    """M(h* − h)/η_Y at every step, reported as its extremes over stretches of time; its end; the delay of h.
+    """M(h* − h)/η_Y: its extremes over stretches of time and its last value; and the longest delay of h behind h*.
 
-    The delay c with h(s+c) = h*(s) is for s ≤ ln M/η_Y, by eq. 45 read backwards.
+    The delay is the c with h(s+c) = h*(s), for s ≤ ln M/η_Y; eq. 45 gives s+c from h*(s).
     """
     eta_y, M = np.array(rates)[:, None], np.array(vocabs, dtype=float)
     stepped = theory.decoder_growth_discrete(steps, eta_y=eta_y, vocab=M)

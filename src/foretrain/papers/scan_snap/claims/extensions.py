@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 import xarray as xr
 from numpy import ndarray as Array
+from numpy.typing import ArrayLike
 from scipy.special import softmax
-from scipy.stats import rankdata
 
 from foretrain.core.streams import stream
 from foretrain.core.trajectory import trajectory
 from foretrain.data import SequenceClasses
 from foretrain.data.sequence_classes import SequenceBatch
-from foretrain.dynamics import integrate
 from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import close, every, positive
 from foretrain.ledger.tolerances import EXACT
-from foretrain.models import Bilinear
-from foretrain.models.bilinear import Samples
 from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.claims.attention import decoder_first
 from foretrain.papers.scan_snap.experiments import flows
+
+if TYPE_CHECKING:
+    from foretrain.models import Bilinear
+    from foretrain.models.bilinear import Samples
 
 State = dict[str, Array]
 
@@ -32,10 +33,10 @@ State = dict[str, Array]
 
 @cache
 def _crossed_task(instance: int, queries: int, per_query: int) -> tuple[SequenceClasses, SequenceBatch]:
-    """Class j of every query has the same two tokens: common to the queries, distinct within each.
+    """The j-th class of every query has the same two tokens: shared between queries, distinct within each query.
 
-    Besides, all classes have one common token and each has two of its own. The batch has one sequence per class with
-    its tokens exactly in proportion to P: with whole-number weights that is an infinitely long sequence.
+    All classes also have one common token, and each has two tokens of its own. The batch has one sequence per class,
+    whose tokens are exactly in proportion to P: with whole-number weights it stands for an infinitely long sequence.
     """
     classes, shared = queries * per_query, 1 + 2 * per_query
     context = shared + 2 * classes
@@ -60,7 +61,12 @@ def _local_fates(instances: int, queries: int, per_query: int) -> xr.Dataset:
 def _fates_with_residual(
     instances: int, queries: int, per_query: int, eta_y: float, eta_z: float, until: float, residual: bool = True
 ) -> xr.Dataset:
-    """Signs of the velocities of all logits, and how far β within a query exceeds β across queries."""
+    """The signs of all logits' velocities, and by how much β within a query exceeds β between queries."""
+    import torch  # only the residual claim trains a model; loading torch takes seconds
+
+    from foretrain.dynamics.flow import integrate
+    from foretrain.models import Bilinear
+
     times, fate, contrast = np.linspace(0, until, 11), [], []
     for i in range(instances):
         task, batch = _crossed_task(i, queries, per_query)
@@ -72,7 +78,7 @@ def _fates_with_residual(
             gradient = model.gradient(blocks, samples, queries * per_query)
             return {name: -(eta_y if name[0] == "Y" else eta_z) * g[0, 0].numpy() for name, g in gradient.items()}
 
-        start = {name: block[0].numpy() for name, block in model.start([0], "scan_snap/residual").items()}
+        start = {name: block[0].numpy() for name, block in model.start([("scan_snap/residual", 0, "start")]).items()}
         flow = integrate(field, start, until=until, save_at=times, rtol=1e-8, atol=1e-10)
         states = [{str(name): flow[name].values[t] for name in flow.data_vars} for t in range(1, len(times))]
         fate.append([np.sign(_matrices(model, field(0.0, state))[1][task.query]) for state in states])
@@ -83,14 +89,17 @@ def _fates_with_residual(
 
 
 def _matrices(model: Bilinear, state: State) -> tuple[Array, Array]:
+    """Y and Z as full matrices."""
+    import torch
+
     Y, Z = model.full({name: torch.from_numpy(value) for name, value in state.items()})
     return Y.numpy(), Z.numpy()
 
 
 def _contrast(model: Bilinear, state: State) -> Array:
-    """By class: the smallest β_nn' to a class of its own query minus the largest to one of another query.
+    """For each class, its smallest β_nn' with a class of the same query minus its largest with one of another query.
 
-    β is read off g_n = Y(e_n − α_n) in the basis of the features, −β_nn' the coefficient of f_n'.
+    −β_nn' is the coefficient of f_n' when g_n = Y(e_n − α_n) is written in the basis of the features.
     """
     task, (Y, Z) = model.task, _matrices(model, state)
     f = theory.features(task.probabilities, Z[task.query])
@@ -127,28 +136,35 @@ HALF_WEIGHTS = np.array([[0.50, 0.30, 0.20], [0.45, 0.33, 0.22]])  # distinct to
 
 
 def _bias(length: int, slope: float) -> Array:
-    """Linear in the distance to the query, as in ALiBi: z0 at each of the T − 1 context positions."""
+    """z0 at each of the T − 1 context positions: linear in the distance to the query, as in ALiBi."""
     return -slope * np.arange(length - 1, 0, -1)
 
 
 def _half_of(length: int) -> Array:
+    """Which half of the sequence each context position is in: 0 or 1."""
     return (2 * np.arange(length - 1) // (length - 1)).astype(int)
 
 
 def _ranks_by_prior(length: int, slope: float) -> xr.Dataset:
-    """Ranks of P(l|n)·exp(z0): tokens of a half carry the mean of exp(z0) over its positions."""
+    """Ranks of P(l|n)·exp(z0): the tokens of a half get the mean of exp(z0) over its positions."""
     half = _half_of(length)
     prior = [weights * np.exp(_bias(length, slope))[half == h].mean() for h, weights in enumerate(HALF_WEIGHTS)]
-    return trajectory({"rank": ("token", rankdata(prior, axis=None))})
+    return trajectory({"rank": ("token", _ranks(prior))})
+
+
+def _ranks(values: ArrayLike) -> Array:
+    from scipy.stats import rankdata  # 0.4 s to load, and only the claim on positions ranks
+
+    return rankdata(values, axis=None)
 
 
 def _ranks_by_training(
     length: int, slope: float, seeds: int, batch: int, steps: int, eta_y: float, eta_z: float, applied: bool = True
 ) -> xr.Dataset:
-    """Ranks of the attention that distinct tokens gained, by training on sequences with positions.
+    """Ranks of the attention that distinct tokens gained in training on sequences with positions.
 
-    Two classes of one query; token 0 is common, tokens 1–6 and 7–12 belong to one class each: three occur in the first
-    half of the sequence, three in the second.
+    There are two classes of one query. Token 0 is common; tokens 1–6 belong to the first class and 7–12 to the second.
+    Three of each occur in the first half of a sequence, three in the second.
     """
     draw, common, half = stream("scan_snap/positional_bias", seeds, batch), 0.3, _half_of(length)
     weight = np.exp(_bias(length, slope)) if applied else np.ones(length - 1)
@@ -167,7 +183,7 @@ def _ranks_by_training(
         draw_counts, np.zeros(2, int), vocab=20, eta_y=eta_y, eta_z=eta_z, steps=steps, save_every=steps
     )
     gained = trained["z"].values[-1, :, 0, 0, 1:].mean(axis=0).reshape(2, 6).mean(axis=0)  # both classes are alike
-    return trajectory({"rank": ("token", rankdata(gained))})
+    return trajectory({"rank": ("token", _ranks(gained))})
 
 
 positional_bias = Claim(
@@ -190,7 +206,7 @@ positional_bias = Claim(
 
 
 def _head_starts(heads: int, classes: int, distinct: int, spread: float) -> tuple[Array, Array]:
-    """P [1, class, token] with equally frequent distinct tokens, and z(0) [1, head, class, token], one row per head."""
+    """P [1, class, token] with equally frequent distinct tokens, and z(0) [1, head, class, token]: one row per head."""
     tokens = 1 + classes * distinct
     P = np.hstack([np.full((classes, 1), 0.3), np.kron(np.eye(classes), np.full(distinct, 0.7 / distinct))])
     z = stream("scan_snap/heads", heads, classes, distinct).normal(0, spread, (1, heads, 1, tokens))
@@ -198,7 +214,7 @@ def _head_starts(heads: int, classes: int, distinct: int, spread: float) -> tupl
 
 
 def _winners(scores: Array, classes: int, distinct: int) -> xr.Dataset:
-    """The best distinct token of each class in each head, from [head, class, token]; how many of them differ."""
+    """From scores [head, class, token]: the best distinct token of each class in each head, and how many differ."""
     own = np.stack([scores[:, n, 1 + n * distinct : 1 + (n + 1) * distinct] for n in range(classes)], axis=1)
     winner = own.argmax(axis=-1)
     different = [len(set(column)) for column in winner.T.tolist()]
@@ -206,7 +222,7 @@ def _winners(scores: Array, classes: int, distinct: int) -> xr.Dataset:
 
 
 def _winners_by_prior(heads: int, classes: int, distinct: int, spread: float, shift: int = 0) -> xr.Dataset:
-    """With a `shift`, every head is held to the prior of another one."""
+    """The winners by P(l|n)·exp(z(0)); with a `shift`, every head is compared with the prior of another one."""
     P, z = _head_starts(heads, classes, distinct, spread)
     return _winners(P * np.exp(np.roll(z[0], shift, axis=0)), classes, distinct)
 
@@ -214,7 +230,7 @@ def _winners_by_prior(heads: int, classes: int, distinct: int, spread: float, sh
 def _winners_by_training(
     heads: int, classes: int, distinct: int, spread: float, eta_y: float, eta_z: float, until: float
 ) -> xr.Dataset:
-    """The distinct token that gained most in each head, when all heads train together and add their outputs."""
+    """The distinct token that gained most in each head. All heads train together, and their outputs are added."""
     P, z = _head_starts(heads, classes, distinct, spread)
     flow = flows.joint_flow(
         P,

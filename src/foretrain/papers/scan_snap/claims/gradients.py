@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import torch
 import xarray as xr
 from numpy import ndarray as Array
 
@@ -14,14 +15,22 @@ from foretrain.data.sequence_classes import SequenceBatch
 from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import bounded, close, every, slope
 from foretrain.ledger.tolerances import GRADIENT
-from foretrain.models import Bilinear
 from foretrain.papers.scan_snap import theory
 
-STRENGTH = 5.0  # of Y and Z over their usual start, so that attention and output are far from even
+if TYPE_CHECKING:
+    import torch
+
+    from foretrain.models import Bilinear
+
+STRENGTH = 5.0  # Y and Z are this many times their usual start, so that attention and output are far from even
 
 
 def _instance(seed: int, vocab: int, classes: int, length: int) -> tuple[Bilinear, dict[str, torch.Tensor]]:
-    """A random task with common, distinct and unused tokens, and random parameters."""
+    """A model of a random task with common, distinct and unused tokens, and random parameters."""
+    import torch  # only Lemma 1 needs a model; loading torch takes seconds
+
+    from foretrain.models import Bilinear
+
     draw = stream("scan_snap/lemma1", seed, "task")
     occurs = (draw.random((classes, vocab)) < 0.35) | np.eye(classes, vocab, dtype=bool)
     P = draw.dirichlet(np.ones(vocab), classes) * occurs
@@ -32,12 +41,12 @@ def _instance(seed: int, vocab: int, classes: int, length: int) -> tuple[Bilinea
         length=length,
     )
     model = Bilinear(task, start="uniform", dtype=torch.float64)
-    start = model.start([seed], "scan_snap/lemma1")
+    start = model.start([("scan_snap/lemma1", seed, "start")])
     return model, {name: STRENGTH * block[None] for name, block in start.items()}
 
 
 def _batch(model: Bilinear, seed: int, samples: int) -> tuple[SequenceBatch, Array]:
-    """A batch and its one-hot contexts [sample, position, vocab]."""
+    """A batch, and its contexts as one-hot rows [sample, position, vocab]."""
     batch = model.task.sample(samples, stream("scan_snap/lemma1", seed, "data"), sequences=True)
     assert batch.sequences is not None
     return batch, np.eye(model.task.vocab)[batch.sequences]
@@ -47,7 +56,7 @@ def _gradients_by_formula(
     seeds: int, vocab: int, classes: int, length: int, samples: int, project: bool = True
 ) -> xr.Dataset:
     """Eq. 3 on each sequence, and the gradient of `Bilinear` on their counts."""
-    made = []
+    gradients = []
     for seed in range(seeds):
         model, parameters = _instance(seed, vocab, classes, length)
         batch, X = _batch(model, seed, samples)
@@ -56,14 +65,16 @@ def _gradients_by_formula(
             theory.loss_gradients(x, Y, Z, query=int(q), label=int(n), project=project)
             for x, q, n in zip(X, batch.queries, batch.labels, strict=True)
         ]
-        counted = model.full(model.gradient(parameters, model.prepare([batch]), samples))
-        made.append([np.mean(each, axis=0), -np.stack([matrix[0, 0].numpy() for matrix in counted])])
-    return _matrices(np.array(made), ("seed", "route"), {"route": ["eq. 3", "Bilinear"]})
+        by_counts = model.full(model.gradient(parameters, model.prepare([batch]), samples))
+        gradients.append([np.mean(each, axis=0), -np.stack([matrix[0, 0].numpy() for matrix in by_counts])])
+    return _matrices(np.array(gradients), ("seed", "route"), {"route": ["eq. 3", "Bilinear"]})
 
 
 def _gradients_by_autograd(seeds: int, vocab: int, classes: int, length: int, samples: int) -> xr.Dataset:
-    """The model as eq. 1 and 2 write it, on one-hot sequences, differentiated by torch."""
-    made = []
+    """The model of eq. 1 and 2 on one-hot sequences, differentiated by torch."""
+    import torch
+
+    gradients = []
     for seed in range(seeds):
         model, parameters = _instance(seed, vocab, classes, length)
         batch, one_hot = _batch(model, seed, samples)
@@ -72,8 +83,8 @@ def _gradients_by_autograd(seeds: int, vocab: int, classes: int, length: int, sa
         b = torch.softmax((X @ Z[batch.queries].unsqueeze(-1)).squeeze(-1), dim=-1)
         f = torch.nn.functional.normalize((X * b.unsqueeze(-1)).sum(1), dim=-1)
         log_likelihood = torch.log_softmax(f @ Y, dim=-1)[range(samples), batch.labels].mean()
-        made.append(np.stack([g.numpy() for g in torch.autograd.grad(log_likelihood, (Y, Z))]))
-    return _matrices(np.array(made), ("seed",), {})
+        gradients.append(np.stack([g.numpy() for g in torch.autograd.grad(log_likelihood, (Y, Z))]))
+    return _matrices(np.array(gradients), ("seed",), {})
 
 
 def _matrices(gradients: Array, lead: tuple[str, ...], coords: dict[str, list[str]]) -> xr.Dataset:
@@ -102,7 +113,10 @@ def _promised_coverage(failure: float) -> xr.Dataset:
 
 
 def _attention_of_sequences(lengths: tuple[int, ...], draws: int, failure: float, repeated: int = 1) -> xr.Dataset:
-    """Xᵀb and token shares of drawn sequences; `repeated`: each token drawn stands so often in a row (the control)."""
+    """Distance of Xᵀb from its limit, and coverage of the token shares, over drawn sequences.
+
+    For the control, each drawn token is `repeated` this many times in a row.
+    """
     P = np.array([[0.5, 0.3, 0.15, 0.05, 0.0], [0.1, 0.4, 0.0, 0.2, 0.3]])  # Hoeffding's band is tightest near 1/2
     z = stream("scan_snap/lemma2", "logits").normal(0, 1, P.shape)
     limit = theory.attention_limit(P, z)
@@ -116,7 +130,7 @@ def _attention_of_sequences(lengths: tuple[int, ...], draws: int, failure: float
         c /= c.sum(axis=1, keepdims=True)
         distance.append(abs(c - limit[n]).max(axis=1).mean())
         inside = abs(counts / (length - 1) - P[n]) <= theory.frequency_radius(length=length, failure=failure)
-        coverage.append([inside[n == which].mean(axis=0) for which in range(task.classes)])
+        coverage.append([inside[n == label].mean(axis=0) for label in range(task.classes)])
     return trajectory(
         {"distance": ("length", np.array(distance)), "coverage": (("length", "class", "token"), np.array(coverage))},
         {"length": list(lengths)},
@@ -124,7 +138,7 @@ def _attention_of_sequences(lengths: tuple[int, ...], draws: int, failure: float
     )
 
 
-LENGTHS = tuple(2**k + 1 for k in range(6, 15))  # whole multiples of the control's repeats, and the query
+LENGTHS = tuple(2**k + 1 for k in range(6, 15))  # the query, and a context whose length the control's repeats divide
 
 lemma2 = Claim(
     id="scan_snap/lemma2",

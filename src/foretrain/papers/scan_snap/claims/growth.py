@@ -1,4 +1,4 @@
-"""Theorem 3: how fast distinct tokens grow against each other."""
+"""Theorem 3: how fast distinct tokens grow relative to each other."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def _descent(task: RandomClasses, eta_y: float, eta_z: float, length: int, batch
 
 
 def _own(task: RandomClasses, values: Array) -> Array:
-    """Of [..., class, token], the distinct tokens of each class: [..., class, slot]."""
+    """The values [..., class, token] at the distinct tokens of each class: [..., class, slot]."""
     return np.take_along_axis(values, np.broadcast_to(task.own, (*values.shape[:-2], *task.own.shape)), axis=-1)
 
 
 def _square_ratios(task: RandomClasses, z: Array) -> Array:
-    """r + 1 = (c̃_l/c̃_l')² of all pairs of distinct tokens of a class, from [..., class, slot] logits."""
+    """r + 1 = (c̃_l/c̃_l')² of all pairs of distinct tokens of a class, from their logits [..., class, slot]."""
     scores = np.log(_own(task, task.probabilities)) + z
     return np.exp(2 * (scores[..., :, None] - scores[..., None, :]))
 
@@ -57,7 +57,7 @@ def _square_ratios(task: RandomClasses, z: Array) -> Array:
 def _ratios_from_one_logit(
     task: RandomClasses, vocab: int, eta_y: float, eta_z: float, until: float, length: int | None = None, batch: int = 8
 ) -> xr.Dataset:
-    """Eq. 11: the ratio of l to l' at the start and the logit of l alone say the ratio at any time."""
+    """Eq. 11: the ratio of l to l' at any time, from the ratio at the start and the logit of l alone."""
     times, z = _logits(task, vocab, eta_y, eta_z, until, length, batch)
     start = _square_ratios(task, z[0]) - 1
     return trajectory({"ratio": (PAIRS, 1 + theory.relative_gain(start, (z - z[0])[..., None]))}, {"time": times})
@@ -115,12 +115,12 @@ def _growth_factor_bounds(
 def _growth_factor(
     task: RandomClasses, vocab: int, eta_y: float, eta_z: float, until: float, rank: int = -1
 ) -> xr.Dataset:
-    """χ of the distinct token of this rank in P(l|n); the last one is dominant."""
+    """χ of the distinct token with this rank in P(l|n); the last one (rank −1) is dominant."""
     flow = _flow(task, vocab, eta_y, eta_z, until).isel(time=slice(1, None))
     z = _own(task, flow["z"].values)
     slot = np.argsort(_own(task, task.probabilities), axis=-1)[..., rank]
-    chosen = np.take_along_axis(z, np.broadcast_to(slot[..., None], (*z.shape[:-1], 1)), axis=-1)[..., 0]
-    return trajectory({"growth_factor": (PAIRS[:3], theory.growth_factor(chosen))}, {"time": flow["time"].values})
+    gain = np.take_along_axis(z, np.broadcast_to(slot[..., None], (*z.shape[:-1], 1)), axis=-1)[..., 0]
+    return trajectory({"growth_factor": (PAIRS[:3], theory.growth_factor(gain))}, {"time": flow["time"].values})
 
 
 theorem3_bounds = Claim(

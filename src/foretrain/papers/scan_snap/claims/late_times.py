@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
-from scipy.integrate import quad
-from scipy.optimize import brentq
 
 from foretrain.core.trajectory import trajectory
 from foretrain.ledger.claim import Control, erratum_pair
@@ -21,7 +18,7 @@ from foretrain.papers.scan_snap.tolerances import LAG
 
 
 def _start_bounds(formula: Callable[..., ArrayLike]) -> Callable[..., xr.Dataset]:
-    """The stage begins at s1 or at most a share 2/M before it: Lemma 9 rounds (M−1)/M to 1."""
+    """The stage begins at s1, or at most a share 2/M earlier, because Lemma 9 rounds (M−1)/M to 1."""
 
     def predict(eta_y: tuple[float, ...], vocabs: tuple[int, ...]) -> xr.Dataset:
         rates, M = np.array(eta_y)[:, None], np.array(vocabs, dtype=float)
@@ -35,7 +32,10 @@ def _start_bounds(formula: Callable[..., ArrayLike]) -> Callable[..., xr.Dataset
 
 
 def _stage_start(eta_y: tuple[float, ...], vocabs: tuple[int, ...], balance: float = 1.0) -> xr.Dataset:
-    """When e^u overtakes `balance`·(M−1)u, for u = Mh, by the time that eq. 44 takes: dt/du = (M − 1 + e^u)/(Mη_Y)."""
+    """When e^u overtakes `balance`·(M−1)u, with u = Mh and the time from eq. 44: dt/du = (M − 1 + e^u)/(Mη_Y)."""
+    from scipy.integrate import quad  # 0.2 s to load, and only this function integrates
+    from scipy.optimize import brentq
+
     starts = []
     for M in vocabs:
         end = brentq(lambda u, M=M: u - np.log(balance * (M - 1) * u), 1.0, 100.0)
@@ -68,11 +68,10 @@ def _lag_rate(rate: float) -> Callable[..., xr.Dataset]:
     return predict
 
 
-@lru_cache(maxsize=8)
 def _lag_rate_measured(
     eta_y: tuple[float, ...], vocabs: tuple[int, ...], steps: int, discrete: bool = True
 ) -> xr.Dataset:
-    """The lag c(s) with h*(s) = h(s + c), read off eq. 45: how much it rises per unit of ln s over two decades."""
+    """How much the lag c(s), for which h*(s) = h(s + c), rises per unit of ln s over two decades; c is from eq. 45."""
     rates, M, s = (
         np.array(eta_y)[:, None, None],
         np.array(vocabs, dtype=float)[:, None],
@@ -108,7 +107,7 @@ remark2_lag = erratum_pair(
 
 
 def _late_bounds(*, form_c0: bool, condition: bool) -> Callable[..., xr.Dataset]:
-    """B_n lies above eq. 132 by at most ¼·(ln of the condition's time/ln t)², both times in units of K/(Mη_Y)."""
+    """B_n exceeds eq. 132 by at most ¼·(ln of the condition's time/ln t)², with both times in units of K/(Mη_Y)."""
 
     def predict(eta_y: float, eta_z: float, vocab: int, classes: int, c0: float, logs: tuple[float, ...]) -> xr.Dataset:
         rates, unit = {"eta_y": eta_y, "eta_z": eta_z, "vocab": vocab}, classes / (vocab * eta_y)
@@ -121,7 +120,6 @@ def _late_bounds(*, form_c0: bool, condition: bool) -> Callable[..., xr.Dataset]
     return predict
 
 
-@lru_cache(maxsize=8)
 def _late_growth(
     eta_y: float, eta_z: float, vocab: int, classes: int, c0: float, logs: tuple[float, ...], common_factor: float = 1.0
 ) -> xr.Dataset:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import xarray as xr
-from scipy.optimize import brentq
 
 from foretrain.core.trajectory import trajectory
 from foretrain.ledger.claim import Control, erratum_pair
@@ -36,17 +35,19 @@ def _two_stages(
 
 
 def _two_stages_printed(vocabs: tuple[int, ...], eta_y: float, classes: int, late: tuple[float, ...]) -> xr.Dataset:
-    """Late γ by Theorem 1(b) and Theorem 4: K·ln(η_Y·t/K)/(η_Y·t)."""
+    """Late γ as Theorem 1(b) and Theorem 4 print it: K·ln(η_Y·t/K)/(η_Y·t)."""
     return _two_stages(vocabs, eta_y, classes, late, vocab_in_log=False)
 
 
 def _two_stages_corrected(vocabs: tuple[int, ...], eta_y: float, classes: int, late: tuple[float, ...]) -> xr.Dataset:
-    """Late γ by Lemma 9: K·ln(Mη_Y·t/K)/(η_Y·t)."""
+    """Late γ as Lemma 9 has it: K·ln(Mη_Y·t/K)/(η_Y·t)."""
     return _two_stages(vocabs, eta_y, classes, late, vocab_in_log=True)
 
 
 def _stages_measured(vocabs: tuple[int, ...], eta_y: float, classes: int, late: tuple[float, ...]) -> xr.Dataset:
-    """Zeros by bracketing; Δ1 = e^u/(M−1) and Δ2 = e^u/((M−1)u) in both stages; γ itself."""
+    """The zeros by bracketing, Δ1 = e^u/(M−1) and Δ2 = e^u/((M−1)u) in both stages, and γ itself."""
+    from scipy.optimize import brentq  # a tenth of a second to load, which listing claims can save
+
     M = np.array(vocabs, dtype=float)
     zeros = [
         [brentq(lambda u, m=m: np.exp(u) - (m - 1) * u, a, b, xtol=1e-300) for a, b in ((0, 1), (1, 99))] for m in M

@@ -54,7 +54,7 @@ def _coefficients(
 def _coefficients_trained(
     vocab: int, classes: int, overlap: float, eta_y: float, epochs: int, first: float | None = None
 ) -> xr.Dataset:
-    """g_n = Y(e_n − α_n) on a decoder trained by eq. 26, taken apart into the f_n'; `first` is the control's."""
+    """g_n = Y(e_n − α_n) of a decoder trained by eq. 26, decomposed into the f_n'; `first` is for the control."""
     features = equal_overlaps(classes, overlap)
     draw = stream("scan_snap/theorem1", classes, epochs)
     if first is None:
@@ -63,13 +63,13 @@ def _coefficients_trained(
         order = drawn_order(draw, runs=1, steps=epochs * classes, classes=classes, first=first)
     times = _epochs(epochs) * classes
     Y = train_decoder(features, order, eta_y=eta_y, vocab=vocab, save_at=times.tolist())[:, 0]
-    parts = _taken_apart(features, Y)
+    parts = _decomposed(features, Y)
     own = np.diagonal(parts, axis1=1, axis2=2)
     xi = -(parts * theory.overlaps(features)).sum(axis=-1)
     return _by_class({"coefficient": parts}, parts / own[..., None], times).assign(xi=(("time", "class"), xi))
 
 
-def _taken_apart(features: Array, Y: Array) -> Array:
+def _decomposed(features: Array, Y: Array) -> Array:
     """Coefficients of the f_n' in g_n = Y(e_n − α_n): [time, class, other]."""
     error = np.eye(len(features), Y.shape[-1]) - softmax(features @ Y, axis=-1)
     return error @ np.swapaxes(Y, -1, -2) @ np.linalg.pinv(features)
@@ -124,7 +124,7 @@ def _star() -> Array:
 
 
 def _case(name: str) -> tuple[Array, int]:
-    """Features and vocabulary."""
+    """The features and the vocabulary size of a named case."""
     small, medium = SequenceClasses.syn_small(), SequenceClasses.syn_medium()
     cases = {
         "Fig 3, overlap .1": (equal_overlaps(10, 0.1), 1000),
@@ -143,14 +143,14 @@ def _growth_speed_closed(cases: tuple[str, ...]) -> xr.Dataset:
 
 def _growth_speed_trained(cases: tuple[str, ...], eta_y: float, epochs: int) -> xr.Dataset:
     """ξ_n/γ of a decoder trained by eq. 26 on every class at each step, with γ at the stepped h*."""
-    made = []
+    speeds = []
     for features, vocab in map(_case, cases):
         order = np.broadcast_to(np.arange(len(features)), (1, epochs, len(features)))
         Y = train_decoder(features, order, eta_y=eta_y, vocab=vocab, save_at=[epochs])[:, 0]
         h = theory.decoder_growth_discrete(epochs, eta_y=eta_y, vocab=vocab)[-1]
-        speed = (vocab - 1) ** 2 * h / (vocab - 1 + np.exp(vocab * h))
-        made.append(-(_taken_apart(features, Y)[0] * theory.overlaps(features)).sum(axis=-1) / speed)
-    return _by_case(made, cases)
+        gamma = (vocab - 1) ** 2 * h / (vocab - 1 + np.exp(vocab * h))
+        speeds.append(-(_decomposed(features, Y)[0] * theory.overlaps(features)).sum(axis=-1) / gamma)
+    return _by_case(speeds, cases)
 
 
 def _by_case(speeds: list[Array], cases: tuple[str, ...]) -> xr.Dataset:

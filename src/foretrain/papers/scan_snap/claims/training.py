@@ -12,6 +12,7 @@ from foretrain.core.trajectory import trajectory
 from foretrain.ledger.claim import Claim, Control, no_number
 from foretrain.ledger.comparators import bounded, every, positive, ranked, same_mean
 from foretrain.papers.scan_snap.experiments import training as experiments
+from foretrain.papers.scan_snap.experiments.parameters import OptimizerName
 from foretrain.papers.scan_snap.setting import ETA_Z, QUERIES, RATIO, published_fig4, published_fig6
 from foretrain.papers.scan_snap.tolerances import HALF
 
@@ -27,7 +28,7 @@ def _small(eta_y: Values, eta_z: float, seeds: int) -> xr.Dataset:
 
 
 def _fig4_published(eta_y: Values, eta_z: float, seeds: int) -> xr.Dataset:
-    """A published end is one run, so its spread is the spread of our seeds."""
+    """The published values at the end of training. Each is one run, so we take the spread of our own seeds."""
     spread = _small(eta_y, eta_z, seeds).isel(time=-1, drop=True)
     published = published_fig4()
     for name in ("mass", "top", "entropy"):
@@ -72,7 +73,7 @@ def _fig5_bound() -> xr.Dataset:
     return trajectory({"most": HALF.value})
 
 
-def _fig5_overlap(rate: Values, seeds: int, optimizer: str = "adam") -> xr.Dataset:
+def _fig5_overlap(rate: Values, seeds: int, optimizer: OptimizerName = "adam") -> xr.Dataset:
     return experiments.fig5(rate=rate, seeds=seeds, optimizer=optimizer)[["overlap"]].mean(["seed", "class"])
 
 
@@ -136,30 +137,32 @@ fig6 = Claim(
 
 
 def _fig6_turn(queries: int, seeds: int) -> xr.Dataset:
-    """What entropy falls by from η_Y/η_Z = 1 to 2, and rises by from 2 to 5 and from 5 to 10, at every η_Z."""
+    """By how much entropy falls from η_Y/η_Z = 1 to 2, and rises from 2 to 5 and from 5 to 10, at every η_Z."""
     entropy = _medium((queries,), seeds)["entropy"].mean("seed").isel(queries=0)
     steps = entropy.diff("ratio") * xr.DataArray([-1.0, 1.0, 1.0], dims="ratio")
     return trajectory({"turn": steps.assign_coords(ratio=["1 to 2", "2 to 5", "5 to 10"])})
 
 
 def _fig6_above_first(queries: int, seeds: int) -> xr.Dataset:
-    """By how much entropy at η_Y/η_Z = 2, 5, 10 lies above that at 1, at every η_Z."""
+    """By how much entropy at η_Y/η_Z = 2, 5 and 10 exceeds that at 1, at every η_Z."""
     entropy = _medium((queries,), seeds)["entropy"].mean("seed").isel(queries=0)
     return trajectory({"above": entropy.isel(ratio=slice(1, None)) - entropy.isel(ratio=0, drop=True)})
 
 
 def _threshold(queries: int, **more: Any) -> Claim:
-    alone = queries == 1
+    one_query = queries == 1
     return Claim(
         id=f"scan_snap/fig6_threshold_{queries}",
         source="Fig 6 and section 8, Syn-Medium",
         says="Past a threshold η_Y/η_Z ≈ 2 entropy goes up: at every η_Z it is lowest at 2 among 1, 2, 5, 10 and rises "
-        f"from there ({queries} query token{'s' * (not alone)}).",
+        f"from there ({queries} query token{'s' * (not one_query)}).",
         predict=no_number,
         observe=_fig6_turn,
         compare=positive("turn"),
         settings={"fast": {"queries": queries, "seeds": 10}, "full": {"queries": queries, "seeds": 40}},
-        control=Control(*(("three query tokens", {"queries": 3}) if alone else ("one query token", {"queries": 1}))),
+        control=Control(
+            *(("three query tokens", {"queries": 3}) if one_query else ("one query token", {"queries": 1}))
+        ),
         **more,
     )
 
@@ -232,7 +235,7 @@ fig11 = [
 
 
 def _fig12_areas(queries: tuple[int, ...], ratio: float, seeds: int, attention_learns: bool = True) -> xr.Dataset:
-    """For the control, only the decoder's rate grows along the axis and η_Z stays 1."""
+    """The area under the recall curve, by η_Z. For the control only the decoder's rate grows, and η_Z stays 1."""
     if attention_learns:
         recall = _medium(queries, seeds)["recall"].sel(ratio=ratio)
     else:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -12,17 +11,20 @@ from numpy import ndarray as Array
 from numpy.typing import ArrayLike
 
 from foretrain.core.trajectory import trajectory
-from foretrain.dynamics import integrate
-from foretrain.dynamics.flow import Field, State
 from foretrain.ledger.claim import Claim, Control, erratum_pair
 from foretrain.ledger.comparators import bounded, close, every, slope
 from foretrain.ledger.tolerances import FLOW
 from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.experiments import flows
 
+if TYPE_CHECKING:
+    from foretrain.dynamics.flow import Field, State
+
 
 def _in_log_time(field: Field, start: State, times: Array) -> xr.Dataset:
-    """Follow a flow over many decades of time: its clock is ln(1 + t)."""
+    """Follow a flow over many decades of time, by solving it in ln(1 + t)."""
+    from foretrain.dynamics.flow import integrate  # loads scipy's solvers, which listing claims can do without
+
     solved = integrate(
         lambda clock, state: {name: np.exp(clock) * v for name, v in field(np.expm1(clock), state).items()},
         start,
@@ -49,7 +51,6 @@ def _growth(formula: Callable[..., ArrayLike]) -> Callable[..., xr.Dataset]:
     return predict
 
 
-@lru_cache(maxsize=8)
 def _growth_integrated(
     eta_y: float, eta_z: float, vocab: int, classes: int, c0: float, until: float, common_factor: float = 1.0
 ) -> xr.Dataset:
@@ -59,7 +60,7 @@ def _growth_integrated(
 def integrated_growth(
     times: Array, eta_y: float, eta_z: float, vocab: int, classes: int, c0: float, common_factor: float = 1.0
 ) -> xr.Dataset:
-    """Eq. 44, 118 and 119 as an ODE for u = Mh, z and B; `common_factor` times eq. 118 for a control."""
+    """Eq. 44, 118 and 119 as an ODE for u = Mh, z and B; a control multiplies eq. 118 by `common_factor`."""
     M, K = vocab, classes
 
     def field(_: float, s: State) -> dict[str, Any]:
@@ -95,7 +96,7 @@ theorem4 = erratum_pair(
 
 
 def _ratio_bounds(per_class: bool) -> Callable[..., xr.Dataset]:
-    """−z/B_n between (1 − f_l(0)²) and 1 times the ratio of the two constants: K, or 1 as printed."""
+    """−z/B_n lies between 1 − f_l(0)² and 1 times the ratio of the two constants, which is K, or 1 as printed."""
 
     def predict(classes: tuple[int, ...], common: float) -> xr.Dataset:
         K = np.array(classes, dtype=float) if per_class else np.ones(len(classes))
@@ -105,22 +106,21 @@ def _ratio_bounds(per_class: bool) -> Callable[..., xr.Dataset]:
     return predict
 
 
-@lru_cache(maxsize=8)
 def _ratio_under_eq10(classes: tuple[int, ...], common: float, until: float, spread: float = 0.0) -> xr.Dataset:
-    """−z/B_n of a common token and the class that has least of it, at the end of eq. 10 with γ = η_Z = 1."""
+    """−z/B_n of a common token and the class with the least of it, at the end of eq. 10 with γ = η_Z = 1."""
     ends = [_under_drive(_one_common(K, common, spread), until) for K in classes]
     ratios = [-float(end["z"][0, 0] / end["growth"][0]) for end in ends]
     return trajectory({"ratio": ("classes", ratios)}, {"classes": list(classes)})
 
 
 def _one_common(classes: int, common: float, spread: float = 0.0, distinct: int = 1) -> Array:
-    """P [class, token] of one common token, its share equal in all classes or rising by ± `spread`."""
+    """P [class, token] with one common token, whose share is equal in all classes or varies by ± `spread`."""
     share = common * (1 + spread * np.linspace(-1, 1, classes)[:, None])
     return np.hstack([share, np.kron(np.eye(classes), np.full(distinct, 1 / distinct)) * (1 - share)])
 
 
 def _under_drive(P: Array, drive: float) -> xr.Dataset:
-    """Where eq. 10 has got to at the drive Γ, for classes of one query and a vocabulary without end."""
+    """The state of eq. 10 at the drive Γ, for classes of one query and a practically infinite vocabulary."""
     query, drives = np.zeros(len(P), dtype=int), np.array([0.0, drive])
     return flows.driven_flow(P[None], query, vocab=10**12, drives=drives, rtol=1e-9).isel(time=-1, instance=0)
 
@@ -145,7 +145,7 @@ theorem4_shared_c0 = erratum_pair(
 def _error_of_equal_overlaps(
     classes: int, common: tuple[float, ...], distinct: int, stretch: float, spread: float = 0.0
 ) -> xr.Dataset:
-    """Relative error of the form for equal overlaps ρ at the drive where 4ΓK(K−1)ρ² = `stretch`."""
+    """Relative error of the formula for equal overlaps ρ at the drive where 4ΓK(K−1)ρ² = `stretch`."""
     overlaps, errors = [], []
     for share in common:
         P = _one_common(classes, share, spread, distinct)
@@ -189,7 +189,7 @@ def _stage_times(stage: str, eta_y: float, vocab: int, classes: int, late: float
 def _stage_forms(
     eta_y: float, eta_z: float, classes: int, c0: float, vocabs: tuple[int, ...], late: float = 1.0
 ) -> xr.Dataset:
-    """Eq. 130 and 131 neglect o(1): B_n is below them by at most 1/(2·ln M)."""
+    """Eq. 130 and 131 neglect o(1), so B_n is below them by at most 1/(2·ln M)."""
     rest = {"eta_y": eta_y, "eta_z": eta_z, "classes": classes, "c0": c0}
     variables = {}
     for stage, (_, form) in STAGES.items():

@@ -22,7 +22,7 @@ MATRIX = ("draw", "row", "column")
 
 
 def _random_overlaps(draws: int, classes: int, shared: float) -> Array:
-    """E of random features: a distinct token per class, and a share of weight on 2K tokens common to all."""
+    """E of random features: one distinct token per class, and weight in proportion to `shared` on 2K common tokens."""
     draw = stream("scan_snap/lemma13_17", draws, classes)
     common = draw.random((draws, classes, 2 * classes)) * (draw.random((draws, classes, 2 * classes)) < 0.5)
     common[..., 0] += 0.1  # every class overlaps with every other one
@@ -60,7 +60,7 @@ def _unmixing(formula: Callable[[Array], Array], draws: int, classes: int, share
 
 
 def _inverse_measured(draws: int, classes: int, shared: float) -> xr.Dataset:
-    """(I+E)⁻¹ by elimination and by Lemma 14's series to 512 terms, and the sizes that Lemmas 13 and 15 to 17 bound."""
+    """(I+E)⁻¹ by elimination and by 512 terms of Lemma 14's series, and what Lemmas 13 and 15 to 17 bound."""
     E, one = _random_overlaps(draws, classes, shared), np.eye(classes)
     solved = np.linalg.inv(one + E)
     series, power = one - E, E @ E
@@ -115,7 +115,7 @@ def start_features(task: SequenceClasses) -> Array:
 
 
 def _paper_settings() -> dict[str, tuple[Array, int]]:
-    """Features and vocabulary of the paper's own settings. Fig 3 has no features; these are the best there could be."""
+    """Features and vocabulary of the paper's own settings. Fig 3 gives no features, so we take the most favourable."""
     small, medium = SequenceClasses.syn_small(), SequenceClasses.syn_medium()
     return {
         "Fig 3": (paired_overlaps(10, 0.0999), 1000),
@@ -136,7 +136,7 @@ def _window() -> xr.Dataset:
 
 
 def _correlations_in_window(met: bool = False) -> xr.Dataset:
-    """min|λ|·√M/6, to be 1 at least, and K·max|λ|, to be below 1."""
+    """min|λ|·√M/6, which must be at least 1, and K·max|λ|, which must be below 1."""
     settings = _fitting_settings() if met else _paper_settings()
     small, large = [], []
     for features, vocab in settings.values():
@@ -175,9 +175,10 @@ def _vocab_predicted(even: tuple[int, ...], sizes: tuple[int, ...]) -> xr.Datase
 
 
 def _vocab_measured(even: tuple[int, ...], sizes: tuple[int, ...], draws: int, diagonal: float = 0.0) -> xr.Dataset:
-    """36K²(max|λ|/min|λ|)²: with max|λ| scaled up to 1/K, min|λ| reaches 6/√M at this M.
+    """36K²(max|λ|/min|λ|)², the M at which min|λ| reaches 6/√M once max|λ| is scaled up to 1/K.
 
-    For pairs and for equal overlaps; and the least of it over random E (`diagonal`: not 0 there, for the control).
+    It is given for pairs and for equal overlaps, and as the minimum over random E. For the control, the diagonal of
+    these E is `diagonal` instead of 0.
     """
     patterns = [[make(K, 0.5 / K) for K in even] for make in (paired_overlaps, equal_overlaps)]
     reached = [[_vocab_needed(theory.overlaps(features)[None])[0] for features in row] for row in patterns]

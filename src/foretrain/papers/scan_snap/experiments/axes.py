@@ -1,4 +1,4 @@
-"""Sweep axes of the experiments: their values are their coordinates."""
+"""Sweep axes: one-dimensional arrays whose values are their own coordinates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from foretrain.core.errors import require, require_positive
 
 
 def rate_axis(name: str, values: Sequence[float] | np.ndarray) -> xr.DataArray:
-    """A sweep axis of learning rates, or of their ratios."""
+    """A sweep axis of learning rates, or of their ratios: finite numbers above 0."""
     axis = sweep_axis(name, values)
     for value in axis.values:
         require_positive(name, float(value))
@@ -19,7 +19,7 @@ def rate_axis(name: str, values: Sequence[float] | np.ndarray) -> xr.DataArray:
 
 
 def sweep_axis(name: str, values: Sequence[float] | np.ndarray) -> xr.DataArray:
-    """A sweep axis: its values are its coordinate."""
+    """A sweep axis of these values, each of which may occur once."""
     array = np.asarray(values, dtype=np.float64)
     require(array.ndim == 1 and array.size >= 1, f"{name} must be a list of numbers; got {values!r}.")
     require(len(set(array.tolist())) == array.size, f"{name} must not name a value twice; got {array.tolist()}.")

@@ -2,40 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 import xarray as xr
+from pydantic import Field
 
 from foretrain.core.errors import require_at_least, require_positive
 from foretrain.core.trajectory import trajectory
 from foretrain.ledger.experiment import Experiment
+from foretrain.ledger.parameters import Count, about
 from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.experiments.axes import rate_axis, sweep_axis
+from foretrain.papers.scan_snap.experiments.parameters import (
+    C0,
+    AttentionRate,
+    AttentionRates,
+    Classes,
+    DecoderRates,
+    Ratio,
+    Until,
+    Vocab,
+)
 from foretrain.papers.scan_snap.setting import TRANSITION
 
 
 def fig3(
-    eta_y: Sequence[float] = (0.1, 0.2, 0.5, 1.0, 2.0),
-    eta_z: float = TRANSITION.eta_z,
-    vocab: int = TRANSITION.vocab,
-    classes: int = TRANSITION.classes,
-    c0: float = TRANSITION.c0,
-    until: float = 4000.0,
+    eta_y: DecoderRates = (0.1, 0.2, 0.5, 1.0, 2.0),
+    eta_z: AttentionRate = TRANSITION.eta_z,
+    vocab: Vocab = TRANSITION.vocab,
+    classes: Classes = TRANSITION.classes,
+    c0: C0 = TRANSITION.c0,
+    until: Until = 4000.0,
 ) -> xr.Dataset:
     """Fig 3: the growth factor χ of a distinct token at fixed η_Z, by η_Y, with the time t0 of the snap.
 
-    χ is the upper bound e^{2B} of eq. 12, which a token reaches that holds all of its class's attention.
+    χ is drawn at its upper bound e^{2B} (eq. 12), which a token reaches if it holds all attention of its class.
     """
     require_positive("until", until)
     rates, time = rate_axis("eta_y", eta_y), sweep_axis("time", np.linspace(0, until, 401))
-    grown = theory.attention_growth(
+    growth = theory.attention_growth(
         time.values, eta_y=rates.values[:, None], eta_z=eta_z, vocab=vocab, classes=classes, c0=c0
     )
     return trajectory(
         {
-            "growth": (("eta_y", "time"), grown),
-            "growth_factor": (("eta_y", "time"), np.exp(2 * grown)),
+            "growth": (("eta_y", "time"), growth),
+            "growth_factor": (("eta_y", "time"), np.exp(2 * growth)),
             "snap_time": ("eta_y", theory.snap_time(eta_y=rates.values, vocab=vocab, classes=classes)),
         },
         {"eta_y": rates, "time": time},
@@ -44,8 +56,12 @@ def fig3(
     )  # fmt: skip
 
 
-def fig8(eta_y: Sequence[float] = (0.1, 0.5, 1.0, 5.0), vocab: int = TRANSITION.vocab, steps: int = 400) -> xr.Dataset:
-    """Fig 8: the decoder growth per step, h*, and in continuous time, h, with the gap between them."""
+def fig8(
+    eta_y: DecoderRates = (0.1, 0.5, 1.0, 5.0),
+    vocab: Annotated[int, Field(ge=2, le=10**9), about("Size M of the vocabulary.", unit="tokens")] = TRANSITION.vocab,
+    steps: Annotated[Count, about("Steps over which the decoder grows.", unit="steps")] = 400,
+) -> xr.Dataset:
+    """Fig 8: growth of the decoder per step, h*, and in continuous time, h, with the gap between them (Lemma 7)."""
     require_at_least("steps", steps, 1)
     rates, time = rate_axis("eta_y", eta_y), np.arange(steps + 1)
     discrete = np.stack([theory.decoder_growth_discrete(steps, eta_y=rate, vocab=vocab) for rate in rates.values])
@@ -60,14 +76,14 @@ def fig8(eta_y: Sequence[float] = (0.1, 0.5, 1.0, 5.0), vocab: int = TRANSITION.
 
 
 def fig9(
-    eta_z: Sequence[float] = (0.1, 0.2, 0.5, 1.0, 2.0),
-    ratio: float = 1.0,
-    vocab: int = TRANSITION.vocab,
-    classes: int = TRANSITION.classes,
-    c0: float = TRANSITION.c0,
-    until: float = 4000.0,
+    eta_z: AttentionRates = (0.1, 0.2, 0.5, 1.0, 2.0),
+    ratio: Ratio = 1.0,
+    vocab: Vocab = TRANSITION.vocab,
+    classes: Classes = TRANSITION.classes,
+    c0: C0 = TRANSITION.c0,
+    until: Until = 4000.0,
 ) -> xr.Dataset:
-    """Fig 9: B_n by η_Z at fixed ratio η_Y/η_Z, and its value at the snap, which is the same for all."""
+    """Fig 9: B_n over time by η_Z at a fixed ratio η_Y/η_Z, and at the snap, where it is the same for all η_Z."""
     require_positive("until", until)
     require_positive("ratio", ratio)
     rates, time = rate_axis("eta_z", eta_z), sweep_axis("time", np.linspace(0, until, 401))

@@ -1,6 +1,6 @@
-"""Training of the decoder alone, step by step, on features that stand still (Assumption 1c).
+"""Training of the decoder alone, step by step, on features that do not move (Assumption 1c).
 
-`features` are [class, token] over the tokens that occur: rows of Y of other tokens never move. Class n is named by
+`features` are [class, token], for the tokens that occur: other rows of Y never move. The next token of class n is
 label n. `order` is [run, step, batch]: the classes seen at each step of each run.
 """
 
@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy import ndarray as Array
-from scipy.linalg import block_diag
 from scipy.special import softmax
 
 from foretrain.core.errors import require
@@ -22,23 +21,24 @@ def train_decoder(
 ) -> Array:
     """Y after the steps `save_at`: [time, run, token, label].
 
-    `unmixed` follows eq. 26, which moves each row of W = FᵀY by itself; else eq. 7, the gradient of the loss.
+    With `unmixed` it follows eq. 26 (Lemma 3), which moves each row of W = FᵀY by itself; otherwise eq. 7, the gradient
+    of the loss.
     """
-    wanted = list(save_at)
+    times = list(save_at)
     runs, steps, _ = order.shape
     E = theory.overlaps(features)
     directions = (np.eye(len(E)) - theory.unmixing(E)) @ features if unmixed else features
     right = np.eye(len(features), vocab)
     Y = np.zeros((runs, features.shape[1], vocab))
     saved = {}
-    for step in range(max(wanted) + 1):
-        if step in wanted:
+    for step in range(max(times) + 1):
+        if step in times:
             saved[step] = Y.copy()
         if step < steps:
             n = order[:, step]
             error = right[n] - softmax(features[n] @ Y, axis=-1)  # [run, batch, label]
             Y += eta_y * np.swapaxes(directions[n], -1, -2) @ error
-    return np.stack([saved[step] for step in wanted])
+    return np.stack([saved[step] for step in times])
 
 
 def equal_overlaps(classes: int, overlap: float) -> Array:
@@ -49,14 +49,14 @@ def equal_overlaps(classes: int, overlap: float) -> Array:
 def paired_overlaps(classes: int, overlap: float) -> Array:
     """Features in which each class overlaps with one other class only."""
     require(classes % 2 == 0, f"classes must be even to be paired; got {classes}.")
-    return with_overlaps(block_diag(*[np.full((2, 2), overlap)] * (classes // 2)))
+    return with_overlaps(np.kron(np.eye(classes // 2), np.full((2, 2), overlap)))
 
 
 def with_overlaps(table: Sequence[Sequence[float]] | Array) -> Array:
-    """Features with f_n·f_n' = table[n, n']: a token for each pair that overlaps, and a distinct one per class.
+    """Features with f_n·f_n' = table[n, n']: one token per pair of classes that overlap, and a distinct one per class.
 
-    The entry of f_n at the token of a pair is √overlap, so the overlaps of a class must sum to at most 1; where all
-    are equal, one token common to all classes does for any overlap.
+    The entry of f_n at the token of a pair is √overlap, so the overlaps of a class must sum to at most 1. If all
+    overlaps are equal, a single token common to all classes is enough, and they may sum to more.
     """
     table = np.asarray(table, dtype=np.float64)
     K = len(table)
@@ -68,19 +68,19 @@ def with_overlaps(table: Sequence[Sequence[float]] | Array) -> Array:
         shared = np.zeros((K, len(pairs)))
         for token, (i, j) in enumerate(pairs):
             shared[[i, j], token] = np.sqrt(table[i, j])
-    left = 1 - (shared**2).sum(axis=1)
-    require(bool((left >= 0).all()), f"The overlaps of a class must sum to at most 1; they reach {1 - left.min():.3g}.")
-    return np.hstack([shared, np.diag(np.sqrt(left))])
+    rest = 1 - (shared**2).sum(axis=1)
+    require(bool((rest >= 0).all()), f"The overlaps of a class must sum to at most 1; they reach {1 - rest.min():.3g}.")
+    return np.hstack([shared, np.diag(np.sqrt(rest))])
 
 
 def class_weights(classes: int, first: float | None = None) -> Array:
-    """Probabilities of the classes: all equal, or `first` for class 0 and the others equal."""
+    """Probabilities of the classes: all equal, or `first` for class 0 and the rest shared equally by the others."""
     others = (1 - first) / (classes - 1) if first is not None else 1 / classes
     return np.array([1 / classes if first is None else first, *[others] * (classes - 1)])
 
 
 def drawn_order(draw: np.random.Generator, *, runs: int, steps: int, classes: int, first: float | None = None) -> Array:
-    """Classes drawn independently, uniformly or with `first` for class 0: [run, step, 1]."""
+    """Classes drawn independently with the probabilities of `class_weights`: [run, step, 1]."""
     return draw.choice(classes, p=class_weights(classes, first), size=(runs, steps, 1))
 
 

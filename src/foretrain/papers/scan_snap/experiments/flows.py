@@ -1,11 +1,11 @@
 """Training of the 1-layer transformer as a flow, for infinitely long sequences: counts become P(l|n).
 
-Two flows. `attention_flow` is eq. 10: attention moves, the decoder is where Theorem 1 puts it for the features of
-the moment (Assumption 1c); `driven_flow` is the same without learning rates. `joint_flow` moves decoder and attention
-together by their own gradients (eq. 7 and 94): what training does when no such assumption is made.
+There are two flows. `attention_flow` is eq. 10: attention moves, and the decoder is always where Theorem 1 puts it for
+the current features (Assumption 1c); `driven_flow` is the same flow without learning rates. `joint_flow` moves decoder
+and attention together by their own gradients (eq. 7 and 94), which is what training does without that assumption.
 
 `probabilities` are [instance, class, token] over context tokens; the next token of class n is column n of the
-decoder. Logits are kept per class, z[n] = Z[ψ(n)]; classes of one query move together.
+decoder. Logits are stored per class, z[n] = Z[ψ(n)]; classes of the same query move together.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import xarray as xr
 from numpy import ndarray as Array
 
 from foretrain.core.trajectory import trajectory
-from foretrain.dynamics import integrate
 from foretrain.papers.scan_snap import theory
 
 State = dict[str, Array]
@@ -26,14 +25,15 @@ State = dict[str, Array]
 def attention_flow(
     probabilities: Array, query: Array, *, vocab: int, eta_y: float, eta_z: float, save_at: Array, rtol: float = 1e-12
 ) -> xr.Dataset:
-    """Eq. 10 with the coefficients of Theorem 1: logits z and growth B_n = η_Z∫ξ_n."""
+    """Lemma 4, eq. 10, with the coefficients of Theorem 1: logits z and growth B_n = η_Z∫ξ_n."""
     rates = {"eta_y": eta_y, "eta_z": eta_z, "vocab": vocab, "classes": probabilities.shape[-2]}
     drives = np.asarray(theory.attention_drive(save_at, **rates))
     return driven_flow(probabilities, query, vocab=vocab, drives=drives, rtol=rtol).assign_coords(time=save_at)
 
 
 def driven_flow(probabilities: Array, query: Array, *, vocab: int, drives: Array, rtol: float = 1e-12) -> xr.Dataset:
-    """The same over the drive Γ = η_Z∫γ in place of time: there eq. 10 does not depend on the learning rates."""
+    """The same flow over the drive Γ = η_Z∫γ instead of time, in which eq. 10 does not depend on the learning rates."""
+    from foretrain.dynamics.flow import integrate  # loads scipy's solvers, which listing claims can do without
 
     def field(_: float, state: State) -> State:
         f = theory.features(probabilities, state["z"])
@@ -62,9 +62,10 @@ def joint_flow(
 ) -> xr.Dataset:
     """Eq. 7 and 94 together: decoder Y, logits z and their velocity.
 
-    `start` gives z(0) as [instance, head, class, token]: heads have their own Y and z and add their outputs; one
-    head that starts at 0 is the paper's model.
+    `start` is z(0) as [instance, head, class, token]. Every head has its own Y and z, and their outputs are added. By
+    default there is one head that starts at 0, as in the paper.
     """
+    from foretrain.dynamics.flow import integrate  # loads scipy's solvers, which listing claims can do without
 
     def field(t: float, state: State) -> State:
         return joint_velocity(probabilities[:, :, None], query, state, eta_y, eta_z)
@@ -86,12 +87,12 @@ def joint_descent(
     steps: int,
     save_every: int = 1,
 ) -> xr.Dataset:
-    """The same by gradient descent on sampled sequences: `draw_counts()` gives [instance, class, sample, token]."""
+    """`joint_flow` as gradient descent on sampled sequences; `draw_counts()` gives [instance, class, sample, token]."""
     state = {name: value.values for name, value in _start(draw_counts()[:, :, 0], vocab).items()}
     saved = [state["z"]]
     for step in range(1, steps + 1):
-        moved = joint_velocity(draw_counts(), query, state, eta_y, eta_z)
-        state = {name: value + moved[name] for name, value in state.items()}
+        velocity = joint_velocity(draw_counts(), query, state, eta_y, eta_z)
+        state = {name: value + velocity[name] for name, value in state.items()}
         if step % save_every == 0:
             saved.append(state["z"])
     times = save_every * np.arange(len(saved))
@@ -99,7 +100,7 @@ def joint_descent(
 
 
 def joint_velocity(counts: Array, query: Array, state: State, eta_y: float, eta_z: float) -> State:
-    """Eq. 7 and 94, the mean over all samples of all classes: one step of batch size 1 in expectation.
+    """Eq. 7 and 94, averaged over all samples of all classes: the expected step of batch size 1.
 
     counts [instance, class, sample, token], Y [instance, head, token, label], z [instance, head, class, token]
     """
@@ -107,7 +108,7 @@ def joint_velocity(counts: Array, query: Array, state: State, eta_y: float, eta_
     f = theory.features(counts[:, None], state["z"][..., None, :])
     classes, samples = f.shape[2:4]
     rows = f.reshape(*f.shape[:2], classes * samples, -1)
-    outputs = (rows @ Y).sum(axis=1, keepdims=True)  # heads add up
+    outputs = (rows @ Y).sum(axis=1, keepdims=True)  # the outputs of the heads are added
     by_class = np.swapaxes(outputs.reshape(*outputs.shape[:2], classes, samples, -1), 2, 3)
     error = np.swapaxes(theory.next_token_error(by_class), 2, 3).reshape(outputs.shape)  # e_n − α_n
     share = theory.logit_velocity(rows, error @ np.swapaxes(Y, -1, -2)).reshape(f.shape).mean(axis=3)

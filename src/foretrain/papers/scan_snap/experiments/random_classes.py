@@ -1,4 +1,4 @@
-"""Random sequence classes with given common and distinct tokens, many at once, to check claims on."""
+"""Random sequence classes with common and distinct tokens, many at once, for claims to be checked on."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from foretrain.papers.scan_snap import theory
 
 @dataclass(frozen=True)
 class RandomClasses:
-    """`instances` draws of P(l|n) over `common` tokens that every class has and `distinct` tokens of each class.
+    """`instances` draws of P(l|n): every class has the `common` tokens and `distinct` tokens of its own.
 
-    share  the range of P(common tokens|n)
-    evenness  of P within the common tokens (a Dirichlet concentration: 1 is even, 0.1 leaves most to one of them)
-    shape  "random": every class has its own numbers; "symmetric": all classes have the same (Corollary 2);
-           "bare": the first class has common tokens only, and a query to itself
+    share     range from which P(common tokens|n) is drawn
+    evenness  concentration of the Dirichlet distribution over the common tokens: 0.1 gives most to one of them
+    shape     "random": every class has its own probabilities; "symmetric": all classes have the same (Corollary 2);
+              "bare": the first class has only common tokens, and is the only class of its query
     """
 
     instances: int = 4
@@ -38,7 +38,7 @@ class RandomClasses:
 
     @cached_property
     def query(self) -> Array:
-        """ψ by class."""
+        """ψ: the query of each class."""
         query = np.repeat(np.arange(self.queries), self.per_query)
         return np.where(np.arange(self.classes) == 0, self.queries, query) if self.shape == "bare" else query
 
@@ -64,7 +64,7 @@ class RandomClasses:
         return P
 
     def weak_correlations(self, vocab: int) -> tuple[bool, str]:
-        """Assumption 2 at the start: F'F = I + E with |λ1(E)| < 1/K and every |λ_i(E)| ≥ 6/√M."""
+        """Whether Assumption 2 holds at the start: FᵀF = I + E with |λ1(E)| < 1/K and every |λ_i(E)| ≥ 6/√M."""
         f = theory.features(self.probabilities, np.zeros_like(self.probabilities))
         sizes = abs(np.linalg.eigvalsh(theory.overlaps(f)))
         low, high = theory.correlation_window(vocab=vocab, classes=self.classes)

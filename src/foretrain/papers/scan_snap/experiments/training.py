@@ -4,34 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import combinations
+from typing import Annotated
 
 import numpy as np
 import torch
 import xarray as xr
+from pydantic import Field
 from torch import Tensor
 
 from foretrain.core.errors import require, require_known
 from foretrain.core.trajectory import trajectory
 from foretrain.data import SequenceClasses
-from foretrain.dynamics import SGD, Adam, train
-from foretrain.dynamics.optimizers import Optimizer
+from foretrain.dynamics.optimizers import SGD, Adam
+from foretrain.dynamics.protocols import Optimizer
+from foretrain.dynamics.train import train
 from foretrain.ledger.experiment import Experiment
+from foretrain.ledger.parameters import Positive, Seeds, about
 from foretrain.measures import entropy
 from foretrain.models import Bilinear
 from foretrain.papers.scan_snap.experiments.axes import rate_axis
+from foretrain.papers.scan_snap.experiments.parameters import (
+    AttentionRate,
+    AttentionRates,
+    DecoderRates,
+    OptimizerName,
+    Queries,
+    Ratio,
+    Ratios,
+    TrainingSteps,
+)
 from foretrain.papers.scan_snap.setting import ETA_Z, QUERIES, RATIO, TRAINING
 
-Seeds = int | Sequence[int]
 THRESHOLDS = tuple(np.linspace(0, 4, 41))  # of the recall curves, in units of 1/M
 
 
 def fig4(
-    eta_y: Sequence[float] = (1.0, 10.0), eta_z: float = 1.0, seeds: Seeds = 10, steps: int = TRAINING.steps
+    eta_y: DecoderRates = (1.0, 10.0),
+    eta_z: AttentionRate = 1.0,
+    seeds: Seeds = 10,
+    steps: TrainingSteps = TRAINING.steps,
 ) -> xr.Dataset:
-    """Fig 4: Syn-Small with SGD: attention on every token over training, by η_Y.
+    """Fig 4: attention on every token while Syn-Small is trained with SGD, by η_Y.
 
-    mass, top and entropy tell what c_n does on the distinct tokens of class n: their sum, the largest of them, and
-    the entropy of their shares.
+    On the distinct tokens of class n, `mass` is the sum of c_n, `top` its largest value, and `entropy` the entropy of
+    c_n scaled to sum 1.
     """
     optimizer = SGD({"Y": rate_axis("eta_y", eta_y), "Z": eta_z}, momentum=TRAINING.momentum)
     run, own = _syn_small("fig4", optimizer, seeds, steps)
@@ -40,16 +56,24 @@ def fig4(
 
 
 def fig5(
-    rate: Sequence[float] = (0.1, 0.5, 1.0),
-    optimizer: str = "adam",
+    rate: Annotated[
+        Sequence[Positive],
+        Field(min_length=2),
+        about("Learning rates η_Y = η_Z to compare, each once; two at least."),
+    ] = (0.1, 0.5, 1.0),
+    optimizer: Annotated[OptimizerName, about("How Y and Z are updated.")] = "adam",
     seeds: Seeds = 10,
-    steps: int = TRAINING.steps,
-    chosen: int = 3,
+    steps: TrainingSteps = TRAINING.steps,
+    chosen: Annotated[
+        int,
+        Field(ge=1, le=10),
+        about("How many top tokens of a class are compared; a class has ten distinct tokens.", unit="tokens"),
+    ] = 3,
 ) -> xr.Dataset:
-    """Fig 5: Syn-Small with η_Y = η_Z: which distinct tokens get most attention, and do the rates agree on them.
+    """Fig 5: which distinct tokens of Syn-Small get most attention with η_Y = η_Z, and whether the rates agree.
 
-    `overlap` is the share of the `chosen` top tokens that two rates have in common, run by run (the rates share
-    their data).
+    `overlap` is the share of the `chosen` top tokens that two rates have in common, by run: all rates see the same
+    data.
     """
     require_known("optimizer", optimizer, ("adam", "sgd"))
     require(1 <= chosen <= 10, f"chosen must be between 1 and 10, the distinct tokens of a class; got {chosen}.")
@@ -58,36 +82,36 @@ def fig5(
     method = Adam(rates) if optimizer == "adam" else SGD(rates, momentum=TRAINING.momentum)
     run, own = _syn_small("fig5", method, seeds, steps)
     last = own.isel(time=-1)
-    place = (-last.values).argsort(axis=-1).argsort(axis=-1)  # 0 for the token with most attention
-    top = last.copy(data=place < chosen)
+    rank = (-last.values).argsort(axis=-1).argsort(axis=-1)  # 0 for the token with most attention
+    top = last.copy(data=rank < chosen)
     pairs = list(combinations(range(len(rates)), 2))
     shared = np.stack([(top.values[i] & top.values[j]).sum(axis=-1) / chosen for i, j in pairs])
-    lost = np.isnan(last.values).any(axis=-1)
-    shared = np.where(np.stack([lost[i] | lost[j] for i, j in pairs]), np.nan, shared)
+    diverged = np.isnan(last.values).any(axis=-1)
+    shared = np.where(np.stack([diverged[i] | diverged[j] for i, j in pairs]), np.nan, shared)
     names = [f"{rates.values[i]:g} and {rates.values[j]:g}" for i, j in pairs]
     return run.assign(overlap=(("pair", *top.dims[1:-1]), shared)).assign_coords(pair=names)
 
 
 def fig6(
-    queries: Sequence[int] = QUERIES,
-    eta_z: Sequence[float] = ETA_Z,
-    ratio: Sequence[float] = RATIO,
+    queries: Queries = QUERIES,
+    eta_z: AttentionRates = ETA_Z,
+    ratio: Ratios = RATIO,
     seeds: Seeds = 10,
-    steps: int = TRAINING.steps,
+    steps: TrainingSteps = TRAINING.steps,
 ) -> xr.Dataset:
-    """Fig 6: Syn-Medium: entropy of attention on the distinct tokens, by η_Z and η_Y/η_Z."""
+    """Fig 6: entropy of attention on the distinct tokens of Syn-Medium, by η_Z and η_Y/η_Z."""
     run = syn_medium(queries, eta_z, ratio, seeds, steps, experiment="scan_snap/fig6")
     return run.drop_vars(["recall", "threshold"])
 
 
 def fig11(
-    queries: Sequence[int] = QUERIES,
-    ratio: Sequence[float] = RATIO,
-    eta_z: float = 1.0,
+    queries: Queries = QUERIES,
+    ratio: Ratios = RATIO,
+    eta_z: AttentionRate = 1.0,
     seeds: Seeds = 10,
-    steps: int = TRAINING.steps,
+    steps: TrainingSteps = TRAINING.steps,
 ) -> xr.Dataset:
-    """Fig 11: recall of the distinct tokens over the threshold on attention, by η_Y/η_Z."""
+    """Fig 11: recall of the distinct tokens of Syn-Medium by the threshold on attention, by η_Y/η_Z."""
     run = (
         syn_medium(queries, [eta_z], ratio, seeds, steps, experiment="scan_snap/fig11")
         .isel(eta_z=0)
@@ -97,13 +121,13 @@ def fig11(
 
 
 def fig12(
-    queries: Sequence[int] = QUERIES,
-    eta_z: Sequence[float] = ETA_Z,
-    ratio: float = 2.0,
+    queries: Queries = QUERIES,
+    eta_z: AttentionRates = ETA_Z,
+    ratio: Ratio = 2.0,
     seeds: Seeds = 10,
-    steps: int = TRAINING.steps,
+    steps: TrainingSteps = TRAINING.steps,
 ) -> xr.Dataset:
-    """Fig 12: recall of the distinct tokens over the threshold on attention, by η_Z."""
+    """Fig 12: recall of the distinct tokens of Syn-Medium by the threshold on attention, by η_Z."""
     run = (
         syn_medium(queries, eta_z, [ratio], seeds, steps, experiment="scan_snap/fig12")
         .isel(ratio=0)
@@ -122,7 +146,7 @@ def syn_medium(
     start: str = "uniform",
     experiment: str = "scan_snap/syn_medium",
 ) -> xr.Dataset:
-    """Syn-Medium trained for every cell: what Fig 6, 11 and 12 are drawn from.
+    """Syn-Medium trained for every combination of queries, η_Z and ratio: the runs behind Fig 6, 11 and 12.
 
     entropy  of c_n on the distinct tokens of class n, scaled to sum 1; mean over classes
     recall   share of distinct tokens whose softmax value (of their query's row of Z) exceeds `threshold`/M
@@ -175,7 +199,7 @@ def _recall(model: Bilinear) -> Callable[[dict[str, Tensor]], tuple[tuple[str, .
 
 
 def recall_area(recall: xr.DataArray) -> xr.DataArray:
-    """Area under the recall curve from 1/M on, the softmax value of a token that is treated like any other."""
+    """Area under the recall curve from 1/M upwards; 1/M is the softmax value of every token under even attention."""
     above = recall.sel(threshold=recall["threshold"] >= 1)
     return above.integrate("threshold").assign_attrs(units="1/M")
 

@@ -1,7 +1,7 @@
 """Section 5 and appendix E: how attention logits move, and which tokens win.
 
-Axes: `probabilities` and `features` are [..., class, token]; attention logits are given to each class by its query,
-z[n] = Z[ψ(n)], so they are [..., class, token] as well. Sums over ψ⁻¹(m) are `by_query`.
+Axes: `probabilities` and `features` are [..., class, token]. Every class takes the attention logits of its query,
+z[n] = Z[ψ(n)], so they are [..., class, token] as well. `by_query` sums over the classes ψ⁻¹(m) of a query.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def features(probabilities: ArrayLike, logits: ArrayLike) -> Array:
 
 
 def next_token_error(logits: ArrayLike) -> Array:
-    """Eq. 7: e_n − α_n of every class, from the output Yᵀf_n as [..., class, label]; label n names class n."""
+    """Eq. 7: e_n − α_n of every class, from the output Yᵀf_n [..., class, label]; label n belongs to class n."""
     logits = np.asarray(logits, dtype=np.float64)
     return np.eye(*logits.shape[-2:]) - softmax(logits, axis=-1)
 
@@ -49,31 +49,31 @@ def growth_speed(features: ArrayLike, beta: ArrayLike) -> Array:
 
 
 def by_query(share: ArrayLike, query: ArrayLike) -> Array:
-    """Sum over the classes of each query, given back to every class of it: Σ_{n' : ψ(n') = ψ(n)} share_n'."""
+    """Sum over all classes of the same query, for every class n: Σ_{n' : ψ(n') = ψ(n)} share_n'."""
     query = np.asarray(query)
     same = (query[:, None] == query[None, :]).astype(np.float64)
     return same @ np.asarray(share, dtype=np.float64)
 
 
 def fates(probabilities: ArrayLike, query: ArrayLike, *, local: bool = False) -> Array:
-    """Theorem 2: +1 for a distinct token, that occurs in one class only, −1 for a common one, by class.
+    """Theorem 2 and Corollary 2: for every class, +1 at distinct tokens, which gain attention, −1 at common ones.
 
-    0 where the logit cannot move: the token occurs in no class of the query. `local` counts the classes of the query
-    alone (section 7, with a residual connection).
+    A token is distinct if it occurs in one class only. A token that occurs in no class of the query has 0: its logit
+    cannot move. With `local`, only classes of the same query count (section 7, with a residual connection).
     """
     occurs = np.asarray(probabilities) > 0
-    here = by_query(occurs, query)
-    count = here if local else occurs.sum(axis=-2, keepdims=True)
-    return np.where(here > 0, np.where(count == 1, 1.0, -1.0), 0.0)
+    in_query = by_query(occurs, query)
+    in_classes = in_query if local else occurs.sum(axis=-2, keepdims=True)
+    return np.where(in_query > 0, np.where(in_classes == 1, 1.0, -1.0), 0.0)
 
 
 def growth_factor(gain: ArrayLike) -> Values:
-    """Theorem 3: χ_l = exp(2(z_l(t) − z_l(0))), of the gain z_l(t) − z_l(0)."""
+    """Theorem 3: χ_l = exp(2(z_l(t) − z_l(0))); `gain` is z_l(t) − z_l(0)."""
     return np.exp(2 * np.asarray(gain, dtype=np.float64))
 
 
 def relative_gain(start: ArrayLike, gain: ArrayLike) -> Values:
-    """Theorem 3, eq. 11: r_{l/l'}(t) = r_{l/l'}(0)·χ_l(t); `gain` is z_l(t) − z_l(0), of l alone."""
+    """Theorem 3, eq. 11: r_{l/l'}(t) = r_{l/l'}(0)·χ_l(t); `gain` is z_l(t) − z_l(0), the gain of l alone."""
     return np.asarray(start, dtype=np.float64) * growth_factor(gain)
 
 
@@ -85,7 +85,7 @@ def growth_factor_bounds(growth: ArrayLike, *, feature: ArrayLike) -> tuple[Valu
     growth, feature = np.asarray(growth, dtype=np.float64), np.asarray(feature, dtype=np.float64)
     require(bool(np.all(growth >= 0)), f"growth must not be negative; its smallest value is {np.min(growth):g}.")
     inside = (feature >= 0) & (feature <= 1)
-    require(bool(np.all(inside)), "feature is an entry of a vector of length 1; it must lie between 0 and 1.")
+    require(bool(np.all(inside)), "feature must lie between 0 and 1: it is an entry of a vector of length 1.")
     return np.exp(2 * feature**2 * growth), np.exp(2 * growth) * np.ones_like(feature)
 
 

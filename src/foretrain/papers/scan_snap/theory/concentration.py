@@ -1,4 +1,4 @@
-"""Appendix D.4: classes drawn at random. N samples, K classes, δ the allowed probability of failure."""
+"""Appendix D.4: classes are drawn at random. N samples, K classes, δ the allowed probability of failure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def count_radius(*, samples: ArrayLike, failure: float) -> Values:
 
 
 def count_radius_simple(*, samples: ArrayLike, failure: float) -> Values:
-    """Lemma 10, eq. 58, the simpler bound: √(N·ln(2/δ)); above `count_radius` once N·ln(2/δ) > 12."""
+    """Lemma 10, eq. 58, the simpler bound: √(N·ln(2/δ)), which is larger than `count_radius` once N·ln(2/δ) > 12."""
     return np.sqrt(_counted(samples, failure) * np.log(2 / failure))
 
 
@@ -39,7 +39,7 @@ def count_spread(*, samples: ArrayLike, failure: float) -> Values:
 
 
 def growth_spread(*, samples: ArrayLike, classes: int, failure: float) -> Values:
-    """Lemma 11, eq. 61 with constant 1: |h(N_n)/h(N̄) − 1| ≤ Δ/N̄. It holds so because h is concave and h(0) = 0."""
+    """Lemma 11, eq. 61 with constant 1: |h(N_n)/h(N̄) − 1| ≤ Δ/N̄. The constant is 1 as h is concave and h(0) = 0."""
     return count_spread(samples=samples, failure=failure) / mean_count(samples=samples, classes=classes)
 
 
@@ -47,13 +47,13 @@ def error_spread(*, samples: ArrayLike, failure: float, eta_y: float) -> Values:
     """Lemma 11, eq. 62 with its constants: 1/(M−1+e^{Mh(N_n)}) is within a factor exp(±η_Y·Δ/3) of its value at N̄.
 
     The slope of its logarithm is at most η_Y/4·M/(M−1), hence η_Y/3 for M ≥ 4 (eq. 64); the paper writes η_Y·Δ/3 for
-    exp(η_Y·Δ/3) − 1, which is the same while η_Y·Δ is small.
+    exp(η_Y·Δ/3) − 1, which is nearly the same while η_Y·Δ is small.
     """
     return np.expm1(eta_y * count_spread(samples=samples, failure=failure) / 3)
 
 
 def error_spread_late(*, samples: ArrayLike, classes: int, failure: float) -> Values:
-    """Lemma 11 once N̄ − Δ is past 2(1+ω1)·ln M/η_Y, with its constant: σ' ≤ 2Δ/(N̄ − Δ)."""
+    """Lemma 11 with its constant, once N̄ − Δ is past 2(1+ω1)·ln M/η_Y: σ' ≤ 2Δ/(N̄ − Δ)."""
     spread, mean = count_spread(samples=samples, failure=failure), mean_count(samples=samples, classes=classes)
     return 2 * spread / (mean - spread)
 

@@ -1,7 +1,7 @@
 """Section 4 and appendix D.5: correlations of the features, and the gradient that the decoder sends back.
 
-`features` are [..., class, token]: row n is f_n, of length 1 and without negative entries. E has the overlaps f_n·f_n'
-off its diagonal and 0 on it.
+`features` are [..., class, token]: row n is f_n, which has length 1 and no negative entries. E has the overlaps
+f_n·f_n' off its diagonal and 0 on it.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ def overlaps(features: ArrayLike) -> Array:
 
 
 def unmixing(E: ArrayLike) -> Array:
-    """Lemma 14: E' = Uᵀdiag(λ/(1+λ))U, so that (I+E)⁻¹ = I − E'."""
+    """Lemma 14: E' = Uᵀdiag(λ/(1+λ))U, so that (I+E)⁻¹ = I − E'. By Lemma 16, E'_nn < 0 where class n overlaps."""
     values, U = np.linalg.eigh(np.asarray(E, dtype=np.float64))
     return (U * (values / (1 + values))[..., None, :]) @ np.swapaxes(U, -1, -2)
 
 
 def unmixing_printed(E: ArrayLike) -> Array:
-    """Appendix D.1 as printed: E' := (I+E)⁻¹ − I, the negative of what Lemma 14 and all that follows use."""
+    """Appendix D.1 as printed: E' := (I+E)⁻¹ − I, the negative of what Lemma 14 and everything after it use."""
     E = np.asarray(E, dtype=np.float64)
     return np.linalg.inv(np.eye(E.shape[-1]) + E) - np.eye(E.shape[-1])
 
 
 def largest_correlation(E: ArrayLike) -> Array:
-    """|λ1|: the largest of the |λ_i(E)|."""
+    """Lemma 13: |λ1|, the largest of the |λ_i(E)|, which bounds every |E_nn'|."""
     return np.asarray(abs(np.linalg.eigvalsh(np.asarray(E, dtype=np.float64))).max(axis=-1))
 
 
@@ -56,8 +56,8 @@ def correlation_window(*, vocab: ArrayLike, classes: ArrayLike) -> tuple[Array, 
 def least_vocab(classes: ArrayLike) -> Array:
     """Assumption 2 can be met only by a vocabulary above 36K² (K even), or 36K²((K+1)/(K−1))² (K odd).
 
-    The eigenvalues of E sum to 0. For even K half of them can be 6/√M and half −6/√M; for odd K one sign has fewer,
-    which must be larger by (K+1)/(K−1), and all must be below 1/K.
+    The eigenvalues of E sum to 0. For even K half of them can be 6/√M and half −6/√M. For odd K one sign has fewer
+    eigenvalues, which must be larger by the factor (K+1)/(K−1). All must be below 1/K.
     """
     K = np.asarray(classes, dtype=np.float64)
     return np.asarray(36 * K**2 * np.where(K % 2 == 0, 1.0, ((K + 1) / np.maximum(K - 1, 1)) ** 2))
@@ -72,10 +72,10 @@ def least_vocab_equal_overlaps(classes: ArrayLike) -> Array:
 def gradient_coefficients(
     features: ArrayLike, *, vocab: int, theta: ArrayLike = 0.0, sigma: ArrayLike = 0.0
 ) -> tuple[Array, Array]:
-    """Theorem 1, eq. 86 and 88 with its sign put right: ι_n and β_nn' in g_n = γ(ι_n f_n − Σ_{n'≠n} β_nn' f_n').
+    """Theorem 1, eq. 86 and 88 with its sign corrected: ι_n and β_nn' in g_n = γ(ι_n f_n − Σ_{n'≠n} β_nn' f_n').
 
-    β_nn' = (1+σ)[q1(1+θ_n)E'_nn' + q0(Σ_{k≠n}(1+θ_k)E'_kn' − (1+θ_n'))]. `theta` (Theorem 5) and `sigma`
-    (Corollary 1) are per class: how far its count is from N/K shows in its row of W and in its error. β_nn is 0.
+    β_nn' = (1+σ)[q1(1+θ_n)E'_nn' + q0(Σ_{k≠n}(1+θ_k)E'_kn' − (1+θ_n'))], and β_nn is 0. `theta` (Theorem 5) and
+    `sigma` (Corollary 1) have one value per class: what a count other than N/K changes in its row of W and its error.
     """
     return _coefficients(features, vocab, theta, sigma, sign=-1.0)
 
@@ -88,10 +88,10 @@ def gradient_coefficients_printed(
 
 
 def growth_speed_closed_form(features: ArrayLike, *, vocab: int) -> Array:
-    """Theorem 1(a) with eq. 88 put right and θ = σ = 0: ξ_n/γ = −(q1−q0)E'_nn − q0(1 − Σ_k (I+E)⁻¹_nk).
+    """Theorem 1(a) with eq. 88 corrected and θ = σ = 0: ξ_n/γ = −(q1−q0)E'_nn − q0(1 − Σ_k (I+E)⁻¹_nk).
 
-    Σ_{n'}β_nn'E_nn' = −q1·E'_nn − q0·Σ_{k≠n}E'_kn by E − E' = EE'. Both terms are at least 0 wherever the overlaps of
-    each class sum to 1 at most: then 0 ≤ (I+E)⁻¹1 ≤ 1. No lower bound on |λ_i(E)| is needed.
+    Σ_{n'}β_nn'E_nn' = −q1·E'_nn − q0·Σ_{k≠n}E'_kn by E − E' = EE'. Both terms are at least 0 if the overlaps of each
+    class sum to at most 1: then 0 ≤ (I+E)⁻¹1 ≤ 1. No lower bound on |λ_i(E)| is needed.
     """
     E_ = unmixing(overlaps(features))
     q1, q0 = _direction_products(vocab)

@@ -1,6 +1,6 @@
 """Section 4 and appendix D.2, D.3: growth of the decoder, and the speed it gives to attention.
 
-In formulas u = Mh: the logit of the right next token minus that of any other one.
+In formulas u = Mh is the logit of the right next token minus the logit of any other token.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Array = NDArray[np.float64]
 if TYPE_CHECKING:
     Values = Array
 else:
-    Values = Array | np.float64  # numpy makes a scalar of a 0-dimensional array
+    Values = Array | np.float64  # numpy turns a 0-dimensional array into a scalar
 
-SMALL = 2.0**-10  # below this, u = y to a relative error of y/2M, and the logarithms of u lose digits
-MANY = 2**16  # from so many times on, a table of cells costs less than it saves
-CELL_BITS = 43  # of the 52 bits of a fraction are inside a cell: 2⁹ cells per power of two
-PIECE = 2**14  # times handled at once, so that they stay in the cache
+SMALL = 2.0**-10  # below this, u = y up to a relative error of y/2M, and the formula with logarithms loses digits
+MANY = 2**16  # from this many times on, a table of cells saves more than it costs
+CELL_BITS = 43  # how many of the 52 bits of a fraction vary within a cell: there are 2⁹ cells per power of two
+PIECE = 2**14  # how many times are handled at once, so that they stay in the processor's cache
 
 
 def decoder_growth(t: ArrayLike, *, eta_y: ArrayLike, vocab: ArrayLike) -> Values:
@@ -37,7 +37,7 @@ def decoder_growth(t: ArrayLike, *, eta_y: ArrayLike, vocab: ArrayLike) -> Value
 
 
 def decoder_growth_discrete(steps: int, *, eta_y: ArrayLike, vocab: ArrayLike) -> Array:
-    """Lemma 5, eq. 33: h*(s) for s = 0, …, steps, along a last axis behind those of eta_y and vocab."""
+    """Lemma 5, eq. 33: h*(s) for s = 0, …, steps, along a last axis after those of eta_y and vocab."""
     whole = isinstance(steps, int | np.integer) and not isinstance(steps, bool) and steps >= 0
     require(whole, f"steps must be a whole number of at least 0; got {steps!r}.")
     _, eta_y, M = checked(eta_y=eta_y, vocab=vocab)
@@ -47,14 +47,14 @@ def decoder_growth_discrete(steps: int, *, eta_y: ArrayLike, vocab: ArrayLike) -
 
 
 def speed(t: ArrayLike, *, eta_y: ArrayLike, vocab: ArrayLike, classes: ArrayLike) -> Values:
-    """Theorem 1, eq. 85: γ(t) = (M−1)²h/(M−1+e^{Mh}) at h(t/K), with t/K left continuous."""
+    """Theorem 1, eq. 85: γ(t) = (M−1)²h/(M−1+e^{Mh}) at h(t/K), where t/K need not be a whole number."""
     t, eta_y, M = checked(t=t, eta_y=eta_y, vocab=vocab)
     h = decoder_growth(t / checked_classes(classes), eta_y=eta_y, vocab=M)
     return (M - 1) ** 2 * h / (M - 1 + np.exp(M * h))
 
 
 def snap_time(*, eta_y: ArrayLike, vocab: ArrayLike, classes: ArrayLike) -> Values:
-    """Theorem 4 and Lemma 9: t0 = 2(1+ω1)K·ln M/η_Y, the time from which e^{Mh} carries eq. 45."""
+    """Theorem 4 and Lemma 9: t0 = 2(1+ω1)K·ln M/η_Y, the time from which e^{Mh} dominates eq. 45."""
     _, eta_y, M = checked(eta_y=eta_y, vocab=vocab)
     return 2 * (1 + omega1(vocab=M)) * checked_classes(classes) * np.log(M) / eta_y
 
@@ -77,10 +77,10 @@ def class_directions(classes: int, vocab: int) -> Array:
 
 
 def growth_with_equal_overlaps(steps: int, *, eta_y: float, vocab: int, classes: int, overlap: float) -> Array:
-    """Remark 1 done exactly: W under eq. 7 where all f_n·f_n' = ρ and each class is seen once per step.
+    """Remark 1, solved exactly: W under eq. 7 if all f_n·f_n' = ρ and every class is seen once per step.
 
-    By symmetry w_n has one value at its own label, one at each of the K−1 other labels and one at each of the M−K
-    tokens that name no class: [step, (own, other, rest)].
+    By symmetry w_n has one value at its own label, one at the K−1 other labels, and one at the M−K tokens that are no
+    class's label: [step, (own, other, rest)].
     """
     checked(eta_y=eta_y, vocab=vocab)
     K, rest = classes, vocab - classes
@@ -103,7 +103,7 @@ def growth_with_equal_overlaps(steps: int, *, eta_y: float, vocab: int, classes:
 def _logit(y: Values, M: Array) -> Values:
     """u with e^u + (M−1)u = My + 1: u = ln(M−1) + ln ω((My+1)/(M−1) − ln(M−1)), ω the Wright omega function.
 
-    Neither this nor the series y − … for small y has all its digits; one step of the inverse function has.
+    Neither this nor u = y for small y is accurate to the last digits, so one step of the inverse function follows.
     """
     log = np.log(M - 1)
     u = np.where(y < SMALL, y, log + np.log(wrightomega((M * y + 1) / (M - 1) - log)))
@@ -117,8 +117,8 @@ def _logit(y: Values, M: Array) -> Values:
 def _growth_by_cells(t: Array, eta_y: Array, M: Array) -> Array:
     """h for many times at one vocabulary: y = η_Y·t is cut into cells, each with its own polynomial.
 
-    A cell is all floats that share their exponent and the first bits of their fraction, so finding it costs a shift;
-    the first cell is [0, SMALL).
+    A cell holds all floats with the same exponent and the same first bits of the fraction, so a shift of the bits finds
+    it. The first cell is [0, SMALL).
     """
     times, rate = (t, eta_y) if eta_y.size == 1 else (eta_y * t, np.ones(1))
     flat, rate = np.ascontiguousarray(times).ravel(), rate.reshape(1)
@@ -132,13 +132,13 @@ def _growth_by_cells(t: Array, eta_y: Array, M: Array) -> Array:
     out, room = np.empty_like(flat), np.empty(PIECE)
     for i in range(0, flat.size, PIECE):
         y, value = rate * flat[i : i + PIECE], out[i : i + PIECE]
-        taken = room[: y.size]  # `clip` writes there without a copy
+        buffer = room[: y.size]  # with mode="clip", `take` writes there without a copy
         cell = np.maximum(_bits(y) - before, 0)
-        y -= centre.take(cell, out=taken, mode="clip")
+        y -= centre.take(cell, out=buffer, mode="clip")
         series[-1].take(cell, out=value, mode="clip")
         for coefficient in series[-2::-1]:
             value *= y
-            value += coefficient.take(cell, out=taken, mode="clip")
+            value += coefficient.take(cell, out=buffer, mode="clip")
     return out.reshape(np.broadcast_shapes(t.shape, eta_y.shape))
 
 
@@ -152,10 +152,10 @@ def _inverse_series(p: Values) -> tuple[Values, ...]:
 
 
 def _logit_steps(steps: int, eta_y: float, vocab: float) -> Array:
-    """u*(s) = M·h*(s). Plain floats: each step needs the one before, and numpy would spend its time on calls."""
+    """u*(s) = M·h*(s). With plain floats, as each step needs the one before: numpy would spend its time on calls."""
     u, path = 0.0, [0.0]
     for _ in range(steps):
-        u += eta_y * vocab / (vocab - 1 + exp(min(u, 700.0)))  # past 700 a step is lost in rounding
+        u += eta_y * vocab / (vocab - 1 + exp(min(u, 700.0)))  # beyond 700, a step vanishes in rounding
         path.append(u)
     return np.array(path)
 
@@ -166,11 +166,11 @@ def _zero(M: Array, branch: int) -> Values:
 
 
 def _with_zeros(vocab: ArrayLike) -> Array:
-    return within("vocab must be at least 4, else e^u > (M−1)u everywhere and Lemma 8 has no zeros", vocab, 4.0)
+    return within("vocab must be at least 4; below it, e^u > (M−1)u everywhere and Lemma 8 has no zeros", vocab, 4.0)
 
 
 def checked(*, t: ArrayLike = 0.0, eta_y: ArrayLike = 1.0, vocab: ArrayLike = 2.0) -> tuple[Array, Array, Array]:
-    """Times, learning rates and vocabulary sizes as arrays, or a refusal."""
+    """Times, learning rates and vocabulary sizes as arrays, refused if out of range."""
     return (
         within("t must be a finite time of at least 0", t, 0.0),
         within("eta_y must be a finite number above 0", eta_y, np.nextafter(0, 1)),

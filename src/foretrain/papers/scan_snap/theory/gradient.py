@@ -16,7 +16,7 @@ def loss_gradients(
 ) -> tuple[Array, Array]:
     """Lemma 1, eq. 3 and 4 for η_Y = η_Z = 1: how Y and Z move on one sequence, as [vocab, vocab] each.
 
-    X is [position, vocab], one-hot rows of the context. `project=False` leaves out P⊥, to show what it is for.
+    X is [position, vocab], the context as one-hot rows. `project=False` leaves out P⊥, to show what it is needed for.
     """
     X, Y, Z = (np.asarray(a, dtype=np.float64) for a in (X, Y, Z))
     b = softmax(X @ Z[query])

@@ -1,7 +1,7 @@
 """Section 6 and appendix F: how far attention grows, and when it snaps.
 
 Γ(t) = η_Z∫γ is the drive that the decoder gives to attention. The paper writes ν for η_Y/η_Z in eq. 130 and for
-η_Z/η_Y in Fig 9; here both rates are always given by name.
+η_Z/η_Y in Fig 9; these functions take both learning rates by name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from foretrain.papers.scan_snap.theory.decoder import (
 def attention_drive(
     t: ArrayLike, *, eta_y: ArrayLike, eta_z: ArrayLike, vocab: ArrayLike, classes: ArrayLike
 ) -> Values:
-    """Eq. 128: Γ(t) = (η_Z/η_Y)·(K(M−1)²/2)·h²(t/K)."""
+    """Theorem 4, eq. 128: Γ(t) = (η_Z/η_Y)·(K(M−1)²/2)·h²(t/K)."""
     t, eta_y, M, K, (eta_z,) = *checked(t=t, eta_y=eta_y, vocab=vocab), checked_classes(classes), _positive(eta_z=eta_z)
     return eta_z / eta_y * K * (M - 1) ** 2 / 2 * decoder_growth(t / K, eta_y=eta_y, vocab=M) ** 2
 
@@ -48,7 +48,7 @@ def attention_growth_printed(
 def attention_growth_scanning(
     t: ArrayLike, *, eta_y: ArrayLike, eta_z: ArrayLike, vocab: ArrayLike, classes: ArrayLike, c0: ArrayLike
 ) -> Values:
-    """Eq. 130 with its constant: B_n while attention scans, t ≤ K·ln M/η_Y, where Mh(t/K) ≈ η_Y·t/K."""
+    """Theorem 4, eq. 130 with its constant: B_n while attention scans, t ≤ K·ln M/η_Y, where Mh(t/K) ≈ η_Y·t/K."""
     t, eta_y, _ = checked(t=t, eta_y=eta_y)
     return _growth_at(eta_y * t / checked_classes(classes), eta_y, eta_z, vocab, classes, c0)
 
@@ -56,16 +56,16 @@ def attention_growth_scanning(
 def attention_growth_snapped(
     t: ArrayLike, *, eta_y: ArrayLike, eta_z: ArrayLike, vocab: ArrayLike, classes: ArrayLike, c0: ArrayLike
 ) -> Values:
-    """Eq. 131 with its constant: B_n once attention has snapped, t ≥ t0, where Mh(t/K) ≈ ln(Mη_Y·t/K)."""
+    """Theorem 4, eq. 131 with its constant: B_n once attention has snapped, t ≥ t0, where Mh(t/K) ≈ ln(Mη_Y·t/K)."""
     return _growth_at(_log_of_late_time(t, eta_y, vocab, classes), eta_y, eta_z, vocab, classes, c0)
 
 
 def attention_growth_late(
     t: ArrayLike, *, eta_y: ArrayLike, eta_z: ArrayLike, vocab: ArrayLike, classes: ArrayLike, c0: ArrayLike
 ) -> Values:
-    """Eq. 132 with the constant it lost: B_n → ½·ln ln(Mη_Y·t/K) + ¼·ln(2K(M−1)²η_Z/(M²η_Y·C0)).
+    """Theorem 4, eq. 132 with its missing constant: B_n → ½·ln ln(Mη_Y·t/K) + ¼·ln(2K(M−1)²η_Z/(M²η_Y·C0)).
 
-    As printed it has C0 = 1.
+    As printed, C0 = 1.
     """
     constant = np.log(_drive_per_square(eta_y, eta_z, vocab, classes, c0)) / 4
     return np.log(_log_of_late_time(t, eta_y, vocab, classes)) / 2 + constant
@@ -101,8 +101,8 @@ def attention_growth_equal_overlaps(
     """Section 6 with all f_n·f_n' = ρ = 1/ρ0² at the start, in leading order of ρ: B_n as a function of Γ.
 
     B_n = ln(1 + 4ΓK'(K−1)ρ²)/4K' with K' = K + 1/distinct, for `distinct` equally frequent tokens in each class. With
-    many of them K' = K and ρ0 stays constant, as section 6 assumes. The common token has z = −K·B_n: all K classes
-    push it down, one class pushes its distinct tokens up. So ż and ξ_n cannot share one C0.
+    many of them K' = K and ρ0 stays constant, as section 6 assumes. The common token has z = −K·B_n, because all K
+    classes push it down while only one class pushes its distinct tokens up. So ż and ξ_n cannot share one C0.
     """
     drive, overlap, distinct = (np.asarray(x, dtype=np.float64) for x in (drive, overlap, distinct))
     K = checked_classes(classes)
@@ -134,7 +134,7 @@ def _log_of_late_time(t: ArrayLike, eta_y: ArrayLike, vocab: ArrayLike, classes:
     clock = M * eta_y * t / checked_classes(classes)
     require(
         bool(np.all(clock > 1)),
-        f"This form is for late times, Mη_Y·t/K above 1; its smallest value is {np.min(clock):g}.",
+        f"This form is for late times, with Mη_Y·t/K above 1; its smallest value is {np.min(clock):g}.",
     )
     return np.log(clock)
 

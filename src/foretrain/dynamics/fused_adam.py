@@ -1,4 +1,4 @@
-"""torch's Adam for parameters with a leading axis of runs, which may have rates of their own."""
+"""torch's fused Adam for parameters with a leading axis of runs, each run at its own rate."""
 
 from __future__ import annotations
 
@@ -9,29 +9,27 @@ from torch import Tensor
 from torch.optim.adam import adam
 
 
-class Adam:
-    """torch's fused Adam over stacked parameters, each stretch of runs at its own rate."""
+class FusedAdam:
+    """Adam over all parameters of all runs. Neighbouring runs with the same rate are updated in one call."""
 
     def __init__(self, parameters: Sequence[Tensor], rates: Sequence[float]) -> None:
         self.first = [torch.zeros_like(p) for p in parameters]
         self.second = [torch.zeros_like(p) for p in parameters]
         self.rates, self.steps = list(rates), 0
 
-    def step(self, parameters: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
+    def update(self, parameters: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
+        """Take one step, in place."""
         begin = 0
         while begin < len(self.rates):
             rate, end = self.rates[begin], begin + 1
             while end < len(self.rates) and self.rates[end] == rate:
                 end += 1
-            here = slice(begin, end)
-            moved, by, first, second = (
-                [tensor[here] for tensor in part] for part in (parameters, gradients, self.first, self.second)
-            )
+            runs = slice(begin, end)
             adam(
-                moved,
-                by,
-                first,
-                second,
+                [parameter[runs] for parameter in parameters],
+                [gradient[runs] for gradient in gradients],
+                [moment[runs] for moment in self.first],
+                [moment[runs] for moment in self.second],
                 max_exp_avg_sqs=[],
                 state_steps=[torch.tensor(float(self.steps)) for _ in parameters],
                 fused=True,
@@ -46,7 +44,8 @@ class Adam:
             begin = end
         self.steps += 1
 
-    def keep(self, runs: Tensor) -> None:
+    def select_runs(self, runs: Tensor) -> None:
+        """Keep these runs."""
         self.first = [value[runs] for value in self.first]
         self.second = [value[runs] for value in self.second]
         self.rates = [self.rates[run] for run in runs.tolist()]
