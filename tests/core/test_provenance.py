@@ -111,6 +111,7 @@ def test_an_identity_changes_with_configuration_code_and_versions(tmp_path: Path
     assert len({base.name, *(other.name for other in others)}) == 4
     task = tmp_path / "task.toml"
     task.write_text("a = 1")
-    first = RunIdentity.of("a/b", {"task": str(task)}, "code")
-    task.write_text("a = 2")
-    assert RunIdentity.of("a/b", {"task": str(task)}, "code").name != first.name
+    for config in ({"task": str(task)}, {"tasks": ("aba_abb", str(task))}):
+        first = RunIdentity.of("a/b", config, "code")
+        task.write_text(task.read_text() + "1")
+        assert RunIdentity.of("a/b", config, "code").name != first.name

@@ -86,6 +86,10 @@ def test_every_number_of_a_source_finds_it(entry: Entry) -> None:
         ("Fig 3 and section 6, points (a)", {("figure", "3"), ("section", "6")}),
         ("Theorem 1(b); Theorem 4", {("theorem", "1"), ("theorem", "4")}),
         ("Lemma C.3 (Lemma 3.5)", {("lemma", "C.3"), ("lemma", "3.5")}),
+        ("Lemmas 13 to 15 on random features", {("lemma", str(n)) for n in (13, 14, 15)}),
+        ("Fig 6, 11 and 12 at once", {("figure", str(n)) for n in (6, 11, 12)}),
+        ("Theorem 3 and a test", {("theorem", "3")}),
+        ("lemma g.7", {("lemma", "G.7")}),
         ("no number", set()),
     ],
 )

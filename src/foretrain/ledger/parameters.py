@@ -34,7 +34,7 @@ def about(says: str, *, unit: str | None = None, examples: Sequence[Any] = ()) -
 
 
 Seeds = Annotated[
-    Count | Sequence[WholeNumber],
+    Count | Annotated[Sequence[WholeNumber], Field(min_length=1)],
     about("How many seeds (N means 1 to N), or a list of them; each seed is one repetition."),
 ]
 
@@ -103,7 +103,8 @@ class Parameter:
         scalars = [text, _number(text)]
         if not self.several or (self._takes_one and "," not in text and text[:1] not in ("(", "[")):
             return scalars
-        parts = [part.strip().strip("'\"") for part in text.strip("()[]").split(",")]
+        bracketed = text[:1] + text[-1:] in ("()", "[]")
+        parts = [part.strip().strip("'\"") for part in (text[1:-1] if bracketed else text).split(",")]
         if len(parts) > 1 and not parts[-1] and text[-1] in ")]":
             parts.pop()  # Python writes a tuple of one as (1,)
         parts = [] if parts == [""] else parts
@@ -149,13 +150,16 @@ def _in_words(schema: dict[str, Any], plural: bool = False) -> str:
 def _bounds(schema: dict[str, Any]) -> str:
     low, high = schema.get("minimum"), schema.get("maximum")
     above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
+    high = None if high == 10**9 else high  # the bound of Count, which is there for memory
+    if low is not None and high is not None:
+        return f" from {low:,} to {high:,}"
     words = [
-        f"of at least {low:g}" if low is not None else "",
+        f"of at least {low:,}" if low is not None else "",
         f"above {above:g}" if above is not None else "",
-        f"of at most {high:,g}" if high is not None and high != 10**9 else "",
+        f"of at most {high:,}" if high is not None else "",
         f"below {below:g}" if below is not None else "",
     ]
-    return "".join(f" {word}" for word in words if word)
+    return " " + " and ".join(word for word in words if word) if any(words) else ""
 
 
 def _number(text: str) -> Any:

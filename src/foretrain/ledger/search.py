@@ -20,10 +20,10 @@ _KINDS = {
     "sec": "section", "remark": "remark", "definition": "definition", "def": "definition", "appendix": "appendix",
     "appendices": "appendix", "assumption": "assumption", "observation": "observation",
 }  # fmt: skip
-_NUMBER = r"(?:[A-Z](?:\.\d+)+|\d+(?:\.\d+)*|[A-Z](?![a-zA-Z]))"
+_NUMBER = r"(?:[A-Z](?:\.\d+)+|\d+(?:\.\d+)*|(?-i:[A-Z])(?![a-zA-Z]))"
 _REFERENCE = re.compile(
     rf"(?<![a-z])({'|'.join(sorted(_KINDS, key=len, reverse=True))})s?\.?\s*"
-    rf"({_NUMBER}(?:\s*\([a-z]\))?(?:(?:,\s*|\s+and\s+|\s+to\s+|\s*[–-]\s*){_NUMBER}(?!\s*[a-z]))*)",
+    rf"({_NUMBER}(?:\s*\([a-z]\))?(?:(?:,\s*|\s+and\s+|\s+to\s+|\s*[–-]\s*){_NUMBER})*)",
     re.IGNORECASE,
 )
 Reference = tuple[str, str]  # ("theorem", "3")

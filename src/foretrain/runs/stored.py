@@ -48,9 +48,10 @@ class RunIdentity:
 
     @classmethod
     def of(cls, experiment: str, config: Mapping[str, Any], source: str) -> RunIdentity:
-        """Tuples become lists, and a file that the configuration names adds the digest of its contents."""
-        files = {name: Path(v) for name, v in config.items() if isinstance(v, str) and v.endswith(".toml")}
-        contents = {f"sha256 of {name}": sha256_of(path) for name, path in files.items() if path.is_file()}
+        """Tuples become lists, and task files that the configuration names add the digests of their contents."""
+        values = [v for value in config.values() for v in (value if isinstance(value, tuple | list) else [value])]
+        files = [Path(v) for v in values if isinstance(v, str) and v.endswith(".toml")]
+        contents = {f"sha256 of {path}": sha256_of(path) for path in files if path.is_file()}
         return cls(experiment, dict(json.loads(json.dumps({**config, **contents}, default=plain))), source)
 
     @property

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from foretrain.ledger.judging import judge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretrain.core.errors import InputError
 from foretrain.core.trajectory import trajectory
 from foretrain.ledger.claim import Control
+from foretrain.ledger.judging import judge
 from foretrain.papers.abstract_symbols.claims.sides import as_good_as, difference, no_difference
 
 T_ONE_SIDED, T_TWO_SIDED = 6.9646, 4.3027  # Student's t of 2 degrees of freedom: .99 and .975
@@ -29,10 +29,10 @@ def _losses(table):
 
 def test_a_gain_counts_every_seed_once():
     make = _losses({"good": [0.0, 0.0, 0.0, 5.0, 5.0, 5.0], "bad": [1.0, 2.0, 3.0]})
-    found = difference(make, "values")("good", ("bad",), seeds=3)
-    assert found.gain.item() == pytest.approx(2.0)
-    assert found.gain_low.item() == pytest.approx(2 - T_ONE_SIDED / np.sqrt(3), rel=1e-4)
-    assert found.test_loss.values == pytest.approx(np.array([[2.0, 2, 2], [3.0, 4, 5]]))
+    measured = difference(make, "values")("good", ("bad",), seeds=3)
+    assert measured.gain.item() == pytest.approx(2.0)
+    assert measured.gain_low.item() == pytest.approx(2 - T_ONE_SIDED / np.sqrt(3), rel=1e-4)
+    assert measured.test_loss.values == pytest.approx(np.array([[2.0, 2, 2], [3.0, 4, 5]]))
     still = difference(make, "values")("good", ("bad",), seeds=3, still=True)
     assert still.gain.item() == pytest.approx(5.0)  # against its own later seeds
 
@@ -52,8 +52,8 @@ def test_a_run_that_diverged_counts_as_worse_than_any():
 
 def test_what_could_go_unnoticed_is_the_far_end_of_the_interval():
     make = _losses({1: [0.0, 0.0, 0.0], 2: [0.1, 0.2, 0.3]})
-    found = no_difference(make, "values")((1, 2), seeds=3)
-    assert found.unnoticed.item() == pytest.approx(0.2 + T_TWO_SIDED * 0.1 / np.sqrt(3), rel=1e-4)
+    measured = no_difference(make, "values")((1, 2), seeds=3)
+    assert measured.unnoticed.item() == pytest.approx(0.2 + T_TWO_SIDED * 0.1 / np.sqrt(3), rel=1e-4)
 
 
 @settings(deadline=None, max_examples=20)

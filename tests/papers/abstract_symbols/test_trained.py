@@ -87,23 +87,23 @@ def test_data_need_goes_down_until_no_seed_is_below_and_the_plain_need_is_at_lea
     train, run = made_up_runs({VANILLA: plain, WITH_A: ours})
     monkeypatch.setattr(trained, "summary", train)
     sides, sizes = (VANILLA, WITH_A), (1, 10, 100, 1000)
-    found = data_need.data_need(("same_different",), sizes, sides, seeds=3, rates=(0.1, 0.2)).isel(task=0)
+    needs = data_need.data_need(("same_different",), sizes, sides, seeds=3, rates=(0.1, 0.2)).isel(task=0)
     assert run == [(VANILLA, 1000), (VANILLA, 100), (WITH_A, 1000), (WITH_A, 100), (WITH_A, 10)]
-    assert found.n_needed.sel(architecture=VANILLA) == np.inf
-    needed = float(found.n_needed.sel(architecture=WITH_A))
+    assert needs.n_needed.sel(architecture=VANILLA) == np.inf
+    needed = float(needs.n_needed.sel(architecture=WITH_A))
     assert needed == pytest.approx(10**1.5)  # half way in log loss
-    a = found.sel(architecture=WITH_A)
+    a = needs.sel(architecture=WITH_A)
     assert float(a.factor) == pytest.approx(1000 / needed)
-    assert found.factor.sel(architecture=VANILLA).isnull()
+    assert needs.factor.sel(architecture=VANILLA).isnull()
 
 
 def test_data_need_goes_on_below_a_size_at_which_one_seed_failed(monkeypatch):
     ours = {10: (1.0, 1.0), 100: (1.0, 0.01), 1000: (0.01, 0.01)}
     train, run = made_up_runs({WITH_A: ours})
     monkeypatch.setattr(trained, "summary", train)
-    found = data_need.data_need(("same_different",), (1, 10, 100, 1000), (WITH_A,), seeds=2, rates=(0.1, 0.2))
+    needs = data_need.data_need(("same_different",), (1, 10, 100, 1000), (WITH_A,), seeds=2, rates=(0.1, 0.2))
     assert [n for _, n in run] == [1000, 100, 10]
-    after, until = data_need._enclosed(found.miss, 0.1)
+    after, until = data_need._enclosed(needs.miss, 0.1)
     np.testing.assert_array_equal([after.squeeze(), until.squeeze()], [[100, 10], [1000, 100]])
 
 
@@ -140,8 +140,8 @@ NEVER, LATE, MIDDLE, FIRST = (np.nan, np.nan, 1.0), (np.nan, 1.0, 0.0), (1.0, 0.
     ],
 )
 def test_the_range_of_a_factor_knows_the_grid_and_what_was_not_reached(plain, ours, low, high):
-    found = data_need.factors(misses(plain), misses(ours), 0.1)
-    assert (float(found.factor_low), float(found.factor_high)) == (low, high)
+    factors = data_need.factors(misses(plain), misses(ours), 0.1)
+    assert (float(factors.factor_low), float(factors.factor_high)) == (low, high)
     two = data_need.factors(misses(plain, LATE), misses(ours, LATE), 0.1)  # another seed widens it
     assert float(two.factor_low) <= low
     assert float(two.factor_high) >= high
@@ -153,17 +153,17 @@ KNOWN = st.lists(st.tuples(*[st.sampled_from([0.0, 0.05, 0.2, 1.0, np.inf])] * 3
 @given(KNOWN, KNOWN)
 @example([LATE, NEVER, LATE], [MIDDLE, FIRST, MIDDLE])
 def test_the_range_encloses_the_factor(plain, ours):
-    found = data_need.factors(misses(*plain), misses(*ours), 0.1)
-    if np.isfinite(found.factor):  # else neither network learns with most seeds
-        assert float(found.factor_low) <= float(found.factor) * (1 + 1e-12)
-        assert float(found.factor) <= float(found.factor_high) * (1 + 1e-12)
+    factors = data_need.factors(misses(*plain), misses(*ours), 0.1)
+    if np.isfinite(factors.factor):  # else neither network learns with most seeds
+        assert float(factors.factor_low) <= float(factors.factor) * (1 + 1e-12)
+        assert float(factors.factor) <= float(factors.factor_high) * (1 + 1e-12)
 
 
 def test_one_seed_of_three_that_does_not_learn_leaves_a_factor_and_a_range_from_0():
     """As on tasks that are learned at once or not at all."""
-    found = data_need.factors(misses(NEVER, NEVER, NEVER), misses(MIDDLE, NEVER, MIDDLE), 0.1)
-    assert float(found.factor) == pytest.approx(1000 / 10**1.5)
-    assert (float(found.factor_low), float(found.factor_high)) == (0, np.inf)
+    factors = data_need.factors(misses(NEVER, NEVER, NEVER), misses(MIDDLE, NEVER, MIDDLE), 0.1)
+    assert float(factors.factor) == pytest.approx(1000 / 10**1.5)
+    assert (float(factors.factor_low), float(factors.factor_high)) == (0, np.inf)
 
 
 def test_what_published_numbers_say_of_the_samples_needed():
@@ -177,10 +177,10 @@ def test_what_published_numbers_say_of_the_samples_needed():
 def test_a_task_of_ones_own(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text('alphabet = 7\n[[template]]\nstring = "αα"\nlabel = 1\n[[template]]\nstring = "αβ"\nlabel = -1\n')
-    found = train(task=str(file), n=9, identity_kq=True, **QUICK)
-    assert {"architecture": WITH_A, "n": 9, "epochs": 2, "heads": 2}.items() <= found.attrs.items()
-    assert found.validation_curve.sizes == {"rate": 1, "seed": 1, "epoch_done": 2}
-    assert np.isfinite(found.test_loss).all()
+    runs = train(task=str(file), n=9, identity_kq=True, **QUICK)
+    assert {"architecture": WITH_A, "n": 9, "epochs": 2, "heads": 2}.items() <= runs.attrs.items()
+    assert runs.validation_curve.sizes == {"rate": 1, "seed": 1, "epoch_done": 2}
+    assert np.isfinite(runs.test_loss).all()
 
 
 def test_a_task_file_that_changes_is_another_run(tmp_path):
@@ -202,27 +202,27 @@ def test_what_copies_its_last_symbol_is_read_at_a_cls_token():
 
 
 def test_sizes_too_small_for_a_task_count_as_not_learned():
-    found = data_need.data_need(("relational_match_to_sample",), (4,), (VANILLA,), seeds=1, setting="glance")
-    assert found.miss.item() == found.n_needed.item() == np.inf
+    needs = data_need.data_need(("relational_match_to_sample",), (4,), (VANILLA,), seeds=1, setting="glance")
+    assert needs.miss.item() == needs.n_needed.item() == np.inf
 
 
 def test_a_run_says_which_rate_validation_chose():
-    said = chosen_rate(train(**{**QUICK, "n": 8, "rates": (1e-9, 1e-2), "epochs": 20}))
-    assert said.startswith("Chosen by validation: rate 0.01. On unseen symbols: loss")
+    conclusion = chosen_rate(train(**{**QUICK, "n": 8, "rates": (1e-9, 1e-2), "epochs": 20}))
+    assert conclusion.startswith("Chosen by validation: rate 0.01. On unseen symbols: loss")
 
 
 def test_a_run_says_that_all_diverged_and_what_patience_it_had():
-    found = train(**{**QUICK, "n": 8, "rates": (1e30,), "epochs": 3, "patience": 2})
-    assert chosen_rate(found) == "Every run diverged; set smaller rates."
-    assert found.attrs["patience"] == 2
-    some = train(**{**QUICK, "n": 8, "rates": (1e-3,), "seeds": 3})
-    lost = some[["test_loss", "test_accuracy", "validation_loss"]].where(some.seed != 2)
+    runs = train(**{**QUICK, "n": 8, "rates": (1e30,), "epochs": 3, "patience": 2})
+    assert chosen_rate(runs) == "Every run diverged; set smaller rates."
+    assert runs.attrs["patience"] == 2
+    three = train(**{**QUICK, "n": 8, "rates": (1e-3,), "seeds": 3})
+    lost = three[["test_loss", "test_accuracy", "validation_loss"]].where(three.seed != 2)
     assert "over 2 seeds), 1 lost before the first validation pass, accuracy" in chosen_rate(lost)
 
 
 def test_needs_that_were_not_found_are_explained():
-    found = data_need.data_need(("same_different",), (4, 8), (VANILLA,), seeds=1, setting="glance", loss=1e-9)
-    assert data_need.learned(found) == (
+    needs = data_need.data_need(("same_different",), (4, 8), (VANILLA,), seeds=1, setting="glance", loss=1e-9)
+    assert data_need.learned(needs) == (
         "0 of 1 needs found; infinite: from 8 samples at least half of the seeds miss 1e-09 or more, try more, "
         "or a larger setting."
     )
@@ -271,8 +271,8 @@ def test_baselines_have_a_limit_of_parameters():
 def test_an_alphabet_of_its_own_is_enough_for_a_single_sample(tmp_path):
     file = tmp_path / "own.toml"
     file.write_text('alphabet = 7\n[[template]]\nstring = "αα"\nlabel = 1\n[[template]]\nstring = "αβ"\nlabel = -1\n')
-    found = data_need.data_need((str(file),), (1,), (VANILLA,), seeds=1, setting="glance", epochs=1)
-    assert np.isfinite(found.miss).all()
+    needs = data_need.data_need((str(file),), (1,), (VANILLA,), seeds=1, setting="glance", epochs=1)
+    assert np.isfinite(needs.miss).all()
 
 
 def test_architectures_of_one_seed_share_their_data():
@@ -330,11 +330,11 @@ def test_a_task_that_some_seed_learns_is_judged_with_every_seed(worst, counted, 
     made = xr.Dataset({"miss": miss, "n_needed": data_need._needed(miss, 0.1)})
     made = made.assign(data_need.factors(miss.sel(architecture=VANILLA, drop=True), miss, 0.1).data_vars)
     monkeypatch.setattr(gains, "data_need", lambda *args, **kwargs: made)
-    found = gains._gains(("aba_abb", "majority_6"), 3, 0.1)
-    assert found.learned.values.tolist() == ["aba_abb", "majority_6"]
-    assert float(found.helped_low.sel(learned="majority_6", helped="alone")) == counted
-    assert float(found.helped_low.sel(learned="aba_abb").min()) == 1.0
-    xr.testing.assert_equal(found.miss, miss)
+    gained = gains._gains(("aba_abb", "majority_6"), 3, 0.1)
+    assert gained.learned.values.tolist() == ["aba_abb", "majority_6"]
+    assert float(gained.helped_low.sel(learned="majority_6", helped="alone")) == counted
+    assert float(gained.helped_low.sel(learned="aba_abb").min()) == 1.0
+    xr.testing.assert_equal(gained.miss, miss)
 
 
 @pytest.mark.parametrize(
@@ -350,9 +350,9 @@ def test_a_forecast_must_rank_architectures_and_tasks(predicted, architectures, 
     needed = xr.Dataset({"n_needed": (("task", "architecture"), measured)}, {"n": [64, 1024]})
     monkeypatch.setattr(forecast, "data_need", lambda *args, **kwargs: needed)
     monkeypatch.setattr(forecast, "predicted_need", lambda task, name, loss: predicted(int(task), int(name)))
-    found = forecast._ranks("012345", "0123", 0.1)
-    assert (float(found.chance_of_architectures) < 0.05) == architectures
-    assert (float(found.chance_of_tasks) < 0.05) == tasks
+    ranks = forecast._ranks("012345", "0123", 0.1)
+    assert (float(ranks.chance_of_architectures) < 0.05) == architectures
+    assert (float(ranks.chance_of_tasks) < 0.05) == tasks
 
 
 def test_kernels_predict_that_a_helps_and_that_an_mlp_never_learns():

@@ -13,7 +13,7 @@ from foretrain.papers.abstract_symbols.figures.trained import setting_words
 from foretrain.papers.abstract_symbols.setting import SETTINGS
 
 
-def _found(setting="base", rates=(), architectures=(VANILLA, WITH_A), seeds=3):
+def _made_up_losses(setting="base", rates=(), architectures=(VANILLA, WITH_A), seeds=3):
     """Made-up losses over architectures and n, with what real ones say of themselves."""
 
     def one(architecture, n):
@@ -28,12 +28,12 @@ def _found(setting="base", rates=(), architectures=(VANILLA, WITH_A), seeds=3):
 
 
 def test_a_small_network_is_called_so():
-    paper, glance = setting_words(_found()), setting_words(_found("glance", seeds=1))
+    paper, glance = setting_words(_made_up_losses()), setting_words(_made_up_losses("glance", seeds=1))
     assert paper == (
         "Task αβα vs αββ; depth 2, 16 heads, embedding 128, 1000 epochs, rate 0.001, a and b at 10 times the rate; "
         "mean and standard error of 3 seeds"
     )
-    assert "a and b" not in setting_words(_found(architectures=(VANILLA,)))
+    assert "a and b" not in setting_words(_made_up_losses(architectures=(VANILLA,)))
     assert glance == (
         "Task αβα vs αββ; smaller than in the paper: depth 2, 2 heads, embedding 16, heads of width 8, "
         "MLP of width 32, 25 epochs, rate 0.01; 1 seed"
@@ -41,21 +41,21 @@ def test_a_small_network_is_called_so():
 
 
 def test_rates_and_lost_runs_are_told():
-    found = _found(rates=(1e-3, 3e-3))
-    assert "best of rates 0.001, 0.003 by validation" in setting_words(found)
-    assert "diverged" not in setting_words(found)
-    found.diverged_at[0, 0, :2] = 40.0
-    found.test_loss[0, 0, 0] = np.nan  # the other run was finite for a while, and its best epoch is shown
-    assert "diverged and left out: 1" in setting_words(found)
+    run = _made_up_losses(rates=(1e-3, 3e-3))
+    assert "best of rates 0.001, 0.003 by validation" in setting_words(run)
+    assert "diverged" not in setting_words(run)
+    run.diverged_at[0, 0, :2] = 40.0
+    run.test_loss[0, 0, 0] = np.nan  # the other run was finite for a while, and its best epoch is shown
+    assert "diverged and left out: 1" in setting_words(run)
 
 
 @pytest.mark.parametrize("figure", ["fig2", "fig22", "fig25"])
 def test_an_architecture_has_one_colour(figure):
-    drawn = FIGURES[figure](_found(architectures=ARCHITECTURES))
-    some = FIGURES["fig2"](_found(architectures=(ARCHITECTURES[-1], WITH_A)))
+    drawn = FIGURES[figure](_made_up_losses(architectures=ARCHITECTURES))
+    two = FIGURES["fig2"](_made_up_losses(architectures=(ARCHITECTURES[-1], WITH_A)))
     colors = {trace.name: trace.line.color for trace in drawn.data}
     assert len(set(colors.values())) == len(ARCHITECTURES)
-    assert {trace.name: trace.line.color for trace in some.data}.items() <= colors.items()
+    assert {trace.name: trace.line.color for trace in two.data}.items() <= colors.items()
 
 
 def test_a_need_beyond_the_largest_size_is_drawn_open_at_it():
@@ -73,7 +73,7 @@ def test_a_need_beyond_the_largest_size_is_drawn_open_at_it():
 
 def test_factors_are_drawn_from_least_to_greatest_and_unlearned_tasks_are_named():
     axes = ("task", "architecture")
-    found = trajectory(
+    run = trajectory(
         {
             "factor": (axes, [[1.0, 4.0], [np.nan, np.nan]]),
             "factor_low": (axes, [[1.0, 2.0], [0.0, 0.0]]),
@@ -82,7 +82,7 @@ def test_factors_are_drawn_from_least_to_greatest_and_unlearned_tasks_are_named(
         {"task": ["aba_abb", "majority_4"], "architecture": [VANILLA, WITH_A]},
         most_samples=64,
     )
-    figure = needs.gained(found)
+    figure = needs.gained(run)
     (marks,) = figure.data  # the plain network is what the others are held against
     (least, greatest) = 10 ** np.array(figure.layout.xaxis.range)
     assert marks.name == WITH_A
@@ -95,13 +95,13 @@ def test_factors_are_drawn_from_least_to_greatest_and_unlearned_tasks_are_named(
 
 def test_needs_without_a_number_stand_at_the_ends():
     axes = ("task", "architecture")
-    found = trajectory(
+    run = trajectory(
         {"predicted_need": (axes, [[300.0], [np.inf]]), "measured_need": (axes, [[400.0], [np.inf]])},
         {"task": ["aba_abb", "majority_4"], "architecture": [VANILLA]},
         most_samples=1024,
         loss=0.5,
     )
-    figure = needs.predicted_against_measured(found)
+    figure = needs.predicted_against_measured(run)
     marks = figure.data[1]
     across, up = (
         dict(zip(axis.ticktext, axis.tickvals, strict=True)) for axis in (figure.layout.xaxis, figure.layout.yaxis)

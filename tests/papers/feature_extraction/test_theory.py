@@ -139,8 +139,8 @@ def test_first_step_is_the_difference_a_small_step_makes(name: str) -> None:
     back = {k: v - h * g for (k, v), g in zip(start.items(), gradients, strict=True)}
     slope = (net.scores(ahead, tokens) - net.scores(back, tokens)) / (2 * h)
     np.testing.assert_allclose(first_step(net, start, force), slope.numpy(), rtol=1e-6, atol=1e-8)
-    some = np.array([3, 0])
-    np.testing.assert_allclose(first_step(net, start, force, some), slope.numpy()[some], rtol=1e-6, atol=1e-8)
+    asked = np.array([3, 0])
+    np.testing.assert_allclose(first_step(net, start, force, asked), slope.numpy()[asked], rtol=1e-6, atol=1e-8)
 
 
 def test_shares_of_kernels_made_by_hand() -> None:
