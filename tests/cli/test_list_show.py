@@ -78,6 +78,8 @@ def test_show_by_number_and_by_words(foretrain: Foretrain) -> None:
     assert "experiment toy/diverges" in foretrain("show", "rate too large").out
     assert [row["id"] for row in json.loads(foretrain("list", "nine in ten", "--json").out)] == ["toy/coverage"]
     assert foretrain("check", "Lemma 6").code == 0
+    (erratum,) = json.loads(foretrain("list", "correction factor", "--json").out)  # the name of a symbol it uses
+    assert erratum["id"] == "toy/bounds"
 
 
 def test_unknown_name_gives_the_three_nearest(foretrain: Foretrain) -> None:

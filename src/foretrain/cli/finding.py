@@ -59,10 +59,25 @@ def find_either(query: str) -> tuple[dict[str, Claim], dict[str, Experiment]]:
 def claim_entries(claims: Mapping[str, Claim]) -> list[Entry]:
     from foretrain.ledger.search import Entry
 
-    return [Entry(claim.id, claim.source, claim.says) for claim in claims.values()]
+    return [Entry(claim.id, claim.source, claim.says, _keywords(claim.paper, claim.says)) for claim in claims.values()]
 
 
 def experiment_entries(experiments: Mapping[str, Experiment]) -> list[Entry]:
     from foretrain.ledger.search import Entry
 
-    return [Entry(experiment.id, "", experiment.says) for experiment in experiments.values()]
+    return [Entry(e.id, "", e.says, _keywords(e.paper, e.says)) for e in experiments.values()]
+
+
+def _keywords(paper: str, says: str) -> str:
+    """The names of the paper's symbols that a statement uses: "a·I" is found as "identity scaling" too.
+
+    A single Latin letter is not looked for, because "a" is also a word.
+    """
+    from foretrain.papers import papers
+
+    return " ".join(
+        symbol.name
+        for symbol in papers()[paper].symbols
+        for letter in symbol.letter.split(", ")
+        if letter in says and not (len(letter) == 1 and letter.isascii())
+    )

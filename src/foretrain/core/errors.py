@@ -1,4 +1,4 @@
-"""Refusals: one sentence that names the value, the allowed range and the way out."""
+"""Errors about bad input: one sentence that names the value, what is allowed, and how to fix it."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ import numpy as np
 
 
 class InputError(ValueError):
-    """A value the user gave cannot be used; the command line prints the sentence and exits with 2."""
+    """A value from the user cannot be used; the command line prints the message and exits with code 2."""
 
 
 class DamagedFile(InputError):
-    """A file on disk is not what was written to it."""
+    """A file on disk no longer holds what was written to it."""
 
 
 class MissingData(InputError):
-    """A corpus is not on this machine: nothing is wrong with what was to be computed from it."""
+    """A corpus is not on this machine; the computation that needs it is not at fault."""
 
 
 def require(condition: bool | np.bool_, sentence: str) -> None:
-    """Refuse with this sentence unless the condition is met."""
+    """Raise an InputError with this message unless the condition is met."""
     if not condition:
         raise InputError(sentence)
 
 
 def require_positive(name: str, value: float) -> None:
-    """Refuse all but finite numbers above 0."""
+    """Require a finite number above 0."""
     require(
         isinstance(value, Real) and math.isfinite(value) and value > 0,
         f"{name} must be a finite number above 0; got {value!r}.",
@@ -38,7 +38,7 @@ def require_positive(name: str, value: float) -> None:
 
 
 def require_at_least(name: str, value: float, least: float) -> None:
-    """Refuse all but finite numbers of at least `least`."""
+    """Require a finite number of at least `least`."""
     require(
         isinstance(value, Real) and math.isfinite(value) and value >= least,
         f"{name} must be at least {least}; got {value!r}.",
@@ -46,13 +46,13 @@ def require_at_least(name: str, value: float, least: float) -> None:
 
 
 def require_whole(name: str, value: object, least: int) -> None:
-    """Refuse all but whole numbers of at least `least`."""
+    """Require a whole number of at least `least`."""
     ok = isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= least
     require(ok, f"{name} must be a whole number of at least {least}; got {value!r}.")
 
 
 def require_known(kind: str, name: str, known: Iterable[str], besides: str = "") -> None:
-    """Refuse an unknown name with the three nearest known ones, and what there is besides."""
+    """Require a known name; the message suggests the three nearest names, followed by `besides`."""
     known = list(known)
     if name not in known:
         near = nearest(name, known)
@@ -60,7 +60,7 @@ def require_known(kind: str, name: str, known: Iterable[str], besides: str = "")
 
 
 def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """The `count` names most like `name`: by the whole name, then by the part behind the last slash."""
+    """The `count` names most like `name`. A close match after the last slash comes before one of the whole name."""
     known = list(known)
     whole = get_close_matches(name, known, n=count, cutoff=0.0)
     tails = {k: k.rsplit("/", 1)[-1] for k in known}
@@ -70,10 +70,12 @@ def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
 
 
 def visible(text: str) -> str:
-    """For the eye: signs that move the cursor, turn the writing around or show nothing are written out, as in \\x1b."""
+    """Text that is safe to print: characters that move the cursor, reverse the text or are invisible become escapes
+    such as \\x1b."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def require_distinct(name: str, values: Sequence[Any]) -> None:
-    repeated = [value for place, value in enumerate(values) if value in list(values)[:place]]
-    require(not repeated, f"{name} must not repeat a value; {repeated[:1]} is there twice.")
+    """Require values that all differ from each other."""
+    repeated = [value for index, value in enumerate(values) if value in list(values)[:index]]
+    require(not repeated, f"{name} must not repeat a value; {repeated[:1]} appears twice.")

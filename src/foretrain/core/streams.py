@@ -1,4 +1,4 @@
-"""Random numbers: every run draws from its own stream, keyed by what it is for.
+"""Random numbers: every run draws from its own stream, identified by a key.
 
 A key is any tuple of names and numbers, such as ("scan_snap/fig6", seed, "data"). The same key gives
 the same numbers however runs are batched, sharded or resumed.
@@ -29,13 +29,13 @@ def stream(*key: str | int) -> np.random.Generator:
 
 def torch_stream(*key: str | int) -> torch.Generator:
     """A torch generator for this key."""
-    import torch  # two seconds, which a worker process without torch can save
+    import torch  # takes two seconds, so only processes that need torch import it
 
     return torch.Generator().manual_seed(int.from_bytes(_digest(key)[:7], "big"))
 
 
 def seed_list(seeds: int | np.integer | Sequence[int] | np.ndarray) -> list[int]:
-    """`seeds=10` means the seeds 1 to 10; a sequence names them."""
+    """`seeds=10` means the seeds 1 to 10; a sequence lists the seeds themselves."""
     if isinstance(seeds, int | np.integer):
         require(seeds >= 1, f"seeds must be at least 1; got {seeds}.")
         return list(range(1, int(seeds) + 1))

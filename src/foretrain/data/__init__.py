@@ -1,4 +1,4 @@
-"""Makes inputs: tasks that can be sampled, with the exact statistics of the process where they exist."""
+"""Tasks to sample training data from, with exact statistics of the data where those are known."""
 
 from foretrain.data.latent_tree import LatentSample, LatentTree
 from foretrain.data.sequence_classes import SequenceBatch, SequenceClasses

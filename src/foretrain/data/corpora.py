@@ -1,4 +1,4 @@
-"""Known corpora by name: from a folder that has them (`data=`), or from the hub where there is a network."""
+"""Known corpora by name: read from a data folder (`data=`), or downloaded from the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from foretrain.data.labelled_rows import Column
 from foretrain.data.labelled_texts import LabelledTexts, read_labelled, read_text
 from foretrain.data.tokens import split_on_spaces, words
 
-DATA_FOLDER = "FORETRAIN_DATA"  # environment variable that names the folder
+DATA_FOLDER = "FORETRAIN_DATA"  # environment variable with the path of the data folder
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Where a corpus lies in a data folder, what it is called on the hub, and how its texts are cut into tokens."""
+    """Where a corpus is in the data folder, its name on the hub, and how its texts are split into tokens."""
 
     folder: str
     files: dict[str, str]  # split -> file
     hub: str
     tokenize: Callable[[str], list[str]]
-    hub_splits: dict[str, str]  # split -> split on the hub
+    hub_splits: dict[str, str]  # split -> name of that split on the hub
     hub_text: str = "text"
     text: Column | Sequence[Column] = "text"
     label: Column = "label"
-    classes: tuple[str, ...] = ()  # their names; in the files they are numbers from 0
+    classes: tuple[str, ...] = ()  # class names; the files number the classes from 0
 
 
 LABELLED = {
@@ -73,14 +73,14 @@ TEXTS = {
 
 
 def labelled_corpus(name: str, split: str = "train", *, data: str | Path | None = None) -> LabelledTexts:
-    """SST-2, IMDB or AG News ("sst2", "imdb", "ag_news", or the names on the hub): one split with its labels."""
+    """One split of SST-2, IMDB or AG News with its labels. `name` is "sst2", "imdb", "ag_news", or the hub's name."""
     name = HUB_NAMES.get(name, name)
     require_known("labelled corpus", name, LABELLED)
     corpus = LABELLED[name]
     path = _file(corpus, name, split, data)
     if path is None:
         return _labelled_from_hub(corpus, split)
-    if name == "ag_news" and split == "test":  # class (1-4), title, description, no header
+    if name == "ag_news" and split == "test":  # no header; columns: class (1 to 4), title, description
         texts = read_labelled(path, text=(1, 2), label=0, classes=("1", "2", "3", "4"))
     else:
         numbers = tuple(map(str, range(len(corpus.classes))))
@@ -89,7 +89,7 @@ def labelled_corpus(name: str, split: str = "train", *, data: str | Path | None 
 
 
 def text_corpus(name: str, split: str = "train", *, data: str | Path | None = None) -> str:
-    """WikiText-2 ("wikitext-2"): one split as one text; or any plain text file, given by its path."""
+    """One split of WikiText-2 ("wikitext-2") as a single text, or the text file at the path `name`."""
     if name not in TEXTS and Path(name).is_file():
         return read_text(name)
     require_known("text corpus", name, TEXTS)
@@ -102,7 +102,7 @@ def text_corpus(name: str, split: str = "train", *, data: str | Path | None = No
 
 
 def _file(corpus: Corpus, name: str, split: str, data: str | Path | None) -> Path | None:
-    """The file of a split in the data folder; None where no folder is given and the hub must do."""
+    """The file of a split in the data folder; None if there is no data folder, so that the hub is used."""
     require_known(f"split of {name}", split, corpus.files)
     folder = data or os.environ.get(DATA_FOLDER)
     if folder is None:
@@ -121,14 +121,12 @@ def _labelled_from_hub(corpus: Corpus, split: str) -> LabelledTexts:
 
 
 def _hub_rows(corpus: Corpus, split: str, configuration: str | None) -> list[dict[str, object]]:
-    way_out = f"give a folder that has {corpus.folder}/ with --data, or set {DATA_FOLDER}"
+    fix = f"give a folder that has {corpus.folder}/ with --data, or set {DATA_FOLDER}"
     try:
         from datasets import load_dataset
     except ImportError as error:
-        raise MissingData(
-            f"Fetching {corpus.hub} needs the extra hf (pip install foretrain[hf]); or {way_out}."
-        ) from error
+        raise MissingData(f"Fetching {corpus.hub} needs the extra hf (pip install foretrain[hf]); or {fix}.") from error
     try:
         return list(load_dataset(corpus.hub, configuration, split=corpus.hub_splits[split]))
-    except Exception as error:  # the hub client raises whatever its transport raises
-        raise MissingData(f"{corpus.hub} could not be fetched ({type(error).__name__}); {way_out}.") from error
+    except Exception as error:  # the hub client passes on any exception of its network library
+        raise MissingData(f"{corpus.hub} could not be fetched ({type(error).__name__}); {fix}.") from error

@@ -1,4 +1,4 @@
-"""Rows of csv, tsv and parquet files, plain or gzipped, each with the line it begins on."""
+"""Reads rows of csv, tsv and parquet files; csv and tsv may be gzipped. Each row knows its line in the file."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from foretrain.core.errors import InputError, require
 
 Column = str | int
 KINDS = (".csv", ".tsv", ".parquet")
-LONGEST_FIELD = 1 << 28  # a text may be a book
-MOST_NAMES = 20  # columns named in a refusal
+LONGEST_FIELD = 1 << 28  # characters in one field; a text may be a whole book
+MOST_NAMES = 20  # most columns listed in an error message
 _QUOTED_FIELD = re.compile(r'(?:^|\t)"', re.MULTILINE)
 
 
 class Row(NamedTuple):
-    line: int  # of a parquet file: row
-    fields: list[str]  # those asked for
+    line: int  # where the row begins; in a parquet file, the number of the row
+    fields: list[str]  # the requested text columns
     label: str
 
 
 def kind_of(path: Path) -> str:
-    """How the name ends, but for .gz."""
+    """The file extension, ignoring .gz."""
     kind = next((s.lower() for s in reversed(path.suffixes) if s.lower() != ".gz"), "")
-    ends = f"ends in {kind!r}" if kind else "has no ending"
+    extension = f"ends in {kind!r}" if kind else "has no extension"
     require(
         kind in KINDS,
-        f"{path} {ends}; labelled texts are read from .csv, .tsv and .parquet, the first two also as .gz.",
+        f"{path} {extension}; give a .csv, .tsv or .parquet file of labelled texts (.csv and .tsv may be gzipped).",
     )
     return kind
 
@@ -44,42 +44,43 @@ def is_number(column: Column) -> bool:
 
 
 def rows_of(path: Path, columns: Sequence[Column], label: Column, header: bool | None) -> Iterator[Row]:
-    """Every row. A column is a name of the header, or else a number from 0.
+    """Yield every row. A column is given by its name in the header, or by its number from 0.
 
-    Without a word on the header a separated file has one, unless all columns are numbers.
+    If `header` is None, a csv or tsv file is taken to have a header unless all columns are given as numbers.
     """
     kind = kind_of(path)
     wanted = [*columns, label]
     if kind == ".parquet":
-        require(path.suffix.lower() != ".gz", f"{path}: parquet is compressed by itself; unpack the .gz.")
-        require(header is not False, f"{path}: the columns of a parquet file have names; leave --no-header out.")
+        require(path.suffix.lower() != ".gz", f"{path}: parquet is already compressed; unpack the .gz.")
+        require(header is not False, f"{path}: parquet columns always have names; leave out --no-header.")
         yield from _parquet_rows(path, wanted)
         return
-    named = header if header is not None else not all(map(is_number, wanted))
-    yield from _separated_rows(path, "\t" if kind == ".tsv" else ",", wanted, named)
+    has_header = header if header is not None else not all(map(is_number, wanted))
+    yield from _separated_rows(path, "\t" if kind == ".tsv" else ",", wanted, has_header)
 
 
-def _separated_rows(path: Path, separator: str, wanted: Sequence[Column], named: bool) -> Iterator[Row]:
+def _separated_rows(path: Path, separator: str, wanted: Sequence[Column], has_header: bool) -> Iterator[Row]:
     text = decoded(path)
     with _long_fields():
         quoted = separator == "," or _tsv_is_quoted(text)
         rows = iter(list(_numbered(path, _reader(text, separator, quoted=quoted))))
-    top, first = next(rows, (1, None))
-    require(first is not None, f"{path}, line 1: the file is empty; give a file with a header and rows.")
-    assert first is not None
-    places = _places(f"{path}, line {top}", first if named else None, len(first), wanted)
-    for line, row in rows if named else chain([(top, first)], rows):
+    first_line, first_row = next(rows, (1, None))
+    require(first_row is not None, f"{path}, line 1: the file is empty; give a file with a header and rows.")
+    assert first_row is not None
+    names = first_row if has_header else None
+    indices = _indices(f"{path}, line {first_line}", names, len(first_row), wanted)
+    for line, row in rows if has_header else chain([(first_line, first_row)], rows):
         require(
-            len(row) == len(first),
-            f"{path}, line {line}: {len(row)} column{'s' * (len(row) != 1)} where {len(first)} are expected; "
-            "quote texts that hold the separator.",
+            len(row) == len(first_row),
+            f"{path}, line {line}: {len(row)} column{'s' * (len(row) != 1)} where {len(first_row)} are expected; "
+            "quote texts that contain the separator.",
         )
-        yield Row(line, [row[p] for p in places[:-1]], row[places[-1]].strip())
+        yield Row(line, [row[i] for i in indices[:-1]], row[indices[-1]].strip())
 
 
 @contextmanager
 def _long_fields() -> Iterator[None]:
-    """Let csv read long fields. Its limit belongs to the whole process, so it is set back afterwards."""
+    """Let csv read long fields. The limit applies to the whole process, so it is restored afterwards."""
     before = csv.field_size_limit(LONGEST_FIELD)
     try:
         yield
@@ -88,17 +89,17 @@ def _long_fields() -> Iterator[None]:
 
 
 def _numbered(path: Path, reader: Any) -> Iterator[tuple[int, list[str]]]:
-    """Rows with the line they begin on; an empty line is no row."""
-    begun = 1
+    """Rows with the line they begin on; empty lines are skipped."""
+    line = 1
     try:
         for row in reader:
             if row:
-                yield begun, row
-            begun = reader.line_num + 1
+                yield line, row
+            line = reader.line_num + 1
     except csv.Error as error:
-        what = "a quotation mark is never closed" if "end of data" in str(error) else str(error)
+        cause = "a quotation mark is never closed" if "end of data" in str(error) else str(error)
         raise InputError(
-            f"{path}, line {begun}: the row that begins here cannot be read ({what}); check the quotation marks."
+            f"{path}, line {line}: the row that begins here cannot be read ({cause}); check the quotation marks."
         ) from error
 
 
@@ -112,8 +113,11 @@ def _reader(text: str, separator: str, quoted: bool) -> Any:
 
 
 def _tsv_is_quoted(text: str) -> bool:
-    """Tab-separated text is written both ways. Quotation marks are taken for quoting where the file is whole that way
-    and no two lines are joined that are rows on their own."""
+    """Whether quotation marks in a tab-separated file enclose fields; otherwise they are part of the text.
+
+    They enclose fields if every row then has the same number of columns, unless this would join lines that are
+    complete rows on their own.
+    """
     if not _QUOTED_FIELD.search(text):
         return False
     try:
@@ -132,41 +136,42 @@ def _parquet_rows(path: Path, wanted: Sequence[Column]) -> Iterator[Row]:
         raise InputError("Reading parquet needs pyarrow; install it with: pip install pyarrow.") from error
     try:
         table = parquet.ParquetFile(path).read()
-    except Exception as error:  # pyarrow has its own family of exceptions
-        raise InputError(f"{path} is not a parquet file that can be read ({type(error).__name__}).") from error
-    places = _places(str(path), table.column_names, table.num_columns, wanted)
-    for place in places:
-        of = table.column(place).type
-        of = of.value_type if pyarrow.types.is_dictionary(of) else of
-        plain = pyarrow.types.is_string(of) or pyarrow.types.is_large_string(of) or pyarrow.types.is_null(of)
-        number = pyarrow.types.is_integer(of) or pyarrow.types.is_floating(of) or pyarrow.types.is_boolean(of)
+    except Exception as error:  # pyarrow raises exceptions of many classes
+        raise InputError(f"{path} cannot be read as a parquet file ({type(error).__name__}).") from error
+    indices = _indices(str(path), table.column_names, table.num_columns, wanted)
+    types = pyarrow.types
+    for index in indices:
+        kind = table.column(index).type
+        kind = kind.value_type if types.is_dictionary(kind) else kind
+        is_text = types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind)
+        is_label = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
         require(
-            plain or (number and place == places[-1]),
-            f"{path}: the column {table.column_names[place]!r} holds {of}, not text; choose or convert it.",
+            is_text or (is_label and index == indices[-1]),
+            f"{path}: the column {table.column_names[index]!r} holds {kind}, not text; choose another or convert it.",
         )
-    values = [table.column(place).to_pylist() for place in places]
+    values = [table.column(index).to_pylist() for index in indices]
     for number, row in enumerate(zip(*values, strict=True), start=1):
         cells = [_cell(value) for value in row]
         yield Row(number, cells[:-1], cells[-1].strip())
 
 
 def _cell(value: Any) -> str:
-    """Missing values as the empty text; whole numbers as such, also where a missing one made the column floating."""
+    """The value as text: empty if it is missing, and 3.0 as "3", because one missing value makes a column floating."""
     if value is None or value != value:
         return ""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _places(where: str, names: Sequence[str] | None, width: int, wanted: Sequence[Column]) -> list[int]:
-    places = [_place(where, names, width, column) for column in wanted]
+def _indices(where: str, names: Sequence[str] | None, width: int, wanted: Sequence[Column]) -> list[int]:
+    indices = [_index(where, names, width, column) for column in wanted]
     require(
-        places[-1] not in places[:-1],
+        indices[-1] not in indices[:-1],
         f"{where}: the column {wanted[-1]!r} cannot be both the text and the label; name two columns.",
     )
-    return places
+    return indices
 
 
-def _place(where: str, names: Sequence[str] | None, width: int, column: Column) -> int:
+def _index(where: str, names: Sequence[str] | None, width: int, column: Column) -> int:
     if names is not None and column in names:
         require(
             list(names).count(str(column)) == 1,
@@ -174,20 +179,20 @@ def _place(where: str, names: Sequence[str] | None, width: int, column: Column) 
         )
         return list(names).index(str(column))
     if is_number(column):
-        place = int(column)
+        index = int(column)
         require(
-            0 <= place < width,
+            0 <= index < width,
             f"{where}: there is no column {column}; the {width} columns are numbered from 0"
-            + ("." if names is not None else "; say --header if the first line has their names."),
+            + ("." if names is not None else "; add --header if the first line has their names."),
         )
-        return place
-    shown = ", ".join(map(_shortened, (names or [])[:MOST_NAMES]))
-    shown += f" and {len(names) - MOST_NAMES:,} more" if names is not None and len(names) > MOST_NAMES else ""
-    odd = next((s for s in (";", "\t", "|") if names is not None and len(names) == 1 and s in names[0]), None)
+        return index
+    listed = ", ".join(map(_shortened, (names or [])[:MOST_NAMES]))
+    listed += f" and {len(names) - MOST_NAMES:,} more" if names is not None and len(names) > MOST_NAMES else ""
+    separator = next((s for s in (";", "\t", "|") if names is not None and len(names) == 1 and s in names[0]), None)
     raise InputError(
-        f"{where}: there is no column {_shortened(column)}; the columns are {shown}; "
-        + (f"separated by {odd!r}? Save it with commas, or with tabs as .tsv."
-           if odd is not None else "for a file without a header give numbers from 0 (--text 0 --label 1).")
+        f"{where}: there is no column {_shortened(column)}; the columns are {listed}; "
+        + (f"are they separated by {separator!r}? Save the file with commas, or with tabs as .tsv."
+           if separator is not None else "for a file without a header give numbers from 0 (--text 0 --label 1).")
     )  # fmt: skip
 
 
@@ -197,20 +202,20 @@ def _shortened(name: Column, most: int = 60) -> str:
 
 
 def decoded(path: Path) -> str:
-    """The whole text of a file, plain or gzipped, in UTF-8."""
+    """The whole text of a UTF-8 file, plain or gzipped."""
     blob = path.read_bytes()
     if path.suffix.lower() == ".gz":
         try:
             blob = gzip.decompress(blob)
         except (OSError, EOFError, zlib.error) as error:
-            raise InputError(f"{path} is not a whole gzip file: {error}.") from error
+            raise InputError(f"{path} is not a complete gzip file: {error}.") from error
     if b"\x00" in blob and not blob.startswith((b"\xff\xfe", b"\xfe\xff")):
         line = blob.count(b"\n", 0, blob.index(b"\x00")) + 1
-        raise InputError(f"{path}, line {line}: a zero byte is no text; is it a text file?")
+        raise InputError(f"{path}, line {line}: there is a zero byte; is this a text file?")
     try:
         return blob.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = blob.count(b"\n", 0, error.start) + 1
         raise InputError(
-            f"{path}, line {line}: byte {blob[error.start]:#04x} is not UTF-8; is it a text file? Convert it to UTF-8."
+            f"{path}, line {line}: byte {blob[error.start]:#04x} is not UTF-8; convert the file to UTF-8 if it is text."
         ) from error

@@ -1,7 +1,7 @@
-"""Labelled texts from csv, tsv and parquet files, plain or gzipped. No row is lost or merged silently.
+"""Reads labelled texts from csv, tsv and parquet files. No row is lost or merged silently.
 
-Quoted newlines stay inside their text, a byte-order mark is dropped, and whatever cannot be read is refused with the
-file and the line: a row with too few or too many columns, a missing label, bytes that are not UTF-8.
+Quoted newlines stay part of their text, and a byte-order mark is dropped. Whatever cannot be read raises an error with
+the file and the line: a row with too few or too many columns, a missing label, bytes that are not UTF-8.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from numpy import ndarray as Array
 from foretrain.core.errors import InputError, require
 from foretrain.data.labelled_rows import Column, decoded, is_number, kind_of, rows_of
 
-# How programs write a value that is missing; none, na and the like may be classes.
+# How programs write a missing value. "none", "na" and the like are not here: they may be classes.
 MISSING = frozenset({"nan", "<na>", "#n/a", "null"})
 
 
 @dataclass(frozen=True)
 class LabelledTexts:
-    """Texts with a class each; `notes` tells of rows that are odd but kept, with their line."""
+    """Texts with one class each. `notes` lists rows that are odd but kept, with their line."""
 
     texts: tuple[str, ...]
     labels: Int[Array, "text"]
-    classes: tuple[str, ...]  # class k is called classes[k]
+    classes: tuple[str, ...]  # their names; labels are indices into these
     notes: tuple[str, ...] = ()
     file: str = ""
-    lines: tuple[int, ...] = ()  # of every text in the file, where there is one
-    unit: str = "line"  # a parquet file has rows
+    lines: tuple[int, ...] = ()  # line of every text in the file; empty if there is no file
+    unit: str = "line"  # what `lines` counts; "row" for parquet
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -43,7 +43,7 @@ class LabelledTexts:
         return np.bincount(self.labels, minlength=len(self.classes))
 
     def place(self, text: int) -> str:
-        """Where a text stands, for whoever must look at it."""
+        """Where to find a text: its file and line."""
         return f"{self.file}, {self.unit} {self.lines[text]}" if self.lines else f"Text {text + 1}"
 
     def select(self, rows: Sequence[int] | Array) -> LabelledTexts:
@@ -61,11 +61,11 @@ def read_labelled(
     classes: Sequence[str] | None = None,
     header: bool | None = None,
 ) -> LabelledTexts:
-    """Read a labelled file. Columns are names of the header, or numbers from 0.
+    """Read a labelled file. Columns are given by their names in the header, or by their numbers from 0.
 
-    Several text columns are joined by a space. `classes` names the labels allowed, in order; by default those that
-    occur, sorted (as numbers if they all are). `header` says whether the first line has names; by default it has,
-    unless all columns are given as numbers.
+    text     one column, or several to be joined by a space
+    classes  the allowed labels in order; by default all labels that occur, sorted (numbers by value)
+    header   whether the first line is a header; by default yes, unless all columns are given as numbers
     """
     path = Path(path)
     require(path.is_file(), f"There is no file {path}.")
@@ -95,7 +95,7 @@ def read_labelled(
         require(name in known, f"{path}, {unit} {line}: the label {name!r} is not one of {', '.join(ordered)}.")
     require(
         len(ordered) >= 2,
-        f"{path}, {unit} {lines[0]} and after: there is one class only ({ordered[0]!r}); two are needed.",
+        f"{path}, {unit} {lines[0]} and after: there is only one class ({ordered[0]!r}); two are needed.",
     )
     labels = np.array([known[name] for name in names])
     return LabelledTexts(tuple(texts), labels, ordered, tuple(notes), str(path), tuple(lines), unit)
@@ -108,15 +108,15 @@ def _require_classes(classes: Sequence[str] | None) -> None:
 
 
 def _refuse_mistakes(place: str, lines: Sequence[int], names: Sequence[str]) -> None:
-    """Labels that are hardly classes of their own where nobody named them: missing values, and other capitals."""
-    written: dict[str, str] = {}
+    """Reject labels that are probably mistakes: missing values, and two spellings that differ only in capitals."""
+    spellings: dict[str, str] = {}
     for line, name in zip(lines, names, strict=True):
         require(
             name.lower() not in MISSING,
             f"{place} {line}: the label is {name!r}, a missing value; fill it in or delete the row, or name all "
             "classes with --classes if it is one.",
         )
-        other = written.setdefault(name.casefold(), name)
+        other = spellings.setdefault(name.casefold(), name)
         require(
             other == name,
             f"{place} {line}: the label {name!r} differs from {other!r} only in its capitals; write both the same way, "
@@ -125,24 +125,25 @@ def _refuse_mistakes(place: str, lines: Sequence[int], names: Sequence[str]) -> 
 
 
 def _refuse_header(path: Path, names: Sequence[str], classes: Sequence[str] | None) -> None:
-    """A first line with names, read as a text because columns were given as numbers, would be a class of its own."""
+    """Reject a header that was read as a text because columns were given as numbers: it would become a class."""
     counted = Counter(names)
     alone = counted.pop(names[0]) == 1 and min(counted.values(), default=0) > 1
     if alone and names[0] not in (classes or ()):
         raise InputError(
-            f"{path}, line 1: no other row has the label {names[0]!r}; say --header if the line has the names of the "
-            "columns, --no-header if it is a row."
+            f"{path}, line 1: no other row has the label {names[0]!r}; add --header if line 1 has the names of the "
+            "columns, or --no-header if it is a row."
         )
 
 
 def read_text(path: str | Path) -> str:
-    """A whole text file, plain or gzipped."""
+    """The content of a text file, plain or gzipped."""
     path = Path(path)
     require(path.is_file(), f"There is no file {path}.")
     return decoded(path)
 
 
 def _numbers_first(name: str) -> tuple[int, float, str]:
+    """Sort key: numbers by value, then all other names alphabetically."""
     try:
         value = float(name)
     except ValueError:

@@ -1,7 +1,7 @@
 """HBLT(ρ), the hierarchical binary latent tree of JoMA's Definition 2: exact statistics, and samples.
 
-The root is a class label. Below it every node is 0 or 1 and takes its parent's value with probability (1 + ρ)/2; the
-leaves are tokens, and a leaf that is 1 says that its token occurs.
+The root is a class label. Every node below it is 0 or 1 and takes its parent's value with probability (1 + ρ)/2. The
+leaves are tokens: a token occurs if its leaf is 1.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class LatentSample:
         return self.values[:, self.tree.tokens]
 
     def sequences(self, length: int, generator: np.random.Generator | int) -> Int[Array, "sample length"]:
-        """Token numbers, each position drawn evenly from those that occur; where none occurs, the pad `tree.vocab`."""
+        """Token numbers, drawn uniformly from the tokens that occur; only the pad `tree.vocab` if none occurs."""
         require_whole("length", length, 1)
         present = self.token_sets
         counts = present.sum(axis=1, keepdims=True)
@@ -47,7 +47,7 @@ class LatentTree:
     """HBLT with one node per entry of `parents`.
 
     parents        the parent of each node; −1 for the children of the root
-    rho            ρ of the edge above each node: one number, or one per node (unused for the root's children)
+    rho            ρ of the edge above each node: one number, or one per node (ignored for the root's children)
     p_zero         P[y = 0 | class] for the root's children: one number, or an array [child of root, class]
     class_weights  P[class]; one class by default
     """
@@ -77,8 +77,8 @@ class LatentTree:
     ) -> LatentTree:
         """A tree with the root at layer `depth` and the tokens at layer 0.
 
-        `branching` is the number of children of every node, or one number per layer from the root down. `rho` may be
-        one number per layer as well, from the edges below the root's children down to the tokens (depth − 1 of them).
+        `branching` is the number of children of every node, or one number per layer from the root down. `rho` may also
+        have one number per layer: depth − 1 of them, from the edges below the root's children down to the tokens.
         """
         require_whole("depth", depth, 1)
         require_whole("classes", classes, 1)
@@ -107,7 +107,7 @@ class LatentTree:
 
     @cached_property
     def tokens(self) -> Int[Array, "token"]:
-        """The leaves, in the order of their numbers as nodes."""
+        """The leaves, in order of node number."""
         return np.setdiff1d(np.arange(self.nodes), self.parents)
 
     @property
@@ -127,18 +127,20 @@ class LatentTree:
     ) -> tuple[Float[Array, "*batch node"], Float[Array, "*batch class"], Float[Array, "*batch"]]:
         """Message passing: P[y = 1 | evidence] of every node, P[class | evidence], and ln P[evidence].
 
-        `evidence` says 0 or 1 for each observed node and −1 for the others. One pass up, one down, a level at a
-        time: the cost is linear in the number of nodes. Evidence that cannot occur gives nan.
+        `evidence` is 0 or 1 for each observed node and −1 for the others. One pass goes up the tree and one down, level
+        by level, so the cost is linear in the number of nodes. Evidence that cannot occur gives nan.
         """
         seen = np.asarray(evidence)
         require(
             seen.shape[-1:] == (self.nodes,) and bool(np.isin(seen, (-1, 0, 1)).all()),
-            f"evidence must say −1 (unknown), 0 or 1 for each of the {self.nodes} nodes.",
+            f"evidence must be −1 (unknown), 0 or 1 for each of the {self.nodes} nodes.",
         )
         # ln P[evidence at and below the node | its value], values 0 and 1 on the last axis
         below = np.where((seen[..., None] == -1) | (seen[..., None] == np.arange(2)), 0.0, -np.inf)
         with np.errstate(divide="ignore"):
-            edges = np.log(np.stack([(1 + self.rho) / 2, (1 - self.rho) / 2], -1))  # same value, other value
+            edges = np.log(
+                np.stack([(1 + self.rho) / 2, (1 - self.rho) / 2], -1)
+            )  # ln P of the parent's value, of the other value
             table = np.log(np.stack([self.p_zero, 1 - self.p_zero], -1))  # [top, class, value]
             prior = np.log(self.class_weights)
         for block in reversed(self._blocks[1:]):
@@ -162,19 +164,19 @@ class LatentTree:
         return ones, classes, np.asarray(total)
 
     def pair_probabilities(self, nodes: Sequence[int | np.integer] | Array) -> Float[Array, "query node"]:
-        """P[y_m = 1, y_l = 1] for each m of `nodes` and every node l, by message passing."""
+        """P[y_m = 1, y_l = 1] for each m in `nodes` and every node l, by message passing."""
         nodes = self._known(nodes)
         conditional = np.concatenate([self._given(part) for part in _parts(nodes, 64)])
         return np.nan_to_num(conditional) * self.marginals()[nodes, None]
 
     def cooccurrence(self, nodes: Sequence[int | np.integer] | Array) -> Float[Array, "query node"]:
-        """P[y_l = 1 | y_m = 1] for each m of `nodes` and every node l; nan where y_m is never 1."""
+        """P[y_l = 1 | y_m = 1] for each m in `nodes` and every node l; nan if y_m is never 1."""
         nodes = self._known(nodes)
         return np.concatenate([self._given(part) for part in _parts(nodes, 64)])
 
     def enumerate_states(self) -> tuple[Bool[Array, "state node"], Float[Array, "class state"]]:
-        """Every state of the nodes and P[class, state], edge by edge: for small trees, as a reference."""
-        require(self.nodes <= 20, f"A tree of {self.nodes} nodes has too many states to list; 20 nodes are the most.")
+        """Every state of the nodes and P[class, state], multiplied edge by edge: a reference for small trees."""
+        require(self.nodes <= 20, f"A tree of {self.nodes} nodes has too many states to list; the limit is 20 nodes.")
         states = (np.arange(2**self.nodes)[:, None] >> np.arange(self.nodes)) & 1
         probability = np.repeat(self.class_weights[:, None], len(states), axis=1)
         for number, node in enumerate(self.top):
@@ -199,46 +201,48 @@ class LatentTree:
         return LatentSample(self, classes, values)
 
     def common_ancestor_layer(self, first: int | np.integer, second: int | np.integer) -> int:
-        """How many edges above the deeper of two nodes their common ancestor is; the root counts as one."""
-        lines = [self._line(int(node)) for node in self._known([first, second])]
-        shared = len(set(lines[0]) & set(lines[1]))  # with the root
-        return max(len(line) for line in lines) - shared
+        """Number of edges from the deeper of two nodes up to their common ancestor, which may be the root."""
+        paths = [self._path(int(node)) for node in self._known([first, second])]
+        shared = len(set(paths[0]) & set(paths[1]))  # counts the root
+        return max(len(path) for path in paths) - shared
 
     def _known(self, nodes: Sequence[int | np.integer] | Array) -> Int[Array, "query"]:
-        """Node numbers that exist: a negative one would quietly count from the end."""
+        """Node numbers, checked: numpy would silently count a negative one from the end."""
         listed = np.asarray(nodes)
         whole = listed.ndim == 1 and listed.size >= 1 and np.issubdtype(listed.dtype, np.integer)
         good = whole and bool(((listed >= 0) & (listed < self.nodes)).all())
         require(good, f"nodes must list whole numbers from 0 to {self.nodes - 1}, at least one; got {listed.tolist()}.")
         return listed.astype(np.int64)
 
-    def _line(self, node: int) -> list[int]:
-        line = [node]
-        while line[-1] >= 0:
-            line.append(int(self.parents[line[-1]]))
-        return line
+    def _path(self, node: int) -> list[int]:
+        """The node and its ancestors, up to −1 for the root."""
+        path = [node]
+        while path[-1] >= 0:
+            path.append(int(self.parents[path[-1]]))
+        return path
 
     def _given(self, nodes: Array) -> Array:
+        """P[y_l = 1 | y_m = 1] for each m in `nodes` and every node l."""
         evidence = np.full((len(nodes), self.nodes), -1)
         evidence[np.arange(len(nodes)), nodes] = 1
         return self.posterior(evidence)[0]
 
     @cached_property
     def _blocks(self) -> list[Array]:
-        """The nodes level by level from the root's children down, children of one parent side by side."""
+        """The nodes level by level from the root's children down, with siblings next to each other."""
         order = np.lexsort((self.parents, self.level))
         return np.split(order, np.flatnonzero(np.diff(self.level[order])) + 1)
 
 
 def _through(below: Array, edges: Array) -> Array:
-    """ln P[evidence below a node | value of its parent] from the same given its own value."""
+    """ln P[evidence below a node | value of its parent], from ln P[evidence below the node | its own value]."""
     zero, one = below[..., 0], below[..., 1]
     same, other = edges[:, 0], edges[:, 1]
     return np.stack([np.logaddexp(zero + same, one + other), np.logaddexp(zero + other, one + same)], -1)
 
 
 def _share_of_one(logs: Array) -> Array:
-    """P[1] from unnormalised logs of 0 and 1; 0 where both are impossible (then the parent's weight is 0 as well)."""
+    """P[1] from unnormalised logs of 0 and 1; 0 if both are impossible (then the parent's weight is 0, too)."""
     zero, one = logs[..., 0], logs[..., 1]
     both = np.logaddexp(zero, one)
     return np.where(np.isfinite(both), np.exp(one - np.where(np.isfinite(both), both, 0.0)), 0.0)
@@ -255,16 +259,16 @@ def _parents(parents: Sequence[int] | Array) -> Array:
 
 
 def _levels(parents: Array) -> Array:
-    """Edges from the root's children: doubles the length of the way up until all ways end at the root."""
+    """Edges from each node up to a child of the root. Each round doubles the jump, until all jumps reach the root."""
     level, jump = (parents >= 0).astype(np.int64), parents.copy()
     for _ in range(len(parents).bit_length() + 1):
-        on_way = jump >= 0
-        if not on_way.any():
+        below_root = jump >= 0
+        if not below_root.any():
             return level
-        level = level + np.where(on_way, level[jump], 0)
-        jump = np.where(on_way, jump[jump], -1)
+        level = level + np.where(below_root, level[jump], 0)
+        jump = np.where(below_root, jump[jump], -1)
     raise InputError(
-        f"parents must form a tree; node {np.flatnonzero(jump >= 0)[0]} never reaches the root: it is in a circle."
+        f"parents must form a tree; node {np.flatnonzero(jump >= 0)[0]} never reaches the root: it is part of a cycle."
     )
 
 

@@ -1,4 +1,4 @@
-"""A labelled corpus made up with known statistics: token frequencies fall like Zipf's law, polarities are given."""
+"""An artificial labelled corpus with known statistics: token frequencies follow Zipf's law, polarities are given."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from foretrain.data.tokens import TokenTexts
 
 
 class MadeUpCorpus:
-    """Texts of two classes (or more) over `vocab` tokens, of which the last `unseen` never occur.
+    """Texts of two or more classes over `vocab` tokens; the last `unseen` tokens never occur.
 
     P(e|y) ∝ frequency(e)·exp(±polarity(e)/2). Polarities are normal with standard deviation `contrast`; 0 makes the
-    labels independent of the tokens. `positive` is the share of positive texts; lengths are even between two bounds.
-    More than two `classes` are equally frequent, and every one has normal polarities of its own.
+    labels independent of the tokens. `positive` is the share of positive texts; text lengths are uniform between two
+    bounds. More than two `classes` are equally frequent, and each has its own normal polarities.
     """
 
     def __init__(
@@ -32,7 +32,10 @@ class MadeUpCorpus:
         require_at_least("vocab", vocab, 2)
         require(0 <= unseen < vocab - 1, f"unseen must be at least 0 and below vocab - 1; got {unseen}.")
         require(0 < positive < 1, f"positive must lie between 0 and 1; got {positive}.")
-        require(1 <= lengths[0] <= lengths[1], f"lengths must be two rising numbers from 1 on; got {lengths}.")
+        require(
+            1 <= lengths[0] <= lengths[1],
+            f"lengths must be (shortest, longest), with shortest at least 1; got {lengths}.",
+        )
         require_at_least("classes", classes, 2)
         self.vocab, self.unseen, self.positive, self.lengths, self.classes = vocab, unseen, positive, lengths, classes
         seen = vocab - unseen
@@ -48,8 +51,10 @@ class MadeUpCorpus:
     def sample(self, n: int, draw: np.random.Generator) -> tuple[TokenTexts, Int[Array, "text"]]:
         """n texts and their classes."""
         require_at_least("n", n, 1)
-        two = self.classes == 2
-        labels = (draw.random(n) < self.positive).astype(np.int64) if two else draw.integers(0, self.classes, n)
+        if self.classes == 2:
+            labels = (draw.random(n) < self.positive).astype(np.int64)
+        else:
+            labels = draw.integers(0, self.classes, n)
         lengths = draw.integers(self.lengths[0], self.lengths[1] + 1, n)
         starts = np.concatenate([[0], np.cumsum(lengths)])
         class_of = np.repeat(labels, lengths)

@@ -1,4 +1,4 @@
-"""The negation task: NOT turns an adjective round, VERY does not, and no token says anything by itself."""
+"""The negation task: NOT flips an adjective, VERY does not, and no single token reveals the label."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from foretrain.data.tokens import TokenTexts
 class Negation:
     """Tokens in this order: NOT, VERY, positive adjectives, negative adjectives, fillers.
 
-    A text is a modifier and an adjective side by side at a random place among fillers; its label is the adjective's
-    sign, turned round by NOT. Both modifiers are equally likely, so every token co-occurs equally with both labels.
-    `held_out` adjectives of each sign never meet NOT in training.
+    A text is a modifier and the adjective after it, at a random place among fillers. Its label is the adjective's
+    polarity, flipped by NOT. Both modifiers are equally likely, so every token co-occurs equally with both labels.
+    `held_out` adjectives of each polarity never follow NOT in training.
     """
 
-    adjectives: int = 10  # of each sign
+    adjectives: int = 10  # per polarity
     fillers: int = 20
     length: int = 8
     held_out: int = 0
@@ -36,13 +36,13 @@ class Negation:
 
     @property
     def held_out_adjectives(self) -> Int[Array, "adjective"]:
-        """Adjective numbers (0 the first positive one) that never meet NOT in training."""
+        """Adjectives that never follow NOT in training, numbered from 0 for the first positive one."""
         return np.concatenate([np.arange(self.held_out), self.adjectives + np.arange(self.held_out)])
 
     def sample(
         self, n: int, draw: np.random.Generator, *, only_held_out: bool = False
     ) -> tuple[TokenTexts, Int[Array, "text"]]:
-        """n texts and their labels, 0 or 1; `only_held_out`: NOT with the adjectives kept from it in training."""
+        """n texts and their labels, 0 or 1. With `only_held_out`, every text is NOT with a held-out adjective."""
         require_at_least("n", n, 1)
         adjective = draw.integers(0, 2 * self.adjectives, n)
         negated = draw.random(n) < 0.5

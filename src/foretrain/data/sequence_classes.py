@@ -1,6 +1,6 @@
-"""Sequence classes (Scan and Snap, section 3.2): the next token n decides the query ψ(n) and the contexts P(l|n).
+"""Sequence classes (Scan and Snap, section 3.2): the next token n determines the query ψ(n) and the contexts P(l|n).
 
-Without positions a sequence is its token counts, so counts are what is drawn.
+The model has no positions, so token counts describe a sequence completely, and counts are what is sampled.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from numpy import ndarray as Array
 
 from foretrain.core.errors import InputError, require, require_whole
 
-CELLS = 2**12
-TOKENS_PER_SLOT = 12  # measured: a longer sequence is counted faster by a multinomial draw than token by token
+CELLS = 2**12  # equal parts of [0, 1) in the lookup table for drawing tokens
+TOKENS_PER_SLOT = 12  # with more context tokens per slot, a multinomial draw is faster than drawing each (measured)
 
 
 @dataclass(frozen=True)
 class SequenceBatch:
-    """Samples as counts over the support of their class; `counts` gives them over the whole vocabulary."""
+    """Samples as counts over the support of their class; `counts` converts them to the whole vocabulary."""
 
     task: SequenceClasses
     classes: Int[Array, "sample"]
@@ -48,8 +48,8 @@ class SequenceClasses:
 
     probabilities  P(l|n), one row per class, one column per token
     query          ψ(n): the query token of each class
-    label          the token that names each class in the decoder; by default the first K tokens
-    length         T: the query and T − 1 context tokens
+    label          the token that stands for each class in the decoder; by default the first K tokens
+    length         T tokens: the query and T − 1 context tokens
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class SequenceClasses:
         try:
             table = np.asarray(probabilities, dtype=np.float64)
         except (ValueError, TypeError) as error:
-            raise InputError("probabilities must be rows of numbers, all of one length.") from error
+            raise InputError("probabilities must be rows of numbers, all of the same length.") from error
         require(table.ndim == 2, f"probabilities must have two axes, class and token; got {table.ndim}.")
         classes, vocab = table.shape
         require(classes >= 1, "There must be at least one sequence class; got none.")
@@ -87,7 +87,7 @@ class SequenceClasses:
 
     @classmethod
     def syn_small(cls, *, length: int = 128) -> SequenceClasses:
-        """Syn-Small (Fig 4): 2 classes with a query each; 10 common and 10 + 10 distinct tokens of 34."""
+        """Syn-Small (Fig 4): 2 classes with one query each; of 34 tokens, 10 are common and 10 distinct per class."""
         return cls._with_common_and_distinct(query=(0, 1), length=length)
 
     @classmethod
@@ -98,7 +98,7 @@ class SequenceClasses:
 
     @classmethod
     def _with_common_and_distinct(cls, query: Sequence[int] | Array, length: int) -> SequenceClasses:
-        """Tokens in this order: 10 common, 10 distinct per class, the queries, the labels."""
+        """Number the tokens in this order: 10 common, 10 distinct per class, the queries, the labels."""
         query = np.asarray(query)
         classes, queries = len(query), int(query.max()) + 1
         context = 10 + 10 * classes
@@ -128,15 +128,15 @@ class SequenceClasses:
 
     @cached_property
     def distinct_tokens(self) -> tuple[Int[Array, "distinct"], ...]:
-        """For each class, the tokens that occur in it alone."""
+        """For each class, the tokens that occur in no other class."""
         alone = self.occurs.sum(axis=0) == 1
         return tuple(np.flatnonzero(row & alone) for row in self.occurs)
 
     @cached_property
     def support(self) -> Int[Array, "class slot"]:
-        """For each class, all common tokens, then its distinct tokens, then fillers that are never drawn, to one width.
+        """For each class, all common tokens, then its distinct tokens, padded to equal width with tokens never drawn.
 
-        There is at least one slot behind the common tokens; where every token is common, it repeats token 0.
+        At least one slot follows the common tokens; if every token is common, it repeats token 0.
         """
         number = self.occurs.sum(axis=0)
         kind = np.where(number > 1, 0, np.where(self.occurs, 1, 2))
@@ -152,13 +152,13 @@ class SequenceClasses:
 
     @cached_property
     def _edges(self) -> Float[Array, "class slot"]:
-        """Slot i of a class covers the numbers from edge i − 1 up to edge i, of [0, 1)."""
+        """Cumulative probabilities: slot i of a class covers the part of [0, 1) from edge i − 1 to edge i."""
         edges = np.cumsum(self._support_probabilities, axis=1)
         return edges / edges[:, -1:]
 
     @cached_property
     def _slot_of_cell(self) -> UInt[Array, "class cell"]:
-        """[0, 1) cut into equal cells: the slot that covers a cell, or the number of slots if an edge cuts it."""
+        """For each equal cell of [0, 1), the slot that covers it; the number of slots if an edge cuts the cell."""
         first, last = (
             np.stack([edges.searchsorted(np.arange(CELLS) / CELLS + shift, side=side) for edges in self._edges])
             for shift, side in ((0.0, "right"), (1 / CELLS, "left"))
@@ -167,9 +167,9 @@ class SequenceClasses:
         return np.where(first == last, first, slots).astype(np.min_scalar_type(slots))
 
     def sample(self, n: int, generator: np.random.Generator | int, *, sequences: bool = False) -> SequenceBatch:
-        """Draw n sequences as token counts; with `sequences`, also as tokens in their order.
+        """Draw n sequences as token counts; with `sequences`, also as tokens in order.
 
-        `generator` may be a seed. Long sequences without their order are drawn as counts at once (a multinomial).
+        `generator` may be a seed. Without `sequences`, counts of long sequences are drawn directly (multinomial).
         """
         require_whole("n", n, 1)
         draw = np.random.default_rng(generator)
@@ -186,7 +186,7 @@ class SequenceClasses:
     def _draw_slots(
         self, classes: Int[Array, "sample"], context: int, draw: np.random.Generator
     ) -> UInt[Array, "sample position"]:
-        """The slot of every context token: 12 bits choose a cell, and only a cut cell needs a finer number."""
+        """The slot of every context token. 12 random bits choose a cell; only cells cut by an edge need more bits."""
         size = classes.size * context
         cells = draw.integers(0, 2**64, -(-size // 4), dtype=np.uint64).view(np.uint16)[:size] & np.uint16(CELLS - 1)
         row = np.repeat((classes * CELLS).astype(np.int32), context)

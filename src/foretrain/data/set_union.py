@@ -1,8 +1,8 @@
-"""The deterministic set-union hierarchy behind JoMA's Table 1: not HBLT(ρ), for it has no randomness but the class.
+"""The deterministic set-union hierarchy behind JoMA's Table 1. Unlike in HBLT(ρ), only the class is random.
 
-A latent of the lowest layer is a fixed set of tokens, a latent of the next layer a fixed set of those, a class a
-fixed set of the top latents. A class switches on its latents, these theirs, down to the tokens: so there are
-exactly as many sequences as classes.
+A latent of the lowest layer is a fixed set of tokens, a latent of the next layer is a fixed set of those latents, and
+a class is a fixed set of top latents. A class switches on its latents, these switch on theirs, and so on down to the
+tokens. So there are exactly as many sequences as classes.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class SetUnionBatch:
 
 
 class SetUnionHierarchy:
-    """`classes` sequences over `vocab` tokens, the last of which is the pad.
+    """`classes` sequences over `vocab` tokens; the last token is the pad.
 
     latents   number of latents per layer, (N_0, N_1, …) from the lowest up
-    children  N_ch: members of every set; no two sets of a layer are the same
-    length    sequences hold their tokens in rising order at the end, pads before them
+    children  N_ch: the size of every set; no two sets of a layer are the same
+    length    tokens per sequence: pads first, then the sequence's tokens in rising order
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class SetUnionHierarchy:
         require(len(latents) >= 1, "latents must name the number of latents of at least one layer; got none.")
         draw = np.random.default_rng(generator)
         self.vocab, self.length, self.classes = int(vocab), int(length), int(classes)
-        self.members: list[Int[Array, "latent child"]] = []  # for each layer up to the classes, members one layer below
+        self.members: list[Int[Array, "latent child"]] = []  # per layer up to the classes, the members one layer down
         sizes = [vocab - 1, *latents, classes]
         for below, count in pairwise(sizes):
             require(
@@ -65,7 +65,7 @@ class SetUnionHierarchy:
             )
             self.members.append(_different_sets(count, children, below, draw))
         longest = int(self.token_sets.sum(axis=1).max())
-        require(longest <= length, f"length must hold the largest union, {longest} tokens; got {length}.")
+        require(longest <= length, f"length must be at least {longest}, the size of the largest union; got {length}.")
 
     @cached_property
     def active(self) -> list[Bool[Array, "class latent"]]:
@@ -77,7 +77,7 @@ class SetUnionHierarchy:
 
     @cached_property
     def token_sets(self) -> Bool[Array, "class token"]:
-        """Which tokens each class holds; the pad does not count."""
+        """Which tokens each class contains, without the pad."""
         return (self.active[0] @ _indicator(self.members[0], self.vocab - 1)) > 0
 
     @cached_property
@@ -88,7 +88,7 @@ class SetUnionHierarchy:
         return np.where(last >= 0, last, self.vocab - 1)
 
     def sample(self, n: int, generator: np.random.Generator | int) -> SetUnionBatch:
-        """n classes, evenly drawn, and their sequences. `generator` may be a seed."""
+        """n classes, drawn uniformly, and their sequences. `generator` may be a seed."""
         require_whole("n", n, 1)
         classes = np.random.default_rng(generator).integers(self.classes, size=n)
         return SetUnionBatch(classes, self.sequences[classes])

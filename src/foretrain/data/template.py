@@ -1,9 +1,9 @@
 """One template (Abstract symbols, section 2): matching, substitution and disjointness, decided exactly.
 
-A template is a string of tokens and wildcards. A string matches it if it comes out of replacing each
-wildcard by a token of its own that the template does not hold already. So a string matches if and only if
-it has the template's equality pattern and the template's tokens in their places; everything below rests on
-that. Greek letters are wildcards unless others are named.
+A template is a string of tokens and wildcards. A string matches it if replacing each wildcard with a different token,
+none of them in the template already, gives the string. So a string matches if and only if it has the template's
+equality pattern and the template's tokens in their places; everything below relies on that. Greek letters are
+wildcards unless others are given.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ GREEK = frozenset("αβγδεζηθικλμνξοπρστυφχψω")
 
 
 def equality_pattern(string: Iterable[object]) -> tuple[int, ...]:
-    """For each position the number of its symbol in order of first appearance: "QQRQ" gives (0, 0, 1, 0)."""
+    """Number the symbols in order of first appearance: "QQRQ" gives (0, 0, 1, 0)."""
     seen: dict[object, int] = {}
     return tuple(seen.setdefault(symbol, len(seen)) for symbol in string)
 
 
 @dataclass(frozen=True)
 class Template:
-    """Def. 2.1: a string over tokens and wildcards; `Template.parse("ααβST")` makes one of text."""
+    """Def. 2.1: a string of tokens and wildcards; `Template.parse("ααβST")` makes one from text."""
 
     symbols: tuple[str, ...]
     wildcard_names: frozenset[str] = GREEK
@@ -37,7 +37,7 @@ class Template:
 
     @classmethod
     def parse(cls, text: str, wildcards: Iterable[str] = GREEK, *, words: bool = False) -> Template:
-        """A template from text: one symbol per character, or per word between blanks if `words`."""
+        """A template from text: one symbol per character, or one per word if `words`."""
         return cls(tuple(text.split() if words else text), frozenset(wildcards))
 
     def __str__(self) -> str:
@@ -61,20 +61,20 @@ class Template:
         return equality_pattern(self.symbols)
 
     def substitute(self, substitution: Mapping[str, str]) -> tuple[str, ...]:
-        """sub(z, s), Def. 2.1; refuses a map that is not injective or that uses the template's own tokens."""
+        """sub(z, s), Def. 2.1. The map must be injective and must not use the template's own tokens."""
         missing = [w for w in self.wildcards if w not in substitution]
-        require(not missing, f"The substitution says nothing about wildcard {', '.join(missing)} of {self}.")
+        require(not missing, f"The substitution has no token for wildcard {', '.join(missing)} of {self}.")
         used = [substitution[w] for w in self.wildcards]
         require(
             len(set(used)) == len(used),
             f"A substitution must give each wildcard its own token; got {used} for {self}.",
         )
         own = sorted(set(used) & set(self.tokens))
-        require(not own, f"A substitution must not use tokens the template holds already; got {own} for {self}.")
+        require(not own, f"A substitution must not use tokens the template already contains; got {own} for {self}.")
         return tuple(substitution.get(s, s) if s in self.wildcard_names else s for s in self.symbols)
 
     def matches(self, string: Sequence[str]) -> bool:
-        """Whether the string comes out of this template (Def. 2.1)."""
+        """Whether some substitution turns this template into the string (Def. 2.1)."""
         return (
             len(string) == len(self)
             and equality_pattern(string) == self.pattern
@@ -84,10 +84,10 @@ class Template:
     def common_string(self, other: Template) -> tuple[str, ...] | None:
         """A string that matches both templates, or None if they are disjoint (Def. 3.2).
 
-        Both must have one equality pattern, since the string has it. Each class of equal positions then takes
-        the token that either template puts there; a string exists unless the two disagree, or one token is
-        forced on two classes. The classes left over take tokens that occur in neither template, so the answer
-        holds in every alphabet that the templates can be substituted from.
+        Both must have the same equality pattern as the string. Each group of equal positions then takes the token that
+        either template has there. A string exists unless the two disagree, or one token is forced on two groups. The
+        remaining groups take tokens that occur in neither template, so the answer holds for every alphabet that is
+        large enough for both.
         """
         if self.pattern != other.pattern:
             return None
@@ -109,7 +109,7 @@ class Template:
 
 
 def spelled(symbols: Sequence[str]) -> str:
-    """Symbols as text: without blanks if each is one character."""
+    """Symbols as text, separated by spaces unless each is a single character."""
     return ("" if all(len(s) == 1 for s in symbols) else " ").join(symbols)
 
 

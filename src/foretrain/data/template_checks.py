@@ -1,4 +1,4 @@
-"""What a template task must be: each refusal is one sentence that names the templates or the number."""
+"""Checks of template tasks: each error is one sentence that names the templates or the number at fault."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import math
 from foretrain.core.errors import InputError, require, require_at_least
 from foretrain.data.template import Template, spelled
 
-LARGEST_LABEL = 1e100  # its square, and sums of squares, are still numbers
-LEAST_WEIGHT = 1e-12  # of a template: a sample of it comes once in a million million
+LARGEST_LABEL = 1e100  # so that sums of squared labels stay finite
+LEAST_WEIGHT = 1e-12  # smallest share of a template: one sample in a million million
 
 
 def require_task(
@@ -17,7 +17,7 @@ def require_task(
     weights: tuple[float, ...],
     noise: float,
 ) -> None:
-    """Refuse a task that Def. 2.2, 3.2 or J.1 does not allow."""
+    """Raise an InputError if Def. 2.2, 3.2 or J.1 does not allow the task."""
     require(len(templates) >= 1, "A task must have at least one template; got none.")
     require(
         len(labels) == len(templates),
@@ -37,16 +37,16 @@ def _require_equal_lengths(templates: tuple[Template, ...]) -> None:
     for template in templates[1:]:
         require(
             len(template) == len(first),
-            f"All templates must have one length; {first} has {len(first)} symbols and {template} has {len(template)}.",
+            f"Templates must have equal lengths; {first} has {len(first)} symbols and {template} has {len(template)}.",
         )
         require(
             template.wildcard_names == first.wildcard_names,
-            f"All templates must share one set of wildcard names; {first} and {template} do not.",
+            f"All templates must have the same wildcard names; {first} and {template} do not.",
         )
 
 
 def _require_disjoint(templates: tuple[Template, ...]) -> None:
-    # Only templates of one equality pattern can clash, so most pairs are never looked at.
+    # Only templates with the same equality pattern can overlap, so most pairs need no check.
     by_pattern: dict[tuple[int, ...], list[Template]] = {}
     for template in templates:
         for earlier in by_pattern.setdefault(template.pattern, []):
@@ -75,7 +75,7 @@ def _require_labels(templates: tuple[Template, ...], labels: tuple[float, ...] |
         else:
             require(
                 isinstance(label, int | float) and not isinstance(label, bool) and abs(label) <= LARGEST_LABEL,
-                f"Label {label!r} of {template} must be a symbol or a number of size {LARGEST_LABEL:g} at most.",
+                f"Label {label!r} of {template} must be a symbol, or a number of at most {LARGEST_LABEL:g} in size.",
             )
 
 
@@ -87,7 +87,7 @@ def _require_weights(templates: tuple[Template, ...], weights: tuple[float, ...]
     for template, weight in zip(templates, weights, strict=True):
         require(
             math.isfinite(weight) and weight >= LEAST_WEIGHT,
-            f"The weight of {template} must be at least {LEAST_WEIGHT:g} of all; got {weight!r}; or leave it out.",
+            f"The weight of {template} must be at least {LEAST_WEIGHT:g} of the total; got {weight!r}; or remove it.",
         )
     total = sum(weights)
     require(abs(total - 1) <= 1e-8, f"weights must sum to 1; they sum to {total:.9g}; divide them by their sum.")

@@ -2,17 +2,17 @@
 
     name = "same or different"
     kind = "regression"            # or "next-token"
-    symbols = "characters"         # or "words": how a string is cut into symbols (default characters)
+    symbols = "characters"         # or "words": how a string is split into symbols (default: characters)
     wildcards = ["α", "β"]         # default: every Greek letter
-    noise = 0.1                    # standard deviation of label noise (regression; default 0)
-    alphabet = 500                 # tokens that wildcards are filled from (default: as many as samples)
+    noise = 0.1                    # standard deviation of the label noise (regression only; default 0)
+    alphabet = 500                 # tokens to fill wildcards with (default: as many as samples)
 
     [[template]]
     string = "αα"                  # or a list of symbols
-    label = 1                      # a number; for next-token a wildcard of the string or a token
+    label = 1                      # a number; for next-token, a wildcard of the string or a token
     weight = 2                     # how often, relative to the others (default 1)
 
-A file may instead name a task of `foretrain.data.template_tasks`:
+Instead, a file may give the name of a task in `foretrain.data.template_tasks`:
 
     named = "majority"
     arguments = { length = 5 }
@@ -32,7 +32,7 @@ from foretrain.data.template_tasks import NAMED
 from foretrain.data.templates import GREEK, Template, TemplateTask
 
 KINDS = ("regression", "next-token")
-MOST_TOKENS = 10**12  # beyond any vocabulary, and still exact as a floating-point number
+MOST_TOKENS = 10**12  # larger than any vocabulary, and still exact in floating point
 SYMBOLS = ("characters", "words")
 SPELLED_OUT = ("name", "kind", "symbols", "wildcards", "noise", "alphabet", "template")
 BY_NAME = ("name", "named", "arguments", "noise", "alphabet")
@@ -41,20 +41,20 @@ OF_TEMPLATE = ("string", "label", "weight")
 
 @dataclass(frozen=True)
 class TaskFile:
-    """What a task file says: the task, and how many tokens fill its wildcards (None: as many as samples)."""
+    """The content of a task file: the task, and how many tokens fill its wildcards (None: as many as samples)."""
 
     task: TemplateTask
     alphabet: int | None
 
 
 def read_task(path: str | Path) -> TaskFile:
-    """Read a template task; everything that is wrong with it is said in one sentence."""
+    """Read a template task; whatever is wrong with the file, the error is one sentence."""
     path = Path(path)
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}; give the path of a TOML file.") from error
-    except ValueError as error:  # not UTF-8, not TOML, or a number of thousands of digits
+    except ValueError as error:  # not UTF-8, not TOML, or a number with thousands of digits
         raise InputError(f"{path} is not a TOML file: {error}.") from error
     except RecursionError as error:
         raise InputError(f"{path} is not a TOML file for a task: its brackets are nested too deeply.") from error
@@ -98,7 +98,7 @@ def _spelled_out(content: Mapping[str, Any]) -> TemplateTask:
     _require_keys(content, SPELLED_OUT, "A task file")
     kind, symbols = _text(content, "kind", "regression"), _text(content, "symbols", "characters")
     require_known("kind of task", kind, KINDS)
-    require_known("way to cut a string into symbols", symbols, SYMBOLS)
+    require_known("way to split a string into symbols", symbols, SYMBOLS)
     wildcards = content.get("wildcards", sorted(GREEK))
     require(
         isinstance(wildcards, str | list) and all(isinstance(w, str) and w for w in wildcards),
@@ -145,7 +145,7 @@ def _label(row: Mapping[str, Any], template: Template, kind: str) -> Any:
 
 def _require_keys(table: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
     for key in table:
-        require(key in known, f"{what} has {', '.join(known)}; got {key!r}.")
+        require(key in known, f"{what} may have {', '.join(known)}; got {key!r}.")
 
 
 def _text(content: Mapping[str, Any], key: str, default: str = "") -> str:
@@ -161,7 +161,7 @@ def _number(value: Any, what: str) -> float:
     try:
         return float(value)
     except OverflowError as error:
-        raise InputError(f"{what} must be a number of at most 308 digits; got one of {len(str(value))}.") from error
+        raise InputError(f"{what} must be a number of at most 308 digits; got one with {len(str(value))}.") from error
 
 
 def _whole(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The template tasks the paper names, each made by enumeration from its rule."""
+"""The template tasks of the paper, each enumerated from its rule."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def majority(length: int) -> TemplateTask:
 
 
 def majority_token(length: int) -> TemplateTask:
-    """Section 1.1, next token: output the symbol that fills most of an odd number of places."""
+    """Section 1.1, next token: output the symbol at most of an odd number of positions."""
     require(
         length % 2 == 1 and 1 <= length <= 15,
         f"length must be odd, so that there is no draw, and at most 15; got {length}.",
@@ -56,16 +56,16 @@ def random_templates(
 ) -> TemplateTask:
     """Appendix B: templates drawn uniformly from all strings over wildcards and tokens, Gaussian labels.
 
-    The paper asks only that they differ; two that differ by a renaming of wildcards would still give one
-    string two labels, so a template that overlaps an earlier one is drawn again. Labels have mean 0 and mean
-    square 1, so that the trivial error is 1.
+    The paper only requires them to differ. Two that differ by renaming wildcards would still give one string two
+    labels, so a template that overlaps an earlier one is drawn again. Labels have mean 0 and mean square 1, so
+    the trivial error is 1.
     """
     require_whole("count", count, 2)
     require_whole("length", length, 1)
     require_whole("seed", seed, 0)
     require(0 <= wildcards <= len(WILDCARD_ORDER), f"wildcards must lie between 0 and 24; got {wildcards}.")
     require(0 <= tokens <= 26, f"tokens must lie between 0 and 26; got {tokens}.")
-    require(wildcards + tokens >= 1, "There must be a wildcard or a token to make templates of; got 0 of both.")
+    require(wildcards + tokens >= 1, "Templates need at least one wildcard or token; got 0 of both.")
     symbols = list(WILDCARD_ORDER[:wildcards] + "abcdefghijklmnopqrstuvwxyz"[:tokens])
     draw = stream("random_templates", count, length, wildcards, tokens, seed)
     templates: list[Template] = []
@@ -77,7 +77,7 @@ def random_templates(
             break
     require(
         len(templates) == count,
-        f"Only {len(templates)} disjoint templates of length {length} turned up among {1000 * count} drawn from "
+        f"Only {len(templates)} disjoint templates of length {length} were found among {1000 * count} drawn from "
         f"{wildcards} wildcards and {tokens} tokens; ask for fewer than {count} or for longer ones.",
     )
     labels = draw.standard_normal(count)
@@ -91,7 +91,7 @@ def print_program() -> TemplateTask:
 
 
 def print_symbol() -> TemplateTask:
-    """Fig 3, eq. 2, next token: the same programs with symbols for values, labelled by the symbol they print."""
+    """Fig 3, eq. 2, next token: the same programs with symbols as values, labelled by the symbol they print."""
     return _task("print symbol", [('α="γ";β="δ";print(α)', "γ"), ('α="γ";β="δ";print(β)', "δ")])
 
 
@@ -106,7 +106,7 @@ def print_statement() -> TemplateTask:
 
 
 def word_problems(amounts: Sequence[int] = (5,)) -> TemplateTask:
-    """Section 1.1: If α gives β 5 γ, how many γ does β have? +5; and how many does α have? −5, having given them."""
+    """Section 1.1: If α gives β 5 γ, how many γ does β have? +5. How many does α have? −5, having given them away."""
     require(len(amounts) >= 1, "amounts must name at least one number; got none.")
     rows = [
         (f"If α gives β {amount} γ , how many γ does {asked} have ?", sign * float(amount))
@@ -117,7 +117,7 @@ def word_problems(amounts: Sequence[int] = (5,)) -> TemplateTask:
 
 
 def distribution_of_3() -> TemplateTask:
-    """Fig 1a: αβγ, two symbols of a second row, □, and four answers; the label is the place (1 to 4) of the right one.
+    """Fig 1a: αβγ, two symbols of a second row, □, and four answers; the label is the position (1 to 4) of the answer.
 
     6 orders of the second row times 24 orders of the answers α, β, γ, ε: 144 templates.
     """
@@ -129,9 +129,9 @@ def distribution_of_3() -> TemplateTask:
 
 
 def relational_match_to_sample() -> TemplateTask:
-    """Fig 1b: a row and two alternatives, one of which repeats its pattern; the label is its place (1 or 2).
+    """Fig 1b: a row and two alternatives, one with the same pattern as the row; the label is its position (1 or 2).
 
-    5 patterns of the first row, 2 places of the right alternative, 4 patterns of the wrong one: 40 templates.
+    5 patterns of the first row, 2 positions of the right alternative, 4 patterns of the wrong one: 40 templates.
     """
     rows = []
     for sample, place, wrong in itertools.product(ROW_PATTERNS, (1, 2), ROW_PATTERNS):
@@ -144,7 +144,7 @@ def relational_match_to_sample() -> TemplateTask:
 def ravens_matrices() -> TemplateTask:
     """Fig 1c, next token: one dimension of Raven's matrices; the label is the symbol that completes the last row.
 
-    Rows hold the same three symbols in any order (6 · 6), or each row is constant: 37 templates.
+    Either all rows have the same three symbols in any order (6 · 6), or each row is constant: 37 templates.
     """
     rows = [("αααβββγγ?", "γ")]
     for second, third in itertools.product(itertools.permutations("αβγ"), repeat=2):
@@ -153,7 +153,7 @@ def ravens_matrices() -> TemplateTask:
 
 
 def _rows_apart(*patterns: str) -> str:
-    """Rows with wildcards of their own: each is renamed to wildcards not used before it."""
+    """Join rows after renaming their wildcards, so that no two rows share one."""
     fresh: Iterator[str] = iter(WILDCARD_ORDER)
     text = ""
     for pattern in patterns:

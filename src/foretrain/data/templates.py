@@ -21,7 +21,7 @@ CLS = "[CLS]"
 
 @dataclass(frozen=True)
 class TemplateBatch:
-    """Samples as whole numbers: tokens of the task first (`task.vocabulary`), then those of the alphabets."""
+    """Samples as token numbers: the task's own tokens come first (`task.vocabulary`), then those of the alphabets."""
 
     task: TemplateTask
     tokens: Int[Array, "sample position"]
@@ -80,7 +80,7 @@ class TemplateTask:
 
     @cached_property
     def vocabulary(self) -> tuple[str, ...]:
-        """Every regular token, of templates and labels (the set ℛ), numbered from 0."""
+        """Every regular token of templates and labels (the set ℛ), numbered from 0."""
         tokens = [token for template in self.templates for token in template.tokens]
         wild = self.templates[0].wildcard_names
         tokens += [label for label in self.labels if isinstance(label, str) and label not in wild]
@@ -95,14 +95,14 @@ class TemplateTask:
         """Def. 3.3: ρ = min over templates and tokens of 1/P[the token is substituted].
 
         A map drawn uniformly into m tokens hits a given one with probability (wildcards of the template)/m;
-        infinite if no template has a wildcard.
+        ρ is infinite if no template has a wildcard.
         """
         self._require_alphabet(alphabet)
         return alphabet / self.wildcard_count if self.wildcard_count else math.inf
 
     def with_cls(self) -> TemplateTask:
         """The same task with a [CLS] token at the end of every template (Theorem 3.4)."""
-        require(CLS not in self.vocabulary, f"The templates hold {CLS} already.")
+        require(CLS not in self.vocabulary, f"The templates already contain {CLS}.")
         return self._with_templates(tuple(Template((*t.symbols, CLS), t.wildcard_names) for t in self.templates))
 
     def sample(
@@ -110,8 +110,8 @@ class TemplateTask:
     ) -> TemplateBatch:
         """Draw n labelled strings. `generator` may be a seed.
 
-        alphabet  how many tokens to fill wildcards from (they are numbered after the vocabulary), or their
-                  numbers as a range; by default as many as samples, as in the paper's experiments
+        alphabet  how many tokens to fill wildcards with (numbered after the vocabulary), or a range of token
+                  numbers; by default as many tokens as samples, as in the paper's experiments
         """
         require_at_least("n", n, 1)
         tokens = self.alphabet(n if alphabet is None else alphabet)
@@ -120,7 +120,7 @@ class TemplateTask:
         return self._batch(filled, draw)
 
     def sample_apart(self, n: int, generator: np.random.Generator | int) -> TemplateBatch:
-        """n labelled strings of which no two share a substituted token: the limit of endless diversity ρ."""
+        """n labelled strings, no two of which share a substituted token: the limit of infinite diversity ρ."""
         require_at_least("n", n, 1)
         filled = len(self.vocabulary) + np.arange(n * self.wildcard_count).reshape(n, self.wildcard_count)
         return self._batch(filled, np.random.default_rng(generator))
@@ -144,7 +144,7 @@ class TemplateTask:
         held_out: int = 100,
         held_out_alphabet: int = 100,
     ) -> TemplateSplit:
-        """n training samples, and `held_out` each for validation and test, on three disjoint alphabets."""
+        """n training samples, and `held_out` each for validation and test, over three disjoint alphabets."""
         require_whole("n", n, 1)
         require_whole("held_out", held_out, 1)
         draw = np.random.default_rng(generator)
@@ -159,28 +159,28 @@ class TemplateTask:
         )
 
     def one_per_template(self, first: int = 0) -> Int[Array, "template position"]:
-        """One string per template, all with tokens of their own; wildcards count from the `first`-th token on."""
+        """One string per template, none sharing a substituted token; these are numbered from the `first`-th on."""
         count = self.wildcard_count
         start = len(self.vocabulary) + first
         filled = start + np.arange(len(self.templates) * count).reshape(len(self.templates), count)
         return self._fill(self._codes, filled)
 
     def alphabet(self, tokens: int | range) -> range:
-        """The numbers of an alphabet: as many tokens as asked for (at least one per wildcard), or a checked range."""
+        """The token numbers of an alphabet of this size (at least one token per wildcard), or the checked range."""
         first = len(self.vocabulary)
         if isinstance(tokens, int):
             self._require_alphabet(tokens)
             return range(first, first + tokens)
         require(
             tokens.start >= first and tokens.step == 1,
-            f"An alphabet must begin at token {first} or later, behind the task's own tokens; got {tokens}.",
+            f"An alphabet must begin at token {first} or later, after the task's own tokens; got {tokens}.",
         )
         self._require_alphabet(len(tokens))
         return tokens
 
     @cached_property
     def _codes(self) -> Int[Array, "template position"]:
-        """Tokens as their numbers; the w-th wildcard of a template as −1−w."""
+        """Templates as numbers: tokens as their number, the w-th wildcard of a template as −1−w."""
         number = {token: index for index, token in enumerate(self.vocabulary)}
         rows = []
         for template in self.templates:
@@ -224,7 +224,7 @@ def distinct_draws(n: int, count: int, size: int, draw: np.random.Generator) -> 
 
     The j-th number is drawn among the size − j that are left, then moved past the ones taken before it.
     """
-    taken: list[Int[Array, "sample"]] = []  # the earlier numbers of each row in rising order
+    taken: list[Int[Array, "sample"]] = []  # the numbers drawn so far, sorted within each row
     drawn = np.empty((count, n), dtype=np.int64)
     for j in range(count):
         value = draw.integers(0, size - j, size=n)

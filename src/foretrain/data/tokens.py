@@ -1,4 +1,4 @@
-"""From texts to tokens and counts: a vocabulary made from training texts only, and sparse count matrices."""
+"""From texts to tokens and counts: a vocabulary of the training texts, and sparse count matrices."""
 
 from __future__ import annotations
 
@@ -15,37 +15,38 @@ from scipy import sparse
 
 from foretrain.core.errors import require
 
-# What is written for programs is one token, so that it can be told from words: tags (also escaped), entities (also
-# some that lost their &: no word is written so), addresses. Words keep their apostrophes; other signs stand alone.
+# Markup and addresses become one token each, so that they are not mistaken for words: tags (also escaped ones),
+# entities (also some that lost their &, since no word is written like that) and web addresses. Words keep their
+# apostrophes; every other punctuation mark is a token of its own.
 ENTITY = r"&(?:#x[0-9a-f]{1,6}|[a-z][a-z0-9]{1,30});|(?:&?#[0-9]{1,7}|quot|nbsp);"
-ADDRESS = r"(?:https?://|www\.)[^\s<>\"'/?#:]*\w"  # up to its host
+ADDRESS = r"(?:https?://|www\.)[^\s<>\"'/?#:]*\w"  # up to the end of the host name
 _TAG, _ESCAPED_TAG = r"<[/!?a-z][^<>]*>", r"&lt;[/!?a-z][^<>&]*&gt;"
 _TOKEN = re.compile(rf"{_TAG}|{_ESCAPED_TAG}|{ENTITY}|{ADDRESS}|\w+(?:['’]\w+)*|[^\w\s]")
-# What differs from one occurrence to the next is left out: attributes of tags, and all behind the host of an address.
+# Parts that differ from one occurrence to the next are dropped: attributes of tags, and everything after the host name.
 _ATTRIBUTES = re.compile(r"(<|&lt;)([/!?a-z][^\s<>&]*)\s+[^\s<>/&][^<>]{0,2000}?(>|&gt;)")
-_BEHIND_HOST = re.compile(rf"\b({ADDRESS})(?::[0-9]+)?(?:[/?#](?:[^\s<>\"]*[\w/])?)?")
+_AFTER_HOST = re.compile(rf"\b({ADDRESS})(?::[0-9]+)?(?:[/?#](?:[^\s<>\"]*[\w/])?)?")
 
 UNKNOWN = "<unk>"
 
 
 def words(text: str) -> list[str]:
-    """Lower-case words and signs of a raw text; tags without their attributes, entities, and the hosts of addresses are
-    one token each."""
-    return _TOKEN.findall(_BEHIND_HOST.sub(r"\1", _ATTRIBUTES.sub(r"\1\2\3", text.lower())))
+    """Split a raw text into lower-case words and punctuation marks. A tag (without attributes), an entity and the host
+    of an address are one token each."""
+    return _TOKEN.findall(_AFTER_HOST.sub(r"\1", _ATTRIBUTES.sub(r"\1\2\3", text.lower())))
 
 
 def split_on_spaces(text: str) -> list[str]:
-    """Tokens of a text that is tokenised already."""
+    """Tokens of a text that is already tokenised."""
     return text.split()
 
 
 def token_counts(texts: Iterable[Sequence[str]]) -> Counter[str]:
-    """How often every known token occurs."""
-    counted: Counter[str] = Counter()
+    """How often every token occurs, without the token for unknown ones."""
+    counts: Counter[str] = Counter()
     for text in texts:
-        counted.update(text)
-    del counted[UNKNOWN]
-    return counted
+        counts.update(text)
+    del counts[UNKNOWN]
+    return counts
 
 
 @dataclass(frozen=True)
@@ -56,12 +57,12 @@ class Vocabulary:
 
     @classmethod
     def of(cls, texts: Iterable[Sequence[str]], *, least: int = 1, most: int | None = None) -> Vocabulary:
-        """Tokens that occur at least `least` times, the most frequent first, `most` of them at the most."""
+        """The tokens that occur at least `least` times, most frequent first, and at most `most` of them."""
         return cls.of_counts(token_counts(texts), least=least, most=most)
 
     @classmethod
     def of_counts(cls, counted: Counter[str], *, least: int = 1, most: int | None = None) -> Vocabulary:
-        """The same, of tokens that are counted already."""
+        """The same, from token counts."""
         require(least >= 1, f"least must be at least 1; got {least}.")
         kept = [token for token, count in counted.most_common(most) if count >= least]
         require(bool(kept), f"No token occurs {least} times or more; lower `least` or give more text.")
@@ -75,7 +76,7 @@ class Vocabulary:
         return {token: k for k, token in enumerate(self.tokens)}
 
     def encode(self, texts: Iterable[Sequence[str]]) -> TokenTexts:
-        """Texts as token numbers, one after another."""
+        """Texts as token numbers."""
         unknown = len(self.tokens) - 1
         get = self.number.get
         return TokenTexts.of_lists([[get(token, unknown) for token in text] for text in texts], len(self.tokens))
@@ -83,7 +84,7 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class TokenTexts:
-    """Texts of token numbers without padding: text i is flat[starts[i]:starts[i+1]]."""
+    """Texts as token numbers without padding: text i is flat[starts[i]:starts[i+1]]."""
 
     flat: Int[Array, "token"]
     starts: Int[Array, "text_and_end"]
@@ -103,7 +104,7 @@ class TokenTexts:
 
     @classmethod
     def of_rows(cls, rows: Int[Array, "text position"], vocab: int) -> TokenTexts:
-        """Texts of one length."""
+        """Texts of equal length."""
         return cls(rows.ravel(), np.arange(len(rows) + 1) * rows.shape[1], vocab)
 
     def select(self, rows: Int[Array, "chosen"]) -> TokenTexts:
@@ -114,7 +115,7 @@ class TokenTexts:
         return TokenTexts(self.flat[places], starts, self.vocab)
 
     def followed_by(self, others: TokenTexts) -> TokenTexts:
-        """These texts, and then the others, over the same vocabulary."""
+        """These texts followed by the others, which must have the same vocabulary."""
         require(self.vocab == others.vocab, f"The vocabularies differ: {self.vocab} and {others.vocab} tokens.")
         starts = np.concatenate([self.starts, self.starts[-1] + others.starts[1:]])
         return TokenTexts(np.concatenate([self.flat, others.flat]), starts, self.vocab)
@@ -129,21 +130,21 @@ class TokenTexts:
         return _counted(self.flat, self.starts, self.vocab)
 
     def ngrams(self, n: int) -> tuple[Int[Array, "ngram order"], sparse.csr_array]:
-        """The distinct n-grams within texts, and how often each occurs in each text; found once and kept."""
+        """The distinct n-grams within texts, and how often each occurs in each text; computed once and cached."""
         require(n >= 1, f"n must be at least 1; got {n}.")
-        if n not in self._kept:
-            self._kept[n] = self._find_ngrams(n)
-        return self._kept[n]
+        if n not in self._cached_ngrams:
+            self._cached_ngrams[n] = self._find_ngrams(n)
+        return self._cached_ngrams[n]
 
     @cached_property
-    def _kept(self) -> dict[int, tuple[Int[Array, "ngram order"], sparse.csr_array]]:
+    def _cached_ngrams(self) -> dict[int, tuple[Int[Array, "ngram order"], sparse.csr_array]]:
         return {}
 
     def _find_ngrams(self, n: int) -> tuple[Int[Array, "ngram order"], sparse.csr_array]:
         within = np.maximum(self.lengths - n + 1, 0)
         starts = np.concatenate([[0], np.cumsum(within)])
         first = np.repeat(self.starts[:-1] - starts[:-1], within) + np.arange(starts[-1])
-        # One number per n-gram sorts faster than rows; it fits while vocab**n < 2**63.
+        # Sorting one number per n-gram is faster than sorting rows; the number fits while vocab**n < 2**63.
         require(self.vocab**n < 2**63, f"n = {n} is too large for a vocabulary of {self.vocab} tokens.")
         key = np.zeros(len(first), dtype=np.int64)
         for place in range(n):
@@ -155,10 +156,10 @@ class TokenTexts:
 
 
 def _counted(items: Int[Array, "item"], starts: Int[Array, "text_and_end"], width: int) -> sparse.csr_array:
-    small = len(items) < 2**31 and width < 2**31  # half the memory
+    small = len(items) < 2**31 and width < 2**31  # int32 takes half the memory
     kind = np.int32 if small else np.int64
     ones = np.ones(len(items), dtype=kind)
-    # Copies: sum_duplicates works in place on the arrays it is given.
+    # astype copies: sum_duplicates changes its arrays in place.
     table = sparse.csr_array((ones, items.astype(kind), starts.astype(kind)), shape=(len(starts) - 1, width))
     table.sum_duplicates()
     return table

@@ -1,1 +1,1 @@
-"""The questions people ask before training."""
+"""Answers questions that come up before training."""

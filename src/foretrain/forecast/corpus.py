@@ -1,8 +1,8 @@
-"""What a text classifier will key on, said before training from the counts of a labelled corpus.
+"""Predicts before training, from the counts of a labelled corpus, what a text classifier will rely on.
 
-Scores are those of the flow of each architecture's limit kernel: of single tokens for networks that add up tokens, of
-n-grams for those that read windows. A score is in logits, for the second of two classes, or one per class where there
-are more.
+Scores come from the gradient flow of each architecture's limit kernel. Networks that add up tokens score single
+tokens; networks that read windows score n-grams. Scores are in logits: with two classes there is one score, for the
+second class; with more there is one per class.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from foretrain.forecast.corpus_leans import Lean
 from foretrain.forecast.corpus_scores import SCALES, TIME, Scored, architectures, plateaus, scored, targets
 from foretrain.kernels.tangent import Scales
 
-WINDOW = 2  # of the CNNs, where none is given
-LEAST = 5  # occurrences of a token or n-gram, where none is given
-FEWEST = 50  # with fewer of those, rarer ones are taken too
-CLASSES = 100  # at the most
-FEW_CLASSES = 10  # so many may mostly have a single text
-LONGEST = 10_000  # flow
+WINDOW = 2  # default number of tokens in a CNN's window
+LEAST = 5  # default number of times that a token or n-gram must occur
+FEWEST = 50  # if fewer tokens (or n-grams) occur that often, rarer ones are scored, too
+CLASSES = 100  # a forecast takes at most this many classes
+FEW_CLASSES = 10  # with more classes than this, at least half must have several texts
+LONGEST = 10_000  # largest `time` of the flow
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,10 @@ class Items:
     """Frequent n-grams of one order (tokens: order 1) with their statistics."""
 
     names: tuple[str, ...]
-    tokens: Int[Array, "item order"]  # their token numbers
-    by_class: Float[Array, "item class"]  # occurrences
+    tokens: Int[Array, "item order"]  # token numbers of each item
+    by_class: Float[Array, "item class"]  # occurrences in texts of each class
     lean: Lean
-    least: int  # every one occurs as often
+    least: int  # every item occurs at least this many times
 
     def __len__(self) -> int:
         return len(self.names)
@@ -52,8 +52,8 @@ class Items:
 
     @property
     def difference(self) -> Float[Array, "item output"]:
-        """ω: occurrences with the second class less those with the first; of more classes, those beyond an equal
-        share."""
+        """ω: occurrences in the second class minus those in the first. With more classes: those in each class minus the
+        mean over classes."""
         if self.by_class.shape[1] == 2:
             return self.by_class[:, 1:] - self.by_class[:, :1]
         return self.by_class - self.by_class.mean(axis=1, keepdims=True)
@@ -61,18 +61,18 @@ class Items:
 
 @dataclass(frozen=True)
 class CorpusForecast:
-    """Everything `foretrain forecast corpus` tells. Scores are [item, output]; outputs are named by `outputs`."""
+    """The result of `foretrain forecast corpus`. Scores are [item, output]; `outputs` has the outputs' names."""
 
     classes: tuple[str, ...]
     class_counts: Int[Array, "class"]
     outputs: tuple[str, ...]
-    window: int  # of the CNNs
+    window: int  # tokens in a CNN's window
     time: float  # length of the flow
     items: dict[int, Items]  # by order
     scores: dict[str, Scored]  # by architecture
-    plateau: dict[str, Float[Array, "output"]]  # where the bias of an MLP settles if tokens say nothing of the class
+    plateau: dict[str, Float[Array, "output"]]  # where an MLP's bias would settle if tokens were uninformative
     from_imbalance: Bool[Array, "token"]
-    spurious: dict[str, str]  # token -> why
+    spurious: dict[str, str]  # token -> its kind, such as "markup"
     contradictions: tuple[dict[str, Any], ...]
     notes: tuple[str, ...]
 
@@ -81,11 +81,11 @@ class CorpusForecast:
         return self.items[1].names
 
     def of(self, architecture: str) -> Items:
-        """What an architecture was asked about."""
+        """The items that an architecture scores."""
         return self.items[self.scores[architecture].order]
 
     def top(self, architecture: str, n: int) -> dict[str, list[tuple[str, float]]]:
-        """The n items of highest score for every class; only those with a score above 0."""
+        """For every class, the n items with the highest scores above 0."""
         scores, names = self.scores[architecture].scores, self.of(architecture).names
         columns = np.column_stack([-scores[:, 0], scores[:, 0]]) if len(self.outputs) == 1 else scores
         best = np.argsort(-columns, axis=0, kind="stable")[:n]
@@ -97,7 +97,7 @@ class CorpusForecast:
 
 @dataclass(frozen=True)
 class Learned:
-    """Scores of the items of an architecture after training, and how they go with those predicted for its texts."""
+    """Scores of an architecture's items after training, and their correlation with the predicted scores."""
 
     scores: Float[Array, "item output"]
     predicted: Float[Array, "item output"]
@@ -114,36 +114,38 @@ def forecast_corpus(
     most: int = 30_000,
     time: float = TIME,
 ) -> CorpusForecast:
-    """The forecast, over tokens and n-grams that occur at least `least` times, `most` of each at the most.
+    """Forecast what each architecture will learn from the corpus.
 
-    `window` is that of the CNNs: every text must have as many tokens. Without one it is 2, and shorter texts are noted.
-    Without `least` it is 5, or less where fewer than 50 tokens (n-grams) occur as often; a note says so.
-    `time` is how long the flow goes on, in times that the fastest direction of the counts needs.
+    window  tokens in a CNN's window. If given, shorter texts are an error; by default it is 2, and they get a note
+    least   score tokens and n-grams that occur at least this often; by default 5, or less (with a note) if fewer than
+            50 of them occur 5 times
+    most    score at most this many tokens, and as many n-grams, the most frequent ones
+    time    length of the flow, in units of the time that the fastest direction of the counts needs
     """
     require_positive("time", time)
-    require(time <= LONGEST, f"time must be at most {LONGEST}, since the work grows with it; got {time:g}.")
+    require(time <= LONGEST, f"time must be at most {LONGEST}, because computing grows with it; got {time:g}.")
     _require_classes(corpus)
     require_whole("least", 1 if least is None else least, 1)
     missing = [name for name, count in zip(corpus.classes, corpus.class_counts, strict=True) if count == 0]
     require(not missing, f"No text has the label {', '.join(missing)}; a forecast needs texts of every class.")
-    # one string per distinct token, not per occurrence
-    cut = [list(map(intern, words(text))) for text in corpus.texts]
-    lengths = [len(text) for text in cut]
+    # interning stores each distinct token once, not once per occurrence
+    tokenised = [list(map(intern, words(text))) for text in corpus.texts]
+    lengths = [len(text) for text in tokenised]
     notes = _long_text(corpus, lengths) + _short_texts(corpus, lengths, window)
     window = window or WINDOW
-    counted = token_counts(cut)
-    require(bool(counted), f"{corpus.place(0)} and after: no text holds a token.")
-    least_of_token = _least(least, np.array(list(counted.values())))
-    vocabulary = Vocabulary.of_counts(counted, least=least_of_token, most=most)
-    texts = vocabulary.encode(cut)
-    del cut
-    items = {1: _tokens(vocabulary, texts, corpus, least_of_token)}
+    counts = token_counts(tokenised)
+    require(bool(counts), f"{corpus.place(0)} and after: no text has any tokens.")
+    least_for_tokens = _least(least, np.array(list(counts.values())))
+    vocabulary = Vocabulary.of_counts(counts, least=least_for_tokens, most=most)
+    texts = vocabulary.encode(tokenised)
+    del tokenised
+    items = {1: _tokens(vocabulary, texts, corpus, least_for_tokens)}
     for order in sorted({2, window} - {1}):
         items[order] = _ngrams(vocabulary, texts, corpus, order, least, most)
     notes += _rare_items(items, window, LEAST if least is None else least) + _frequent_items(items, most)
     scores = _scores(texts, corpus, items, window, scales, time)
-    of_tokens = [s.scores for s in scores.values() if s.order == 1]
-    strong = leans.strong(of_tokens)
+    token_scores = [s.scores for s in scores.values() if s.order == 1]
+    strong = leans.strong(token_scores)
     tokens, pairs = items[1], items[2]
     return CorpusForecast(
         classes=corpus.classes,
@@ -154,7 +156,7 @@ def forecast_corpus(
         items=items,
         scores=scores,
         plateau=plateaus(texts, corpus.labels, len(corpus.classes), scales),
-        from_imbalance=leans.toward_larger(of_tokens, tokens.lean.share) & leans.from_imbalance(tokens.lean),
+        from_imbalance=leans.toward_larger(token_scores, tokens.lean.share) & leans.from_imbalance(tokens.lean),
         spurious=leans.spurious(
             tokens.names, tokens.lean, strong, leans.names_among(tokens.names, tokens.occurrences, corpus.texts)
         ),
@@ -164,13 +166,12 @@ def forecast_corpus(
 
 
 def _require_classes(corpus: LabelledTexts) -> None:
-    """A column of numbers, names or texts taken for the labels would be forecast for hours."""
+    """Refuse labels that look like a column of numbers, names or texts: the forecast would take hours."""
     counts = corpus.class_counts
     place = f"{corpus.file}: " if corpus.file else ""
     require(
         len(counts) <= CLASSES,
-        f"{place}there are {len(counts)} classes, and a forecast takes {CLASSES} at the most; "
-        "is --label the right column?",
+        f"{place}there are {len(counts)} classes, and a forecast takes at most {CLASSES}; is --label the right column?",
     )
     single = int((counts == 1).sum())
     require(
@@ -180,73 +181,74 @@ def _require_classes(corpus: LabelledTexts) -> None:
 
 
 def _short_texts(corpus: LabelledTexts, lengths: Sequence[int], window: int | None) -> list[str]:
-    """Texts without a whole window: refused where the window was asked for, else noted."""
+    """Notes on texts shorter than the window; an error if the user chose the window."""
     least = WINDOW if window is None else window
     require_whole("window", least, 1)
     notes = []
     for i, length in enumerate(lengths):
         if length < least:
-            count = f"{corpus.place(i)}: the text has {length} token{'' if length == 1 else 's'}"
+            problem = f"{corpus.place(i)}: the text has {length} token{'' if length == 1 else 's'}"
             if window is not None:
                 raise InputError(
-                    f"{count}, fewer than the window ({window}); make the window smaller or delete the row."
+                    f"{problem}, fewer than the window ({window}); make the window smaller or delete the row."
                 )
-            if length:  # an empty text was noted when it was read
-                notes.append(f"{count}; networks that read windows of {least} see nothing of it.")
+            if length:  # reading the file has already noted empty texts
+                notes.append(f"{problem}; networks that read windows of {least} see nothing of it.")
     return notes
 
 
 def _long_text(corpus: LabelledTexts, lengths: Sequence[int]) -> list[str]:
-    """A text as long as all others together, in their squares, alone sets the pace of the flow."""
+    """A note if one text outweighs all others in squared length: it alone would then set the speed of the flow."""
     squares = np.square(np.array(lengths, dtype=np.float64))
     longest = int(squares.argmax())
     if len(lengths) < 4 or 2 * squares[longest] < squares.sum():
         return []
     return [
-        f"{corpus.place(longest)}: the text has {lengths[longest]:,} tokens where half of the texts have at most "
-        f"{int(np.median(lengths)):,}; it outweighs all others, so shorten or delete it, or take a longer --time."
+        f"{corpus.place(longest)}: the text has {lengths[longest]:,} tokens, while half of the texts have at most "
+        f"{int(np.median(lengths)):,}; it outweighs all others, so shorten or delete it, or choose a longer --time."
     ]
 
 
 def _frequent_items(items: dict[int, Items], most: int) -> list[str]:
     return [
-        f"Only the {most:,} most frequent {'tokens' if order == 1 else f'{order}-grams'} are taken."
-        for order, of in items.items()
-        if len(of) == most
+        f"Only the {most:,} most frequent {'tokens' if order == 1 else f'{order}-grams'} are scored."
+        for order, scored_items in items.items()
+        if len(scored_items) == most
     ]
 
 
 def _least(asked: int | None, counts: Int[Array, "item"]) -> int:
-    """How often an item must occur: in a small corpus, so that there are enough of them."""
+    """How often an item must occur: `asked` if given, else 5, or less if fewer than 50 items occur that often."""
     if asked is not None or not len(counts):
         return LEAST if asked is None else asked
     return int(np.clip(np.sort(counts)[-min(FEWEST, len(counts))], 1, LEAST))
 
 
 def _rare_items(items: dict[int, Items], window: int, asked: int) -> list[str]:
-    """What the reader must know of items that are too rare."""
+    """Notes for when too few items occur often enough."""
     notes = []
-    for order, of in items.items():
+    for order, scored_items in items.items():
         name = "token" if order == 1 else f"{order}-gram"
-        if not len(of):
+        least = scored_items.least
+        if not len(scored_items):
             without = ", ".join(k for k, kind in architectures(window).items() if kind.order == order)
-            notes.append(f"No {name} occurs {of.least} times or more; there is no forecast for {without}.")
-        elif of.least < asked:
-            taken = f"those that occur {of.least} times or more" if of.least > 1 else "all"
-            notes.append(f"Few {name}s occur {asked} times; {taken} are taken.")
+            notes.append(f"No {name} occurs {least} times or more; there is no forecast for {without}.")
+        elif least < asked:
+            which = f"those that occur {least} times or more" if least > 1 else "all"
+            notes.append(f"Few {name}s occur {asked} times, so {which} are scored.")
     return notes
 
 
 def _scores(
     texts: TokenTexts, corpus: LabelledTexts, items: dict[int, Items], window: int, scales: Scales, time: float
 ) -> dict[str, Scored]:
-    """By architecture, for those that have something to score."""
+    """Scores by architecture, for architectures with at least one item."""
     target = targets(corpus.labels, len(corpus.classes))
     kinds = architectures(window)
     scores = {}
-    for order, of in items.items():
-        if len(of):  # one order after another: their n-grams take much memory
-            joined = texts.followed_by(TokenTexts.of_rows(of.tokens, texts.vocab))
+    for order, items_to_score in items.items():
+        if len(items_to_score):  # order by order, because n-grams take a lot of memory
+            joined = texts.followed_by(TokenTexts.of_rows(items_to_score.tokens, texts.vocab))
             for name, kind in kinds.items():
                 if kind.order == order:
                     scores[name] = scored(kind, texts, joined, target, scales, time)
@@ -254,7 +256,7 @@ def _scores(
 
 
 def _tokens(vocabulary: Vocabulary, texts: TokenTexts, corpus: LabelledTexts, least: int) -> Items:
-    """All tokens but the last, which stands for the rare ones."""
+    """All tokens except the last one, which stands for all rare tokens."""
     every = np.arange(len(vocabulary))
     return _items(vocabulary, every[:, None], every[:-1], texts.counts, corpus, least)
 
@@ -262,8 +264,8 @@ def _tokens(vocabulary: Vocabulary, texts: TokenTexts, corpus: LabelledTexts, le
 def _ngrams(
     vocabulary: Vocabulary, texts: TokenTexts, corpus: LabelledTexts, order: int, asked: int | None, most: int
 ) -> Items:
-    """Frequent n-grams of known tokens."""
-    grams, counts = replace(texts).ngrams(order)  # of a copy, which forgets them
+    """The frequent n-grams that contain no rare token."""
+    grams, counts = replace(texts).ngrams(order)  # of a copy, so that the n-grams are not cached
     known = np.flatnonzero((grams < len(vocabulary) - 1).all(axis=1))
     total = np.asarray(counts.sum(axis=0))[known]
     least = _least(asked, total)
@@ -279,12 +281,12 @@ def _items(
     corpus: LabelledTexts,
     least: int,
 ) -> Items:
-    class_of = np.eye(len(corpus.classes))[corpus.labels]
-    held = sparse.csr_array((np.ones(counts.nnz), counts.indices, counts.indptr), shape=counts.shape)
+    one_hot = np.eye(len(corpus.classes))[corpus.labels]
+    occurs = sparse.csr_array((np.ones(counts.nnz), counts.indices, counts.indptr), shape=counts.shape)
     return Items(
         names=tuple(" ".join(vocabulary.tokens[k] for k in gram) for gram in grams[kept]),
         tokens=grams[kept],
-        by_class=np.asarray(counts.T @ class_of)[kept],
-        lean=Lean(np.asarray(held.T @ class_of)[kept], corpus.class_counts.astype(np.float64)),
+        by_class=np.asarray(counts.T @ one_hot)[kept],
+        lean=Lean(np.asarray(occurs.T @ one_hot)[kept], corpus.class_counts.astype(np.float64)),
         least=least,
     )

@@ -1,7 +1,9 @@
-"""What looks wrong in a corpus: scores from class sizes, tokens without content, bigrams against their parts.
+"""Finds what looks wrong in a corpus: scores due to class sizes, tokens without content, bigrams that contradict their
+parts.
 
-All is counted in texts, not in occurrences: a token that one text repeats a hundred times says no more of a class than
-that text. Who leans to a class is told from chance over all that could be listed at once, after Benjamini and Hochberg.
+All counts are of texts, not of occurrences: a token that one text repeats a hundred times is still evidence from one
+text. An item leans to a class if it occurs there more often than chance explains; chance is controlled over all
+candidates together (Benjamini and Hochberg).
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from scipy.stats import binom, false_discovery_control
 
 from foretrain.data.tokens import ADDRESS, ENTITY, words
 
-# English words that carry no content of their own; a high score on one says more about the corpus than about the text.
+# English words without content of their own: a high score on one says more about the corpus than about the text.
 _FUNCTION_WORDS = """
 a an the and or of to in on at by for from with as is are was were be been am it its it's this that these
 those he she they we you i me him her them us my his their our your who whom which what there here do does did
@@ -31,21 +33,21 @@ _ADDRESS = re.compile(ADDRESS)
 _CAPITAL = re.compile(r"\b[A-Z]\w*(?:['’]\w+)*")
 _CAPITALS = re.compile(r"(?:^|\s)[a-z][\w'’]*[,;]? ((?:[A-Z][\w'’]*(?: |\b))+)")
 FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
-FALSE_DISCOVERIES = 0.05  # of those in question, the share found to lean by chance; where none leans: how often any is
-STRONG = 0.1  # of the largest score of an architecture: from there on a score is taken to be high
-ERRORS = 3  # standard errors from 0, up to which the sum of the parts of a bigram says nothing
-NAME = 0.6  # of the places that tell, those where a name has a capital
-TELLING = 3  # such places with a capital, at least
-CONTENT = 1 / 3  # of what class sizes give a token: with more of its own, its score is not from the sizes
-IMBALANCE = 0.1  # of an equal share: a class that is so much larger or smaller makes the corpus imbalanced
+FALSE_DISCOVERIES = 0.05  # expected share of the items found to lean that do so by chance only
+STRONG = 0.1  # a score is high from this share of the architecture's largest score on
+ERRORS = 3  # a bigram's parts are undecided if their sum is within this many standard errors of 0
+NAME = 0.6  # a name has a capital in at least this share of the places where a capital means something
+TELLING = 3  # and in at least this many such places
+CONTENT = 1 / 3  # a score is due to class sizes if they leave at most this share of their own effect unexplained
+IMBALANCE = 0.1  # a corpus is imbalanced if a class is this much larger or smaller than an equal share, relatively
 
 
 @dataclass(frozen=True)
 class Lean:
-    """How items (tokens or bigrams) lean to classes, beyond what the class sizes alone would give."""
+    """How much items (tokens or bigrams) lean to classes, beyond what the class sizes alone explain."""
 
-    texts: Float[Array, "item class"]  # that hold the item
-    class_counts: Float[Array, "class"]  # all texts
+    texts: Float[Array, "item class"]  # texts that contain the item
+    class_counts: Float[Array, "class"]  # all texts of each class
 
     @property
     def share(self) -> Float[Array, "class"]:
@@ -53,28 +55,29 @@ class Lean:
 
     @property
     def log_odds(self) -> Float[Array, "item class"]:
-        """Of a class against all others among texts with the item, less that of all texts. One more text, divided as
-        all texts are, keeps it finite."""
-        own, others = self._held
+        """Log-odds of each class against all others among texts with the item, minus those among all texts. One extra
+        text, split among the classes like all texts, keeps them finite."""
+        own, others = self._smoothed
         return np.log(own / others) - np.log(self.share / (1 - self.share))
 
     @property
     def variance(self) -> Float[Array, "item class"]:
-        """Of the log-odds, by chance."""
-        own, others = self._held
+        """Sampling variance of the log-odds."""
+        own, others = self._smoothed
         return 1 / own + 1 / others
 
     @property
-    def _held(self) -> tuple[Float[Array, "item class"], Float[Array, "item class"]]:
+    def _smoothed(self) -> tuple[Float[Array, "item class"], Float[Array, "item class"]]:
+        """Texts with the item that are of each class, and of all other classes, with the extra text."""
         own = self.texts + self.share
         return own, self.texts.sum(axis=1, keepdims=True) + 1 - own
 
     @property
     def chance(self) -> tuple[Float[Array, "item class"], Float[Array, "item class"]]:
-        """How likely as many texts of the class, or more, hold the item by chance; and as few, or fewer.
+        """P-values: that at least as many texts of the class contain the item by chance, and that at most as many do.
 
-        Binomial, which is never far below the exact hypergeometric, for texts with the item or, where those are more
-        than half, for texts without it.
+        Uses a binomial, which is never far below the exact hypergeometric. It counts texts with the item or, if those
+        are more than half of all, texts without it.
         """
         count = self.texts.sum(axis=1, keepdims=True)
         common = 2 * count > self.class_counts.sum()
@@ -85,24 +88,25 @@ class Lean:
 
     @property
     def two_sided(self) -> Float[Array, "item class"]:
+        """Two-sided p-values."""
         return np.minimum(1, 2 * np.minimum(*self.chance))
 
 
 def _beyond_chance(chances: Float[Array, "*items"]) -> Bool[Array, "*items"]:
-    """Who leans by more than chance."""
+    """Which of these p-values are more than chance, at the false discovery rate."""
     if not chances.size:
         return np.zeros(chances.shape, dtype=bool)
     return false_discovery_control(chances, axis=None).reshape(chances.shape) <= FALSE_DISCOVERIES
 
 
 def strong(scores: Sequence[Float[Array, "token output"]]) -> Bool[Array, "token"]:
-    """Tokens of high score in any architecture."""
+    """Tokens with a high score in any architecture."""
     sizes = [np.abs(values).max(axis=1) for values in scores]
     return np.any([(size >= STRONG * size.max()) & (size > 0) for size in sizes], axis=0)
 
 
 def toward_larger(scores: Sequence[Float[Array, "token output"]], share: Float[Array, "class"]) -> Bool[Array, "token"]:
-    """Tokens of high score for a class of more than an equal share, in any architecture."""
+    """Tokens with a high score, in any architecture, for a class that is larger than an equal share."""
     larger = share > 1 / len(share)
     per_output = []
     for values in scores:
@@ -112,14 +116,14 @@ def toward_larger(scores: Sequence[Float[Array, "token output"]], share: Float[A
 
 
 def from_imbalance(lean: Lean) -> Bool[Array, "token"]:
-    """Tokens whose texts are of one class more than of others because that class has more texts at all: what the
-    sizes of the classes give any token explains the difference, up to a share of `CONTENT`."""
+    """Tokens that occur more in one class only because that class has more texts: class sizes explain how their texts
+    are distributed, up to a share of `CONTENT`."""
     excess = lean.share - 1 / len(lean.share)
     if np.abs(excess).max() < IMBALANCE / len(lean.share):
         return np.zeros(len(lean.texts), dtype=bool)
     from_sizes = lean.texts.sum(axis=1, keepdims=True) * excess
-    whole = lean.texts - lean.texts.mean(axis=1, keepdims=True)
-    return np.abs(whole - from_sizes).max(axis=1) <= CONTENT * np.abs(from_sizes).max(axis=1)
+    difference = lean.texts - lean.texts.mean(axis=1, keepdims=True)
+    return np.abs(difference - from_sizes).max(axis=1) <= CONTENT * np.abs(from_sizes).max(axis=1)
 
 
 def spurious(
@@ -128,44 +132,44 @@ def spurious(
     candidates: Bool[Array, "token"],
     names: Collection[str],
 ) -> dict[str, str]:
-    """Candidates that lean to a class by more than chance but have no content, and of which kind they are: markup,
-    addresses, signs, numbers, function words, names. The least likely lean comes first."""
+    """Candidates that lean to a class by more than chance although they have no content, with their kind: markup,
+    address, punctuation mark, number, function word or name. Those least likely by chance come first."""
     kinds: tuple[tuple[str, Callable[[str], Any]], ...] = (
         ("markup", _MARKUP.fullmatch),
         ("address", _ADDRESS.fullmatch),
-        ("sign", lambda token: not any(c.isalnum() for c in token)),
+        ("punctuation mark", lambda token: not any(c.isalnum() for c in token)),
         ("number", str.isdigit),
         ("function word", FUNCTION_WORDS.__contains__),
         ("name", names.__contains__),
     )
-    of = {i: next((kind for kind, applies in kinds if applies(token)), None) for i, token in enumerate(tokens)}
-    # words with content, of which many lean, would make it easy for the others to be found
-    empty = np.array([i for i, kind in of.items() if kind is not None], dtype=np.int64)
+    kind_of = {i: next((kind for kind, applies in kinds if applies(token)), None) for i, token in enumerate(tokens)}
+    # Many words with content lean; testing them too would relax the threshold for the others.
+    empty = np.array([i for i, kind in kind_of.items() if kind is not None], dtype=np.int64)
     chances = lean.two_sided[empty]
     chosen = np.flatnonzero(candidates[empty] & _beyond_chance(chances).any(axis=1))
     order = chosen[np.argsort(chances[chosen].min(axis=1), kind="stable")]
-    return {tokens[i]: str(of[i]) for i in empty[order].tolist()}
+    return {tokens[i]: str(kind_of[i]) for i in empty[order].tolist()}
 
 
 def names_among(tokens: Sequence[str], occurrences: Int[Array, "token"], texts: Sequence[str]) -> set[str]:
-    """Tokens mostly written with a capital within sentences. At the beginning of one, and in a title, a capital tells
-    nothing either way."""
-    within, every = capitals(texts), Counter[str]()
+    """Tokens mostly written with a capital inside sentences. At the start of a sentence and in titles a capital means
+    nothing, so those places do not count."""
+    inside, spellings = capitals(texts), Counter[str]()
     for text in texts:
-        every.update(_CAPITAL.findall(text))
-    capital: Counter[str] = Counter()
-    for word, count in every.items():
-        capital[word.lower()] += count
+        spellings.update(_CAPITAL.findall(text))
+    anywhere: Counter[str] = Counter()  # with a capital
+    for word, count in spellings.items():
+        anywhere[word.lower()] += count
     return {
         token
         for token, count in zip(tokens, occurrences.tolist(), strict=True)
-        if len(token) > 1 and within[token] >= max(TELLING, NAME * (within[token] + count - capital[token]))
+        if len(token) > 1 and inside[token] >= max(TELLING, NAME * (inside[token] + count - anywhere[token]))
     }
 
 
 def capitals(texts: Iterable[str]) -> Counter[str]:
-    """How often each token, in lower case, stands in a run of words with capitals behind a word without one: within a
-    sentence, but not in a title where every word has a capital."""
+    """How often each token, in lower case, is part of a run of capitalised words that follows a word without a capital.
+    Such a run is inside a sentence, and not in a title where every word has a capital."""
     runs: Counter[str] = Counter()
     for text in texts:
         runs.update(_CAPITALS.findall(text))
@@ -179,10 +183,12 @@ def capitals(texts: Iterable[str]) -> Counter[str]:
 def contradictions(
     names: Sequence[str], grams: Int[Array, "bigram 2"], tokens: Lean, bigrams: Lean, classes: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Bigrams that lean to a class by more than chance while the sum of their parts does not, so that an additive
-    network gets them "wrong", where the sum leans away from the class, or is "undecided", where it is within its own
-    error of 0 while the bigram leans more than the sum may. Of the first, the least likely lean comes first; of the
-    second, those whose parts lean away most surely."""
+    """Bigrams that lean to a class by more than chance, while the sum of their parts does not.
+
+    A network that adds up tokens gets such a bigram "wrong" if the sum leans away from the class. It is "undecided" if
+    the sum is within its error of 0 and the bigram leans by more than that error allows. The wrong ones come first, the
+    least likely by chance at the top; then the undecided ones, those whose parts lean away most clearly at the top.
+    """
     odds, parts = bigrams.log_odds, tokens.log_odds[grams].sum(axis=1)
     error = ERRORS * np.sqrt(tokens.variance[grams].sum(axis=1))
     rows, columns = np.nonzero((odds > 0) & (parts <= error))

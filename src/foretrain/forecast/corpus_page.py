@@ -10,13 +10,13 @@ from foretrain.forecast.corpus_figures import scatter, trained_scatter
 from foretrain.forecast.corpus_words import CONTRADICTIONS, bias_words, counted_words, sizes_words, summary
 from foretrain.show.pages import figure_html, render
 
-ON_PAGE = 12  # items per class and architecture, unless more are asked for
-LISTED = 50  # rows of what looks wrong, and notes, at the most; the JSON has all of these
+ON_PAGE = 12  # default number of items shown per class and architecture
+LISTED = 50  # most rows in a table of suspicious items, and most notes; the JSON has all
 
 _CONTRADICTION_SAYS = {
-    "wrong": "Bigrams that lean to a class while their parts, added up, lean away from it: log-odds of the class, "
-    "beyond those of all texts.",
-    "undecided": "Bigrams that lean to a class while their parts, added up, lean neither way by more than chance.",
+    "wrong": "Bigrams that lean to a class while the sum of their parts leans away from it. Log-odds are those of the "
+    "class, minus those among all texts.",
+    "undecided": "Bigrams that lean to a class while the sum of their parts leans neither way by more than chance.",
 }
 
 
@@ -36,12 +36,12 @@ def page(forecast: CorpusForecast, name: str, learned: Mapping[str, Learned] | N
             {"title": title, "says": _CONTRADICTION_SAYS[kind], "rows": _contradictions(forecast, kind)}
             for kind, title in CONTRADICTIONS.items()
         ],
-        bias_says=f"{bias_words(forecast)} Where it would settle if tokens carried no information about the class is "
-        "known for MLPs only.",
+        bias_says=f"{bias_words(forecast)} The value where it would settle if tokens carried no information about the "
+        "class is known for MLPs only.",
         **_bias(forecast, words),
         views=views,
         scatter=figure_html(figure, div_id="scatter"),
-        learned_rows=[(architecture, of.spearman, of.pearson) for architecture, of in (learned or {}).items()],
+        learned_rows=[(name, scores.spearman, scores.pearson) for name, scores in (learned or {}).items()],
         learned_scatter=figure_html(trained_scatter(forecast, learned), with_plotly=False) if learned else "",
         notes=forecast.notes,
         notes_say=_notes_say(len(forecast.notes)),

@@ -1,4 +1,4 @@
-"""Scores that every architecture will give tokens or n-grams: the flow of its limit kernel on a corpus."""
+"""Scores that each architecture will give tokens or n-grams, from the gradient flow of its limit kernel."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from foretrain.kernels import features
 from foretrain.kernels.tangent import Scales, even_attention_relu, mlp_kernel
 from foretrain.papers.feature_extraction import theory
 
-TIME = 40.0  # of the flow, in times that the fastest direction of the counts needs
-STEPS = 24  # of that flow: scores are right to 1e-3 of the largest (measured on SST-2 and IMDB against 320 steps)
-SCALES = Scales(0.1, 0.1, 0.1, 0.1)  # of the initial weights: training from small ones, as in practice
-ROUNDING = 1e-9  # of the largest score: what is smaller is 0 but for rounding
-PAIRED_TEXTS = 1500  # texts of which all pairs are taken, where a kernel is no sparse product
+TIME = 40.0  # length of the flow, in units of the time that the fastest direction of the counts needs
+STEPS = 24  # of that flow; errors are below 1e-3 of the largest score (against 320 steps, on SST-2 and IMDB)
+SCALES = Scales(0.1, 0.1, 0.1, 0.1)  # of the initial weights; small, as in practice
+ROUNDING = 1e-9  # scores below this share of the largest are rounding errors
+PAIRED_TEXTS = 1500  # most texts for a kernel that is no sparse product and needs all pairs of texts
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """A network of the paper, and what its kernel needs to be known for a forecast."""
+    """A network of the paper, and what a forecast needs to know about its kernel."""
 
     network: str  # its name among the paper's networks
-    order: int  # it is asked about n-grams of this order; 1 for single tokens
-    features: Callable[[TokenTexts, Scales], features.Features] | None  # None: no sparse product
+    order: int  # the length of the n-grams it scores; 1 for single tokens
+    features: Callable[[TokenTexts, Scales], features.Features] | None  # None if its kernel is no sparse product
 
 
 def architectures(window: int) -> dict[str, Architecture]:
-    """Every network with a closed form, by the name users see; `window` is that of the CNNs."""
+    """Every network with a closed form, by the name shown to users; `window` is the CNNs' window in tokens."""
 
     def cnn(activation: str) -> Callable[[TokenTexts, Scales], features.Features]:
         return lambda texts, scales: features.window_features(texts, window, activation, scales)
@@ -63,7 +63,7 @@ def architectures(window: int) -> dict[str, Architecture]:
 
 @dataclass(frozen=True)
 class Scored:
-    """Scores of n-grams of one order, and the bias: the score of one whose tokens were never seen."""
+    """Scores of n-grams of one order, and the bias: the score of an n-gram whose tokens were never seen."""
 
     order: int
     scores: Float[Array, "item output"]
@@ -71,13 +71,13 @@ class Scored:
 
     @classmethod
     def rounded(cls, order: int, scores: Float[Array, "item output"], bias: Float[Array, "output"]) -> Scored:
-        """Without what is rounding alone, which would read as a forecast."""
+        """Set scores to 0 that are only rounding errors and would look like a forecast."""
         least = ROUNDING * np.abs(scores).max(initial=0.0)
         return cls(order, np.where(np.abs(scores) < least, 0.0, scores), np.where(np.abs(bias) < least, 0.0, bias))
 
 
 def targets(labels: Int[Array, "text"], classes: int) -> Array:
-    """What texts pull at: ±1 for two classes, a one-hot row for more."""
+    """Training targets of the texts: ±1 for two classes, a one-hot row for more."""
     return 2.0 * labels - 1 if classes == 2 else np.eye(classes)[labels]
 
 
@@ -95,8 +95,8 @@ def scored(
 
 
 def _flow(rows: sparse.csr_array, target: Array, time: float) -> Float[Array, "feature output"]:
-    """Weights of features along the flow. Its time is set without column 0, so that all networks see equally much of
-    the counts, however large their bias."""
+    """Weights of the features after the flow. The unit of time leaves out column 0, the bias, so that all networks learn
+    equally long from the counts, however large their bias."""
     others = sparse.diags_array(np.arange(rows.shape[1]) > 0, dtype=np.float64)
     fastest = theory.fastest(aslinearoperator(rows) @ aslinearoperator(others))
     steps = math.ceil(STEPS * max(1.0, math.sqrt(time / TIME)))
@@ -106,7 +106,7 @@ def _flow(rows: sparse.csr_array, target: Array, time: float) -> Float[Array, "f
 def _attention_relu(
     texts: TokenTexts, target: Array, scales: Scales, time: float
 ) -> tuple[Float[Array, "token output"], Float[Array, "output"]]:
-    """Self-attention and a ReLU MLP, by all pairs of some texts; attention is even, as it is for small embeddings."""
+    """Self-attention with a ReLU MLP, from all pairs of some texts. Attention is uniform, as for small embeddings."""
     chosen = np.sort(stream("forecast/texts").permutation(len(texts))[:PAIRED_TEXTS])
     counts, target = sparse.csr_array(texts.counts[chosen]), target[chosen]
     part, first, second = even_attention_relu(counts, counts, scales)
@@ -128,7 +128,7 @@ def _column(scores: Array) -> Float[Array, "item output"]:
 
 
 def plateaus(texts: TokenTexts, labels: Array, classes: int, scales: Scales) -> dict[str, Float[Array, "output"]]:
-    """Where the bias of each MLP would settle if tokens said nothing of the class."""
+    """Where the bias of each MLP would settle if tokens carried no information about the class."""
     sizes = np.bincount(labels, minlength=classes)
     share = np.bincount(texts.flat, minlength=texts.vocab) / max(1, len(texts.flat))
     plateaus = {}

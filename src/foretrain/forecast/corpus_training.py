@@ -1,4 +1,4 @@
-"""Trains the small networks that a forecast is about, and holds their scores against the predicted ones."""
+"""Trains small networks of the forecast's architectures and compares their scores with the predicted ones."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from foretrain.forecast.corpus_scores import SCALES, architectures, scored, targ
 from foretrain.models.classifiers import Classifier
 from foretrain.papers.feature_extraction.experiments.networks import NETWORKS
 
-LONGEST = 200  # tokens of a text that training reads
-LARGEST = 20_000_000  # parameters of a network that is trained; a matrix per token can have more
+LONGEST = 200  # training reads at most this many tokens of a text
+LARGEST = 20_000_000  # most parameters of a network to train; one matrix per token can be more
 
 
 def learned_scores(
     corpus: LabelledTexts, forecast: CorpusForecast, *, epochs: int = 3, width: int = 64, most: int = 4000
 ) -> dict[str, Learned]:
-    """What a small network of each architecture learns from `most` of the texts, against what the flow on the same
-    texts gives; one too large to train is left out."""
+    """Train a small network of each architecture on at most `most` texts, and compare its scores with those of the flow
+    on the same texts. Networks too large to train are left out."""
     rows = np.sort(stream("forecast/training").permutation(len(corpus))[:most])
     vocabulary = Vocabulary((*forecast.tokens, UNKNOWN))
     texts = vocabulary.encode([words(corpus.texts[i])[:LONGEST] for i in rows])
@@ -35,16 +35,16 @@ def learned_scores(
     for name, kind in architectures(forecast.window).items():
         if name not in forecast.scores:
             continue
-        named = NETWORKS[kind.network]
+        network = NETWORKS[kind.network]
         net = Classifier(
-            named.architecture, len(vocabulary), width, named.activation, len(forecast.outputs),
+            network.architecture, len(vocabulary), width, network.activation, len(forecast.outputs),
             window=forecast.window, scales=SCALES,
         )  # fmt: skip
         if sum(int(np.prod(shape)) for shape, _ in net.shapes().values()) > LARGEST:
             continue
-        whole = np.flatnonzero(texts.lengths >= kind.order)  # a text without a window teaches nothing
+        usable = np.flatnonzero(texts.lengths >= kind.order)  # a text shorter than the n-grams teaches nothing
         parameters = train_epochs(
-            net, texts.select(whole), corpus.labels[rows[whole]], optimizer=Adagrad(0.01), epochs=epochs, batch=32,
+            net, texts.select(usable), corpus.labels[rows[usable]], optimizer=Adagrad(0.01), epochs=epochs, batch=32,
             seed=1, experiment=f"forecast/{name}",
         )  # fmt: skip
         with torch.no_grad():
@@ -55,8 +55,8 @@ def learned_scores(
 
 
 def _compared(scores: Float[Array, "item output"], predicted: Float[Array, "item output"]) -> Learned:
-    """Correlations over items, of every output by itself, and their mean: what shifts a whole class is its bias, and
-    what shifts all classes is nothing that a softmax could see."""
+    """Correlations over items, averaged over outputs. Outputs are compared one by one, because a shift of a whole class
+    is its bias; and relative to their mean, because softmax ignores a shift of all classes."""
     if scores.shape[1] > 1:
         scores = scores - scores.mean(axis=1, keepdims=True)
     pairs = list(zip(scores.T, predicted.T, strict=True))
@@ -69,6 +69,6 @@ def _compared(scores: Float[Array, "item output"], predicted: Float[Array, "item
 
 
 def _correlation(first: Float[Array, "item"], second: Float[Array, "item"]) -> float:
-    """0 where one of the two is constant: a single item, or a network that learned nothing of them."""
+    """The correlation; 0 if either is constant, as with a single item or a network that learned nothing."""
     constant = np.ptp(first) == 0 or np.ptp(second) == 0
     return 0.0 if constant else float(np.corrcoef(first, second)[0, 1])

@@ -1,4 +1,4 @@
-"""The forecast of a corpus in words and as plain data for JSON."""
+"""The forecast of a corpus in words, and as plain data for JSON."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 
 from foretrain.forecast.corpus import CorpusForecast, Learned
 
-IN_JSON = 30  # items per class and architecture, where not more are asked for
-NEGLIGIBLE = 1e-3  # of the largest score: a bias below it moves no decision
+IN_JSON = 30  # default number of items per class and architecture
+NEGLIGIBLE = 1e-3  # a bias below this share of the largest score changes no decision
 
 CONTRADICTIONS = {
     "wrong": "A network that adds up tokens gets wrong",
-    "undecided": "A network that adds up tokens cannot tell",
-}  # by their kind
+    "undecided": "A network that adds up tokens cannot decide",
+}  # headings by kind of contradiction
 
 
 def number(value: float, *, sign: bool = False) -> str:
@@ -29,14 +29,14 @@ def sizes_words(forecast: CorpusForecast) -> str:
 
 
 def counted_words(forecast: CorpusForecast) -> str:
-    """How many items were scored, and which were too rare to be."""
-    names = {order: "tokens" if order == 1 else f"{order}-grams" for order in forecast.items}
-    least = {of.least for of in forecast.items.values()}
-    each = (_or_more(of.least) if len(least) > 1 else "" for of in forecast.items.values())
-    counted = ", ".join(
-        f"{len(of):,} {names[n]}{more}" for (n, of), more in zip(forecast.items.items(), each, strict=True)
-    )
-    return f"Counted: {counted}{_or_more(least.pop()) if len(least) == 1 else ''}."
+    """How many items were scored, and how often they had to occur."""
+    least = {items.least for items in forecast.items.values()}
+    same = len(least) == 1
+    parts = []
+    for order, items in forecast.items.items():
+        name = "tokens" if order == 1 else f"{order}-grams"
+        parts.append(f"{len(items):,} {name}{'' if same else _or_more(items.least)}")
+    return f"Counted: {', '.join(parts)}{_or_more(least.pop()) if same else ''}."
 
 
 def _or_more(least: int) -> str:
@@ -44,42 +44,44 @@ def _or_more(least: int) -> str:
 
 
 def biased(forecast: CorpusForecast) -> list[str]:
-    """Architectures whose bias can move a decision."""
+    """Architectures whose bias can change a decision."""
     return [
         name
-        for name, of in forecast.scores.items()
-        if abs(of.bias).max() > NEGLIGIBLE * abs(of.scores).max(initial=0.0)
+        for name, scored in forecast.scores.items()
+        if abs(scored.bias).max() > NEGLIGIBLE * abs(scored.scores).max(initial=0.0)
     ]
 
 
 def bias_words(forecast: CorpusForecast) -> str:
-    """What the bias is and what its sign means, and which architectures have one."""
-    means = "The score the model gives to tokens it has never seen; it shifts every other score by the same amount"
+    """What the bias is, what its sign means, and which architectures have one."""
     if len(forecast.outputs) == 1:
-        means += f"; above 0 it is for {forecast.classes[1]}, below 0 for {forecast.classes[0]}"
+        sign = f"Above 0 it favours {forecast.classes[1]}, below 0 {forecast.classes[0]}."
     else:
-        means += "; one per class, and the class with the largest is preferred"
-    return f"{means}. It matters for {', '.join(biased(forecast)) or 'no architecture here'}."
+        sign = "There is one per class; the class with the largest is favoured."
+    return (
+        "Bias: the score the model gives to tokens it has never seen. It shifts every other score by the same amount. "
+        f"{sign} It matters for {', '.join(biased(forecast)) or 'no architecture here'}."
+    )
 
 
 def summary(
     forecast: CorpusForecast, learned: Mapping[str, Learned] | None = None, top: int = IN_JSON
 ) -> dict[str, Any]:
-    """What `--json` writes: the `top` items of every class, and all of what looks wrong."""
+    """The content of `--json`: the `top` items of every class, and everything that looks wrong."""
     scores = {name: forecast.top(name, top) for name in forecast.scores}
     return {
         "classes": {name: int(count) for name, count in zip(forecast.classes, forecast.class_counts, strict=True)},
         "window": forecast.window,
         "time": forecast.time,
-        "least_occurrences": {str(order): of.least for order, of in forecast.items.items()},
-        "tokens": {name: scores[name] for name, of in forecast.scores.items() if of.order == 1},
-        "ngrams": {name: scores[name] for name, of in forecast.scores.items() if of.order > 1},
-        "bias": {name: _by_output(forecast, of.bias) for name, of in forecast.scores.items()},
+        "least_occurrences": {str(order): items.least for order, items in forecast.items.items()},
+        "tokens": {name: scores[name] for name, scored in forecast.scores.items() if scored.order == 1},
+        "ngrams": {name: scores[name] for name, scored in forecast.scores.items() if scored.order > 1},
+        "bias": {name: _by_output(forecast, scored.bias) for name, scored in forecast.scores.items()},
         "bias_plateau": {name: _by_output(forecast, plateau) for name, plateau in forecast.plateau.items()},
         "from_imbalance": [forecast.tokens[i] for i in np.flatnonzero(forecast.from_imbalance)],
         "spurious": forecast.spurious,
         "additive_cannot_learn": list(forecast.contradictions),
-        "trained": {name: {"spearman": one.spearman, "pearson": one.pearson} for name, one in (learned or {}).items()},
+        "trained": {name: {"spearman": net.spearman, "pearson": net.pearson} for name, net in (learned or {}).items()},
         "notes": list(forecast.notes),
     }
 

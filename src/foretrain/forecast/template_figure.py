@@ -12,7 +12,7 @@ from foretrain.show.plotting import PALETTE, measurement_marks, new_figure, pred
 
 
 def forecast_figure(forecast: xr.Dataset) -> go.Figure:
-    """Error on unseen symbols against samples: a line and a band per architecture; marks where it was simulated."""
+    """Error on unseen symbols against training samples: a line and a band per architecture, marks for simulations."""
     config = config_of(forecast)
     copying = (forecast.tells_apart & ~forecast.learnable).any()
     figure = new_figure(
@@ -24,11 +24,11 @@ def forecast_figure(forecast: xr.Dataset) -> go.Figure:
     )
     n = forecast.n.values.tolist()
     for color, name in enumerate(forecast.architecture.values.tolist()):
-        of = forecast.sel(architecture=name)
+        own = forecast.sel(architecture=name)
         shade = ",".join(map(str, hex_to_rgb(PALETTE[color])))
         figure.add_scatter(
             x=n + n[::-1],
-            y=of.error_high.values.tolist() + of.error_low.values.tolist()[::-1],
+            y=own.error_high.values.tolist() + own.error_low.values.tolist()[::-1],
             mode="lines",
             fill="toself",
             fillcolor=f"rgba({shade},.15)",
@@ -36,11 +36,11 @@ def forecast_figure(forecast: xr.Dataset) -> go.Figure:
             hoverinfo="skip",
             showlegend=False,
         )
-        words = samples_words(of)
+        words = samples_words(own)
         words = words if words == "never" else f"{words} samples" if words[-1].isdigit() else words
-        figure.add_trace(prediction_line(n, of.error, f"{name}: {words}", color))
+        figure.add_trace(prediction_line(n, own.error, f"{name}: {words}", color))
         if "simulated" in forecast:
-            mean, spread = of.simulated.mean("seed"), of.simulated.std("seed")
+            mean, spread = own.simulated.mean("seed"), own.simulated.std("seed")
             figure.add_trace(measurement_marks(n, mean, f"{name}, simulated", color, spread, showlegend=False))
     wanted = prediction_line([n[0], n[-1]], [config["error"]] * 2, f"wanted: {config['error']:g}", PALETTE[7])
     wanted.update(line={"dash": "dash"})

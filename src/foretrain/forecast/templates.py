@@ -1,8 +1,8 @@
 """Will this architecture learn these templates on unseen symbols, why, and from how many samples?
 
-The answer comes from the matrix N of the task (see `foretrain.kernels.template_matrix`) for kernel regression
-with the random features of each architecture. Errors are squared errors on strings of unseen symbols, as a
-share of the error of the best constant guess; for next-token tasks, of naming the template's answer.
+The answer comes from the task's matrix N (see `foretrain.kernels.template_matrix`), for kernel regression with the
+random features of each architecture. Errors are squared errors on strings of unseen symbols, divided by the error of
+the best constant guess. For next-token tasks, the error is that of naming the template's answer.
 """
 
 from __future__ import annotations
@@ -33,44 +33,45 @@ from foretrain.kernels.template_matrix import TemplateMatrix, strings_apart, tem
 
 SAMPLES = (16, 64, 256, 1024, 4096, 16384, 65536)
 CURVES = ("error", "error_low", "error_high")
-MOST_SIMULATED = 4000
-MOST_PATTERNS = 200  # ways to share one token
-LEARNT = 1e-6  # of the trivial error: what is left in the limit of a task that is learned
+MOST_SIMULATED = 4000  # samples that kernel regression is run for, at most
+MOST_PATTERNS = 200  # most ways to share one token for which kernels are computed
+LEARNT = 1e-6  # a task is learned if its error in the limit is at most this share of the trivial error
 LAST_LAYER = (
     "These are errors of kernel regression: random features at initialisation, only the last layer trained. A network "
-    "trained in all its layers may need fewer samples; what it cannot tell apart at initialisation, an MLP never can "
-    "(Theorem I.2)."
+    "with all layers trained may need fewer samples; but templates that an MLP cannot tell apart at initialisation, it "
+    "never will (Theorem I.2)."
 )
 COPYING = (
-    "Labels are wildcards: whoever tells the templates apart still has to output a symbol it never saw. Attention does "
-    "not learn that at large embedding dimension (Theorem 4.1) unless b·I is added to W_V·W_Oᵀ (Theorem 4.2), and an "
-    "MLP has the same output on all unseen symbols (Lemma I.7). The errors are those of telling the answers apart."
+    "Labels are wildcards: a network that tells the templates apart must still output a symbol it has never seen. "
+    "Attention does not learn that at large embedding dimension (Theorem 4.1) unless b·I is added to W_V·W_Oᵀ "
+    "(Theorem 4.2), and an MLP has the same output on all unseen symbols (Lemma I.7). The errors are those of telling "
+    "the answers apart."
 )
 
 
 @dataclass(frozen=True)
 class ForecastSetting:
-    """Constants of the kernels; the defaults are those of a network as it is initialised."""
+    """Constants of the kernels; the defaults are those of a network at initialisation."""
 
     beta: float = 1.0  # inverse temperature of attention
     gamma: float = 1.0  # size of positions relative to tokens
-    activation: str = "cosine"  # the one that Lemma 3.6 is proved for
-    identity: float = 1.0  # the a of a·I, and the multiple of XXᵀ that the MLP is given
-    ridge: float = 0.01  # small and fixed: one that grows with n does not generalise
+    activation: str = "cosine"  # Lemma 3.6 is proved for this one
+    identity: float = 1.0  # a in a·I, and the multiple of XXᵀ that the MLP gets
+    ridge: float = 0.01  # small and fixed: regression with one that grows with n does not generalise
 
     def kernel(self, architecture: str) -> Kernel:
         return architecture_kernel(architecture, **self._constants)
 
     def sampling_error(self, architecture: str, task: TemplateTask) -> float:
-        """A bound on the error of entries of N that are sampled; 0 if none is."""
+        """A bound on the error of N's entries that are computed by sampling; 0 if there are none."""
         return sampling_error(architecture, *strings_apart(task), **self._constants)
 
     def sees_all(self, architecture: str) -> bool:
-        """Whether attention sees tokens and positions: then templates that look the same may only be very similar."""
+        """Whether attention sees tokens and positions. If so, templates that look the same to it may only be similar."""
         return architecture in (TRANSFORMER, TRANSFORMER_AI) and self.beta > 0 and self.gamma > 0
 
     def proved_nonsingular(self, architecture: str) -> bool:
-        """Whether Lemmas 3.6 and 3.7 speak of N: of the plain transformer, with cosine."""
+        """Whether Lemmas 3.6 and 3.7 apply to N: they cover the plain transformer with cosine activation."""
         return architecture == TRANSFORMER and self.activation == "cosine" and self.sees_all(architecture)
 
     @property
@@ -91,30 +92,32 @@ def forecast_templates(
 ) -> xr.Dataset:
     """The forecast for each architecture.
 
-    alphabet  tokens of the training alphabet; None: as many as samples, so that they rarely meet
-    error     for `samples_needed`, as a share of the trivial error
-    simulate  also run kernel regression for those samples that do not exceed this number
+    alphabet  number of tokens in the training alphabet; by default as many as samples, so that few are shared
+    error     the error that `samples_needed` is for, as a share of the trivial error
+    simulate  also run kernel regression for the numbers of samples up to this one
     """
     setting = setting or ForecastSetting()
-    require(0 < error < 1, f"error must lie between 0 and 1, a share of the error of a constant guess; got {error}.")
+    require(
+        0 < error < 1, f"error is a share of the error of a constant guess and must lie between 0 and 1; got {error}."
+    )
     require_positive("ridge", setting.ridge)
     require(len(samples) >= 1 and min(samples) >= 1, f"samples must be whole numbers of at least 1; got {samples}.")
     require(
         0 <= simulate <= MOST_SIMULATED,
-        f"simulate must lie between 0 and {MOST_SIMULATED} samples (memory); got {simulate}.",
+        f"simulate must lie between 0 and {MOST_SIMULATED} samples, to fit in memory; got {simulate}.",
     )
     trivial = trivial_loss(task)
-    ending = task if all(t.symbols[-1] == CLS for t in task.templates) else task.with_cls()
+    with_cls = task if all(t.symbols[-1] == CLS for t in task.templates) else task.with_cls()
     rows, measured = [], []
     inexact: dict[str, float] = {}
     for name in architectures:
         kernel = setting.kernel(name)
-        sampled = setting.sampling_error(name, ending)
-        inexact |= {name: sampled} if sampled else {}
-        accuracy = kernel_accuracy(name, beta=setting.beta) + sampled
-        matrix = template_matrix(ending, kernel, accuracy=accuracy)
+        sampling_error = setting.sampling_error(name, with_cls)
+        inexact |= {name: sampling_error} if sampling_error else {}
+        accuracy = kernel_accuracy(name, beta=setting.beta) + sampling_error
+        matrix = template_matrix(with_cls, kernel, accuracy=accuracy)
         curve = _curve(matrix, kernel, setting.ridge, alphabet)
-        row = _one(curve, trivial, error, samples, setting, name)
+        row = _row(curve, trivial, error, samples, setting, name)
         rows.append(_must_copy(row) if copies(task) else row)
         few = [n for n in samples if n <= simulate]
         if few:
@@ -146,35 +149,35 @@ def forecast_templates(
 
 
 def trivial_loss(task: TemplateTask) -> float:
-    """Squared error of the best constant guess; of the guess 0 if a constant is right."""
+    """Squared error of the best constant guess; if that is always right, of the guess 0."""
     wanted, weights = targets(task), np.asarray(task.weights)
     variance = float(weights @ ((wanted - weights @ wanted) ** 2).sum(axis=1))
     return variance if variance > 1e-12 else max(float(weights @ (wanted**2).sum(axis=1)), 1e-12)
 
 
 def _curve(matrix: TemplateMatrix, kernel: Kernel, ridge: float, alphabet: int | None) -> LearningCurve:
-    """With shared tokens where their patterns are few enough to compute in seconds."""
+    """The learning curve. It accounts for tokens that samples share if that takes only seconds to compute."""
     if too_many_patterns(matrix.task):
         return LearningCurve(matrix, ridge)
     return learning_curve(matrix, kernel, ridge=ridge, alphabet=alphabet)
 
 
 def too_many_patterns(task: TemplateTask) -> bool:
-    """Whether pairs of samples can share a token in more ways than kernels are computed for here."""
+    """Whether pairs of samples can share a token in so many ways that computing all kernels takes too long."""
     widths = [len(template.wildcards) for template in task.templates]
     return sum(w * v for w, v in itertools.combinations_with_replacement(widths, 2)) > MOST_PATTERNS
 
 
-def _one(
+def _row(
     curve: LearningCurve, trivial: float, error: float, samples: Sequence[int], setting: ForecastSetting, name: str
 ) -> dict[str, object]:
-    """What is said of one architecture."""
+    """The results for one architecture."""
     matrix = curve.matrix
-    proved = setting.proved_nonsingular(name)  # even where its numbers cannot show it
+    proved = setting.proved_nonsingular(name)  # even if rounding errors hide it
     merged = [] if setting.sees_all(name) else [group for group in matrix.groups if len(group) > 1]
     limit = 0.0 if proved else matrix.limit_loss() / trivial
     learnable = limit <= LEARNT
-    # Beyond this n the eigenvalues of N that matter are smaller than the errors of its entries.
+    # For more samples, the eigenvalues of N that matter are smaller than the errors of its entries.
     most = 0.1 / matrix.resolution
     needed = curve.samples_needed(error * trivial, most=most)
     low, middle, high = np.array([np.quantile(curve.draws(n), [0.05, 0.5, 0.95]) for n in samples]).T / trivial
@@ -200,25 +203,25 @@ def _one(
 
 
 def copies(task: TemplateTask) -> bool:
-    """Whether an answer is a wildcard, so that on unseen symbols it is a symbol never seen."""
+    """Whether an answer is a wildcard, so that the network must output a symbol it has never seen."""
     wild = {name for template in task.templates for name in template.wildcard_names}
     return task.kind == "next-token" and any(label in wild for label in task.labels)
 
 
 def _must_copy(row: dict[str, object]) -> dict[str, object]:
-    """To tell the answers apart is not enough where the answer is an unseen symbol."""
-    why = f"it cannot output a symbol it never saw; otherwise {row['why']}"
+    """The same results, but not learnable: telling answers apart is not enough if the answer is an unseen symbol."""
+    why = f"it cannot output a symbol it has never seen; apart from that, {row['why']}"
     return {**row, "learnable": False, "undecided": False, "why": why, "samples_needed": np.inf}
 
 
 def _differing(matrix: TemplateMatrix, merged: list[list[int]]) -> list[list[int]]:
-    """The groups of templates that look the same and have different labels."""
-    given = answers(matrix.task)
-    return [group for group in merged if len({given[i] for i in group}) > 1]
+    """The groups of templates that look the same but have different labels."""
+    labels = answers(matrix.task)
+    return [group for group in merged if len({labels[i] for i in group}) > 1]
 
 
 def _why(matrix: TemplateMatrix, learnable: bool, proved: bool, merged: list[list[int]]) -> str:
-    """The directions of N, named by templates; `merged` groups of them look the same for sure."""
+    """Why the task is learnable or not. Templates in one group of `merged` certainly look the same to the network."""
     faint = f"it sees least along {matrix.faint_direction()}"
     if matrix.blind_count == 0:
         if len(matrix.N) == 1:
@@ -233,8 +236,8 @@ def _why(matrix: TemplateMatrix, learnable: bool, proved: bool, merged: list[lis
         unseen = f"{matrix.blind_count} of the {len(matrix.N)} eigenvalues of N cannot be told from 0 at this accuracy"
         return f"{unseen}; {faint}"
     differing = _differing(matrix, merged)
-    shown = differing[0] if differing else merged[0]
-    names = ", ".join(matrix.names[i] for i in shown[:4]) + (", …" if len(shown) > 4 else "")
+    example = differing[0] if differing else merged[0]
+    names = ", ".join(matrix.names[i] for i in example[:4]) + (", …" if len(example) > 4 else "")
     among = f"N is singular: {names} look the same to it"
     if learnable:
         return f"{among}, but their labels agree"
@@ -247,33 +250,35 @@ def _why(matrix: TemplateMatrix, learnable: bool, proved: bool, merged: list[lis
 
 
 def notes(task: TemplateTask, alphabet: int | None, most: int, inexact: dict[str, float]) -> list[str]:
-    """What a reader of the table has to know.
+    """What a reader of the table needs to know.
 
-    most     the largest number of samples forecast
-    inexact  the architectures with sampled entries of N, and a bound on their error
+    most     the largest number of samples in the table
+    inexact  a bound on the error of N, for each architecture with sampled entries
     """
-    said = [LAST_LAYER]
+    notes = [LAST_LAYER]
     if copies(task):
-        said.append(COPYING)
+        notes.append(COPYING)
     if too_many_patterns(task):
-        said.append("Tokens that samples share are left out: these templates can share them in too many ways.")
+        notes.append(
+            "The effect of tokens that samples share is left out: these templates can share them in too many ways."
+        )
     elif alphabet is not None:
-        said.append(
-            f"The training alphabet has {alphabet} tokens (diversity ρ = {task.diversity(alphabet):g}); some error is "
-            "left however many samples there are, which only more tokens take away."
+        notes.append(
+            f"The training alphabet has {alphabet} tokens (diversity ρ = {task.diversity(alphabet):g}). Some error remains "
+            "however many samples there are; only more tokens reduce it."
         )
         if most > RATIOS[-1] * alphabet:
-            said.append(
-                f"Beyond {RATIOS[-1]:g} samples per token ({RATIOS[-1] * alphabet:,.0f} samples) the error is taken to "
-                "stay as it is, which overstates it by up to 15 %."
+            notes.append(
+                f"Beyond {RATIOS[-1]:g} samples per token ({RATIOS[-1] * alphabet:,.0f} samples) the error is assumed to "
+                "stay the same, which overstates it by up to 15 %."
             )
     else:
-        said.append("The training alphabet has as many tokens as there are samples.")
+        notes.append("The training alphabet has as many tokens as there are samples.")
     if task.noise:
-        said.append(f"Label noise of standard deviation {task.noise:g} is part of the samples, not of the error.")
+        notes.append(f"Label noise of standard deviation {task.noise:g} is part of the samples, not of the error.")
     for name, bound in inexact.items():
-        said.append(
-            f"{name}: part of N is sampled, too entangled to compute, with errors up to {bound:.1g}; its smallest "
-            "eigenvalues and large numbers of samples are known no better."
+        notes.append(
+            f"{name}: part of N is too entangled to compute exactly and is sampled, with errors up to {bound:.1g}; this "
+            "limits the accuracy of its smallest eigenvalues and of forecasts for many samples."
         )
-    return said
+    return notes

@@ -36,6 +36,7 @@ class Entry:
     id: str
     source: str  # the paper's own numbering
     says: str
+    keywords: str = ""  # more words by which it can be found
 
     @property
     def references(self) -> set[Reference]:
@@ -118,5 +119,5 @@ def _is_glob(words: str) -> bool:
 
 
 def _has_words(entry: Entry, words: Sequence[str]) -> bool:
-    text = f"{entry.id} {entry.source} {entry.says}".casefold()
+    text = f"{entry.id} {entry.source} {entry.says} {entry.keywords}".casefold()
     return all(word in text for word in words)

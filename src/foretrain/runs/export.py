@@ -1,4 +1,4 @@
-"""Hands trajectories on: one netCDF file, or a long table for tools that know no axes."""
+"""Converts a run for other tools: one netCDF file, or a long table for tools without labelled axes."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ ENDINGS = {"netcdf": ".nc", "csv": ".csv", "parquet": ".parquet"}
 
 
 def long_table(dataset: xr.Dataset) -> pd.DataFrame:
-    """One row per cell of every variable: its name, its place on each axis (empty where it has none), its value.
+    """One row per cell of every variable: the variable's name, the cell's coordinate on each axis, and its value.
 
-    An axis without coordinates is counted from 0. Words go into a column `text`, numbers into `value`.
+    The coordinate is empty on axes that the variable does not have; an axis without coordinates is numbered from 0.
+    Numbers go into the column `value`, words into the column `text`.
     """
     axes = [str(axis) for axis in dataset.sizes]
     parts = []
     for name, variable in dataset.data_vars.items():
-        grid = np.meshgrid(*(_places(dataset, axis) for axis in variable.dims), indexing="ij")
-        columns = {str(axis): places.ravel() for axis, places in zip(variable.dims, grid, strict=True)}
+        grid = np.meshgrid(*(_coordinates(dataset, axis) for axis in variable.dims), indexing="ij")
+        columns = {str(axis): coordinates.ravel() for axis, coordinates in zip(variable.dims, grid, strict=True)}
         words = variable.dtype.kind not in "fiub"
         cells = variable.values.ravel()
         parts.append(
@@ -43,19 +44,19 @@ def long_table(dataset: xr.Dataset) -> pd.DataFrame:
         )
     table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame({"variable": []})
     for axis in axes:
-        if axis in table and _places(dataset, axis).dtype.kind in "iu":
-            table[axis] = table[axis].astype("Int64")  # stays whole where some rows have no place on the axis
+        if axis in table and _coordinates(dataset, axis).dtype.kind in "iu":
+            table[axis] = table[axis].astype("Int64")  # keeps whole numbers whole in a column with empty cells
     return table.reindex(columns=["variable", *axes, *(c for c in ("value", "text") if c in table)])
 
 
-def _places(dataset: xr.Dataset, axis: Hashable) -> np.ndarray:
+def _coordinates(dataset: xr.Dataset, axis: Hashable) -> np.ndarray:
     return dataset[axis].values if axis in dataset.coords else np.arange(dataset.sizes[axis])
 
 
 def export_run(run: Path, to: str, out: Path) -> str:
-    """Write a run folder or .nc file as `to`; says in words what was written."""
+    """Write a run folder or .nc file in the format `to`, and return a description of what was written."""
     require_known("kind of file", to, ENDINGS)
-    require(out.resolve() != run.resolve(), f"{out} is what is to be exported; choose another --out.")
+    require(out.resolve() != run.resolve(), f"{out} is the run itself; choose another --out.")
     dataset = load(run)
     if to == "netcdf":
         save(dataset, out)

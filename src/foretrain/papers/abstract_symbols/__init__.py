@@ -28,6 +28,6 @@ PAPER = Paper(
         Symbol("λ", "ridge", "", "ridge of kernel regression (weight decay)"),
         Symbol("f̂, f̂_ideal", "ridge_predictions, ideal_predictions", "", "kernel regression; with N for K̂"),
         Symbol("τ", "threshold", "", "least number of samples of a template over ‖N⁻¹‖"),
-        Symbol("a, b", "identity", "[head]", "multiples of I added to W_K·W_Qᵀ and to W_V·W_Oᵀ"),
+        Symbol("a·I, b·I", "identity scaling", "[head]", "multiples of I added to W_K·W_Qᵀ and to W_V·W_Oᵀ"),
     ),
 )

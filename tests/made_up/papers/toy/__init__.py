@@ -6,5 +6,8 @@ PAPER = Paper(
     name="toy",
     title="On <script>alert('title')</script> & other toys",
     citation="A. Nobody. Made up & never printed.",
-    symbols=(Symbol("ρ<b>", "rate", "[time]", "how fast <i>x</i> decays"),),
+    symbols=(
+        Symbol("ρ<b>", "rate", "[time]", "how fast <i>x</i> decays"),
+        Symbol("its bounds, ζ", "correction factor", "", "what is allowed"),
+    ),
 )
