@@ -233,7 +233,7 @@ def test_refuses_rates_that_are_not_finite(rate):
     ("rates", "wanted"),
     [
         ((), "at least one number"),
-        ((1e-3, 1e-3), "rates must not repeat a value; .0.001. is there twice"),
+        ((1e-3, 1e-3), "rates must not repeat a value; .0.001. appears twice"),
         (np.ones((1, 1)), "must be a list"),
         (np.array(["a"]), "must be a list"),
         (np.array([True]), "must be a list"),

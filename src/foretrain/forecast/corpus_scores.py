@@ -95,7 +95,7 @@ def scored(
 
 
 def _flow(rows: sparse.csr_array, target: Array, time: float) -> Float[Array, "feature output"]:
-    """Weights of the features after the flow. The unit of time leaves out column 0, the bias, so that all networks learn
+    """Weights of the features after the flow. The unit of time ignores column 0, the bias, so that all networks learn
     equally long from the counts, however large their bias."""
     others = sparse.diags_array(np.arange(rows.shape[1]) > 0, dtype=np.float64)
     fastest = theory.fastest(aslinearoperator(rows) @ aslinearoperator(others))

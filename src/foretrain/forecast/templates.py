@@ -67,7 +67,7 @@ class ForecastSetting:
         return sampling_error(architecture, *strings_apart(task), **self._constants)
 
     def sees_all(self, architecture: str) -> bool:
-        """Whether attention sees tokens and positions. If so, templates that look the same to it may only be similar."""
+        """Whether attention sees tokens and positions. If so, templates that look the same may only be similar."""
         return architecture in (TRANSFORMER, TRANSFORMER_AI) and self.beta > 0 and self.gamma > 0
 
     def proved_nonsingular(self, architecture: str) -> bool:
@@ -97,9 +97,7 @@ def forecast_templates(
     simulate  also run kernel regression for the numbers of samples up to this one
     """
     setting = setting or ForecastSetting()
-    require(
-        0 < error < 1, f"error is a share of the error of a constant guess and must lie between 0 and 1; got {error}."
-    )
+    require(0 < error < 1, f"error must lie between 0 and 1, as a share of the error of a constant guess; got {error}.")
     require_positive("ridge", setting.ridge)
     require(len(samples) >= 1 and min(samples) >= 1, f"samples must be whole numbers of at least 1; got {samples}.")
     require(
@@ -259,18 +257,16 @@ def notes(task: TemplateTask, alphabet: int | None, most: int, inexact: dict[str
     if copies(task):
         notes.append(COPYING)
     if too_many_patterns(task):
-        notes.append(
-            "The effect of tokens that samples share is left out: these templates can share them in too many ways."
-        )
+        notes.append("Tokens that samples share are ignored here: these templates can share them in too many ways.")
     elif alphabet is not None:
         notes.append(
-            f"The training alphabet has {alphabet} tokens (diversity ρ = {task.diversity(alphabet):g}). Some error remains "
-            "however many samples there are; only more tokens reduce it."
+            f"The training alphabet has {alphabet} tokens (diversity ρ = {task.diversity(alphabet):g}). Some error "
+            "remains however many samples there are; only more tokens reduce it."
         )
         if most > RATIOS[-1] * alphabet:
             notes.append(
-                f"Beyond {RATIOS[-1]:g} samples per token ({RATIOS[-1] * alphabet:,.0f} samples) the error is assumed to "
-                "stay the same, which overstates it by up to 15 %."
+                f"Beyond {RATIOS[-1]:g} samples per token ({RATIOS[-1] * alphabet:,.0f} samples) the error is "
+                "assumed to stay the same, which overstates it by up to 15 %."
             )
     else:
         notes.append("The training alphabet has as many tokens as there are samples.")
@@ -278,7 +274,7 @@ def notes(task: TemplateTask, alphabet: int | None, most: int, inexact: dict[str
         notes.append(f"Label noise of standard deviation {task.noise:g} is part of the samples, not of the error.")
     for name, bound in inexact.items():
         notes.append(
-            f"{name}: part of N is too entangled to compute exactly and is sampled, with errors up to {bound:.1g}; this "
-            "limits the accuracy of its smallest eigenvalues and of forecasts for many samples."
+            f"{name}: part of N is too entangled to compute exactly and is sampled, with errors up to {bound:.1g}; "
+            "this limits the accuracy of its smallest eigenvalues and of forecasts for many samples."
         )
     return notes

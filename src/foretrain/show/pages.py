@@ -26,13 +26,13 @@ POLICY = "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-sr
 TEMPLATES = "show/templates"
 
 # Runs once the figure is drawn: on a narrow screen it is drawn again, to fit.
-FIT = """
+FIT = Markup("""
 const drawn = document.getElementById("{plot_id}");
 if (isNarrow()) {
   fitNarrow(drawn.layout, drawn.data);
   Plotly.react(drawn, drawn.data, drawn.layout, { responsive: true, displayModeBar: false });
 }
-"""
+""")
 
 
 @cache

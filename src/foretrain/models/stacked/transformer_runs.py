@@ -112,14 +112,13 @@ class TransformerRuns:
         R, n, T, d = x.shape
         H, e = s.heads, s.head
         pre = s.norm == "pre"
-        parts, per_deviation = torch.cat([embedded.places, embedded.tokens], dim=1), pairs.new_ones(())
+        parts = torch.cat([embedded.places, embedded.tokens], dim=1)  # [run, part, d]
+        per_deviation = pairs.new_ones(()).expand(R * n, T)  # [run·sample, place]
         if pre:  # the row after the places becomes what the normalisation adds
             parts = (parts - parts.mean(-1, keepdim=True)) * block["attention_norm.weight"][:, None]
             parts = torch.cat([parts[:, :T], block["attention_norm.bias"][:, None], parts[:, T + 1 :]], dim=1)
             variance = (pairs - pairs.mean(-1, keepdim=True)).square().mean(-1, keepdim=True)  # torch.var is slower
-            per_deviation = torch.rsqrt(variance + NORM_EPS)  # [run, pair, 1]
-            per_deviation = look_up(per_deviation, strings.pair_index)
-        per_deviation = per_deviation.view(R * n, T) if pre else per_deviation.expand(R * n, T)
+            per_deviation = look_up(torch.rsqrt(variance + NORM_EPS), strings.pair_index).view(R * n, T)
         logits = self._first_logits(block, parts, per_deviation, strings)  # [run·sample, query, head, key]
         rows = None
         if s.identity_kq or s.identity_vo:
