@@ -1,4 +1,4 @@
-"""The map of packages in architecture.toml, and the imports that the source code really has."""
+"""Compares the map of packages in architecture.toml with the imports in the source code."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ MAP = ROOT / "architecture.toml"
 
 @dataclass(frozen=True)
 class Package:
-    """One entry of the map."""
+    """One package in the map."""
 
     name: str  # "core", "papers.*.theory"
     answers: str
     imports: tuple[str, ...]
-    title: str = ""  # its heading in the reference; none: it is not there
-    outside: tuple[str, ...] | None = None  # the libraries it is limited to
+    title: str = ""  # heading in the reference; empty if the package is not listed there
+    outside: tuple[str, ...] | None = None  # the only libraries it may import; None allows all
     reference: tuple[str, ...] = ()
 
     @property
@@ -32,7 +32,7 @@ class Package:
 
 @cache
 def packages() -> tuple[Package, ...]:
-    """The map, in its own order."""
+    """All packages, in the order of the map."""
     listed = tomllib.loads(MAP.read_text(encoding="utf-8"))["package"]
     return tuple(
         Package(**{key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()})
@@ -45,13 +45,13 @@ def files() -> list[Path]:
 
 
 def module_of(path: Path) -> str:
-    """The module of a file, without the leading "foretrain"; "" is foretrain itself."""
+    """The module name of a file, without the leading "foretrain."; "" is foretrain itself."""
     parts = path.relative_to(SOURCE / "foretrain").with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def package_of(module: str) -> Package | None:
-    """The most exact entry for a module."""
+    """The most specific package that a module belongs to."""
     parts = module.split(".")
     fitting = [package for package in packages() if _fits(package.parts, parts)]
     return max(fitting, key=lambda package: (len(package.parts), package.name.count("*") == 0), default=None)
@@ -65,9 +65,9 @@ def forbidden(module: str, imported: str) -> str | None:
     """Why one module of foretrain may not import another; None if it may."""
     own, other = package_of(module), package_of(imported)
     if own is None:
-        return f"say in architecture.toml where {module} belongs"
+        return f"add {module} to a package in architecture.toml"
     if other is None:
-        return f"say in architecture.toml where {imported} belongs"
+        return f"add {imported} to a package in architecture.toml"
     own_paper, other_paper = _paper(module), _paper(imported)
     if own_paper and other_paper and own_paper != other_paper:
         return f"papers never import each other, and {module} imports {imported}"
@@ -77,18 +77,18 @@ def forbidden(module: str, imported: str) -> str | None:
 
 
 def _paper(module: str) -> str:
-    """The paper that a module is part of."""
+    """The paper that a module belongs to; empty if none."""
     parts = module.split(".")
     return parts[1] if parts[0] == "papers" and len(parts) > 1 else ""
 
 
 def _covers(allowed: str, imported: str, other: Package) -> bool:
-    """Whether what is allowed, a package or a single module such as core.errors, is what is imported."""
+    """Whether an allowed package, or an allowed single module such as core.errors, covers an import."""
     return allowed == other.name or (allowed == imported and package_of(allowed) == other)
 
 
 def imports(path: Path) -> Iterator[str]:
-    """Every module a file imports, as an absolute name: also inside functions and for type checkers only."""
+    """Every module that a file imports, as an absolute name, including imports in functions and for type checkers."""
     module = ("foretrain", *filter(None, module_of(path).split(".")))
     package = module if path.name == "__init__.py" else module[:-1]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -113,7 +113,7 @@ def inner_imports(path: Path) -> list[str]:
 
 
 def cycles() -> list[list[str]]:
-    """Groups of modules that import each other, hidden imports included; none is what we want."""
+    """Groups of modules that import each other, directly or indirectly, even in functions; there should be none."""
     graph = {module_of(path): set(inner_imports(path)) - {module_of(path)} for path in files()}
     order: list[str] = []
     seen: set[str] = set()
@@ -154,6 +154,6 @@ def table() -> str:
     for package in packages():
         allowed = ", ".join(f"`{name}`" for name in package.imports) or "nothing of ours"
         if package.outside is not None:
-            allowed += f"; of libraries {' and '.join(package.outside)} only"
+            allowed += f"; only the libraries {' and '.join(package.outside)}"
         lines.append(f"| `{package.name}` | {package.answers} | {allowed} |")
     return "\n".join(lines)

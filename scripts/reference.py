@@ -1,8 +1,8 @@
 """Writes docs/reference.md from docstrings and the table in CONTRIBUTING.md: `.venv/bin/python -m scripts.reference`.
 
-Names, signatures and docstrings are read from the source, which takes less than a second and loads no torch.
-architecture.toml says what is public: of each module listed there the names beside it, its `__all__`, or every name
-without an underscore.
+Names, signatures and docstrings are read from the source files without importing them, which takes less than a second.
+architecture.toml says what is public: for each module listed there, the names beside it, else its `__all__`, else
+every name without an underscore.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Definition = ast.FunctionDef | ast.ClassDef
 @dataclass(frozen=True)
 class Entry:
     name: str
-    signature: str | None  # None: a class that is not made by calling it with values of its own
+    signature: str | None  # None for a class that is neither a dataclass nor has an __init__
     docstring: str | None
-    methods: tuple[str, ...]  # of a class, those with a docstring
+    methods: tuple[str, ...]  # public methods with a docstring, if it is a class
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Module:
 
 
 def modules() -> Iterator[tuple[str, str, list[Module]]]:
-    """(title, what the package answers, its modules)."""
+    """For each package: its title, the question it answers, and its modules."""
     for package in packages():
         if package.reference:
             listed = [_module(*(part.strip() for part in line.partition(":")[::2])) for line in package.reference]
@@ -51,7 +51,7 @@ def modules() -> Iterator[tuple[str, str, list[Module]]]:
 def _module(name: str, chosen: str) -> Module:
     tree = _parsed(name)
     names = chosen.split() or _all_of(tree) or _defined(tree)
-    entries = (_entry(public, found) for public in names if (found := _find(name, public)) is not None)
+    entries = (_entry(public, node) for public in names if (node := _find(name, public)) is not None)
     return Module(name, ast.get_docstring(tree) or "", tuple(entries))
 
 
@@ -77,7 +77,7 @@ def _defined(tree: ast.Module) -> list[str]:
 
 
 def _find(module: str, name: str) -> Definition | None:
-    """Where a name is defined; None for a constant. A name that is imported is followed to its source."""
+    """The definition of a name, followed through imports; None for a constant."""
     for node in _parsed(module).body:
         if isinstance(node, Definition) and node.name == name:
             return node
@@ -103,16 +103,17 @@ def _entry(name: str, node: Definition) -> Entry:
 
 
 def _signature(node: ast.FunctionDef) -> str:
-    """Names and defaults; of which kind each is, docstring and source say."""
-    given = copy.deepcopy(node.args)
-    for argument in (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg):
+    """Argument names and defaults, without types."""
+    arguments = copy.deepcopy(node.args)
+    listed = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
+    for argument in listed:
         if argument is not None:
             argument.annotation = None
-    return ast.unparse(given)
+    return ast.unparse(arguments)
 
 
 def _fields(node: ast.ClassDef) -> str | None:
-    """Those of a dataclass, in the order in which it takes them."""
+    """The fields of a dataclass, in order; None for another class."""
     if not any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
         return None
     fields = [n for n in node.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)]
@@ -125,7 +126,7 @@ def _default(value: ast.expr) -> str:
 
 
 def sentence(docstring: str) -> str:
-    """The first paragraph, or its first sentence where it is long."""
+    """The first paragraph of a docstring, or its first sentence if the paragraph is long."""
     paragraph = " ".join(docstring.split("\n\n", 1)[0].split())
     if len(paragraph) <= 240:
         return paragraph
@@ -136,11 +137,11 @@ def sentence(docstring: str) -> str:
 class Command:
     name: str
     says: str
-    takes: tuple[tuple[str, str], ...]  # an argument or option, and its help
+    takes: tuple[tuple[str, str], ...]  # arguments and options, each with its help
 
 
 def commands() -> Iterator[Command]:
-    """The commands of the command line, those behind another one included."""
+    """All commands of the command line, including subcommands."""
     import typer
 
     from foretrain.cli import app
@@ -163,18 +164,19 @@ def _parameter(parameter: Any) -> tuple[str, str]:
 
 
 def page() -> str:
-    """The whole page, as GitHub shows it."""
+    """The whole page as Markdown."""
     rooms = list(modules())
     names = ["Command line", *(room for room, _, _ in rooms)]
     lines = [
         "# Reference",
         "",
-        "Every public name with its first sentence. Made from docstrings by `scripts/reference.py`: to change it, "
-        "change them and run `.venv/bin/python -m scripts.reference`. `help(name)` in Python says the rest.",
+        "Every public name with the first sentence of its docstring. Made by `scripts/reference.py`: to change this "
+        "page, edit the docstrings and run `.venv/bin/python -m scripts.reference`. `help(name)` in Python shows the "
+        "rest.",
         "",
         " · ".join(f"[{name}](#{_anchor(name)})" for name in names),
         "",
-        "`from foretrain import …` gives the names used most: " + ", ".join(f"`{n}`" for n in front_door()) + ".",
+        "`from foretrain import …` gives the most used names: " + ", ".join(f"`{n}`" for n in front_door()) + ".",
         "",
         "## Command line",
         "",
@@ -192,7 +194,7 @@ def page() -> str:
 
 
 def front_door() -> list[str]:
-    """The names that `foretrain` itself gives."""
+    """The names that can be imported from `foretrain` itself."""
     table = next(
         n for n in _parsed("foretrain").body if isinstance(n, ast.Assign) and ast.unparse(_target(n)) == "_PUBLIC"
     )
@@ -210,7 +212,7 @@ def _anchor(title: str) -> str:
 
 
 def contributing() -> str:
-    """CONTRIBUTING.md with the map of packages as it is now."""
+    """CONTRIBUTING.md with the current map of packages."""
     before, _, rest = CONTRIBUTING.read_text(encoding="utf-8").partition(MARKS[0])
     _, _, after = rest.partition(MARKS[1])
     return f"{before}{MARKS[0]}\n{table()}\n{MARKS[1]}{after}"

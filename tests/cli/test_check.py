@@ -20,9 +20,9 @@ FIELDS = {"id", "status", "expected", "error", "tolerance", "reason", "seconds",
 
 
 def test_as_expected_is_exit_0(foretrain: Foretrain) -> None:
-    said = foretrain("check", "toy/holds", "misprint*", "--json", "verdicts.json")
-    assert said.code == 0
-    assert "3 of 3 verdicts as expected" in said.err
+    printed = foretrain("check", "toy/holds", "misprint*", "--json", "verdicts.json")
+    assert printed.code == 0
+    assert "3 of 3 verdicts as expected" in printed.err
     rows = json.loads(Path("verdicts.json").read_text())
     assert [row["id"] for row in rows] == ["toy/holds", "toy/misprint", "toy/misprint_corrected"]
     assert [row["status"] for row in rows] == ["holds", "fails", "holds"]
@@ -31,16 +31,16 @@ def test_as_expected_is_exit_0(foretrain: Foretrain) -> None:
 
 
 def test_a_surprise_is_exit_1_and_says_why(foretrain: Foretrain) -> None:
-    said = foretrain("check", "toy/holds", "toy/surprise")
-    assert said.code == 1
-    assert "1 of 2 verdicts as expected" in said.err
-    assert "toy/surprise: fails, holds expected: x differs" in said.err
+    printed = foretrain("check", "toy/holds", "toy/surprise")
+    assert printed.code == 1
+    assert "1 of 2 verdicts as expected" in printed.err
+    assert "toy/surprise: fails, holds expected: x differs" in printed.err
 
 
 def test_a_claim_that_stops_is_a_surprise_even_without_expectation(foretrain: Foretrain) -> None:
-    said = foretrain("check", "toy/stops", "--json", "-")
-    assert said.code == 1
-    (row,) = json.loads(said.out)  # stdout is JSON and nothing else, and nan is null
+    printed = foretrain("check", "toy/stops", "--json", "-")
+    assert printed.code == 1
+    (row,) = json.loads(printed.out)  # stdout is JSON and nothing else, and nan is null
     assert row["status"] == "stopped"
     assert row["error"] is None
     assert "RuntimeError" in row["reason"]
@@ -52,12 +52,12 @@ def test_a_claim_without_its_data_is_skipped_and_judged_once_it_is_there(
     monkeypatch.setenv("FORETRAIN_DATA", "elsewhere")
     text = Path("data", "wikitext-2", "valid.txt")
     text.parent.mkdir(parents=True)
-    said = foretrain("check", "toy/holds", "toy/skips", "--data", "data", "--json", "v.json", "--report", "r.html")
-    assert said.code == 1
-    assert "1 of 2 verdicts as expected, 1 skipped because their data is missing" in said.err
-    assert "toy/skips: skipped: There is no " in said.err
-    assert "valid.txt; give a folder that has wikitext-2/valid.txt with --data, or set FORETRAIN_DATA." in said.err
-    assert " skipped " in said.out
+    printed = foretrain("check", "toy/holds", "toy/skips", "--data", "data", "--json", "v.json", "--report", "r.html")
+    assert printed.code == 1
+    assert "1 of 2 verdicts as expected, 1 skipped because their data is missing" in printed.err
+    assert "toy/skips: skipped: There is no " in printed.err
+    assert "valid.txt; give a folder that has wikitext-2/valid.txt with --data, or set FORETRAIN_DATA." in printed.err
+    assert " skipped " in printed.out
     held, missed = json.loads(Path("v.json").read_text())
     assert (held["status"], missed["status"]) == ("holds", "skipped")
     assert missed["control_status"] is None
@@ -84,7 +84,7 @@ def test_warnings_are_kept_with_the_verdict(foretrain: Foretrain) -> None:
         (["check", "--tier", "fats"], "There is no tier 'fats'"),
         (["check", "--jobs", "0"], "--jobs must be at least 1; got 0."),
         (["check", "--json", "."], "--json . is a folder"),
-        (["check", "--data", "nowhere"], "--data takes a folder; nowhere is none."),
+        (["check", "--data", "nowhere"], "--data takes a folder; nowhere is not one."),
         (["check", "--report", "/proc/none/report.html"], "cannot be written"),
         (["check", "--runs", "/proc/none"], "cannot be written"),
         (["report", "--out", "/proc/report.html"], "cannot be written"),
@@ -92,11 +92,11 @@ def test_warnings_are_kept_with_the_verdict(foretrain: Foretrain) -> None:
     ],
 )
 def test_bad_input_is_refused_before_any_work(foretrain: Foretrain, arguments: list[str], words: str) -> None:
-    said = foretrain(*arguments)
-    assert said.code == 2
-    assert words in said.err
-    assert len(said.err.splitlines()) == 1
-    assert said.out == ""
+    printed = foretrain(*arguments)
+    assert printed.code == 2
+    assert words in printed.err
+    assert len(printed.err.splitlines()) == 1
+    assert printed.out == ""
     assert list(Path().iterdir()) == []
 
 
@@ -160,9 +160,9 @@ def test_damage_is_noticed(folder: VerdictFolder, ending: str, harm: str) -> Non
     file.write_bytes({"flip": bytes(content), "truncate": bytes(content[:-7]), "empty": b""}[harm])
     with pytest.raises(DamagedFile, match="damaged"):
         folder.get(claim)
-    found = known(folder, [claim])
-    assert found.verdicts == {}
-    assert len(found.damaged) == 1
+    result = known(folder, [claim])
+    assert result.verdicts == {}
+    assert len(result.damaged) == 1
 
 
 def test_a_damaged_verdict_is_judged_again(foretrain: Foretrain) -> None:
@@ -170,9 +170,9 @@ def test_a_damaged_verdict_is_judged_again(foretrain: Foretrain) -> None:
     file = Path("runs/check/fast/toy/holds.json")
     good = json.loads(file.read_text())
     file.write_text(file.read_text().replace('"holds"', '"fails"', 1))
-    said = foretrain("report", "toy/holds")
-    assert said.code == 0
-    assert "holds.json is damaged: its contents do not match their seal. Its claim is judged again." in said.err
+    printed = foretrain("report", "toy/holds")
+    assert printed.code == 0
+    assert "holds.json is damaged: its contents do not match their seal. Its claim is judged again." in printed.err
     again = json.loads(file.read_text())
     assert again["verdict"]["status"] == good["verdict"]["status"] == "holds"
 
@@ -180,16 +180,16 @@ def test_a_damaged_verdict_is_judged_again(foretrain: Foretrain) -> None:
 def test_a_finished_check_starts_anew_and_an_interrupted_one_goes_on(foretrain: Foretrain) -> None:
     foretrain("check", "toy/holds", "toy/bounds")
     first = Path("runs/check/fast/toy/holds.json").read_text()
-    said = foretrain("check", "toy/holds", "toy/bounds")
-    assert "Going on" not in said.err
+    printed = foretrain("check", "toy/holds", "toy/bounds")
+    assert "Continuing" not in printed.err
     second = Path("runs/check/fast/toy/holds.json").read_text()
     assert second != first
 
     state = read_record(Path("runs/check/fast/check.json"))
     write_record(Path("runs/check/fast/check.json"), {**state, "status": "running"})
     Path("runs/check/fast/toy/bounds.json").unlink()
-    said = foretrain("check", "toy/holds", "toy/bounds")
-    assert "Going on with an interrupted check: 1 of 2" in said.err
+    printed = foretrain("check", "toy/holds", "toy/bounds")
+    assert "Continuing an interrupted check: 1 of 2" in printed.err
     assert Path("runs/check/fast/toy/holds.json").read_text() == second
     assert Path("runs/check/fast/toy/bounds.json").exists()
 
@@ -211,19 +211,21 @@ def test_killed_in_the_middle_the_same_check_goes_on(foretrain: Foretrain, tmp_p
     assert killed.code == -signal.SIGKILL
     done = {file.name: file.read_bytes() for file in saved.glob("*.json")}
     assert 1 <= len(done) < 3
-    said = foretrain("check", "toy/slow", "--json", "-")
-    assert said.code == 0
-    assert f"Going on with an interrupted check: {len(done)} of 3" in said.err
-    assert [row["status"] for row in json.loads(said.out)] == ["holds"] * 3
+    printed = foretrain("check", "toy/slow", "--json", "-")
+    assert printed.code == 0
+    assert f"Continuing an interrupted check: {len(done)} of 3" in printed.err
+    assert [row["status"] for row in json.loads(printed.out)] == ["holds"] * 3
     assert {name: (saved / name).read_bytes() for name in done} == done
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_by_hand_or_by_a_job_scheduler(tmp_path: Path, how: signal.Signals) -> None:
     saved = tmp_path / "runs/check/fast/toy"
-    said = stop_when(start("check", "toy/slow", "--jobs", "2", folder=tmp_path), lambda: any(saved.glob("*.json")), how)
-    assert said.code == 130
-    assert said.err.splitlines()[-1] == (
-        "Interrupted; what was finished is saved, and the same command goes on where it stopped."
+    printed = stop_when(
+        start("check", "toy/slow", "--jobs", "2", folder=tmp_path), lambda: any(saved.glob("*.json")), how
     )
-    assert "Traceback" not in said.err
+    assert printed.code == 130
+    assert printed.err.splitlines()[-1] == (
+        "Interrupted; finished work is saved. Run the same command again to continue."
+    )
+    assert "Traceback" not in printed.err

@@ -19,8 +19,8 @@ from made_up.fixtures import Foretrain
 
 
 def test_figure_is_a_page_that_opens_offline(foretrain: Foretrain) -> None:
-    said = foretrain("figure", "toy/noise", "--quick")
-    assert said.code == 0
+    printed = foretrain("figure", "toy/noise", "--quick")
+    assert printed.code == 0
     page = Path("toy_noise.html").read_text()
     assert "Plotly.newPlot" in page
     assert "<script src=" not in page
@@ -52,10 +52,10 @@ def test_figure_uses_the_run_on_disk(foretrain: Foretrain, monkeypatch: pytest.M
 def test_bad_input_is_one_sentence_and_nothing_is_written(
     foretrain: Foretrain, arguments: list[str], words: str
 ) -> None:
-    said = foretrain(*arguments)
-    assert said.code == 2
-    assert words in said.err
-    assert len(said.err.splitlines()) == 1
+    printed = foretrain(*arguments)
+    assert printed.code == 2
+    assert words in printed.err
+    assert len(printed.err.splitlines()) == 1
     assert list(Path().iterdir()) == []
 
 
@@ -66,9 +66,9 @@ def test_without_a_browser_a_picture_is_refused_before_the_work(
         raise RuntimeError("no Chrome here")
 
     monkeypatch.setattr(go.Figure, "to_image", no_browser)
-    said = foretrain("figure", "toy/noise", "--out", "a.png")
-    assert said.code == 2
-    assert said.err.startswith("foretrain: .png figures need Chrome or Chromium (RuntimeError); install it, or")
+    printed = foretrain("figure", "toy/noise", "--out", "a.png")
+    assert printed.code == 2
+    assert printed.err.startswith("foretrain: .png figures need Chrome or Chromium (RuntimeError); install it, or")
     assert list(Path().iterdir()) == []
 
 
@@ -81,9 +81,9 @@ def test_a_picture_is_what_the_browser_drew(foretrain: Foretrain, monkeypatch: p
 @pytest.mark.parametrize("to", ["csv", "parquet"])
 def test_export_is_one_row_per_cell(foretrain: Foretrain, to: str) -> None:
     run = foretrain("run", "toy/noise").out.strip()
-    said = foretrain("export", run, "--to", to, "--out", f"table.{to}")
-    assert said.code == 0
-    assert "table" in said.err
+    printed = foretrain("export", run, "--to", to, "--out", f"table.{to}")
+    assert printed.code == 0
+    assert "table" in printed.err
     table = pd.read_csv("table.csv") if to == "csv" else pd.read_parquet("table.parquet")
     assert list(table.columns) == ["variable", "eta_z", "seed", "time", "value"]
     level = load(run).level
@@ -97,9 +97,9 @@ def test_export_netcdf_and_default_names(foretrain: Foretrain) -> None:
     foretrain("export", str(run), "--to", "netcdf")
     exported = Path(f"toy_noise_{run.name}.nc")
     xr.testing.assert_identical(load(exported), load(run))
-    said = foretrain("export", str(exported), "--to", "netcdf", "--out", str(exported))
-    assert said.code == 2
-    assert "choose another --out" in said.err
+    printed = foretrain("export", str(exported), "--to", "netcdf", "--out", str(exported))
+    assert printed.code == 2
+    assert "choose another --out" in printed.err
     assert default_name(Path("a/b c.nc"), "csv") == "b_c.csv"
 
 
@@ -109,27 +109,27 @@ def test_an_unfinished_run_is_exported_with_a_note(foretrain: Foretrain) -> None
     half.status = "running"
     half.checksums.pop(sorted(half.checksums)[-1])
     half.write()
-    said = foretrain("export", str(run), "--to", "csv", "--out", "half.csv")
-    assert said.code == 0
-    assert "is not finished" in said.err
+    printed = foretrain("export", str(run), "--to", "csv", "--out", "half.csv")
+    assert printed.code == 0
+    assert "is not finished" in printed.err
     assert pd.read_csv("half.csv").value.isna().sum() == 2  # the two steps of the missing part
 
 
 def test_parquet_without_pyarrow_is_a_sentence(foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch) -> None:
     run = foretrain("run", "toy/plain").out.strip()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    said = foretrain("export", run, "--to", "parquet")
-    assert said.code == 2
-    assert "parquet needs pyarrow" in said.err
+    printed = foretrain("export", run, "--to", "parquet")
+    assert printed.code == 2
+    assert "parquet needs pyarrow" in printed.err
 
 
 def test_a_damaged_run_is_not_exported(foretrain: Foretrain) -> None:
     run = Path(foretrain("run", "toy/plain").out.strip())
     (shard,) = (run / "shards").iterdir()
     shard.write_bytes(shard.read_bytes()[:-20])
-    said = foretrain("export", str(run), "--to", "csv")
-    assert said.code == 2
-    assert "damaged" in said.err
+    printed = foretrain("export", str(run), "--to", "csv")
+    assert printed.code == 2
+    assert "damaged" in printed.err
     assert not list(Path().glob("*.csv"))
 
 

@@ -14,13 +14,13 @@ COMMANDS = ("list", "show", "check", "run", "figure", "report", "export")
 
 
 def test_list_names_every_claim_with_its_source_and_expectation(foretrain: Foretrain) -> None:
-    said = foretrain("list")
-    assert said.code == 0
+    printed = foretrain("list")
+    assert printed.code == 0
     for words in ("toy/holds", "toy/misprint_corrected", "Theorem 2, eq. 7", "(measured)", "<script>alert('says')"):
-        assert words in said.out
-    (late,) = (line for line in said.out.splitlines() if "toy/coverage" in line)
+        assert words in printed.out
+    (late,) = (line for line in printed.out.splitlines() if "toy/coverage" in line)
     assert "holds from tier full on" in late
-    assert said.out.count("from tier") == 1
+    assert printed.out.count("from tier") == 1
 
 
 def test_list_as_json_is_clean(foretrain: Foretrain) -> None:
@@ -43,19 +43,19 @@ def test_list_experiments(foretrain: Foretrain) -> None:
 
 
 def test_show_claim(foretrain: Foretrain) -> None:
-    said = foretrain("show", "toy/misprint")
+    printed = foretrain("show", "toy/misprint")
     for words in ("Theorem 2, eq. 7", "printed .135", "toy/misprint_corrected", "rate = 1.0", "corrected formula"):
-        assert words in said.out
-    assert "claims.py:" in said.out
+        assert words in printed.out
+    assert "claims.py:" in printed.out
     assumptions = foretrain("show", "toy/holds").out
     assert "the rate is above 0" in assumptions
     assert "reported, not needed" in assumptions
-    assert "holds from tier full on; at smaller tiers a measurement" in foretrain("show", "toy/coverage").out
+    assert "holds from tier full on; at smaller tiers, a measurement" in foretrain("show", "toy/coverage").out
 
 
 def test_show_experiment(foretrain: Foretrain) -> None:
-    said = foretrain("show", "toy/noise")
-    assert said.code == 0
+    printed = foretrain("show", "toy/noise")
+    assert printed.code == 0
     for words in (
         "--set eta_z",
         "(0.5, 1.0)",
@@ -63,8 +63,8 @@ def test_show_experiment(foretrain: Foretrain) -> None:
         "experiments.py:",
         "= 4 [steps]. Points of a series. Takes a whole number of at least 1.",
     ):
-        assert words in said.out
-    assert "--tier full" not in said.out
+        assert words in printed.out
+    assert "--tier full" not in printed.out
     sizes = [line.split() for line in foretrain("show", "toy/plain").out.splitlines() if "--tier" in line]
     assert [" ".join(words) for words in sizes] == ["--tier fast size = 2", "--tier full size = 4, offset = 1.0"]
 
@@ -83,11 +83,11 @@ def test_show_by_number_and_by_words(foretrain: Foretrain) -> None:
 
 
 def test_unknown_name_gives_the_three_nearest(foretrain: Foretrain) -> None:
-    said = foretrain("show", "toy/misprit")
-    assert said.code == 2
-    assert said.out == ""
-    assert len(said.err.splitlines()) == 1
-    near = said.err.split("nearest names are ")[1].split(". ")[0].split(", ")
+    printed = foretrain("show", "toy/misprit")
+    assert printed.code == 2
+    assert printed.out == ""
+    assert len(printed.err.splitlines()) == 1
+    near = printed.err.split("nearest names are ")[1].split(". ")[0].split(", ")
     assert len(near) == 3
     assert near[0] == "toy/misprint"
 
@@ -103,23 +103,23 @@ def test_unknown_name_gives_the_three_nearest(foretrain: Foretrain) -> None:
     ],
 )
 def test_misuse_is_one_sentence(foretrain: Foretrain, arguments: list[str], words: str) -> None:
-    said = foretrain(*arguments)
-    assert said.code == 2
-    assert words in said.err
-    assert len(said.err.splitlines()) == 1
+    printed = foretrain(*arguments)
+    assert printed.code == 2
+    assert words in printed.err
+    assert len(printed.err.splitlines()) == 1
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_examples(foretrain: Foretrain, command: str) -> None:
-    said = foretrain(command, "--help")
-    assert said.code == 0
-    assert f"foretrain {command} " in said.out.split("Examples")[1]
+    printed = foretrain(command, "--help")
+    assert printed.code == 0
+    assert f"foretrain {command} " in printed.out.split("Examples")[1]
 
 
 def test_without_a_command_help_is_shown(foretrain: Foretrain) -> None:
-    said = foretrain()
-    assert said.code == 0
-    assert all(command in said.out for command in COMMANDS)
+    printed = foretrain()
+    assert printed.code == 0
+    assert all(command in printed.out for command in COMMANDS)
     assert foretrain("--version").out.startswith("foretrain 0.")
 
 
@@ -130,15 +130,15 @@ def test_help_loads_none_of_the_large_libraries() -> None:
         "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
         "print('LOADED', sorted({'torch', 'xarray', 'pandas', 'plotly', 'scipy'} & set(sys.modules)))"
     )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert said.stdout.splitlines()[-1] == "LOADED []"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert printed.stdout.splitlines()[-1] == "LOADED []"
 
 
 def test_an_error_inside_is_a_sentence_too(foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch) -> None:
     from foretrain.ledger import search
 
     monkeypatch.setattr(search, "select", lambda *_: 1 / 0)
-    said = foretrain("list")
-    assert said.code == 2
-    assert "ZeroDivisionError" in said.err
-    assert "test_list_show.py" in said.err
+    printed = foretrain("list")
+    assert printed.code == 2
+    assert "ZeroDivisionError" in printed.err
+    assert "test_list_show.py" in printed.err

@@ -23,12 +23,12 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 
 def test_run_says_where_it_is_and_what_came_out(foretrain: Foretrain) -> None:
-    said = foretrain(*NOISE)
-    assert said.code == 0
-    path = Path(said.out.strip())  # stdout is the path and nothing else
+    printed = foretrain(*NOISE)
+    assert printed.code == 0
+    path = Path(printed.out.strip())  # stdout is the path and nothing else
     assert path.parent == Path("runs/toy/noise")
     for words in ("level", "eta_z 3 × seed 2 × time 4", "nats"):
-        assert words in said.err
+        assert words in printed.err
     dataset = load(path)
     assert dict(dataset.sizes) == {"eta_z": 3, "seed": 2, "time": 4}
     assert len(RunFolder.open(path).checksums) == PARTS
@@ -75,21 +75,21 @@ def test_a_run_of_other_source_code_is_kept_and_told(foretrain: Foretrain, monke
     old = Path(foretrain("run", "toy/plain").out.strip())
     before = _files(old)
     monkeypatch.setattr("foretrain.runs.sweep.source_digest", lambda function: "another")
-    said = foretrain("run", "toy/plain")
-    new = Path(said.out.strip())
+    printed = foretrain("run", "toy/plain")
+    new = Path(printed.out.strip())
     assert new != old
-    assert f"Note: {old} has the same settings but was computed with other source code" in said.err
+    assert f"Note: {old} has the same settings but was computed with other source code" in printed.err
     assert _files(old) == before
     assert len(load(new).x) == 3
 
 
 def test_a_diverged_run_is_told_with_its_step(foretrain: Foretrain) -> None:
     for _ in range(2):  # computed, then from disk
-        said = foretrain("run", "toy/diverges", "--seeds", "1")
-        assert said.code == 0
-        assert "Note: 1 of 1 runs diverged, the first at step 40." in said.err
-        assert "1 of 3 runs diverged; their numbers from then on are nan." in said.err
-        assert "rates=99.0, seed=1 diverged at step 40" in said.err
+        printed = foretrain("run", "toy/diverges", "--seeds", "1")
+        assert printed.code == 0
+        assert "Note: 1 of 1 runs diverged, the first at step 40." in printed.err
+        assert "1 of 3 runs diverged; their numbers are nan from then on." in printed.err
+        assert "rates=99.0, seed=1 diverged at step 40" in printed.err
     assert "diverged" not in foretrain("run", "toy/diverges", "--set", "rates=1,2").err.replace("diverged_at", "")
 
 
@@ -97,7 +97,7 @@ def test_a_diverged_run_is_told_with_its_step(foretrain: Foretrain) -> None:
     ("arguments", "words"),
     [
         (["run", "toy/niose"], "Nothing matches 'toy/niose'; the nearest names are toy/noise, "),
-        (["run", "toy"], "'toy' means 3 experiments: toy/noise, toy/diverges, toy/plain; give one of these ids."),
+        (["run", "toy"], "'toy' matches 3 experiments: toy/noise, toy/diverges, toy/plain; give one of these ids."),
         (["run", "../../etc"], "Nothing matches '../../etc'"),
         (["run", "toy/noise", "--set", "eta=1"], "There is no setting 'eta'"),
         (["run", "toy/noise", "--set", "steps=two"], "steps takes a whole number"),
@@ -112,8 +112,11 @@ def test_a_diverged_run_is_told_with_its_step(foretrain: Foretrain) -> None:
         (["run", "toy/noise", "--set", "seeds=2", "--seeds", "2"], "not both"),
         (["run", "toy/plain", "--seeds", "2"], "takes no --seeds"),
         (["run", "toy/noise", "--tier", "quick"], "There is no tier 'quick'"),
-        (["run", "toy/noise", "--quick", "--tier", "full"], "--quick means --tier fast; give it or --tier full, not"),
-        (["figure", "toy/noise", "--quick", "--tier", "paper"], "give it or --tier paper, not both."),
+        (
+            ["run", "toy/noise", "--quick", "--tier", "full"],
+            "--quick means --tier fast; give --quick or --tier full, not",
+        ),
+        (["figure", "toy/noise", "--quick", "--tier", "paper"], "give --quick or --tier paper, not both."),
         (["run", "toy/noise", "--jobs", "-1"], "--jobs must be at least 1"),
         (["run", "toy/noise", "--out", "/proc/none"], "cannot be written"),
     ],
@@ -121,52 +124,52 @@ def test_a_diverged_run_is_told_with_its_step(foretrain: Foretrain) -> None:
 def test_bad_input_is_one_sentence_and_nothing_is_written(
     foretrain: Foretrain, arguments: list[str], words: str
 ) -> None:
-    said = foretrain(*arguments)
-    assert said.code == 2
-    assert words in said.err
-    assert len(said.err.splitlines()) == 1, said.err
-    assert said.out == ""
+    printed = foretrain(*arguments)
+    assert printed.code == 2
+    assert words in printed.err
+    assert len(printed.err.splitlines()) == 1, printed.err
+    assert printed.out == ""
     assert list(Path().iterdir()) == []
 
 
 def test_a_refused_run_leaves_other_runs_alone(foretrain: Foretrain) -> None:
     path = Path(foretrain("run", "toy/noise", "--quick").out.strip())
     before = _files(Path("runs"))
-    said = foretrain("run", "toy/noise", "--set", "eta_z=1,-1")
-    assert said.code == 2
-    assert "above 0" in said.err
+    printed = foretrain("run", "toy/noise", "--set", "eta_z=1,-1")
+    assert printed.code == 2
+    assert "above 0" in printed.err
     assert _files(Path("runs")) == before
     assert path.exists()
 
 
 def test_an_out_that_is_a_file_is_refused(foretrain: Foretrain) -> None:
     Path("taken").write_text("mine")
-    said = foretrain("run", "toy/plain", "--out", "taken")
-    assert said.code == 2
-    assert "--out taken is not a folder" in said.err
+    printed = foretrain("run", "toy/plain", "--out", "taken")
+    assert printed.code == 2
+    assert "--out taken is not a folder" in printed.err
     assert Path("taken").read_text() == "mine"
 
 
 def test_without_dask_the_extra_is_named(foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    said = foretrain("run", "toy/plain", "--cluster", "tcp://x:1")
-    assert said.code == 2
-    assert "extra 'cluster'" in said.err
+    printed = foretrain("run", "toy/plain", "--cluster", "tcp://x:1")
+    assert printed.code == 2
+    assert "extra 'cluster'" in printed.err
 
 
 def test_a_scheduler_that_is_not_there(foretrain: Foretrain) -> None:
-    said = foretrain("run", "toy/noise", "--cluster", "nonsense://x")
-    assert said.code == 2
-    assert "There is no Dask scheduler at 'nonsense://x'" in said.err
+    printed = foretrain("run", "toy/noise", "--cluster", "nonsense://x")
+    assert printed.code == 2
+    assert "There is no Dask scheduler at 'nonsense://x'" in printed.err
     assert list(Path().iterdir()) == []
 
 
 def test_a_cluster_computes_the_same_bits(foretrain: Foretrain) -> None:
     alone = Path(foretrain("run", "toy/noise", "--quick").out.strip())
     with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster:
-        said = foretrain("run", "toy/noise", "--quick", "--cluster", cluster.scheduler_address, "--out", "cluster")
-    assert said.code == 0, said.err
-    assert _files(Path(said.out.strip())) == _files(alone)
+        printed = foretrain("run", "toy/noise", "--quick", "--cluster", cluster.scheduler_address, "--out", "cluster")
+    assert printed.code == 0, printed.err
+    assert _files(Path(printed.out.strip())) == _files(alone)
 
 
 @pytest.mark.parametrize("harm", ["flip", "truncate", "remove", "run.json"])
@@ -183,9 +186,9 @@ def test_a_damaged_part_is_computed_again(foretrain: Foretrain, harm: str, monke
     else:
         shard.write_bytes(bytes(content) if harm == "flip" else bytes(content[:1000]))
     monkeypatch.setenv("TOY_BEGUN", "begun.txt")
-    said = foretrain(*NOISE)
-    assert said.code == 0
-    assert ("run.json is damaged" in said.err) == (harm == "run.json")
+    printed = foretrain(*NOISE)
+    assert printed.code == 0
+    assert ("run.json is damaged" in printed.err) == (harm == "run.json")
     computed = Path("begun.txt").read_text().splitlines()
     assert len(computed) == (PARTS if harm == "run.json" else 1)
     assert _files(path) == whole

@@ -59,6 +59,13 @@ def test_arguments_can_be_given_on_the_command_line(experiment: Experiment) -> N
 
 
 @every_experiment
+def test_parameters_that_take_files_say_so(experiment: Experiment) -> None:
+    """Otherwise a changed file would be taken for the same run."""
+    mentions = [name for name, parameter in experiment.parameters().items() if ".toml" in parameter.says]
+    assert experiment.files() == mentions
+
+
+@every_experiment
 def test_loading_one_experiment_finds_it(experiment: Experiment) -> None:
     assert papers.experiments(experiment.id)[experiment.id] == experiment
 

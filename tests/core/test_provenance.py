@@ -112,6 +112,6 @@ def test_an_identity_changes_with_configuration_code_and_versions(tmp_path: Path
     task = tmp_path / "task.toml"
     task.write_text("a = 1")
     for config in ({"task": str(task)}, {"tasks": ("aba_abb", str(task))}):
-        first = RunIdentity.of("a/b", config, "code")
+        first = RunIdentity.of("a/b", config, "code", files=list(config))
         task.write_text(task.read_text() + "1")
-        assert RunIdentity.of("a/b", config, "code").name != first.name
+        assert RunIdentity.of("a/b", config, "code", files=list(config)).name != first.name

@@ -57,7 +57,7 @@ def test_the_same_rows_from_every_kind_of_file(tmp_path: Path) -> None:
         ),
         ('text,label\n"a\nb",1\nc\n', r"line 4: 1 column where 2"),
         ('text,label\na,1\n"b,0\n', r"line 3"),
-        ("text,label\na,1\nb,1\n", r"line 2 and after: there is one class only \('1'\)"),
+        ("text,label\na,1\nb,1\n", r"line 2 and after: there is only one class \('1'\)"),
         ("text,label\n", r"line 1: no rows"),
         ("", r"line 1: the file is empty"),
         (
@@ -82,7 +82,7 @@ def test_wrong_bytes_labels_and_endings(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"line 3: the label '2' is not one of 0, 1"):
         read_labelled(path, classes=("0", "1"))
     path.write_bytes(b"text,label\na,1\nb\x00,0\n")
-    with pytest.raises(InputError, match="line 3: a zero byte"):
+    with pytest.raises(InputError, match="line 3: there is a zero byte"):
         read_labelled(path)
     path.write_bytes("text,label\na,1\nb,0\n".encode("utf-16"))
     with pytest.raises(InputError, match="line 1: byte 0xff is not UTF-8"):
@@ -218,7 +218,7 @@ def test_columns_are_names_first_and_then_numbers(tmp_path: Path) -> None:
     assert read_labelled(path, text="1").texts == ("second", "fourth")
     assert read_labelled(path, text="0").texts == ("first", "third")  # no such name: a place
     assert read_labelled(path, text="2020", label="1", header=True).classes == ("fourth", "second")
-    with pytest.raises(InputError, match=r"no column 2020; the 3 columns are numbered from 0; say --header if"):
+    with pytest.raises(InputError, match=r"no column 2020; the 3 columns are numbered from 0; add --header if"):
         read_labelled(path, text="2020", label="2")
     with pytest.raises(InputError, match="no column '²'"):
         read_labelled(path, text="²")
@@ -235,7 +235,7 @@ def test_columns_are_names_first_and_then_numbers(tmp_path: Path) -> None:
 def test_a_header_among_the_rows_is_asked_about(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("text,label\na,1\nb,0\nc,1\nd,0\n")
-    with pytest.raises(InputError, match=r"line 1: no other row has the label 'label'; say --header .* --no-header"):
+    with pytest.raises(InputError, match=r"line 1: no other row has the label 'label'; add --header .* --no-header"):
         read_labelled(path, text=0, label=1)
     assert read_labelled(path, text=0, label=1, header=True).classes == ("0", "1")
     assert read_labelled(path, text=0, label=1, header=False).classes == ("0", "1", "label")

@@ -23,7 +23,7 @@ TWO = '[[template]]\nstring = "αβ"\nlabel = {label}\n[[template]]\nstring = "�
         ("a = " + "[" * 5000, "nested too deeply"),
         ("alphabet = " + "9" * 5000, "not a TOML file"),
         ("alphabet = " + "9" * 400 + "\n" + TWO.format(label=1), "alphabet must be at most"),
-        (TWO.format(label="1" + "0" * 400), "a number of at most 308 digits; got one of 401."),
+        (TWO.format(label="1" + "0" * 400), "a number of at most 308 digits; got one with 401."),
         ("noise = 1" + "0" * 400 + "\n" + TWO.format(label=1), "noise must be a number of at most 308 digits"),
     ],
 )

@@ -135,7 +135,7 @@ def test_regular_trees():
         ),
         (lambda: LatentTree.regular(3, (2, 2)), "one number per layer"),
         (lambda: LatentTree.regular(5).enumerate_states(), "too many states"),
-        (lambda: LatentTree([-1], 0.5).posterior(np.array([3])), "evidence must say"),
+        (lambda: LatentTree([-1], 0.5).posterior(np.array([3])), "evidence must be"),
         (lambda: LatentTree([-1], 0.5).sample(0, 1), "n must be a whole number of at least 1"),
         (lambda: SetUnionHierarchy(classes=0), "classes must be a whole number of at least 1; got 0"),
         (lambda: SetUnionHierarchy(latents=()), "latents must name the number of latents"),
@@ -143,7 +143,7 @@ def test_regular_trees():
         (lambda: SetUnionHierarchy(children=2.5), "children must be a whole number of at least 1; got 2.5"),
         (lambda: SetUnionHierarchy(vocab=1), "vocab must be a whole number of at least 2; got 1"),
         (lambda: SetUnionHierarchy(children=3, latents=(3, 20)), "20 different sets of 3 out of 3 do not exist"),
-        (lambda: SetUnionHierarchy(children=3, length=8), "length must hold the largest union"),
+        (lambda: SetUnionHierarchy(children=3, length=8), "the size of the largest union"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(make, words):

@@ -30,14 +30,14 @@ def test_texts_mean_their_label(seed: int, length: int, held_out: int) -> None:
     texts, labels = task.sample(50, np.random.default_rng(seed))
     kept_from_not = set(task.held_out_adjectives.tolist())
     for i, label in enumerate(labels):
-        modifier, adjective, said = meaning(task, texts[i].tolist())
-        assert said == label
+        modifier, adjective, printed = meaning(task, texts[i].tolist())
+        assert printed == label
         assert modifier == VERY or adjective not in kept_from_not
     if held_out:
         test, test_labels = task.sample(30, np.random.default_rng(seed), only_held_out=True)
         for i, label in enumerate(test_labels):
-            modifier, adjective, said = meaning(task, test[i].tolist())
-            assert (modifier, said) == (NOT, label)
+            modifier, adjective, printed = meaning(task, test[i].tolist())
+            assert (modifier, printed) == (NOT, label)
             assert adjective in kept_from_not
 
 

@@ -43,8 +43,8 @@ def test_examples_of_the_paper() -> None:
 @settings(max_examples=25)
 def test_matching_agrees_with_enumeration(text: str) -> None:
     template = Template.parse(text)
-    found = {x for x in itertools.product(ALPHABET, repeat=len(template)) if template.matches(x)}
-    assert found == strings_of(template, ALPHABET)
+    result = {x for x in itertools.product(ALPHABET, repeat=len(template)) if template.matches(x)}
+    assert result == strings_of(template, ALPHABET)
 
 
 @given(texts, texts)
@@ -69,7 +69,11 @@ def test_patterns_forget_names(string: list[int], renaming: list[int]) -> None:
 
 @pytest.mark.parametrize(
     ("substitution", "words"),
-    [({"α": "Q"}, "nothing about wildcard β"), ({"α": "Q", "β": "Q"}, "its own token"), ({"α": "S", "β": "Q"}, "hold")],
+    [
+        ({"α": "Q"}, "no token for wildcard β"),
+        ({"α": "Q", "β": "Q"}, "its own token"),
+        ({"α": "S", "β": "Q"}, "already contains"),
+    ],
 )
 def test_bad_substitutions_are_refused(substitution: dict[str, str], words: str) -> None:
     with pytest.raises(InputError, match=words):
@@ -191,10 +195,10 @@ def make(*strings: str, labels: tuple[object, ...] | None = None, **more: object
         (lambda: make(), "at least one template; got none"),
         (lambda: make("αα", "αβ", labels=(1.0, "α")), "all numbers"),
         (lambda: make("αα", "αβ", labels=("α", "γ")), "Label γ of αβ is a wildcard that does not occur"),
-        (lambda: make("αα", "αβ", labels=(1.0, math.nan)), "must be a symbol or a number"),
+        (lambda: make("αα", "αβ", labels=(1.0, math.nan)), "must be a symbol, or a number"),
         (lambda: make("αα", "αβ", labels=(1.0,)), "2 templates and 1 labels"),
         (lambda: make("αα", "αβ", weights=(1.0, 1.0)), "they sum to 2"),
-        (lambda: make("αα", "αβ", weights=(0.0, 1.0)), "at least 1e-12 of all; got 0.0"),
+        (lambda: make("αα", "αβ", weights=(0.0, 1.0)), "at least 1e-12 of the total; got 0.0"),
         (lambda: make("αα", "αβ", noise=-1.0), "noise must be at least 0"),
         (lambda: make("α", labels=("α",), noise=1.0), "noise is for regression"),
         (lambda: same_different().sample(5, 0, alphabet=1), "αβ has 2 and the alphabet 1"),

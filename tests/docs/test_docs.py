@@ -18,8 +18,8 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 def blocks(language: str) -> list[tuple[str, str]]:
     """(page, text) of every fenced block of a language."""
-    found = [(p, BLOCK.findall(p.read_text(encoding="utf-8"))) for p in PAGES]
-    return [(p.name, text) for p, all_blocks in found for name, text in all_blocks if name == language]
+    result = [(p, BLOCK.findall(p.read_text(encoding="utf-8"))) for p in PAGES]
+    return [(p.name, text) for p, all_blocks in result for name, text in all_blocks if name == language]
 
 
 def commands() -> list[tuple[str, str]]:

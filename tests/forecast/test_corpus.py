@@ -34,10 +34,10 @@ def corpus(rows: list[tuple[str, int]], classes: tuple[str, ...] = ("no", "yes")
 
 
 def test_cooccurrence_is_a_difference_of_counts() -> None:
-    found = forecast_corpus(corpus([("good good plain", 1), ("bad plain", 0), ("plain", 0)]), least=1)
-    omega = dict(zip(found.tokens, found.items[1].difference[:, 0], strict=True))
+    result = forecast_corpus(corpus([("good good plain", 1), ("bad plain", 0), ("plain", 0)]), least=1)
+    omega = dict(zip(result.tokens, result.items[1].difference[:, 0], strict=True))
     assert omega == {"good": 2, "plain": -1, "bad": -1}
-    assert found.scores["MLP tanh"].bias[0] == 0
+    assert result.scores["MLP tanh"].bias[0] == 0
 
 
 SMALL = [("a b c", 1), ("b a a", 1), ("c c b", 0), ("a c c b", 0), ("b c", 1), ("c a b", 0)]
@@ -46,9 +46,9 @@ SMALL = [("a b c", 1), ("b a a", 1), ("c c b", 0), ("a c c b", 0), ("b c", 1), (
 @pytest.mark.parametrize("name", architectures(2))
 def test_scores_are_descent_under_the_limit_kernel_between_texts(name: str) -> None:
     """Against the kernel of all pairs of texts, with small steps; self-attention and ReLU to order σ²."""
-    found = forecast_corpus(corpus(SMALL), least=1)
-    kind, items = architectures(2)[name], found.of(name)
-    number = {token: k for k, token in enumerate(found.tokens)}
+    result = forecast_corpus(corpus(SMALL), least=1)
+    kind, items = architectures(2)[name], result.of(name)
+    number = {token: k for k, token in enumerate(result.tokens)}
     texts = TokenTexts.of_lists([[number[t] for t in text.split()] for text, _ in SMALL], 4)
     scales = Scales(0.1, 0.1, 0.1, 0.1)
     kernel = limit_kernel(kind.network, texts.followed_by(TokenTexts.of_rows(items.tokens, 4)), scales)
@@ -62,7 +62,7 @@ def test_scores_are_descent_under_the_limit_kernel_between_texts(name: str) -> N
     time = 40 / (np.linalg.eigvalsh(unshared)[-1] / 6 / 4)
     signs = 2.0 * np.array([k for _, k in SMALL]) - 1
     exact = theory.kernel_descent(kernel[:6, :6], kernel[6:, :6], signs, rate=time / 4000, steps=4000)
-    scores = found.scores[name].scores[:, 0]
+    scores = result.scores[name].scores[:, 0]
     tolerance = 0.05 if name == "self-attention + ReLU" else 0.01
     np.testing.assert_allclose(scores, exact, atol=tolerance * np.abs(exact).max())
 
@@ -84,17 +84,17 @@ def test_a_text_that_outweighs_all_others_and_a_cut_are_noted():
     rows = [("a b", 1), ("a c", 0)] * 10
     alike = forecast_corpus(corpus(rows), least=1)
     assert alike.notes == ()
-    found = forecast_corpus(corpus([*rows, ("w " * 50, 1)]), least=1, most=3)
-    assert [note.partition(";")[0] for note in found.notes] == [
-        "Text 21: the text has 50 tokens where half of the texts have at most 2",
-        "Only the 3 most frequent tokens are taken.",
+    result = forecast_corpus(corpus([*rows, ("w " * 50, 1)]), least=1, most=3)
+    assert [note.partition(";")[0] for note in result.notes] == [
+        "Text 21: the text has 50 tokens, while half of the texts have at most 2",
+        "Only the 3 most frequent tokens are scored.",
     ]
 
 
 def test_windows_of_three_and_texts_without_one() -> None:
-    found = forecast_corpus(corpus([("a b c", 1), ("c b a", 0)] * 5), window=3)
-    assert found.items[3].names == ("a b c", "c b a")
-    assert found.scores["CNN ReLU"].scores[:, 0] == pytest.approx([1, -1] * found.scores["CNN ReLU"].scores[0])
+    result = forecast_corpus(corpus([("a b c", 1), ("c b a", 0)] * 5), window=3)
+    assert result.items[3].names == ("a b c", "c b a")
+    assert result.scores["CNN ReLU"].scores[:, 0] == pytest.approx([1, -1] * result.scores["CNN ReLU"].scores[0])
     short = forecast_corpus(corpus([("a b", 1), ("c", 0), ("", 0)]), least=1)
     assert short.notes == ("Text 2: the text has 1 token; networks that read windows of 2 see nothing of it.",)
     alone = forecast_corpus(corpus([("a", 1), ("b", 0)]), least=1)
@@ -104,70 +104,70 @@ def test_windows_of_three_and_texts_without_one() -> None:
 
 
 def test_symmetric_corpus_has_opposite_scores_and_no_bias() -> None:
-    found = forecast_corpus(corpus([("good thing", 1), ("bad thing", 0)] * 20))
-    score = dict(zip(found.tokens, found.scores["MLP ReLU"].scores[:, 0], strict=True))
+    result = forecast_corpus(corpus([("good thing", 1), ("bad thing", 0)] * 20))
+    score = dict(zip(result.tokens, result.scores["MLP ReLU"].scores[:, 0], strict=True))
     assert score["good"] == pytest.approx(-score["bad"])
     assert score["good"] > 0.1
     assert score["thing"] == pytest.approx(0, abs=1e-12)
-    assert found.scores["MLP ReLU"].bias[0] == pytest.approx(0, abs=1e-12)
+    assert result.scores["MLP ReLU"].bias[0] == pytest.approx(0, abs=1e-12)
 
 
 def test_imbalance_gives_relu_a_bias_and_flags_tokens_without_content() -> None:
     rng = np.random.default_rng(0)
     fill = [f"w{k}" for k in range(30)]
     rows = [(" ".join(rng.choice(fill, 8)) + (" joy" if k else " woe"), k) for k in [1] * 90 + [0] * 30]
-    found = forecast_corpus(corpus(rows))
-    bias = {name: one.bias[0] for name, one in found.scores.items()}
+    result = forecast_corpus(corpus(rows))
+    bias = {name: one.bias[0] for name, one in result.scores.items()}
     assert min(bias["MLP ReLU"], bias["self-attention + ReLU"], bias["CNN ReLU"]) > 1e-3
     assert max(abs(bias[name]) for name in ("MLP GeLU", "MLP tanh", "self-attention", "matrix-vector")) < 1e-3
-    assert found.plateau["MLP ReLU"][0] > 1e-3 > abs(found.plateau["MLP GeLU"][0])
-    flagged = {token for token, flag in zip(found.tokens, found.from_imbalance, strict=True) if flag}
+    assert result.plateau["MLP ReLU"][0] > 1e-3 > abs(result.plateau["MLP GeLU"][0])
+    flagged = {token for token, flag in zip(result.tokens, result.from_imbalance, strict=True) if flag}
     assert len(flagged) > 5
     assert flagged <= set(fill)
 
 
 def test_negations_are_what_an_additive_network_cannot_learn(reviews: LabelledTexts) -> None:
-    found = forecast_corpus(reviews)
-    against = [c["bigram"] for c in found.contradictions if c["log_odds_of_parts"] < 0]
+    result = forecast_corpus(reviews)
+    against = [c["bigram"] for c in result.contradictions if c["log_odds_of_parts"] < 0]
     assert len(against) >= 10
     assert {bigram.split()[0] for bigram in against} == {"not"}
-    assert [c["bigram"] for c in found.contradictions[: len(against)]] == against
-    assert found.spurious["<br />"] == "markup"
-    assert found.spurious["marlowe"] == "name"
+    assert [c["bigram"] for c in result.contradictions[: len(against)]] == against
+    assert result.spurious["<br />"] == "markup"
+    assert result.spurious["marlowe"] == "name"
 
 
 def test_four_classes_have_a_score_each() -> None:
     rows = [(f"word{k} common", k) for k in range(4) for _ in range(10)]
-    found = forecast_corpus(corpus(rows, ("a", "b", "c", "d")))
-    best = found.top("self-attention", 1)
+    result = forecast_corpus(corpus(rows, ("a", "b", "c", "d")))
+    best = result.top("self-attention", 1)
     assert {name: item[0][0] for name, item in best.items()} == {"a": "word0", "b": "word1", "c": "word2", "d": "word3"}
 
 
 def test_predicted_scores_are_those_learned(reviews: LabelledTexts) -> None:
-    found = forecast_corpus(reviews)
-    learned = learned_scores(reviews, found, epochs=3, width=32)
-    assert set(learned) == set(found.scores)
+    result = forecast_corpus(reviews)
+    learned = learned_scores(reviews, result, epochs=3, width=32)
+    assert set(learned) == set(result.scores)
     read_texts = [one for name, one in learned.items() if "RNN" not in name]  # at first those see only the last tokens
     assert min(one.spearman for one in read_texts) > 0.6
     turned = LabelledTexts(reviews.texts, 1 - reviews.labels, reviews.classes)
-    additive = replace(found, scores={"MLP tanh": found.scores["MLP tanh"]})
+    additive = replace(result, scores={"MLP tanh": result.scores["MLP tanh"]})
     other = learned_scores(turned, additive)["MLP tanh"]
-    np.testing.assert_allclose(other.predicted, -found.scores["MLP tanh"].scores, atol=1e-12)  # of the same texts
-    assert _compared(other.scores, found.scores["MLP tanh"].scores).spearman < 0
+    np.testing.assert_allclose(other.predicted, -result.scores["MLP tanh"].scores, atol=1e-12)  # of the same texts
+    assert _compared(other.scores, result.scores["MLP tanh"].scores).spearman < 0
 
 
 def test_page_and_figure_hold_what_was_found(reviews: LabelledTexts) -> None:
-    found = forecast_corpus(reviews)
-    text = page(found, "reviews <1>.csv")
+    result = forecast_corpus(reviews)
+    text = page(result, "reviews <1>.csv")
     assert "reviews &lt;1&gt;.csv" in text
     assert "not funny" in text
     assert "&lt;br /&gt;" in text
-    figure, views = scatter(found)
-    assert views == list(found.scores)
+    figure, views = scatter(result)
+    assert views == list(result.scores)
     assert [trace.visible for trace in figure.data] == [True] * 4 + [False] * 4 * (len(views) - 1)
     points = [trace for trace in figure.data[:4] if trace.mode != "lines"]
-    assert sum(len(trace.x) for trace in points) == len(found.tokens)
-    assert json.loads(json.dumps(summary(found)))["classes"] == {"negative": 80, "positive": 160}
+    assert sum(len(trace.x) for trace in points) == len(result.tokens)
+    assert json.loads(json.dumps(summary(result)))["classes"] == {"negative": 80, "positive": 160}
 
 
 @pytest.mark.parametrize(
@@ -176,26 +176,26 @@ def test_page_and_figure_hold_what_was_found(reviews: LabelledTexts) -> None:
         ("text,label\n", "line 1: no rows"),
         ("", "line 1: the file is empty"),
         ("body,label\nx,1\n", "line 1: there is no column 'text'"),
-        ("text,label\nx,1\ny,1\n", "line 2 and after: there is one class only"),
+        ("text,label\nx,1\ny,1\n", "line 2 and after: there is only one class"),
         ("text,label\nx,1\ny,\n", "line 3: the label is missing"),
         ("text,label\nx,1\ny,z,0\n", "line 3: 3 columns"),
-        ("text,label\n , 1\n ,0\n", "line 2 and after: no text holds a token"),
-        (b"text,label\nx\x00y,1\nz,0\n", "line 2: a zero byte"),
+        ("text,label\n , 1\n ,0\n", "line 2 and after: no text has any tokens"),
+        (b"text,label\nx\x00y,1\nz,0\n", "line 2: there is a zero byte"),
         ('text,label\n"x\ny",1\nz\n', "line 4: 1 column where 2"),
         (b"text,label\nx\xff,1\n", "line 2: byte 0xff is not UTF-8"),
     ],
 )
 def test_bad_files_are_refused_in_one_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], contents: str | bytes, said: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], contents: str | bytes, printed: str
 ) -> None:
     file = tmp_path / "bad.csv"
     file.write_bytes(contents if isinstance(contents, bytes) else contents.encode())
     with pytest.raises(SystemExit) as stop:
         main(["forecast", "corpus", str(file), "--json", str(tmp_path / "out.json")])
-    told = capsys.readouterr().err
+    output = capsys.readouterr().err
     assert stop.value.code == 2
-    assert said in told
-    assert "Traceback" not in told
+    assert printed in output
+    assert "Traceback" not in output
     assert not (tmp_path / "out.json").exists()
 
 
@@ -205,19 +205,19 @@ def test_bad_files_are_refused_in_one_sentence(
         (["--window", "3"], "line 2: the text has 2 tokens, fewer than the window (3)"),
         (["--window", "0"], "window must be a whole number of at least 1"),
         (["--classes", "0,2"], "line 3: the label '1' is not one of 0, 2"),
-        (["--data", "x"], "--data is for corpora known by name"),
+        (["--data", "x"], "--data is for corpora with names"),
         (["--top", "0"], "--top must be at least 1"),
     ],
 )
 def test_options_that_do_not_fit_are_refused_in_one_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], printed: str
 ) -> None:
     file = tmp_path / "x.csv"
     file.write_text("text,label\na b,0\nc d,1\n")
     with pytest.raises(SystemExit) as stop:
         main(["forecast", "corpus", str(file), *options])
     assert stop.value.code == 2
-    assert said in capsys.readouterr().err
+    assert printed in capsys.readouterr().err
 
 
 def test_markup_quoted_newlines_and_a_byte_order_mark_are_read(
@@ -228,19 +228,19 @@ def test_markup_quoted_newlines_and_a_byte_order_mark_are_read(
     with pytest.raises(SystemExit) as stop:
         main(["forecast", "corpus", str(file), "--json", str(tmp_path / "f.json")])
     assert stop.value.code == 0
-    found = json.loads((tmp_path / "f.json").read_text())
-    assert {token for token, _ in found["tokens"]["MLP tanh"]["1"]} == {"good", "<br />", "film"}
-    assert "line 4: the text has 1 token" in found["notes"][0]
-    assert found["notes"][0] in capsys.readouterr().err
+    result = json.loads((tmp_path / "f.json").read_text())
+    assert {token for token, _ in result["tokens"]["MLP tanh"]["1"]} == {"good", "<br />", "film"}
+    assert "line 4: the text has 1 token" in result["notes"][0]
+    assert result["notes"][0] in capsys.readouterr().err
 
 
 def test_known_corpora_by_name(data_dir: Path, tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as stop:
         main(["forecast", "corpus", "sst2", "--data", str(data_dir), "--json", str(tmp_path / "f.json")])
     assert stop.value.code == 0
-    found = json.loads((tmp_path / "f.json").read_text())
-    assert found["classes"] == {"negative": 3310, "positive": 3610}
-    assert "bad" in dict(found["tokens"]["MLP ReLU"]["negative"])
+    result = json.loads((tmp_path / "f.json").read_text())
+    assert result["classes"] == {"negative": 3310, "positive": 3610}
+    assert "bad" in dict(result["tokens"]["MLP ReLU"]["negative"])
 
 
 def test_the_command_writes_json_and_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

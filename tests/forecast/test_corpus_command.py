@@ -32,18 +32,18 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("arguments", "said"),
     [
         (["x.csv", "--text", "²"], "no column '²'"),
-        (["x.csv", "--text", "0", "--label", "1"], "say --header if"),
+        (["x.csv", "--text", "0", "--label", "1"], "add --header if"),
         (["x.csv", "--label", "7"], "no column 7"),
         (["x.csv", "--classes", "0,0,1"], "'0' is named 2 times"),
-        (["x.csv", "--time", "1e9"], "time must be at most 10000, since the work grows with it; got 1e+09"),
+        (["x.csv", "--time", "1e9"], "time must be at most 10000, because computing grows with it; got 1e+09"),
         (["x.csv", "--least", "0"], "least must be a whole number of at least 1"),
         (["x.csv", "--least", "99"], "No token occurs 99 times"),
-        (["x.csv", "--report", "f.pdf"], "got f.pdf, give a name that ends in .html"),
+        (["x.csv", "--report", "f.pdf"], "got f.pdf; give a name that ends in .html"),
         (["x.csv", "--report", "f.html", "--json", "./f.html"], "--json and --report both write f.html"),
         (["x.csv", "--json", "x.csv"], "--json x.csv would overwrite the corpus"),
         (["./x.csv", "--report", "link.html"], "--report link.html would overwrite the corpus"),
         (["stt2"], "There is no file stt2; did you mean sst2?"),
-        (["quite_else"], "There is no file quite_else; known by name are sst2, imdb, ag_news."),
+        (["quite_else"], "There is no file quite_else; the corpora with names are sst2, imdb, ag_news."),
         (["absent.csv"], "There is no file absent.csv."),
         (["imdb", "--text", "text"], "--text is for files; the columns and classes of imdb are known."),
         (["imdb", "--classes", "0,1"], "--classes is for files"),
@@ -53,33 +53,33 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_refused_in_one_sentence(
-    file: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+    file: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], printed: str
 ) -> None:
     before = file.read_bytes()
     (file.parent / "imdb").mkdir()  # a folder of that name is no file
     (file.parent / "link.html").symlink_to(file)
     assert typed(*arguments) == 2
-    told = capsys.readouterr().err
-    assert said in told
-    assert told.count("\n") == 1
+    output = capsys.readouterr().err
+    assert printed in output
+    assert output.count("\n") == 1
     assert file.read_bytes() == before
 
 
 @pytest.mark.parametrize(
     ("labels", "said"),
     [
-        ([k // 2 for k in range(3000)], "x.csv: there are 1500 classes, and a forecast takes 100 at the most"),
+        ([k // 2 for k in range(3000)], "x.csv: there are 1500 classes, and a forecast takes at most 100"),
         ([max(k, 9) for k in range(40)], "x.csv: 30 of 31 classes have a single text"),
     ],
 )
 def test_a_column_that_is_no_label_is_refused_at_once(
-    file: Path, capsys: pytest.CaptureFixture[str], labels: list[int], said: str
+    file: Path, capsys: pytest.CaptureFixture[str], labels: list[int], printed: str
 ) -> None:
     file.write_text("text,label\n" + "".join(f"good film,{label}\n" for label in labels))
     assert typed(file.name) == 2
-    told = capsys.readouterr().err
-    assert said in told
-    assert told.endswith("is --label the right column?\n")
+    output = capsys.readouterr().err
+    assert printed in output
+    assert output.endswith("is --label the right column?\n")
 
 
 def test_files_have_as_many_as_were_asked_for(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,7 +92,7 @@ def test_files_have_as_many_as_were_asked_for(file: Path, capsys: pytest.Capture
     lists = page[page.index("<summary>MLP ReLU") :]
     assert lists[: lists.index("</details>")].count("<tr>") == 1 + 35 + 1 + 3  # with a head per class
     assert len(written["notes"]) == 60
-    assert "55 more such notes (--json has all)" in capsys.readouterr().err
+    assert "55 more notes (--json has all)" in capsys.readouterr().err
     assert "The first 50 of 60; every row is kept." in page
 
 
@@ -112,7 +112,7 @@ def test_a_corpus_known_by_name_is_not_overwritten(
     assert corpus.read_bytes() == before
 
 
-def test_signs_that_steer_the_terminal_are_written_out(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_are_escaped_on_the_terminal(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text("text,label\n" + ROWS.replace(",1", ",\x1b[31mgood") + "\x1b \u202e end,0\n" * 6, encoding="utf-8")
     assert typed(file, "--json", "f.json", "--report", "f.html") == 0
     shown = capsys.readouterr()
@@ -125,19 +125,19 @@ def test_signs_that_steer_the_terminal_are_written_out(file: Path, capsys: pytes
 
 def test_the_answer_fits_two_screens_and_says_what_was_counted(capsys: pytest.CaptureFixture[str]) -> None:
     assert typed(REVIEWS) == 0
-    told = capsys.readouterr().out
-    assert len(told.splitlines()) < 60
-    assert "54 tokens, 149 2-grams that occur at least 5 times" in told
-    assert "above 0 it is for positive, below 0 for negative" in " ".join(told.split())
-    assert "e-1" not in told  # rounding is no forecast
+    output = capsys.readouterr().out
+    assert len(output.splitlines()) < 60
+    assert "54 tokens, 149 2-grams that occur at least 5 times" in output
+    assert "Above 0 it favours positive, below 0 negative." in " ".join(output.split())
+    assert "e-1" not in output  # rounding errors are not a forecast
 
 
 def test_a_small_file_takes_rarer_tokens_and_says_so(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text("text,label\none two three,a\nfour five six,b\nseven,a\n")
     assert typed(file, "--json", "f.json") == 0
-    said = capsys.readouterr().err
-    assert "Few tokens occur 5 times; all are taken." in said
-    assert "Few 2-grams occur 5 times; all are taken." in said
+    printed = capsys.readouterr().err
+    assert "Few tokens occur 5 times, so all are scored." in printed
+    assert "Few 2-grams occur 5 times, so all are scored." in printed
     assert "CNN ReLU" in json.loads(Path("f.json").read_text())["ngrams"]
     file.write_text("text,label\none,a\ntwo,b\n")
     assert typed(file) == 0

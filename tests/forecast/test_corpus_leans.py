@@ -34,28 +34,28 @@ def few_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus_scores, "PAIRED_TEXTS", 100)  # the lists here do not hang on the scores after attention
 
 
-def imbalanced(found: CorpusForecast) -> set[str]:
-    return {token for token, flag in zip(found.tokens, found.from_imbalance, strict=True) if flag}
+def imbalanced(result: CorpusForecast) -> set[str]:
+    return {token for token, flag in zip(result.tokens, result.from_imbalance, strict=True) if flag}
 
 
 def test_a_planted_token_without_content_is_the_only_one() -> None:
     def signature(draw: np.random.Generator, k: int) -> str:
         return "<br />" if k == 0 and draw.random() < 0.6 else ""
 
-    found = forecast_corpus(texts(np.random.default_rng(0), 300, 300, signature))
-    assert found.spurious == {"<br />": "markup"}
-    assert not imbalanced(found)
-    assert not found.contradictions
+    result = forecast_corpus(texts(np.random.default_rng(0), 300, 300, signature))
+    assert result.spurious == {"<br />": "markup"}
+    assert not imbalanced(result)
+    assert not result.contradictions
 
 
 def test_one_text_that_repeats_a_token_says_nothing_of_a_class() -> None:
     whole = texts(np.random.default_rng(0), 300, 300)
-    found = forecast_corpus(replace(whole, texts=(whole.texts[0] + " 5" * 200, *whole.texts[1:])))
-    five = found.tokens.index("5")
-    assert found.items[1].by_class[five].tolist() == [0, 200]
-    assert found.items[1].lean.texts[five].tolist() == [0, 1]
-    assert found.items[1].lean.two_sided[five].min() > 0.05
-    assert not found.spurious
+    result = forecast_corpus(replace(whole, texts=(whole.texts[0] + " 5" * 200, *whole.texts[1:])))
+    five = result.tokens.index("5")
+    assert result.items[1].by_class[five].tolist() == [0, 200]
+    assert result.items[1].lean.texts[five].tolist() == [0, 1]
+    assert result.items[1].lean.two_sided[five].min() > 0.05
+    assert not result.spurious
 
 
 def test_planted_negations_are_the_only_contradictions() -> None:
@@ -64,11 +64,11 @@ def test_planted_negations_are_the_only_contradictions() -> None:
         negated = draw.random() < 0.2
         return ("not " if negated else "very ") + (f"fine{n}" if k != negated else f"poor{n}")
 
-    found = forecast_corpus(texts(np.random.default_rng(1), 800, 800, clause))
-    assert {c["bigram"] for c in found.contradictions} == {f"not {a}{n}" for a in ("fine", "poor") for n in range(4)}
-    assert all(c["log_odds"] > 0 > c["log_odds_of_parts"] for c in found.contradictions)
-    assert {c["kind"] for c in found.contradictions} == {"wrong"}
-    assert not found.spurious
+    result = forecast_corpus(texts(np.random.default_rng(1), 800, 800, clause))
+    assert {c["bigram"] for c in result.contradictions} == {f"not {a}{n}" for a in ("fine", "poor") for n in range(4)}
+    assert all(c["log_odds"] > 0 > c["log_odds_of_parts"] for c in result.contradictions)
+    assert {c["kind"] for c in result.contradictions} == {"wrong"}
+    assert not result.spurious
 
 
 def contradicting(texts: TokenTexts, labels: np.ndarray) -> dict[tuple[int, int], dict[str, Any]]:
@@ -79,8 +79,8 @@ def contradicting(texts: TokenTexts, labels: np.ndarray) -> dict[tuple[int, int]
     kept = pairs.sum(axis=1) >= 5
     sizes = class_of.sum(axis=0)
     names = [f"{first} {second}" for first, second in grams[kept]]
-    found = leans.contradictions(names, grams[kept], Lean(tokens, sizes), Lean(pairs[kept], sizes), ("no", "yes"))
-    return {(int(c["bigram"].split()[0]), int(c["bigram"].split()[1])): c for c in found}
+    result = leans.contradictions(names, grams[kept], Lean(tokens, sizes), Lean(pairs[kept], sizes), ("no", "yes"))
+    return {(int(c["bigram"].split()[0]), int(c["bigram"].split()[1])): c for c in result}
 
 
 DECIDING = {(modifier, adjective) for modifier in (0, 1) for adjective in range(2, 22)}  # NOT and VERY before any
@@ -91,19 +91,19 @@ def test_adding_up_is_undecided_where_no_token_says_anything() -> None:
     draw = np.random.default_rng(3)
     rows = np.array([[*pair, *draw.integers(22, 42, 6)] for pair in sorted(DECIDING) for _ in range(10)])
     labels = ((rows[:, 1] < 12) != (rows[:, 0] == 0)).astype(np.int64)
-    found = contradicting(TokenTexts.of_rows(rows, 42), labels)
-    assert set(found) == DECIDING
-    assert all((c["kind"], c["log_odds_of_parts"]) == ("undecided", 0) for c in found.values())
+    result = contradicting(TokenTexts.of_rows(rows, 42), labels)
+    assert set(result) == DECIDING
+    assert all((c["kind"], c["log_odds_of_parts"]) == ("undecided", 0) for c in result.values())
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_chance_in_the_parts_of_a_negation_is_no_contradiction(seed: int) -> None:
     draw = np.random.default_rng(seed)
     texts, labels = Negation().sample(2000, draw)
-    found = contradicting(texts, labels)
-    assert set(found) >= DECIDING
-    assert len(found) <= len(DECIDING) + 3  # fillers: one in twenty
-    assert {found[pair]["kind"] for pair in DECIDING} == {"undecided"}
+    result = contradicting(texts, labels)
+    assert set(result) >= DECIDING
+    assert len(result) <= len(DECIDING) + 3  # fillers: one in twenty
+    assert {result[pair]["kind"] for pair in DECIDING} == {"undecided"}
     assert not any(contradicting(texts, draw.permutation(labels)) for _ in range(3))
 
 
@@ -151,8 +151,8 @@ def test_shuffled_labels_leave_the_lists_empty() -> None:
     draw = np.random.default_rng(2)
     whole = texts(draw, 300, 300, lambda draw, k: "<br />" if k == 0 and draw.random() < 0.6 else "not joy")
     for _ in range(3):
-        found = forecast_corpus(replace(whole, labels=draw.permutation(whole.labels)))
-        assert (found.spurious, found.contradictions, imbalanced(found)) == ({}, (), set())
+        result = forecast_corpus(replace(whole, labels=draw.permutation(whole.labels)))
+        assert (result.spurious, result.contradictions, imbalanced(result)) == ({}, (), set())
 
 
 def test_a_score_of_nothing_is_not_strong() -> None:
@@ -177,10 +177,10 @@ def test_chance_is_that_of_drawing_texts_or_larger(first: int, second: int, data
 
 
 def test_capitals_count_within_sentences_but_not_in_titles() -> None:
-    found = leans.capitals(
+    result = leans.capitals(
         ["Oil Prices Soar Today", "made by George Clooney, and Anna said so. Today it rains in May."]
     )
-    assert found == {"george": 1, "clooney": 1, "anna": 1, "may": 1}
+    assert result == {"george": 1, "clooney": 1, "anna": 1, "may": 1}
 
 
 def test_a_name_is_told_by_its_capitals_within_sentences_wherever_else_it_stands() -> None:
@@ -193,9 +193,9 @@ def test_what_is_written_for_programs_is_told_from_words() -> None:
     def escaped(draw: np.random.Generator, k: int) -> str:
         return "&quot; #39; see https://a.org/x" if k == 0 and draw.random() < 0.6 else ""
 
-    found = forecast_corpus(texts(np.random.default_rng(0), 300, 300, escaped))
+    result = forecast_corpus(texts(np.random.default_rng(0), 300, 300, escaped))
     kinds = {"&quot;": "markup", "#39;": "markup", "https://a.org": "address"}
-    assert found.spurious == kinds
+    assert result.spurious == kinds
 
 
 def test_a_score_for_the_smaller_class_is_not_from_imbalance():

@@ -62,23 +62,23 @@ def test_samples_needed_is_where_the_curve_crosses(same: xr.Dataset) -> None:
 
 def test_singular_matrix_with_equal_labels_is_learnable() -> None:
     rows = tuple(Template.parse(s) for s in ("ααS", "αβS", "ααT", "αβT"))
-    found = forecast_templates(TemplateTask(rows, (1.0, 1.0, -1.0, -1.0)), samples=(64,)).sel(architecture="MLP")
-    assert bool(found.learnable)
-    assert np.isinf(found.condition)
-    assert "ααS, αβS look the same to it, but their labels agree" in found.why.item()
-    assert found.samples_needed < 1000
+    result = forecast_templates(TemplateTask(rows, (1.0, 1.0, -1.0, -1.0)), samples=(64,)).sel(architecture="MLP")
+    assert bool(result.learnable)
+    assert np.isinf(result.condition)
+    assert "ααS, αβS look the same to it, but their labels agree" in result.why.item()
+    assert result.samples_needed < 1000
 
 
 @pytest.mark.parametrize(("beta", "gamma"), [(1.0, 0.0), (0.0, 1.0)], ids=["no positions", "even attention"])
 def test_the_lemmas_promise_nothing_where_attention_is_blind(beta: float, gamma: float) -> None:
     """Without positions, or without scores, αβα and αββ are one bag of symbols even to a transformer."""
     setting = ForecastSetting(beta=beta, gamma=gamma)
-    found = forecast_templates(tasks.aba_abb(), setting, samples=(64,), architectures=(TRANSFORMER,))
-    found = found.isel(architecture=0)
-    assert not bool(found.learnable)
-    assert found.limit_error.item() == pytest.approx(1)
-    assert "αβα, αββ look the same to it, and their labels differ" in found.why.item()
-    assert np.isinf(found.samples_needed)
+    result = forecast_templates(tasks.aba_abb(), setting, samples=(64,), architectures=(TRANSFORMER,))
+    result = result.isel(architecture=0)
+    assert not bool(result.learnable)
+    assert result.limit_error.item() == pytest.approx(1)
+    assert "αβα, αββ look the same to it, and their labels differ" in result.why.item()
+    assert np.isinf(result.samples_needed)
     bag = forecast_templates(
         tasks.same_different(), ForecastSetting(gamma=0.0), samples=(64,), architectures=(TRANSFORMER,)
     )
@@ -97,12 +97,12 @@ def test_small_alphabet_leaves_an_error() -> None:
 
 
 def test_next_token_tasks_are_warned_of_copying() -> None:
-    found = forecast_templates(tasks.copying(), samples=(64,))
-    notes = json.loads(found.attrs["config"])["notes"]
+    result = forecast_templates(tasks.copying(), samples=(64,))
+    notes = json.loads(result.attrs["config"])["notes"]
     assert any("Theorem 4.1" in note for note in notes)
-    assert found.tells_apart.all()  # one template: nothing to tell apart
-    assert not found.learnable.any()  # but the answer is a symbol never seen
-    assert np.isinf(found.samples_needed).all()
+    assert result.tells_apart.all()  # one template: nothing to tell apart
+    assert not result.learnable.any()  # but the answer is a symbol never seen
+    assert np.isinf(result.samples_needed).all()
     assert not any("Theorem 4.1" in n for n in json.loads(_same().attrs["config"])["notes"])
 
 
@@ -112,28 +112,28 @@ def _same() -> xr.Dataset:
 
 def test_many_templates_are_forecast_without_shared_tokens() -> None:
     setting = ForecastSetting(activation="relu")
-    found = forecast_templates(tasks.majority(5), setting, samples=(64,), architectures=(TRANSFORMER,))
-    assert any("left out" in note for note in json.loads(found.attrs["config"])["notes"])
-    assert (found.condition.sel(architecture="transformer") > 1e4).item()
+    result = forecast_templates(tasks.majority(5), setting, samples=(64,), architectures=(TRANSFORMER,))
+    assert any("ignored" in note for note in json.loads(result.attrs["config"])["notes"])
+    assert (result.condition.sel(architecture="transformer") > 1e4).item()
 
 
 def test_a_condition_too_large_to_see_is_not_called_infinite() -> None:
     """N of a transformer is nonsingular (Lemma 3.7), however small its eigenvalues; that of an MLP is not."""
     setting = ForecastSetting(beta=0.05, gamma=0.05)
-    found = forecast_templates(tasks.aba_abb(), setting, samples=(64,), architectures=(TRANSFORMER, MLP))
-    assert np.isinf(found.condition).all()
-    assert condition_words(found.sel(architecture=TRANSFORMER)).startswith("> ")
-    assert found.condition_at_least.sel(architecture=TRANSFORMER) > 1e6
-    assert condition_words(found.sel(architecture=MLP)) == "∞"
-    assert "cannot be told from 0" in found.why.sel(architecture=TRANSFORMER).item()
+    result = forecast_templates(tasks.aba_abb(), setting, samples=(64,), architectures=(TRANSFORMER, MLP))
+    assert np.isinf(result.condition).all()
+    assert condition_words(result.sel(architecture=TRANSFORMER)).startswith("> ")
+    assert result.condition_at_least.sel(architecture=TRANSFORMER) > 1e6
+    assert condition_words(result.sel(architecture=MLP)) == "∞"
+    assert "cannot be told from 0" in result.why.sel(architecture=TRANSFORMER).item()
 
 
 @pytest.mark.parametrize(("activation", "name"), [("relu", TRANSFORMER), ("cosine", TRANSFORMER_AI)])
 def test_what_neither_numbers_nor_lemmas_decide_is_called_undecided(activation: str, name: str) -> None:
     """Lemma 3.6 speaks of cosine and the plain transformer; tiny eigenvalues alone do not show that N is singular."""
     setting = ForecastSetting(beta=0.05, gamma=0.05, activation=activation, identity=0.0)
-    found = forecast_templates(tasks.aba_abb(), setting, samples=(64,), architectures=(name, MLP))
-    unknown, blind = found.sel(architecture=name), found.sel(architecture=MLP)
+    result = forecast_templates(tasks.aba_abb(), setting, samples=(64,), architectures=(name, MLP))
+    unknown, blind = result.sel(architecture=name), result.sel(architecture=MLP)
     assert not unknown.nonsingular
     assert verdict_words(unknown).startswith("undecided (eigenvalues below")
     assert "of the 2 eigenvalues of N cannot be told from 0 at this accuracy" in unknown.why.item()
@@ -159,12 +159,12 @@ def test_tokens_are_blamed_only_where_more_of_them_would_help() -> None:
 def test_sampled_entries_are_told_and_lower_the_accuracy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention, "MOST_WORK", 1.0)  # every pattern is too entangled
     setting = ForecastSetting(gamma=1.01)  # no other test has its values computed and kept
-    found = forecast_templates(tasks.same_different(), setting, samples=(64,), architectures=(TRANSFORMER, MLP))
-    told = [note for note in json.loads(found.attrs["config"])["notes"] if "is sampled" in note]
-    assert len(told) == 1
-    assert told[0].startswith("transformer: ")
-    assert found.resolution.sel(architecture=TRANSFORMER) > 1e-6
-    assert found.resolution.sel(architecture=MLP) < 1e-12
+    result = forecast_templates(tasks.same_different(), setting, samples=(64,), architectures=(TRANSFORMER, MLP))
+    output = [note for note in json.loads(result.attrs["config"])["notes"] if "is sampled" in note]
+    assert len(output) == 1
+    assert output[0].startswith("transformer: ")
+    assert result.resolution.sel(architecture=TRANSFORMER) > 1e-6
+    assert result.resolution.sel(architecture=MLP) < 1e-12
 
 
 def test_trivial_loss() -> None:
@@ -235,7 +235,7 @@ CLASH = '[[template]]\nstring = "αβ"\nlabel = 1\n[[template]]\nstring = "βα"
         ("alphabet = 1\n" + CLASH.replace("βα", "αα"), [], "αβ has 2 and the alphabet 1"),
         ("", [], "at least one"),
         ('[[template]]\nstring = "αα"\nlabel = "α"\n', [], "must be a number in regression"),
-        (CLASH.replace("βα", "βαα"), [], "one length"),
+        (CLASH.replace("βα", "βαα"), [], "equal lengths"),
         (CLASH.replace("βα", "αα"), ["--error", "2"], "error must lie between 0 and 1"),
         (CLASH.replace("βα", "αα"), ["--beta", "-1"], "beta must be at least 0"),
         (CLASH.replace("βα", "αα"), ["--gamma", "-1"], "gamma must be at least 0"),
@@ -250,9 +250,9 @@ def test_command_refuses_in_one_sentence(
     path.write_text(text, encoding="utf-8")
     with pytest.raises(SystemExit) as ended:
         main(["forecast", "templates", str(path), *options])
-    said = capsys.readouterr()
+    outcome = capsys.readouterr()
     assert ended.value.code == 2
-    assert words in said.err
-    assert len(said.err.strip().splitlines()) == 1
-    assert said.out == ""
+    assert words in outcome.err
+    assert len(outcome.err.strip().splitlines()) == 1
+    assert outcome.out == ""
     assert [p.name for p in tmp_path.iterdir()] == ["task.toml"]

@@ -1,5 +1,5 @@
-"""The command line. A command is a function in one of the modules here; what it needs it imports when called,
-so that `foretrain --help` answers at once."""
+"""The command line. Each command is a function in one of these modules. It imports what it needs when it is called, so
+that `foretrain --help` answers at once."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def foretrain(
         bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Says what training will do to an attention network, and checks it against what training did.
+    """Predicts what training will do to an attention network, and checks predictions against real training.
 
     \b
     Examples:
-      foretrain list                       every claim of every paper
-      foretrain show scan_snap/lemma6      what one of them says
-      foretrain check scan_snap --jobs 2   judge the claims of one paper
+      foretrain list                       list the claims of every paper
+      foretrain show scan_snap/lemma6      show one claim in full
+      foretrain check scan_snap --jobs 2   check the claims of one paper
       foretrain run scan_snap/fig6         compute an experiment, resumably
       foretrain figure scan_snap/fig6      draw it
-      foretrain report                     all verdicts in one HTML file
+      foretrain report                     write all verdicts to one HTML file
     """
 
 
@@ -60,11 +60,11 @@ app.add_typer(forecasting.forecast_app, name="forecast")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Exit codes: 0 done, 1 a verdict is not the expected one, 2 something cannot be used, 130 interrupted."""
+    """Run a command. Exit codes: 0 done, 1 an unexpected verdict, 2 bad input or an error, 130 interrupted."""
     settle()  # before numpy and torch are loaded
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C: finished work is saved
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    sys.exit(_exit_code(given or ["--help"]))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # acts like Ctrl-C, so that finished work is saved
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    sys.exit(_exit_code(words or ["--help"]))
 
 
 def _exit_code(arguments: list[str]) -> int:
@@ -76,14 +76,14 @@ def _exit_code(arguments: list[str]) -> int:
         say(f"foretrain: {_sentence(error)}")
         return 2
     if code == 130:
-        say("Interrupted; what was finished is saved, and the same command goes on where it stopped.")
+        say("Interrupted; finished work is saved. Run the same command again to continue.")
     return code if isinstance(code, int) else 0
 
 
 def _sentence(error: Exception) -> str:
     if isinstance(error, InputError):
         return str(error)
-    if hasattr(error, "format_message"):  # the command line itself could not be understood
+    if hasattr(error, "format_message"):  # wrong commands or options
         message = str(error.format_message()).rstrip(". ")
         return f"{message}; see foretrain --help."
     if isinstance(error, OSError):
@@ -93,5 +93,5 @@ def _sentence(error: Exception) -> str:
     where = traceback.extract_tb(error.__traceback__)[-1]
     return (
         f"stopped with {type(error).__name__} at {where.filename}:{where.lineno}: {error} "
-        "(FORETRAIN_TRACEBACK=1 shows the way there)."
+        "(set FORETRAIN_TRACEBACK=1 for the traceback)."
     )

@@ -1,4 +1,4 @@
-"""foretrain check, foretrain report: judge claims and show the verdicts."""
+"""foretrain check, foretrain report: check claims and show the verdicts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Data = Annotated[
     Path | None,
-    typer.Option(help="Folder of the corpora that larger tiers need.", metavar="DIR", show_default="$FORETRAIN_DATA"),
+    typer.Option(help="Folder with the corpora that larger tiers need.", metavar="DIR", show_default="$FORETRAIN_DATA"),
 ]
 
 
@@ -36,26 +36,27 @@ def check(
     patterns: Patterns = None,
     tier: Tier = "fast",
     as_json: Annotated[
-        Path | None, typer.Option("--json", help="Write the verdicts as JSON; - for stdout.", metavar="FILE")
+        Path | None,
+        typer.Option("--json", help="Write the verdicts as JSON to this file; - for stdout.", metavar="FILE"),
     ] = None,
     jobs: Jobs = 1,
-    report: Annotated[Path | None, typer.Option(help="Write the report (HTML) too.", metavar="FILE")] = None,
+    report: Annotated[Path | None, typer.Option(help="Also write an HTML report to this file.", metavar="FILE")] = None,
     data: Data = None,
     runs: Runs = RUNS,
 ) -> None:
-    """Judge claims: prediction against measurement, and the control that must flip the verdict.
+    """Check claims: compare prediction with measurement, and run the control, a change that must flip the verdict.
 
-    Claims marked (measured) have no expected verdict at this tier: what they say is too much for small networks to
-    show. Claims whose corpus is not on this machine are skipped. Exit code 0 if every verdict is the expected one, 1 if
-    not (a claim that was skipped has none), 2 for bad input. An interrupted check goes on where it stopped when the
-    same command is given again.
+    Claims marked (measured) have no expected verdict at this tier, because the networks are too small to show what
+    they say. Claims are skipped if their corpus is not on this machine. The exit code is 0 if every verdict is as
+    expected, 1 if not (or if a claim was skipped), and 2 for bad input. After an interruption, run the same command
+    again to continue.
 
     \b
     Examples:
-      foretrain check                                  every claim, tier fast
+      foretrain check                                  all claims, tier fast
       foretrain check scan_snap --jobs 2               one paper, two processes
       foretrain check 'scan_snap/theorem*' lemma6      globs and names
-      foretrain check "Theorem 4"                      by the paper's own number
+      foretrain check "Theorem 4"                      by the number in the paper
       foretrain check --tier full --json verdicts.json --report report.html
     """
     from foretrain.ledger.verdict import tally
@@ -88,15 +89,15 @@ def check(
 
 def report(
     patterns: Patterns = None,
-    out: Annotated[Path, typer.Option(help="Where to write it.", metavar="FILE")] = Path("report.html"),
+    out: Annotated[Path, typer.Option(help="File to write the report to.", metavar="FILE")] = Path("report.html"),
     tier: Tier = "fast",
     jobs: Jobs = 1,
     data: Data = None,
     runs: Runs = RUNS,
 ) -> None:
-    """Write one HTML file that opens offline: all verdicts, errata, numbers and interactive figures.
+    """Write one HTML file with all verdicts, errata, numbers and interactive figures; it opens offline.
 
-    Verdicts that `foretrain check` saved are used; missing ones are judged now.
+    It uses the verdicts that `foretrain check` saved, and checks the missing claims first.
 
     \b
     Examples:
@@ -112,11 +113,11 @@ def report(
 
 
 def _use_data(folder: Path | None) -> None:
-    """For claims, which take no folder of their own, and for the processes that judge them."""
+    """Set the data folder for claims, which have no argument for it, and for the processes that check them."""
     if folder is not None:
         from foretrain.data.corpora import DATA_FOLDER
 
-        require(folder.is_dir(), f"--data takes a folder; {folder} is none.")
+        require(folder.is_dir(), f"--data takes a folder; {folder} is not one.")
         os.environ[DATA_FOLDER] = str(folder.resolve())
 
 
@@ -132,7 +133,7 @@ def _prepare(patterns: Sequence[str] | None, tier: str, jobs: int, runs: Path) -
 
 
 def _judge(chosen: list[Claim], folder: VerdictFolder, *, check: str | None, jobs: int) -> list[Verdict]:
-    """Verdicts in the order of the claims: those saved already (by this check, or by any if None), then the rest."""
+    """Verdicts in the order of the claims. Those that this check (or any, if `check` is None) saved are reused."""
     from foretrain import papers
     from foretrain.core.progress import Progress, tell
     from foretrain.ledger.check import judge_all, known
@@ -143,8 +144,8 @@ def _judge(chosen: list[Claim], folder: VerdictFolder, *, check: str | None, job
     verdicts = saved.verdicts
     todo = [claim for claim in chosen if claim.id not in verdicts]
     if verdicts and check:
-        say(f"Going on with an interrupted check: {len(verdicts)} of {len(chosen)} claims were judged already.")
-    with progress_shown("judging"):
+        say(f"Continuing an interrupted check: {len(verdicts)} of {len(chosen)} claims are already done.")
+    with progress_shown("checking"):
         tell(Progress(len(verdicts), len(chosen)))
         for verdict in judge_all(todo, folder, check=check or "", jobs=jobs, look_up=papers.claim):
             verdicts[verdict.claim] = verdict
@@ -181,7 +182,7 @@ def _number(value: float) -> str:
 
 def _surprise(verdict: Verdict) -> str:
     if verdict.expected and verdict.status == verdict.expected:
-        return f"{verdict.status} as expected, but its control says {verdict.control_status}: {verdict.control_reason}"
+        return f"{verdict.status} as expected, but its control gives {verdict.control_status}: {verdict.control_reason}"
     expected = f", {verdict.expected} expected" if verdict.expected and verdict.status != "skipped" else ""
     return f"{verdict.status}{expected}: {verdict.reason}"
 

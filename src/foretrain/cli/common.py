@@ -1,4 +1,4 @@
-"""What every command shares: where words go, and places that must be writable before work begins."""
+"""What every command shares: options, output, and checks that files can be written before work begins."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from foretrain.core.errors import InputError, require, visible
 if TYPE_CHECKING:
     from rich.console import Console
 
-Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes to work in, one thread each.", metavar="N")]
-Tier = Annotated[str, typer.Option(help="How large: fast (minutes), full (an hour), paper (its own sizes).")]
-Runs = Annotated[Path, typer.Option("--runs", help="Folder of saved runs and verdicts.", metavar="DIR")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Number of processes, with one thread each.", metavar="N")]
+Tier = Annotated[str, typer.Option(help="Size: fast (minutes), full (an hour), paper (the paper's own sizes).")]
+Runs = Annotated[Path, typer.Option("--runs", help="Folder with saved runs and verdicts.", metavar="DIR")]
 RUNS = Path("runs")
 
 
 def say(sentence: str) -> None:
-    """A sentence, on one line, for the person at the terminal; never on stdout, which is for results."""
+    """Print a message on one line of stderr; stdout is only for results."""
     print(visible(" ".join(sentence.split())), file=sys.stderr)
 
 
 def console(*, results: bool) -> Console:
-    """Where tables go: results on stdout; off a terminal lines are long enough not to cut names."""
+    """A console for tables: results go to stdout. Outside a terminal, lines are long enough not to cut off names."""
     from rich.console import Console
 
     stream = sys.stdout if results else sys.stderr
@@ -38,14 +38,14 @@ def require_jobs(jobs: int) -> None:
 
 
 def require_writable(option: str, path: Path, *, folder: bool = False) -> None:
-    """Refuse now what would fail after an hour of work. Nothing is left behind."""
+    """Fail now if a file or folder cannot be written, not after an hour of work. Nothing is left behind."""
     wrong_kind = path.exists() and path.is_dir() != folder
     require(not wrong_kind, f"{option} {path} is {'not ' if folder else ''}a folder; choose another name.")
-    place = path if folder else path.parent
-    while not place.exists():
-        place = place.parent
+    parent = path if folder else path.parent
+    while not parent.exists():
+        parent = parent.parent
     try:
-        with tempfile.TemporaryFile(dir=place):
+        with tempfile.TemporaryFile(dir=parent):
             pass
         if path.is_file():
             path.open("ab").close()

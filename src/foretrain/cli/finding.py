@@ -1,4 +1,4 @@
-"""How every command finds claims and experiments: by id, by the paper's own numbering, or by words."""
+"""Finds claims and experiments for every command: by id, by the number in the paper, or by words."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from foretrain.ledger.experiment import Experiment
     from foretrain.ledger.search import Entry
 
-HELP = 'An id, its beginning, a glob, the paper\'s own number ("Theorem 3", fig22), or words.'
+HELP = 'An id or its beginning, a glob, a number in the paper ("Theorem 3", fig22), or words.'
 
 
 def find_claims(queries: Sequence[str]) -> dict[str, Claim]:
-    """The claims that any query means; every claim without a query."""
+    """The claims that match any of the queries; without a query, all claims."""
     from foretrain import papers
     from foretrain.ledger.search import select
 
@@ -25,7 +25,7 @@ def find_claims(queries: Sequence[str]) -> dict[str, Claim]:
 
 
 def find_experiments(queries: Sequence[str]) -> dict[str, Experiment]:
-    """The experiments that any query means; every experiment without a query."""
+    """The experiments that match any of the queries; without a query, all experiments."""
     from foretrain import papers
     from foretrain.ledger.search import select
 
@@ -34,14 +34,14 @@ def find_experiments(queries: Sequence[str]) -> dict[str, Experiment]:
 
 
 def find_experiment(query: str) -> Experiment:
-    """The one experiment that a query means."""
+    """The one experiment that matches a query."""
     hits = find_experiments([query])
-    require(len(hits) == 1, f"{query!r} means {len(hits)} experiments: {', '.join(hits)}; give one of these ids.")
+    require(len(hits) == 1, f"{query!r} matches {len(hits)} experiments: {', '.join(hits)}; give one of these ids.")
     return next(iter(hits.values()))
 
 
 def find_either(query: str) -> tuple[dict[str, Claim], dict[str, Experiment]]:
-    """The claims and experiments that a query means, by the first way of searching that finds one of either."""
+    """The claims and experiments that match a query, by the first way of searching that finds any."""
     from foretrain import papers
     from foretrain.ledger.search import find, not_found
 

@@ -1,4 +1,4 @@
-"""foretrain forecast: what training will do, before training."""
+"""foretrain forecast: predict what training will do."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     import xarray as xr
 
 forecast_app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
-MOST_TEMPLATES = 12  # shown; the JSON has all
+MOST_TEMPLATES = 12  # most templates to print; the JSON has all
 FIGURE_KINDS = (".html", ".png", ".svg")
 
 
 @forecast_app.callback()
 def _forecast() -> None:
-    """Say what training will do, before training.
+    """Predict what training will do, before you train.
 
     \b
     Examples:
@@ -32,17 +32,23 @@ def _forecast() -> None:
 
 @forecast_app.command()
 def templates(
-    task: Annotated[Path, typer.Argument(metavar="TASK.toml", help="The task; examples/*.toml show each kind.")],
+    task: Annotated[
+        Path, typer.Argument(metavar="TASK.toml", help="The task file; see examples/*.toml for each kind.")
+    ],
     json_out: Annotated[
-        Path | None, typer.Option("--json", help="Write the forecast as JSON.", metavar="FILE", show_default=False)
+        Path | None,
+        typer.Option("--json", help="Write the forecast as JSON to this file.", metavar="FILE", show_default=False),
     ] = None,
     figure: Annotated[
-        Path | None, typer.Option(help="Draw it: .html, .png or .svg.", metavar="FILE", show_default=False)
+        Path | None,
+        typer.Option(help="Draw the forecast to a .html, .png or .svg file.", metavar="FILE", show_default=False),
     ] = None,
-    error: Annotated[float, typer.Option(help="Wanted squared error, a share of that of a constant guess.")] = 0.1,
+    error: Annotated[
+        float, typer.Option(help="Squared error to reach, as a share of the error of a constant guess.")
+    ] = 0.1,
     beta: Annotated[float, typer.Option(help="Inverse temperature of attention.")] = 1.0,
     gamma: Annotated[float, typer.Option(help="Size of positions relative to tokens.")] = 1.0,
-    activation: Annotated[str, typer.Option(help="Of the MLP layer: cosine, relu or gelu.")] = "cosine",
+    activation: Annotated[str, typer.Option(help="Activation of the MLP layer: cosine, relu or gelu.")] = "cosine",
     simulate: Annotated[int, typer.Option(help="Also run kernel regression with up to N samples.", metavar="N")] = 0,
 ) -> None:
     """Will a transformer or an MLP learn these templates on unseen symbols, why, and from how many samples?
@@ -68,9 +74,9 @@ def templates(
             require_writable(option, path)
     if figure is not None:
         require(figure.suffix in FIGURE_KINDS, f"--figure must end in {', '.join(FIGURE_KINDS)}; got {figure.name}.")
-    read = read_task(task)
+    task_file = read_task(task)
     setting = ForecastSetting(beta=beta, gamma=gamma, activation=activation)
-    forecast = forecast_templates(read.task, setting, alphabet=read.alphabet, error=error, simulate=simulate)
+    forecast = forecast_templates(task_file.task, setting, alphabet=task_file.alphabet, error=error, simulate=simulate)
     _print(forecast)
     if json_out is not None:
         write_text(json_out, json.dumps(summary(forecast), indent=1, ensure_ascii=False) + "\n")
@@ -99,13 +105,13 @@ def _print(forecast: xr.Dataset) -> None:
         out.print(f"  … and {len(config['templates']) - MOST_TEMPLATES} more")
     table = Table("architecture", "unseen symbols", "cond N", f"samples for error {config['error']:g}")
     for name in forecast.architecture.values.tolist():
-        of = forecast.sel(architecture=name)
-        table.add_row(name, verdict_words(of), condition_words(of), samples_words(of))
+        own = forecast.sel(architecture=name)
+        table.add_row(name, verdict_words(own), condition_words(own), samples_words(own))
     out.print(table)
     for name in forecast.architecture.values.tolist():
         out.print(visible(f"{name}: {forecast.why.sel(architecture=name).item()}."), markup=False)
-    out.print("\nPredicted error on unseen symbols: median (5 % to 95 %) over draws of the samples.")
-    out.print("The samples needed, above, are for the expected error.")
+    out.print("\nPredicted error on unseen symbols: median (5 % to 95 %) over random training samples.")
+    out.print("The number of samples in the table above is for the expected error.")
     curve = Table("samples", *forecast.architecture.values.tolist())
     for n in forecast.n.values.tolist():
         cells = [_cell(forecast.sel(architecture=name, n=n)) for name in forecast.architecture.values.tolist()]
@@ -119,8 +125,8 @@ def _templates(number: int) -> str:
     return f"{number} template{'s' * (number != 1)}"
 
 
-def _cell(of: xr.Dataset) -> str:
-    cell = f"{of.error.item():.2g} ({of.error_low.item():.2g}–{of.error_high.item():.2g})"
-    if "simulated" in of and bool(of.simulated.notnull().any()):
-        cell += f", simulated {of.simulated.mean().item():.2g}"
+def _cell(point: xr.Dataset) -> str:
+    cell = f"{point.error.item():.2g} ({point.error_low.item():.2g}–{point.error_high.item():.2g})"
+    if "simulated" in point and bool(point.simulated.notnull().any()):
+        cell += f", simulated {point.simulated.mean().item():.2g}"
     return cell

@@ -1,4 +1,4 @@
-"""foretrain forecast corpus: what a text classifier will key on, before training."""
+"""foretrain forecast corpus: predict what a text classifier will rely on."""
 
 from __future__ import annotations
 
@@ -16,51 +16,60 @@ if TYPE_CHECKING:
     from foretrain.data.labelled_texts import LabelledTexts
     from foretrain.forecast.corpus import CorpusForecast, Learned
 
-NOTES, LISTED, COLUMNS = 5, 10, 4  # shown at the most: odd rows, tokens of a list, classes of a table
+NOTES, LISTED, COLUMNS = 5, 10, 4  # most notes, items of a list and classes of a table to print
 
 
 def corpus(
     file: Annotated[
         str,
-        typer.Argument(metavar="FILE", help="Labelled texts: csv, tsv or parquet, also .gz; or sst2, imdb, ag_news."),
+        typer.Argument(
+            metavar="FILE", help="Labelled texts: .csv, .tsv (also .gz) or .parquet; or sst2, imdb, ag_news."
+        ),
     ],
     text: Annotated[
-        str | None, typer.Option(help="Column of the texts; text by default.", metavar="COLUMN", show_default=False)
+        str | None, typer.Option(help="Column with the texts; by default, text.", metavar="COLUMN", show_default=False)
     ] = None,
     label: Annotated[
-        str | None, typer.Option(help="Column of the labels; label by default.", metavar="COLUMN", show_default=False)
+        str | None,
+        typer.Option(help="Column with the labels; by default, label.", metavar="COLUMN", show_default=False),
     ] = None,
     header: Annotated[
         bool | None,
-        typer.Option("--header/--no-header", help="Whether line 1 is a header.", show_default=False),
+        typer.Option("--header/--no-header", help="Whether the first line is a header.", show_default=False),
     ] = None,
     classes: Annotated[
         str | None,
-        typer.Option(help="Labels allowed, in order; by default all.", metavar="A,B,…", show_default=False),
+        typer.Option(help="Allowed labels, in order; by default, all.", metavar="A,B,…", show_default=False),
     ] = None,
     window: Annotated[
-        int | None, typer.Option(help="Window of the CNNs; 2 by default.", metavar="K", show_default=False)
+        int | None, typer.Option(help="Tokens in a CNN's window; by default, 2.", metavar="K", show_default=False)
     ] = None,
     least: Annotated[
         int | None,
-        typer.Option(help="How often tokens and n-grams must occur; 5 by default.", metavar="N", show_default=False),
+        typer.Option(help="How often tokens and n-grams must occur; by default, 5.", metavar="N", show_default=False),
     ] = None,
-    time: Annotated[float, typer.Option(help="How long training goes on; more brings rarer words.", metavar="T")] = 40,
+    time: Annotated[
+        float, typer.Option(help="How long to train; longer training learns rarer words.", metavar="T")
+    ] = 40,
     data: Annotated[
-        Path | None, typer.Option(help="Folder of the corpora known by name.", metavar="DIR", show_default=False)
+        Path | None, typer.Option(help="Folder with the corpora that have names.", metavar="DIR", show_default=False)
     ] = None,
     json_out: Annotated[
-        Path | None, typer.Option("--json", help="Write the forecast as JSON.", metavar="FILE", show_default=False)
+        Path | None,
+        typer.Option("--json", help="Write the forecast as JSON to this file.", metavar="FILE", show_default=False),
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(help="Write an HTML report.", metavar="FILE.html", show_default=False)
+        Path | None, typer.Option(help="Write an HTML report to this file.", metavar="FILE.html", show_default=False)
     ] = None,
-    train: Annotated[bool, typer.Option("--train", help="Train small networks and compare their scores.")] = False,
+    train: Annotated[
+        bool, typer.Option("--train", help="Also train small networks, and compare their scores.")
+    ] = False,
     top: Annotated[int, typer.Option(help="How many tokens to show per class.", metavar="N")] = 4,
 ) -> None:
-    """Which tokens and n-grams will a classifier key on, with which scores and bias, and what can it not learn?
+    """Which tokens and n-grams will a classifier rely on, with what scores and bias, and what can it not learn?
 
-    A column is a name of the header, or a number from 0; if both are numbers, the file is taken to have no header.
+    Give columns by their names in the header, or by their numbers from 0. If both are numbers, the file is taken to
+    have no header.
 
     \b
     Examples:
@@ -75,18 +84,18 @@ def corpus(
     require(top >= 1, f"--top must be at least 1; got {top}.")
     _require_outputs(json_out, report)
     _keep(file, json_out, report)
-    read = _read(file, {"text": text, "label": label, "header": header, "classes": classes}, data)
-    _keep(read.file, json_out, report)  # of a corpus known by name the file is known only now
-    forecast = forecast_corpus(read, window=window, least=least, time=time)
+    texts = _read(file, {"text": text, "label": label, "header": header, "classes": classes}, data)
+    _keep(texts.file, json_out, report)  # if `file` was a corpus's name, its file is known only now
+    forecast = forecast_corpus(texts, window=window, least=least, time=time)
     for note in forecast.notes[:NOTES]:
         say(note)
     if len(forecast.notes) > NOTES:
-        say(f"… and {len(forecast.notes) - NOTES} more such notes (--json has all); every row is kept.")
+        say(f"… and {len(forecast.notes) - NOTES} more notes (--json has all); every row is kept.")
     learned: dict[str, Learned] | None = None
     if train:
         from foretrain.forecast.corpus_training import learned_scores
 
-        learned = learned_scores(read, forecast)
+        learned = learned_scores(texts, forecast)
     _print(forecast, learned, top)
     if json_out is not None:
         from foretrain.forecast.corpus_words import IN_JSON, summary
@@ -103,48 +112,48 @@ def corpus(
 
 
 def _keep(corpus: str, json_out: Path | None, report: Path | None) -> None:
-    """Refuse to write over the file of the corpus, under whatever name."""
+    """Refuse to overwrite the corpus, even under another name."""
     for option, path in (("--json", json_out), ("--report", report)):
         if path is not None and path.exists() and Path(corpus).is_file():
             require(not path.samefile(corpus), f"{option} {path} would overwrite the corpus; choose another name.")
 
 
 def _require_outputs(json_out: Path | None, report: Path | None) -> None:
-    """Refuse now what would fail after the work is done."""
+    """Check the output files now, not after the work is done."""
     for option, path in (("--json", json_out), ("--report", report)):
         if path is not None:
             require_writable(option, path)
     if report is not None:
         require(
             report.suffix.lower() in (".html", ".htm"),
-            f"--report writes HTML; got {report.name}, give a name that ends in .html.",
+            f"--report writes HTML; got {report.name}; give a name that ends in .html.",
         )
         same = json_out is not None and json_out.resolve() == report.resolve()
         require(not same, f"--json and --report both write {report}; give two names.")
 
 
 def _read(file: str, options: dict[str, str | bool | None], data: Path | None) -> LabelledTexts:
-    """A corpus known by its name, or else a file; ./imdb is a file in any case."""
+    """A corpus by its name, or else a file; ./imdb is always a file."""
     from foretrain.data.corpora import HUB_NAMES, LABELLED, labelled_corpus
     from foretrain.data.labelled_texts import read_labelled
 
     given = {option: value for option, value in options.items() if value is not None}
     if file in LABELLED or file in HUB_NAMES:
-        no = next(iter(given), None)
-        require(no is None, f"--{no} is for files; the columns and classes of {file} are known.")
+        option = next(iter(given), None)
+        require(option is None, f"--{option} is for files; the columns and classes of {file} are known.")
         return labelled_corpus(file, data=data)
     if not Path(file).is_file() and not Path(file).suffix:
         near = get_close_matches(file, LABELLED, 1)
-        meant = f"did you mean {near[0]}?" if near else f"known by name are {', '.join(LABELLED)}."
-        raise InputError(f"There is no file {file}; {meant}")
-    require(data is None, f"--data is for corpora known by name ({', '.join(LABELLED)}); got the file {file}.")
+        hint = f"did you mean {near[0]}?" if near else f"the corpora with names are {', '.join(LABELLED)}."
+        raise InputError(f"There is no file {file}; {hint}")
+    require(data is None, f"--data is for corpora with names ({', '.join(LABELLED)}); got the file {file}.")
     if "classes" in given:
         given["classes"] = [name.strip() for name in str(given["classes"]).split(",")]  # type: ignore[assignment]
     return read_labelled(file, **given)  # type: ignore[arg-type]
 
 
 def _print(forecast: CorpusForecast, learned: dict[str, Learned] | None, top: int) -> None:
-    """Two screens at the most; the page has more, and the JSON more still."""
+    """Print at most two screens; the page has more, and the JSON even more."""
     from rich.table import Table
     from rich.text import Text
 
@@ -153,7 +162,7 @@ def _print(forecast: CorpusForecast, learned: dict[str, Learned] | None, top: in
     out = console(results=True)
     out.print(visible(f"{sizes_words(forecast)} {counted_words(forecast)}"), markup=False)
     shown = sorted(range(len(forecast.classes)), key=lambda k: -forecast.class_counts[k])[:COLUMNS]
-    title = "What each architecture will key on (scores in logits)"
+    title = "What each architecture will rely on (scores in logits)"
     if len(shown) < len(forecast.classes):
         title += f"; the {len(shown)} largest of {len(forecast.classes)} classes"
     table = Table("architecture", title=title, title_justify="left")
@@ -163,16 +172,16 @@ def _print(forecast: CorpusForecast, learned: dict[str, Learned] | None, top: in
         table.add_column("bias", justify="right")
     if learned is not None:
         table.add_column("rank correlation with learned", justify="right")
-    for name, of in forecast.scores.items():
+    for name, scored in forecast.scores.items():
         best = forecast.top(name, top)
         lists = [
             " · ".join(f"{item} {number(score)}" for item, score in best[forecast.classes[k]]) for k in sorted(shown)
         ]
-        bias = [number(float(of.bias[0]), sign=True)] * (len(forecast.outputs) == 1)
+        bias = [number(float(scored.bias[0]), sign=True)] * (len(forecast.outputs) == 1)
         rank = [f"{learned[name].spearman:.3f}" if name in learned else "too large"] if learned is not None else []
-        table.add_row(name, *(Text(visible(one)) for one in lists), *bias, *rank)
+        table.add_row(name, *(Text(visible(items)) for items in lists), *bias, *rank)
     out.print(table)
-    out.print(visible(f"Bias. {bias_words(forecast)}"), markup=False)
+    out.print(visible(bias_words(forecast)), markup=False)
     if len(forecast.outputs) > 1:
         for name in biased(forecast):
             each = " · ".join(
@@ -180,7 +189,7 @@ def _print(forecast: CorpusForecast, learned: dict[str, Learned] | None, top: in
             )
             out.print(visible(f"  {name}: {each}"), markup=False)
     imbalance = [token for token, flagged in zip(forecast.tokens, forecast.from_imbalance, strict=True) if flagged]
-    _say_list(out, "Score from class imbalance, not from content", imbalance)
+    _say_list(out, "Score due to class imbalance, not content", imbalance)
     for kind in dict.fromkeys(forecast.spurious.values()):
         _say_list(out, f"Likely spurious, {kind}", [token for token, why in forecast.spurious.items() if why == kind])
     if not forecast.spurious:
@@ -189,7 +198,7 @@ def _print(forecast: CorpusForecast, learned: dict[str, Learned] | None, top: in
         bigrams = [f"{c['bigram']} ({c['class']} {c['log_odds']:+.2f}, its parts {c['log_odds_of_parts']:+.2f})"
                    for c in forecast.contradictions if c["kind"] == kind]  # fmt: skip
         _say_list(out, f"{title} (log-odds)", bigrams)
-    out.print("More: --top N per class; --json FILE has the other lists whole, --report FILE.html up to 50 of each.")
+    out.print("For more: --top N (per class), --json FILE (complete lists), --report FILE.html (up to 50 of each).")
 
 
 def _say_list(out: object, title: str, items: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""foretrain list, foretrain show: what there is, and what it says."""
+"""foretrain list, foretrain show: list claims and experiments, and show one in full."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Patterns = Annotated[list[str] | None, typer.Argument(metavar="QUERY", help=HELP
 def list_all(
     patterns: Patterns = None,
     experiments: Annotated[bool, typer.Option("--experiments", help="List experiments instead of claims.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON on stdout.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")] = False,
 ) -> None:
-    """List the claims of every paper, or its experiments.
+    """List the claims of every paper, or the experiments.
 
     \b
     Examples:
@@ -103,7 +103,7 @@ def _experiment_table(rows: Sequence[Mapping[str, Any]], width: int) -> Table:
 
 
 def _one_line_each(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]], width: int) -> Table:
-    """One line per row: the last cell is cut where the line ends, those in the middle at 34 characters, ids never."""
+    """One line per row. The last cell is cut at the end of the line, middle cells at 34 characters, ids never."""
     texts = [[row[0], *(textwrap.shorten(cell, 34, placeholder="…") for cell in row[1:-1])] for row in rows]
     taken = sum(max(map(len, column)) + 3 for column in zip(columns[:-1], *texts, strict=False))
     table = _table(*columns)
@@ -124,7 +124,7 @@ def _table(*columns: str) -> Table:
 
 
 def _text(words: Any) -> Any:
-    """Words as they are, on one line: brackets in a formula are not markup."""
+    """Words on one line, shown literally: brackets in a formula are not markup."""
     from rich.text import Text
 
     return Text(" ".join(str(words).split()))
@@ -133,7 +133,7 @@ def _text(words: Any) -> Any:
 def show(
     name: Annotated[str, typer.Argument(metavar="QUERY", help=HELP)],
 ) -> None:
-    """Show what a claim says and how it is checked, or what an experiment takes. Several hits are listed.
+    """Show what a claim says and how it is checked, or what an experiment takes. Several matches are listed.
 
     \b
     Examples:
@@ -172,9 +172,9 @@ def _claim_facts(claim: Claim) -> list[tuple[str, str]]:
     from foretrain.ledger.tiers import TIERS
 
     file, line = claim.code()
-    expected = _expectation(claim.expect, claim.expect_from) if claim.expect else "a measurement: no verdict"
+    expected = _expectation(claim.expect, claim.expect_from) if claim.expect else "none: this is a measurement"
     if claim.expected_at("fast") != claim.expect:
-        expected += "; at smaller tiers a measurement"
+        expected += "; at smaller tiers, a measurement"
     facts = [("says", claim.says), ("source", claim.source), ("expected", expected)]
     if claim.whose:
         facts.append(("whose", claim.whose))
@@ -205,7 +205,7 @@ def _cited_facts(papers: set[str], source: str) -> list[tuple[str, str]]:
 
 
 def _short(file: str | Path) -> str:
-    """A path from here, if it is below; else as it is."""
+    """The path relative to the current folder if it is inside, else unchanged."""
     path = Path(file)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 

@@ -1,4 +1,4 @@
-"""Shows progress: a bar on a terminal, elsewhere a plain line every ten seconds."""
+"""Shows progress: a bar on a terminal, otherwise a plain line every ten seconds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LINE_EVERY = 10.0  # seconds
 
 @contextmanager
 def progress_shown(label: str) -> Iterator[None]:
-    """Show what the work inside this block tells about itself, on stderr."""
+    """Show the progress that the work inside this block reports, on stderr."""
     show = _bar if console(results=False).is_terminal else _lines
     with show(label) as listener, listening(listener):
         yield
@@ -48,8 +48,8 @@ def _bar(label: str) -> Iterator[Listener]:
 
 @contextmanager
 def _lines(label: str) -> Iterator[Listener]:
-    """A line every ten seconds, whether or not anything was told: a log that stands still looks like a crash."""
-    latest: dict[bool, Progress] = {}  # the count, and what goes on within one piece
+    """Print a line every ten seconds, even without news: a log that stands still looks like a crash."""
+    latest: dict[bool, Progress] = {}  # the overall count (False), and progress within one part (True)
     finished = threading.Event()
     started = time.monotonic()
 

@@ -1,4 +1,4 @@
-"""foretrain run, figure, export: compute an experiment, draw it, hand it on."""
+"""foretrain run, figure, export: compute an experiment, draw it, convert it for other tools."""
 
 from __future__ import annotations
 
@@ -29,20 +29,22 @@ if TYPE_CHECKING:
 Name = Annotated[str, typer.Argument(metavar="EXPERIMENT", help=HELP)]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", help="An argument of the experiment; lists with commas.", metavar="NAME=VALUE"),
+    typer.Option(
+        "--set", help="Set an argument of the experiment; commas between several values.", metavar="NAME=VALUE"
+    ),
 ]
-Seeds = Annotated[int | None, typer.Option(help="How many seeds: 1 to N.", metavar="N")]
+Seeds = Annotated[int | None, typer.Option(help="Use the seeds 1 to N.", metavar="N")]
 Size = Annotated[
     str | None,
     typer.Option(
         "--tier",
-        help="How large: fast (seconds), full (minutes, a thinned grid where there is one), paper (its own sizes).",
+        help="Size: fast (seconds), full (minutes, with fewer grid points), paper (the paper's own sizes).",
         show_default="paper",
     ),
 ]
-Quick = Annotated[bool, typer.Option("--quick", help="The same as --tier fast.")]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Delete what this run has on disk and compute it again.")]
-Cluster = Annotated[str | None, typer.Option(help="Address of a Dask scheduler to work on.", metavar="ADDRESS")]
+Quick = Annotated[bool, typer.Option("--quick", help="Short for --tier fast.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Delete this run from disk and compute it again.")]
+Cluster = Annotated[str | None, typer.Option(help="Address of a Dask scheduler to run on.", metavar="ADDRESS")]
 FIGURE_KINDS = (".html", ".png", ".svg")
 TABLE_KINDS = ("netcdf", "csv", "parquet")
 
@@ -54,14 +56,14 @@ def run(
     tier: Size = None,
     quick: Quick = False,
     jobs: Jobs = 1,
-    out: Annotated[Path, typer.Option(help="Folder of runs.", metavar="DIR")] = RUNS,
+    out: Annotated[Path, typer.Option(help="Folder for runs.", metavar="DIR")] = RUNS,
     cluster: Cluster = None,
     fresh: Fresh = False,
 ) -> None:
-    """Run an experiment into DIR/<experiment>/<hash of its arguments>.
+    """Run an experiment and save it in DIR/<experiment>/<hash of its arguments>.
 
-    Every finished part is saved: after an interruption the same command goes on where it stopped. `foretrain show
-    EXPERIMENT` lists what can be set.
+    Every finished part is saved: after an interruption, run the same command again to continue. `foretrain show
+    EXPERIMENT` lists the arguments.
 
     \b
     Examples:
@@ -89,12 +91,12 @@ def figure(
     quick: Quick = False,
     jobs: Jobs = 1,
     out: Annotated[
-        Path | None, typer.Option(help="Where to write it: .html, .png or .svg.", metavar="FILE", show_default=False)
+        Path | None, typer.Option(help="File to write: .html, .png or .svg.", metavar="FILE", show_default=False)
     ] = None,
     runs: Runs = RUNS,
     fresh: Fresh = False,
 ) -> None:
-    """Draw an experiment: from its run on disk if there is one, else it is computed first.
+    """Draw an experiment from its run on disk; if there is none, compute it first.
 
     \b
     Examples:
@@ -116,7 +118,7 @@ def figure(
     if kind != ".html":
         import plotly.graph_objects as go
 
-        as_image(go.Figure(), kind)  # no browser to draw with: better known before the work than after it
+        as_image(go.Figure(), kind)  # fails now if there is no browser, not after the work
     folder = _compute(experiment, arguments, runs, jobs=jobs, fresh=fresh)
     drawn = draw(folder.dataset())
     from foretrain.core.files import write_bytes
@@ -127,13 +129,14 @@ def figure(
 
 
 def export(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder or a .nc file.")],
-    to: Annotated[str, typer.Option("--to", help="netcdf, csv or parquet.", metavar="KIND")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder, or a .nc file.")],
+    to: Annotated[str, typer.Option("--to", help="Format: netcdf, csv or parquet.", metavar="KIND")],
     out: Annotated[
-        Path | None, typer.Option(help="Where to write it; beside you by default.", metavar="FILE", show_default=False)
+        Path | None,
+        typer.Option(help="File to write; by default, in the current folder.", metavar="FILE", show_default=False),
     ] = None,
 ) -> None:
-    """Hand a run on: one netCDF file, or a long table with one row per cell.
+    """Convert a run to one netCDF file, or to a long table with one row per cell.
 
     \b
     Examples:
@@ -150,17 +153,17 @@ def export(
     require_writable("--out", place)
     written = export_run(run, to, place)
     if run.is_dir() and RunFolder.open(run).status != "done":
-        say(f"Note: {run} is not finished; {place} has what is done so far.")
+        say(f"Note: {run} is not finished; {place} has only what is done so far.")
     say(f"{place} has {written}.")
 
 
 def _tier(tier: str | None, quick: bool) -> str:
-    require(not quick or tier in (None, "fast"), f"--quick means --tier fast; give it or --tier {tier}, not both.")
+    require(not quick or tier in (None, "fast"), f"--quick means --tier fast; give --quick or --tier {tier}, not both.")
     return tier or ("fast" if quick else "paper")
 
 
 def _arguments(name: str, given: list[str] | None, seeds: int | None, tier: str) -> tuple[Experiment, dict[str, Any]]:
-    """The experiment and all its arguments: those of the tier, then --set and --seeds."""
+    """The experiment and all its arguments: those of the tier, overridden by --set and --seeds."""
     experiment = find_experiment(name)
     parameters = experiment.parameters()
     settings = read_settings(given or [], parameters)
@@ -184,7 +187,7 @@ def _compute(
     cluster: str | None = None,
     fresh: bool = False,
 ) -> RunFolder:
-    """The run of these arguments on disk, computed as far as it is not there yet."""
+    """The run with these arguments on disk; whatever is missing is computed."""
     from foretrain.runs.sweep import sweep
 
     cut, fixed = experiment.split(arguments)
@@ -196,6 +199,7 @@ def _compute(
             cut=cut,
             fixed=fixed,
             axes=experiment.cut,
+            files=experiment.files(),
             root=root,
             jobs=jobs,
             executor=executor,
@@ -207,7 +211,7 @@ def _compute(
     for earlier in folder.identity.earlier(root):
         say(
             f"Note: {earlier} has the same settings but was computed with other source code or library versions; it is "
-            f"kept, and this run is stored beside it."
+            "kept, and this run is stored beside it."
         )
     return folder
 
@@ -223,7 +227,7 @@ def _executor(cluster: str | None) -> Iterator[Executor | None]:
     from distributed import Client
 
     try:
-        client = Client(cluster, timeout="5s", set_as_default=False)  # or xarray would write through it too
+        client = Client(cluster, timeout="5s", set_as_default=False)  # else xarray writes through it, too
     except (OSError, ValueError, TimeoutError) as error:
         raise InputError(f"There is no Dask scheduler at {cluster!r} ({type(error).__name__}).") from error
     with client:
@@ -237,7 +241,7 @@ def _executor(cluster: str | None) -> Iterator[Executor | None]:
 
 
 def _summarise(dataset: xr.Dataset) -> None:
-    """What came out: every variable with its axes and range, then what went wrong on the way."""
+    """Print every variable with its axes and range, then notes and runs that diverged."""
     from rich import box
     from rich.table import Table
 
@@ -260,14 +264,14 @@ def _summarise(dataset: xr.Dataset) -> None:
 
 
 def diverged(dataset: xr.Dataset, shown: int = 5) -> list[str]:
-    """A sentence for each of the first runs that diverged, with its step, and one for how many there are."""
+    """How many runs diverged, and a sentence with the step for each of the first ones."""
     import numpy as np
 
     if "diverged_at" not in dataset:
         return []
     steps = dataset["diverged_at"]
     lost = np.argwhere(np.isfinite(steps.values))
-    sentences = [f"{len(lost)} of {steps.size} runs diverged; their numbers from then on are nan."] if len(lost) else []
+    sentences = [f"{len(lost)} of {steps.size} runs diverged; their numbers are nan from then on."] if len(lost) else []
     for index in lost[:shown]:
         cell = steps[tuple(index)]
         where = ", ".join(f"{axis}={cell.coords[axis].item()}" for axis in steps.dims if axis in cell.coords)

@@ -1,4 +1,4 @@
-"""Values given as `--set name=value`, read by the description of the parameter they are for."""
+"""Reads `--set name=value` according to the description of the parameter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def read_settings(given: Sequence[str], parameters: Mapping[str, Parameter]) -> dict[str, Any]:
-    """`["eta_z=.5,1", "steps=10"]` -> `{"eta_z": (.5, 1), "steps": 10}`, or one sentence about what is wrong."""
+    """`["eta_z=.5,1", "steps=10"]` -> `{"eta_z": (.5, 1), "steps": 10}`, or an error of one sentence."""
     settings: dict[str, Any] = {}
     texts: dict[str, str] = {}
     for assignment in given:
@@ -22,8 +22,8 @@ def read_settings(given: Sequence[str], parameters: Mapping[str, Parameter]) -> 
         require_known("setting", name, parameters)
         if name in texts:
             several = parameters[name].several
-            way_out = f"give all values at once: --set {name}={texts[name]},{text}" if several else "choose one"
-            raise InputError(f"--set gives {name} twice, as {texts[name]!r} and as {text!r}; {way_out}.")
+            fix = f"give all values at once: --set {name}={texts[name]},{text}" if several else "choose one"
+            raise InputError(f"--set gives {name} twice, as {texts[name]!r} and as {text!r}; {fix}.")
         texts[name] = text
         settings[name] = parameters[name].read(text)
     return settings

@@ -1,30 +1,24 @@
-"""Figures of the forecast of a corpus."""
+"""Figures for the forecast of a corpus."""
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
-from foretrain.core.errors import visible
 from foretrain.forecast.corpus import CorpusForecast, Learned
-from foretrain.show.plotting import PALETTE, new_figure
+from foretrain.show.plotting import PALETTE, new_figure, plain_text
 
-SHOWN, NAMED = 1000, 6  # points of one view: those of largest score; and how many of them are named in it
+SHOWN = 1000  # most points in one view, those with the largest scores
+NAMED = 6  # how many of these have their name beside them
 KINDS = ("content", "likely spurious", "from class imbalance")
 
 
-def shown(text: object) -> str:
-    """Whatever a user wrote, as a page may hold it."""
-    return html.escape(visible(str(text)))
-
-
 def scatter(forecast: CorpusForecast) -> tuple[go.Figure, list[str]]:
-    """Predicted score against co-occurrence, and the names of its views: one per architecture and output, of which the
-    first is shown. A view is four traces: a point per token or n-gram in three kinds, and the bias."""
+    """Predicted score against co-occurrence, and the names of the figure's views: one per architecture and output. The
+    first view is visible. A view is four traces: three kinds of points (tokens or n-grams) and the bias."""
     figure = new_figure("", x="co-occurrence ω (occurrences)", y="predicted score (logits)")
     views = []
     for name in forecast.scores:
@@ -41,19 +35,18 @@ def scatter(forecast: CorpusForecast) -> tuple[go.Figure, list[str]]:
 def _add_view(figure: go.Figure, forecast: CorpusForecast, name: str, output: int, *, first: bool) -> None:
     items, scores = forecast.of(name), forecast.scores[name].scores[:, output]
     omega, occurrences = items.difference[:, output], items.occurrences
-    few = max(
-        SHOWN // 10, SHOWN // len(forecast.outputs)
-    )  # so that many classes do not make the page too large to open
-    chosen = np.argsort(-np.abs(scores), kind="stable")[:few]
+    # With many classes each view has fewer points, so that the page stays small enough to open.
+    points = max(SHOWN // 10, SHOWN // len(forecast.outputs))
+    chosen = np.argsort(-np.abs(scores), kind="stable")[:points]
     kinds = np.array([_kind(forecast, gram) for gram in items.tokens[chosen]])
     for color, kind in enumerate(KINDS):
         rows = chosen[kinds == color]
         figure.add_scatter(
             x=omega[rows].tolist(),
             y=[float(f"{v:.4g}") for v in scores[rows]],
-            text=[shown(items.names[i]) if i in chosen[:NAMED] else "" for i in rows],
+            text=[plain_text(items.names[i]) if i in chosen[:NAMED] else "" for i in rows],
             textposition="top center",
-            customdata=[f"{shown(items.names[i])} ({occurrences[i]} times)" for i in rows],
+            customdata=[f"{plain_text(items.names[i])} ({occurrences[i]} times)" for i in rows],
             mode="markers+text",
             name=kind,
             visible=first,
@@ -62,30 +55,30 @@ def _add_view(figure: go.Figure, forecast: CorpusForecast, name: str, output: in
             hovertemplate="%{customdata}<br>co-occurrence %{x}<br>score %{y:.3f}<extra></extra>",
         )
     bias = float(forecast.scores[name].bias[output])
-    reach = [float(omega[chosen].min()), float(omega[chosen].max())]
+    ends = [float(omega[chosen].min()), float(omega[chosen].max())]
     figure.add_scatter(
-        x=reach, y=[bias, bias], mode="lines", name=f"bias {bias:.2g}", visible=first, showlegend=True,
+        x=ends, y=[bias, bias], mode="lines", name=f"bias {bias:.2g}", visible=first, showlegend=True,
         line={"dash": "dot", "color": PALETTE[6]}, hoverinfo="name",
     )  # fmt: skip
 
 
 def _kind(forecast: CorpusForecast, gram: Any) -> int:
-    """0 content, 1 spurious, 2 from imbalance; an n-gram is what all of its tokens are."""
+    """Index into `KINDS`. An n-gram is spurious, or from imbalance, if all of its tokens are."""
     if all(forecast.from_imbalance[k] for k in gram):
         return 2
     return int(all(forecast.tokens[k] in forecast.spurious for k in gram))
 
 
 def trained_scatter(forecast: CorpusForecast, learned: Mapping[str, Learned]) -> go.Figure:
-    """Learned against predicted score of the first output, a colour per architecture; click on one to hide it."""
+    """Learned against predicted score of the first output, in one colour per architecture."""
     figure = new_figure("", x="predicted score (logits)", y="learned score (logits)")
-    for color, (name, one) in enumerate(learned.items()):
-        predicted = one.predicted[:, 0]
+    for color, (name, network) in enumerate(learned.items()):
+        predicted = network.predicted[:, 0]
         rows = np.argsort(-np.abs(predicted), kind="stable")[: SHOWN // 4]
         figure.add_scatter(
             x=[float(f"{v:.4g}") for v in predicted[rows]],
-            y=[float(f"{v:.4g}") for v in one.scores[rows, 0]],
-            text=[shown(forecast.of(name).names[i]) for i in rows],
+            y=[float(f"{v:.4g}") for v in network.scores[rows, 0]],
+            text=[plain_text(forecast.of(name).names[i]) for i in rows],
             mode="markers",
             name=name,
             visible=True if color in (0, 4) else "legendonly",

@@ -34,12 +34,12 @@ _CAPITAL = re.compile(r"\b[A-Z]\w*(?:['’]\w+)*")
 _CAPITALS = re.compile(r"(?:^|\s)[a-z][\w'’]*[,;]? ((?:[A-Z][\w'’]*(?: |\b))+)")
 FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
 FALSE_DISCOVERIES = 0.05  # expected share of the items found to lean that do so by chance only
-STRONG = 0.1  # a score is high from this share of the architecture's largest score on
+STRONG = 0.1  # a score is high if it is at least this share of the architecture's largest score
 ERRORS = 3  # a bigram's parts are undecided if their sum is within this many standard errors of 0
 NAME = 0.6  # a name has a capital in at least this share of the places where a capital means something
 TELLING = 3  # and in at least this many such places
-CONTENT = 1 / 3  # a score is due to class sizes if they leave at most this share of their own effect unexplained
-IMBALANCE = 0.1  # a corpus is imbalanced if a class is this much larger or smaller than an equal share, relatively
+CONTENT = 1 / 3  # a score is due to class sizes if what they do not explain is at most this share of what they do
+IMBALANCE = 0.1  # a corpus is imbalanced if a class differs from an equal share by at least this fraction of it
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from plotly.colors import hex_to_rgb
 
 from foretrain.core.trajectory import config_of
 from foretrain.forecast.template_words import samples_words
-from foretrain.show.plotting import PALETTE, measurement_marks, new_figure, prediction_line
+from foretrain.show.plotting import PALETTE, measurement_marks, new_figure, plain_text, prediction_line
 
 
 def forecast_figure(forecast: xr.Dataset) -> go.Figure:
@@ -16,7 +16,7 @@ def forecast_figure(forecast: xr.Dataset) -> go.Figure:
     config = config_of(forecast)
     copying = (forecast.tells_apart & ~forecast.learnable).any()
     figure = new_figure(
-        f"Forecast on unseen symbols: {config['task']}",
+        f"Forecast on unseen symbols: {plain_text(config['task'])}",
         x="training samples",
         y=f"squared error{' of telling answers apart' * bool(copying)}, share of a constant guess",
         log_x=True,

@@ -228,11 +228,13 @@ def _why(matrix: TemplateMatrix, learnable: bool, proved: bool, merged: list[lis
     if proved:
         return (
             f"N is nonsingular for almost all β and γ (Lemmas 3.6 and 3.7), but {matrix.blind_count} of its "
-            f"{len(matrix.N)} eigenvalues cannot be told from 0; {faint}"
+            f"{len(matrix.N)} eigenvalues cannot be distinguished from 0; {faint}"
         )
     if not merged:
-        unseen = f"{matrix.blind_count} of the {len(matrix.N)} eigenvalues of N cannot be told from 0 at this accuracy"
-        return f"{unseen}; {faint}"
+        return (
+            f"{matrix.blind_count} of the {len(matrix.N)} eigenvalues of N cannot be distinguished from 0 at this "
+            f"accuracy; {faint}"
+        )
     differing = _differing(matrix, merged)
     example = differing[0] if differing else merged[0]
     names = ", ".join(matrix.names[i] for i in example[:4]) + (", …" if len(example) > 4 else "")

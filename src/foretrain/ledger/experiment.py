@@ -45,6 +45,10 @@ class Experiment:
         """All arguments at a tier."""
         return {**self.defaults(), **at_tier({**self.settings, "paper": {}}, tier)}
 
+    def files(self) -> list[str]:
+        """Arguments whose values may be paths of files."""
+        return [name for name, parameter in self.parameters().items() if parameter.is_file]
+
     def split(self, arguments: Mapping[str, Any]) -> tuple[dict[str, list[Any]], dict[str, Any]]:
         """Arguments along which the run is cut, as lists, and the others."""
         cut = {name: seed_list(arguments[name]) if name == "seeds" else list(arguments[name]) for name in self.cut}

@@ -24,12 +24,16 @@ Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 
 
-def about(says: str, *, unit: str | None = None, examples: Sequence[Any] = ()) -> Any:
-    """The description of a parameter, to be written into its annotation."""
+def about(says: str, *, unit: str | None = None, file: bool = False, examples: Sequence[Any] = ()) -> Any:
+    """The description of a parameter, to be written into its annotation.
+
+    A value of a `file` parameter may be the path of a file; then what is in the file counts, not only its name.
+    """
+    more = {"unit": unit, "file": file or None}
     return Field(
         description=says,
         examples=list(examples) or None,
-        json_schema_extra={"unit": unit} if unit is not None else None,
+        json_schema_extra={key: value for key, value in more.items() if value is not None},
     )
 
 
@@ -65,6 +69,11 @@ class Parameter:
     @property
     def unit(self) -> str:
         return str(self.schema().get("unit", ""))
+
+    @property
+    def is_file(self) -> bool:
+        """Whether a value may be the path of a file."""
+        return bool(self.schema().get("file"))
 
     @property
     def takes(self) -> str:

@@ -47,11 +47,11 @@ class RunIdentity:
     versions: Mapping[str, str] = field(default_factory=versions)
 
     @classmethod
-    def of(cls, experiment: str, config: Mapping[str, Any], source: str) -> RunIdentity:
-        """Tuples become lists, and task files that the configuration names add the digests of their contents."""
-        values = [v for value in config.values() for v in (value if isinstance(value, tuple | list) else [value])]
-        files = [Path(v) for v in values if isinstance(v, str) and v.endswith(".toml")]
-        contents = {f"sha256 of {path}": sha256_of(path) for path in files if path.is_file()}
+    def of(cls, experiment: str, config: Mapping[str, Any], source: str, files: Sequence[str] = ()) -> RunIdentity:
+        """Tuples become lists. Arguments listed in `files` may be paths; the contents of those files count too."""
+        given = [config[name] for name in files]
+        paths = [path for value in given for path in (value if isinstance(value, tuple | list) else [value])]
+        contents = {f"sha256 of {path}": sha256_of(Path(path)) for path in paths if Path(path).is_file()}
         return cls(experiment, dict(json.loads(json.dumps({**config, **contents}, default=plain))), source)
 
     @property

@@ -48,13 +48,15 @@ def sweep(
     fixed: Mapping[str, Any],
     root: Path,
     axes: Mapping[str, str] | None = None,
+    files: Sequence[str] = (),
     jobs: int = 1,
     executor: Executor | None = None,
     fresh: bool = False,
 ) -> RunFolder:
     """Run `function(**fixed, argument=[value])` for every cell of `cut`, skipping shards that are already on disk.
 
-    `axes` says which axis of the result each cut argument becomes (by default its own name). `executor` is anything
+    `axes` says which axis of the result each cut argument becomes (by default its own name). `files` names arguments
+    whose values may be paths of files: a changed file is another run. `executor` is anything
     with `submit`, such as `dask.distributed.Client.get_executor()` for a cluster. `fresh` deletes what this very run
     has on disk and computes it again. Input that the experiment refuses leaves nothing behind. Warnings are kept with
     the shard (`trajectory.notes_of`).
@@ -62,7 +64,7 @@ def sweep(
     for argument, values in cut.items():
         require(len(values) > 0, f"{argument} has no values; give at least one.")
         require_distinct(argument, values)
-    identity = RunIdentity.of(experiment, {**fixed, **cut}, source_digest(function))
+    identity = RunIdentity.of(experiment, {**fixed, **cut}, source_digest(function), files)
     path, cells = identity.path(root), dict(_cells(cut))
     finished = None if fresh else _finished(path, identity, cells)
     if finished is not None:

@@ -1,1 +1,1 @@
-"""What people look at: figures and the report."""
+"""Figures, pages and the report."""

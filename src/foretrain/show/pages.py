@@ -1,6 +1,6 @@
-"""Pages: HTML files that open offline, made from templates in which every value is escaped; and pictures of figures.
+"""HTML pages that open offline, made from templates that escape every value; and images of figures.
 
-A page asks nothing of the network: everything is inside it, and its content policy forbids the rest.
+A page loads nothing from the network: everything is inside it, and its content policy forbids the rest.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from plotly.offline import get_plotlyjs
 
 from foretrain.core.errors import InputError, visible
 
-# No button that sends the data away, and none that these figures have no use for.
+# No button that uploads the data, and none that is useless for these figures.
 CONFIG = {
     "responsive": True,
     "displaylogo": False,
@@ -25,7 +25,7 @@ CONFIG = {
 POLICY = "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data: blob:"
 TEMPLATES = "show/templates"
 
-# Runs once the figure is drawn: on a narrow screen it is drawn again, to fit.
+# Runs after the figure is drawn; on a narrow screen, it draws the figure again so that it fits.
 FIT = Markup("""
 const drawn = document.getElementById("{plot_id}");
 if (isNarrow()) {
@@ -51,32 +51,31 @@ def _environment() -> Environment:
 
 
 def render(template: str, **values: Any) -> str:
-    """A page from a template of `show/templates`; what is not `Markup` is escaped."""
+    """A page from a template in `show/templates`; every value that is not `Markup` is escaped."""
     return _environment().get_template(template).render(**values)
 
 
 def own_file(name: str) -> Markup:
-    """A style or script of ours, to be put into a page as it is."""
+    """One of our own style sheets or scripts, inserted into a page without escaping."""
     return Markup((resources.files("foretrain") / TEMPLATES / name).read_text(encoding="utf-8"))
 
 
 def figure_html(figure: go.Figure, *, with_plotly: bool = True, **options: Any) -> Markup:
-    """A figure as a part of a page. Plotly escapes what it puts there."""
-    html = figure.to_html(full_html=False, include_plotlyjs=with_plotly, config=CONFIG, **options)
-    return Markup(html)
+    """A figure as part of a page. Plotly makes it safe to insert; text inside it needs `plotting.plain_text`."""
+    return Markup(figure.to_html(full_html=False, include_plotlyjs=with_plotly, config=CONFIG, **options))
 
 
 def as_html(figure: go.Figure, title: str) -> str:
-    """A whole page with one interactive figure."""
+    """A page with one interactive figure."""
     drawn = figure_html(figure, post_script=own_file("narrow.js") + FIT)
     return render("figure.html", title=title, figure=drawn)
 
 
 def as_image(figure: go.Figure, ending: str) -> bytes:
-    """PNG or SVG."""
+    """The figure as PNG or SVG."""
     try:
         return figure.to_image(format=ending.removeprefix("."), width=1000, height=figure.layout.height or 650, scale=2)
-    except Exception as error:  # no browser, or one that does not start: the causes are many, the way out is one
+    except Exception as error:  # no browser, or one that does not start: many causes, one fix
         raise InputError(
             f"{ending} figures need Chrome or Chromium ({type(error).__name__}); install it, or write an .html file."
         ) from error

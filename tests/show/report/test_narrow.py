@@ -27,8 +27,8 @@ def test_in_a_narrow_browser_panels_stand_below_each_other(tmp_path: Path) -> No
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--virtual-time-budget=5000"]
     command += ["--disable-background-networking", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
     command += ["--window-size=500,900", page.as_uri()]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    names = re.findall(r'annotation-text-g" transform="rotate\(0,([\d.]+),([\d.]+)\)"', said.stdout)
+    printed = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    names = re.findall(r'annotation-text-g" transform="rotate\(0,([\d.]+),([\d.]+)\)"', printed.stdout)
     (x, y), (other_x, other_y) = [(float(x), float(y)) for x, y in names]
     assert x == other_x
     assert y < other_y

@@ -52,8 +52,8 @@ PAGES: list[str] = []  # made once: it takes seconds
 def report(foretrain: Foretrain) -> str:
     if PAGES:
         return PAGES[0]
-    said = foretrain("check", "toy/[!s]*", "toy/surprise", "toy/stops", "--report", "report.html")
-    assert said.code == 1
+    printed = foretrain("check", "toy/[!s]*", "toy/surprise", "toy/stops", "--report", "report.html")
+    assert printed.code == 1
     PAGES.append(Path("report.html").read_text())
     return PAGES[0]
 
@@ -123,8 +123,8 @@ def test_report_uses_saved_verdicts_and_judges_what_is_missing(foretrain: Foretr
     foretrain("check", "toy/holds", "toy/bounds")
     saved = Path("runs/check/fast/toy/holds.json").read_bytes()
     Path("runs/check/fast/toy/bounds.json").unlink()
-    said = foretrain("report", "toy/holds", "toy/bounds", "--out", "new/report.html")
-    assert said.code == 0
+    printed = foretrain("report", "toy/holds", "toy/bounds", "--out", "new/report.html")
+    assert printed.code == 0
     assert Path("runs/check/fast/toy/holds.json").read_bytes() == saved
     assert Path("runs/check/fast/toy/bounds.json").exists()
     assert "2 of 2 verdicts as expected" in Path("new/report.html").read_text()
@@ -155,11 +155,11 @@ def test_in_a_browser_a_link_opens_its_card_and_draws_it(foretrain: Foretrain, t
     command += ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic"]
     command += [f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=5000", "--dump-dom"]
     address = f"{(tmp_path / 'report.html').as_uri()}#toy/bounds"
-    said = subprocess.run([*command, address], capture_output=True, text=True, timeout=120, check=True)
-    page = _Page(said.stdout)
+    printed = subprocess.run([*command, address], capture_output=True, text=True, timeout=120, check=True)
+    page = _Page(printed.stdout)
     opened = {attrs["id"]: "open" in attrs for _, attrs in page.tags if attrs.get("class") == "claim"}
     assert opened == {"toy/bounds": True, "toy/surprise": False}
     drawn = [attrs["data-figure"] for _, attrs in page.tags if attrs.get("data-drawn")]
     assert drawn == ["toy/bounds:0"]
     assert any("main-svg" in str(attrs.get("class")) for _, attrs in page.tags)
-    assert "2 of 2 shown" in page.text or 'value="2 of 2 shown"' in said.stdout
+    assert "2 of 2 shown" in page.text or 'value="2 of 2 shown"' in printed.stdout

@@ -1,4 +1,4 @@
-"""Verdicts and trajectories -> one self-contained HTML file."""
+"""The report: verdicts and trajectories in one self-contained HTML file."""
 
 from foretrain.show.report.page import write_report
 

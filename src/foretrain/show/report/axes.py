@@ -1,18 +1,19 @@
-"""Which axis a quantity is drawn over, what its curves are, and how all of it is named."""
+"""Chooses the axis to draw a quantity over, splits it into curves, and names both."""
 
 from __future__ import annotations
 
-import html
 import itertools
 from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
 
-LOG_DECADES = 2.5  # an axis that spans more is logarithmic
-MOST_NAMES = 24  # of an axis of names that still can be read below a figure
+from foretrain.show.plotting import plain_text
 
-# Axes along which values are repeated, and axes that only count things: neighbours there have nothing in common.
+LOG_DECADES = 2.5  # an axis that spans more decades is logarithmic
+MOST_NAMES = 24  # more names than this cannot be read below a figure
+
+# Axes of repetitions, and axes that only number things: neighbouring values there have nothing in common.
 REPLICATES = frozenset({"seed", "draw", "trial", "sample", "repeat", "instance"})
 COUNTED = frozenset(
     {
@@ -24,14 +25,14 @@ COUNTED = frozenset(
 
 @dataclass(frozen=True)
 class Curve:
-    """One place on all axes but the main one: as `isel` takes it, and in words."""
+    """One curve of a quantity."""
 
-    where: dict[str, int]
-    label: str
+    where: dict[str, int]  # its indices on all axes except the main one, for `isel`
+    label: str  # the same in words
 
 
 def main_axis(array: xr.DataArray) -> str | None:
-    """Time, or else the longest axis whose places are numbers in order, or else that of some names."""
+    """The axis to draw over: time, or else the longest axis with ordered numbers, or else the longest with names."""
     long = [str(axis) for axis in array.dims if array.sizes[axis] > 1]
     ordered = [axis for axis in long if _in_order(array, axis)]
     if "time" in ordered:
@@ -52,7 +53,7 @@ def _in_order(array: xr.DataArray, axis: str) -> bool:
 
 
 def places(array: xr.DataArray, axis: str) -> np.ndarray:
-    """The coordinates of an axis; counted from 0 if it has none."""
+    """The coordinates of an axis; 0, 1, 2, … if it has none."""
     return array[axis].values if axis in array.coords else np.arange(array.sizes[axis])
 
 
@@ -70,33 +71,33 @@ def curves(array: xr.DataArray, axis: str) -> list[Curve]:
 
 def _place(array: xr.DataArray, axis: str, index: int) -> str:
     value = places(array, axis)[index]
-    return f"{value:.4g}" if isinstance(value, np.floating) else html.escape(str(value), quote=False)
+    return f"{value:.4g}" if isinstance(value, np.floating) else plain_text(value)
 
 
 def wants_log(values: np.ndarray) -> bool:
-    """Whether all values are above 0 and span more than two and a half decades."""
+    """Whether all values are above 0 and span more than 2.5 decades."""
     values = values[np.isfinite(values)]
     return bool(values.size and values.min() > 0 and np.log10(values.max() / values.min()) > LOG_DECADES)
 
 
 def growing_from_zero(x: np.ndarray) -> bool:
-    """Whether an axis begins at 0 and its steps grow by decades: times at which to look at slow training."""
+    """Whether an axis begins at 0 and its steps grow over decades, like times for watching slow training."""
     if x.dtype.kind not in "fiu" or x.size < 4 or x.min() != 0 or (steps := np.diff(x)).min() <= 0:
         return False
     return bool(steps.max() > 100 * steps.min()) and wants_log(x[x > 0])
 
 
 def name_of(name: str, array: xr.DataArray) -> str:
-    """Its `long_name` if it has one."""
+    """The `long_name` of a variable if it has one, else its name, in words."""
     return words(array.attrs.get("long_name", name))
 
 
 def label_of(name: str, array: xr.DataArray) -> str:
-    """Its name with its unit."""
+    """The name of a variable with its unit."""
     unit = array.attrs.get("units")
-    return name_of(name, array) + (f" ({html.escape(str(unit), quote=False)})" if unit else "")
+    return name_of(name, array) + (f" ({plain_text(unit)})" if unit else "")
 
 
 def words(name: str) -> str:
-    """A name as people read it; Plotly reads tags in labels, so none may begin in it."""
-    return html.escape(str(name).replace("_", " "), quote=False)
+    """A name without underscores, as Plotly shows it literally."""
+    return plain_text(str(name).replace("_", " "))

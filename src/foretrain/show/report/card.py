@@ -1,4 +1,4 @@
-"""What the report shows of one claim: statement, erratum, numbers, assumptions, control, setting, figures."""
+"""What the report shows about one claim: statement, erratum, numbers, assumptions, control, setting, figures."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ class Figures:
 
     figures: list[str] = field(default_factory=list)
     problem: str = ""
-    wide: bool = False  # one figure made for this claim: takes the whole width
+    wide: bool = False  # a figure made for this claim takes the whole width
 
 
 @dataclass(frozen=True)
 class ClaimView:
-    """A claim and its verdict, with everything that the template shows in words."""
+    """A claim and its verdict, with everything that the page shows about them."""
 
     claim: Claim
     verdict: Verdict
     tier: str
     drawn: Figures = field(default_factory=Figures)
-    pair: Mapping[str, ClaimView] = field(default_factory=dict)  # the halves of an erratum by their titles
+    pair: Mapping[str, ClaimView] = field(
+        default_factory=dict
+    )  # "As printed" and "Corrected", if the claim has an erratum
 
     @property
     def name(self) -> str:
@@ -45,7 +47,7 @@ class ClaimView:
 
     @property
     def text(self) -> str:
-        """What the search box of the page searches."""
+        """The text that the page's search box searches."""
         claim = self.claim
         return f"{claim.id} {claim.source} {claim.says} {claim.erratum or ''} {self.verdict.reason}".lower()
 
@@ -71,7 +73,7 @@ class ClaimView:
 
     @property
     def code(self) -> str:
-        """File and line of the measurement, without the way to the package on this machine."""
+        """File and line of the measurement, relative to the package."""
         file, line = self.claim.code()
         path, package = Path(file), Path(foretrain.__file__).parent
         inside = path.is_relative_to(package)

@@ -1,8 +1,9 @@
-"""Prediction against measurement, drawn from the two trajectories of a claim: one small figure per quantity.
+"""Draws prediction against measurement, from the two trajectories of a claim: one small figure per quantity.
 
-Predicted and measured: a line (dashes where places are names) and markers over the main axis, or, where there is
-no such axis or there are too many curves, one against the other with the diagonal. Measured only: markers, with
-the predicted bounds as lines. Single values share one figure.
+A quantity that is predicted and measured is drawn over its main axis: a line (dashes if the axis has names) and
+markers. If there is no such axis, or there are too many curves, measured is drawn against predicted, with the
+diagonal. A quantity that is only measured gets markers, with its predicted bounds as lines. Single values share one
+figure.
 """
 
 from __future__ import annotations
@@ -40,18 +41,18 @@ Arrays = dict[str, xr.DataArray]
 def claim_figures(
     prediction: xr.Dataset, observation: xr.Dataset, compare: Comparator | None = None
 ) -> list[go.Figure]:
-    """At most four figures of what was predicted and what was measured; what `compare` looks at comes first."""
+    """At most four figures of prediction and measurement, beginning with the quantities that `compare` compares."""
     measured, predicted = _numbers(observation), _numbers(prediction)
-    looked_at: dict[str, list[str]] = {}
+    compared: dict[str, list[str]] = {}
     for quantity in compare.draws if compare else ():
-        looked_at.setdefault(quantity.measured, []).extend(quantity.predicted)
-    single: dict[str, tuple[float, float]] = {}  # label: predicted, measured
-    limits: dict[str, dict[str, float]] = {}  # bound: what it bounds, and its value there
+        compared.setdefault(quantity.measured, []).extend(quantity.predicted)
+    single: dict[str, tuple[float, float]] = {}  # label -> predicted, measured
+    limits: dict[str, dict[str, float]] = {}  # bound -> label of what it bounds -> its value
     figures: list[go.Figure] = []
-    for name in sorted(measured, key=lambda name: (name not in looked_at, name not in predicted)):
+    for name in sorted(measured, key=lambda name: (name not in compared, name not in predicted)):
         value = _mean_over_replicates(measured[name], predicted.get(name))
         spread = _spread(measured[name], value)
-        own = looked_at.get(name, ()) if looked_at else [other for other in predicted if other not in measured]
+        own = compared.get(name, ()) if compared else [other for other in predicted if other not in measured]
         bounds = (
             {}
             if name in predicted
@@ -82,7 +83,7 @@ def _only(array: xr.DataArray) -> float:
 
 
 def _mean_over_replicates(measured: xr.DataArray, predicted: xr.DataArray | None) -> xr.DataArray:
-    """The mean over repetitions that the prediction does not know, unless nothing else would be left to draw."""
+    """The mean over repetitions that the prediction does not have, unless no other axis is left to draw over."""
     value = measured.astype(float)
     known = predicted.dims if predicted is not None else ()
     over = [axis for axis in value.dims if axis in REPLICATES and axis not in known]
@@ -121,7 +122,7 @@ def _single_values(single: dict[str, tuple[float, float]], limits: dict[str, dic
 
 
 def _theory(value: xr.DataArray, axis: str) -> Callable[..., go.Scatter]:
-    """How theory is drawn: a line, or dashes where nothing lies between two places (names, repetitions)."""
+    """How predictions are drawn: a line, or dashes if nothing lies between two positions (names, repetitions)."""
     return _prediction_dashes if has_names(value, axis) or axis in REPLICATES else prediction_line
 
 
@@ -185,17 +186,17 @@ def _scatter(name: str, predicted: xr.DataArray, measured: xr.DataArray) -> go.F
     if len(pairs):
         ends = [float(pairs.min()), float(pairs.max())]
         figure.add_scatter(x=ends, y=ends, mode="lines", line={"color": GREY, "dash": "dash"}, name="equal")
-    shown = pairs[keep(pairs, POINTS)]
-    figure.add_trace(measurement_marks(shown[:, 0], shown[:, 1], "one cell each", 1, opacity=0.7))
+    kept = pairs[keep(pairs, POINTS)]
+    figure.add_trace(measurement_marks(kept[:, 0], kept[:, 1], "one cell each", 1, opacity=0.7))
     return _finish(figure)
 
 
 def _over(
     axis: str, name: str, value: xr.DataArray, drawn: list[xr.DataArray]
 ) -> tuple[go.Figure, np.ndarray, np.ndarray]:
-    """An empty figure over this axis, the places to draw, and their indices."""
+    """An empty figure over this axis, the coordinates to draw, and their indices."""
     x = places(value, axis)
-    drawable = x > 0 if growing_from_zero(x) else np.full(x.shape, True)  # the zero itself has no place on a log axis
+    drawable = x > 0 if growing_from_zero(x) else np.full(x.shape, True)  # 0 itself cannot be drawn on a log axis
     log_x = x.dtype.kind in "fiu" and wants_log(x[drawable])
     log_y = wants_log(np.concatenate([array.values.ravel() for array in drawn]))
     figure = new_figure("", x=label_of(axis, value[axis]), y=label_of(name, value), log_x=log_x, log_y=log_y)
@@ -208,7 +209,7 @@ def _over(
 
 
 def _on_the_axes_of(like: xr.DataArray, array: xr.DataArray) -> xr.DataArray:
-    """The same values along all axes of `like`, whether or not `array` has them."""
+    """`array` with all axes of `like`, repeated along those it does not have."""
     return xr.broadcast(array, like)[0].transpose(*like.dims)
 
 
@@ -218,7 +219,7 @@ def _points(array: xr.DataArray, where: dict[str, int], chosen: np.ndarray) -> n
 
 
 def _finish(figure: go.Figure, note: str = "") -> go.Figure:
-    """Small, without a title of its own: it stands in a card that has one. A long legend makes it higher."""
+    """Make the figure small and without a title, because its card has one. A long legend makes it taller."""
     names = [str(trace.name) for trace in figure.data if trace.showlegend is not False]
     per_line = max(1, 40 // max(map(len, names), default=1))
     lines = -(-len(names) // per_line) + bool(note)
@@ -227,5 +228,5 @@ def _finish(figure: go.Figure, note: str = "") -> go.Figure:
         legend["title"] = {"text": f"{note} ", "side": "top", "font": {"size": 12}}
     margin = {"l": 56, "r": 16, "t": 44, "b": 68}
     axes = {name: {"exponentformat": "power"} for name in ("xaxis", "yaxis")}
-    figure.update_xaxes(title_standoff=12)  # from the names, which may be tilted
+    figure.update_xaxes(title_standoff=12)  # distance from the tick labels, which may be tilted
     return figure.update_layout(height=320 + 20 * lines, margin=margin, legend=legend, showlegend=True, **axes)

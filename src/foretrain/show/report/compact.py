@@ -1,4 +1,4 @@
-"""A Plotly figure as JSON small enough to put a hundred into one page."""
+"""A Plotly figure as JSON, small enough for a hundred figures in one page."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 import plotly.graph_objects as go
 from markupsafe import Markup
 
-POINTS = 1500  # per trace: more than a screen has columns
-DIGITS = 6  # a screen shows four
+POINTS = 1500  # per trace; more than a figure has columns of pixels
+DIGITS = 6  # significant digits; a figure shows four
 
 
 def keep(x: Any, count: int, *, log: bool = False) -> np.ndarray:
-    """Which of the points to keep: first and last always, evenly in between (in decades if the axis is `log`)."""
+    """Indices of the points to keep: first and last, and evenly spaced ones in between (in decades if `log`)."""
     size = len(x)
     if size <= count:
         return np.arange(size)
@@ -30,22 +30,24 @@ def keep(x: Any, count: int, *, log: bool = False) -> np.ndarray:
 
 
 def compact(figure: go.Figure, points: int = POINTS) -> Markup:
-    """The figure's traces and layout as JSON that may stand inside a <script> of a page."""
+    """The figure's traces and layout as JSON for a <script> of a page."""
     parts = _decoded(figure.to_plotly_json())
-    layout = {key: value for key, value in parts["layout"].items() if key != "template"}  # the page has it once
+    layout = {
+        key: value for key, value in parts["layout"].items() if key != "template"
+    }  # the page has the template once
     log = (layout.get("xaxis") or {}).get("type") == "log"
     traces = [_thin(trace, points, log) for trace in parts["data"]]
     return for_script({"data": traces, "layout": layout})
 
 
 def for_script(value: Any) -> Markup:
-    """JSON that is safe inside a <script>: no tag can begin in it."""
+    """JSON that is safe inside a <script>: it contains no < that could begin a tag."""
     text = json.dumps(_plain(value), separators=(",", ":"), ensure_ascii=False)
     return Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
 
 
 def _decoded(value: Any) -> Any:
-    """Plotly writes numpy arrays as base64; here they are arrays again."""
+    """The same value with numpy arrays instead of Plotly's base64."""
     if isinstance(value, dict):
         if "bdata" in value and "dtype" in value:
             flat = np.frombuffer(base64.b64decode(value["bdata"]), dtype=value["dtype"])
@@ -56,6 +58,7 @@ def _decoded(value: Any) -> Any:
 
 
 def _thin(trace: dict[str, Any], points: int, log: bool) -> dict[str, Any]:
+    """The trace with at most about `points` points."""
     x = trace.get("x") if trace.get("x") is not None else trace.get("y")
     if trace.get("type", "scatter") not in ("scatter", "scattergl", "bar") or x is None or len(x) <= points:
         return trace
@@ -74,7 +77,7 @@ def _thin(trace: dict[str, Any], points: int, log: bool) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Lists and rounded numbers; what is not finite becomes null, a gap."""
+    """The same value with plain lists and rounded numbers; numbers that are not finite become null, a gap."""
     if isinstance(value, dict):
         return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, np.ndarray):

@@ -1,4 +1,4 @@
-"""All figures of a report, as small as the page needs them to be."""
+"""Draws all figures of a report, small enough for one page."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from foretrain.show.report.card import Figures
 from foretrain.show.report.claim_figures import claim_figures
 from foretrain.show.report.compact import POINTS, compact
 
-BUDGET = 9_000_000  # bytes for all figures: with Plotly's own five the page stays below 15 MB
+BUDGET = 9_000_000  # bytes for all figures; with 5 MB for Plotly itself, the page stays below 15 MB
 
 
 def draw_all(judged: Sequence[tuple[Claim, Verdict]]) -> dict[str, Figures]:
-    """The figures of every claim; with fewer points each where together they would be too large."""
+    """The figures of every claim, with fewer points each if they would be too large together."""
     for points in (POINTS, POINTS // 3, POINTS // 10):
         drawn = {claim.id: draw(claim, verdict, points) for claim, verdict in judged}
-        if sum(len(figure) for one in drawn.values() for figure in one.figures) <= BUDGET:
+        if sum(len(figure) for claim_drawn in drawn.values() for figure in claim_drawn.figures) <= BUDGET:
             break
     return drawn
 
 
 def draw(claim: Claim, verdict: Verdict, points: int = POINTS) -> Figures:
     if verdict.prediction is None or verdict.observation is None:
-        return Figures(problem="There is nothing to draw: no trajectories were saved with this verdict.")
+        return Figures(problem="There is no figure, because no trajectories were saved with this verdict.")
     try:
         if claim.figure is not None:
             return Figures([compact(claim.figure(verdict.prediction, verdict.observation), points)], wide=True)
         figures = claim_figures(verdict.prediction, verdict.observation, claim.compare)
         return Figures([compact(figure, points) for figure in figures])
-    except Exception as error:  # a figure that cannot be drawn must not cost the report
+    except Exception as error:  # one failing figure must not prevent the report
         return Figures(problem=f"The figure could not be drawn ({type(error).__name__}: {error}).")

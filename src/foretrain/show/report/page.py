@@ -1,10 +1,11 @@
-"""The report: one HTML file that opens offline. A row per claim, which opens into a card with its figures."""
+"""The report: one HTML file that opens offline. Each claim is a row that opens into a card with its figures."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 
 from foretrain.core.files import write_text
@@ -32,18 +33,18 @@ class Section:
 
 
 def write_report(verdicts: Mapping[str, Verdict], tier: str, out: Path) -> int:
-    """Write the report of these verdicts (with their trajectories) and return its size in bytes."""
+    """Write the report on these verdicts (with their trajectories) and return its size in bytes."""
     page = report_page(verdicts, tier)
     write_text(out, page)
     return len(page.encode())
 
 
 def report_page(verdicts: Mapping[str, Verdict], tier: str, known: Mapping[str, Claim] | None = None) -> str:
-    """The page as HTML. `known` holds the claims of the verdicts, by default those of the papers."""
+    """The report as HTML. `known` has the claims of the verdicts; by default, those of the papers."""
     known = claims(*verdicts) if known is None else known
     figures = draw_all([(known[name], verdict) for name, verdict in verdicts.items()])
     views = [claim_view(known[name], known, verdicts, tier, figures[name]) for name in verdicts]
-    of_paper = {name: [view for view in views if view.claim.paper == name] for name in papers()}
+    by_paper = {name: [view for view in views if view.claim.paper == name] for name in papers()}
     everything = verdicts.values()
     return render(
         "report.html",
@@ -53,7 +54,7 @@ def report_page(verdicts: Mapping[str, Verdict], tier: str, known: Mapping[str, 
         facts=_facts(verdicts, tier),
         surprises=[verdict for verdict in everything if not verdict.as_expected and verdict.status != "skipped"],
         skipped=[verdict for verdict in everything if verdict.status == "skipped"],
-        sections=[Section(papers()[name], own) for name, own in of_paper.items() if own],
+        sections=[Section(papers()[name], own) for name, own in by_paper.items() if own],
         look=for_script({"template": TEMPLATE.to_plotly_json(), "config": CONFIG}),
     )
 
@@ -64,6 +65,8 @@ def _facts(verdicts: Mapping[str, Verdict], tier: str) -> dict[str, str]:
         "tier": tier,
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "computing": f"{seconds:.0f} s on one thread per claim",
+        "foretrain": metadata.version("foretrain"),
         **versions(),
+        "plotly": metadata.version("plotly"),
         "machine": ", ".join([machine()["system"], machine()["machine"], f"{machine()['cores']} cores"]),
     }

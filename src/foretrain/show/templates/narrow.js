@@ -4,7 +4,7 @@ function isNarrow() {
   return window.matchMedia("(max-width: 720px)").matches;
 }
 
-// On a narrow screen panels stand one below the other, the title is broken into lines and the legend lies below.
+// On a narrow screen, stack the panels, wrap the title, and put the legend below.
 function fitNarrow(layout, data) {
   layout.font = Object.assign({ size: 12 }, layout.font);
   const title = layout.title || {};
@@ -28,7 +28,7 @@ function fitNarrow(layout, data) {
   const legend = Math.max(70, 40 + 20 * (legendRows(data) + (legendTitle.text ? 1 : 0)));
   if (number > 1) {
     const names = (layout.annotations || []).map((note) => [note, panels.find((panel) => isAbove(note, panel))]);
-    const gap = 90 / (290 * number); // between two panels: the ticks and title of one, the name of the next
+    const gap = 90 / (290 * number); // room between two panels for the ticks and title of one and the name of the next
     const size = (1 - gap * (number - 1)) / number;
     panels.sort((one, other) => other.y.domain[1] - one.y.domain[1] || one.x.domain[0] - other.x.domain[0]);
     const titles = ["x", "y"].map((axis) => (panels.map((panel) => panel[axis].title).find((title) => title && title.text) || {}));
@@ -54,7 +54,7 @@ function isAbove(note, panel) {
   return Math.abs(note.x - middle) < 0.02 && Math.abs(note.y - panel.y.domain[1]) < 0.02;
 }
 
-// Names stand in columns as wide as the longest.
+// The legend has columns as wide as its longest name.
 function legendRows(data) {
   const names = data.filter((trace) => trace.showlegend !== false).map((trace) => trace.name || "");
   const longest = Math.max(0, ...names.map((name) => name.length));

@@ -4,7 +4,7 @@
   const form = document.getElementById("filters");
   const claims = Array.from(document.querySelectorAll(".claim"));
 
-  // Figures are drawn when their card is opened: a hundred at once would take seconds.
+  // A figure is drawn when its card is opened, because drawing a hundred at once takes seconds.
   function draw(card) {
     for (const place of card.querySelectorAll(".figure:not([data-drawn])")) {
       const figure = JSON.parse(document.getElementById(place.dataset.figure).textContent);
@@ -43,7 +43,7 @@
     form.elements.shown.value = shown + " of " + claims.length + " shown";
   }
 
-  // A link to a claim opens it, whatever the filters say.
+  // A link to a claim opens it, even if the filters hide it.
   function follow() {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
     if (target && target.classList.contains("claim")) {

@@ -32,8 +32,10 @@ EpochCount = Annotated[int, Field(ge=1, le=1_000_000)]  # the losses of every ep
 NOT_EMPTY = Field(min_length=1)
 
 # The networks that are trained
-TaskName = Annotated[str, about("The task: its name, or a file of your own that ends in .toml.")]
-TaskNames = Annotated[Sequence[str], NOT_EMPTY, about("The tasks: names, or files of your own that end in .toml.")]
+TaskName = Annotated[str, about("The task: its name, or a file of your own that ends in .toml.", file=True)]
+TaskNames = Annotated[
+    Sequence[str], NOT_EMPTY, about("The tasks: names, or files of your own that end in .toml.", file=True)
+]
 SampleSizes = Annotated[Sequence[SampleCount], NOT_EMPTY, about("Numbers of training samples.", unit="samples")]
 SampleSize = Annotated[SampleCount, about("Number of training samples.", unit="samples")]
 Setting = Annotated[
