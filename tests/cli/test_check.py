@@ -62,7 +62,7 @@ def test_a_claim_without_its_data_is_skipped_and_judged_once_it_is_there(
     assert (held["status"], missed["status"]) == ("holds", "skipped")
     assert missed["control_status"] is None
     page = Path("r.html").read_text()
-    for words in ("<strong>Not judged</strong>", 'data-status="skipped"', "Not judged.", "It was not run."):
+    for words in ("<strong>Not judged</strong>", 'data-status="skipped"', "Not judged.", "The control was not run."):
         assert words in page
     assert "Not as expected" not in page
     text.write_text("two words")

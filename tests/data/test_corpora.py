@@ -93,10 +93,10 @@ def test_wrong_bytes_labels_and_endings(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="There is no file"):
         read_labelled(tmp_path / "absent.csv")
     (tmp_path / "x.parquet").write_text("no")
-    with pytest.raises(InputError, match="not a parquet file"):
+    with pytest.raises(InputError, match="cannot be read as a parquet file"):
         read_labelled(tmp_path / "x.parquet")
     (tmp_path / "y.csv.gz").write_bytes(gzip.compress(b"text,label\na,1\nb,0\n")[:-9])
-    with pytest.raises(InputError, match="not a whole gzip"):
+    with pytest.raises(InputError, match="not a complete gzip"):
         read_labelled(tmp_path / "y.csv.gz")
 
 
@@ -244,7 +244,7 @@ def test_a_header_among_the_rows_is_asked_about(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"the columns are 'a', '1'; for a file without a header give numbers from 0"):
         read_labelled(path)
     path.write_text("text;label\na;1\nb;0\n")
-    with pytest.raises(InputError, match=r"separated by ';'\? Save it with commas"):
+    with pytest.raises(InputError, match=r"separated by ';'\? Save the file with commas"):
         read_labelled(path)
 
 

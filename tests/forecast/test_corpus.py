@@ -171,7 +171,7 @@ def test_page_and_figure_hold_what_was_found(reviews: LabelledTexts) -> None:
 
 
 @pytest.mark.parametrize(
-    ("contents", "said"),
+    ("contents", "printed"),
     [
         ("text,label\n", "line 1: no rows"),
         ("", "line 1: the file is empty"),
@@ -200,7 +200,7 @@ def test_bad_files_are_refused_in_one_sentence(
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "printed"),
     [
         (["--window", "3"], "line 2: the text has 2 tokens, fewer than the window (3)"),
         (["--window", "0"], "window must be a whole number of at least 1"),

@@ -29,7 +29,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "printed"),
     [
         (["x.csv", "--text", "²"], "no column '²'"),
         (["x.csv", "--text", "0", "--label", "1"], "add --header if"),
@@ -66,7 +66,7 @@ def test_refused_in_one_sentence(
 
 
 @pytest.mark.parametrize(
-    ("labels", "said"),
+    ("labels", "printed"),
     [
         ([k // 2 for k in range(3000)], "x.csv: there are 1500 classes, and a forecast takes at most 100"),
         ([max(k, 9) for k in range(40)], "x.csv: 30 of 31 classes have a single text"),

@@ -125,7 +125,7 @@ def test_a_condition_too_large_to_see_is_not_called_infinite() -> None:
     assert condition_words(result.sel(architecture=TRANSFORMER)).startswith("> ")
     assert result.condition_at_least.sel(architecture=TRANSFORMER) > 1e6
     assert condition_words(result.sel(architecture=MLP)) == "∞"
-    assert "cannot be told from 0" in result.why.sel(architecture=TRANSFORMER).item()
+    assert "cannot be distinguished from 0" in result.why.sel(architecture=TRANSFORMER).item()
 
 
 @pytest.mark.parametrize(("activation", "name"), [("relu", TRANSFORMER), ("cosine", TRANSFORMER_AI)])
@@ -136,7 +136,7 @@ def test_what_neither_numbers_nor_lemmas_decide_is_called_undecided(activation: 
     unknown, blind = result.sel(architecture=name), result.sel(architecture=MLP)
     assert not unknown.nonsingular
     assert verdict_words(unknown).startswith("undecided (eigenvalues below")
-    assert "of the 2 eigenvalues of N cannot be told from 0 at this accuracy" in unknown.why.item()
+    assert "of the 2 eigenvalues of N cannot be distinguished from 0 at this accuracy" in unknown.why.item()
     assert condition_words(unknown).startswith("> ")
     assert samples_words(unknown).startswith("more than")
     assert verdict_words(blind) == "fails (error 1 stays)"

@@ -38,7 +38,7 @@ Size = Annotated[
     str | None,
     typer.Option(
         "--tier",
-        help="Size: fast (seconds), full (minutes, with fewer grid points), paper (the paper's own sizes).",
+        help="Size: fast (seconds), full (minutes; a coarser grid if there is one), paper (the paper's own sizes).",
         show_default="paper",
     ),
 ]

@@ -61,8 +61,11 @@ def claims(*wanted: str) -> dict[str, Claim]:
     and anything else, such as words to search for, loads every paper.
     """
     loaded = {claim.id: claim for module in _modules("claims", wanted) for claim in _claims_in(module)}
-    unfound = [query.split("/")[0] for query in wanted if "/" in query and query not in loaded]
-    return {**claims(*unfound), **loaded} if unfound else loaded  # an id that is no literal in the source of its module
+    missing = [query.partition("/")[0] for query in wanted if "/" in query and query not in loaded]
+    if not missing:
+        return loaded
+    papers_wanted = [query if query in loaded else query.partition("/")[0] for query in wanted]
+    return claims(*papers_wanted)  # a pattern, or an id that its module does not spell out as a literal
 
 
 def experiments(*wanted: str) -> dict[str, Experiment]:

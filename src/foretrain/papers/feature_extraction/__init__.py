@@ -1,4 +1,4 @@
-"""Feature extraction: what text classifiers key on, seen through their tangent kernels."""
+"""Feature extraction: what text classifiers rely on, seen through their tangent kernels."""
 
 from foretrain.papers import Paper, Symbol
 
