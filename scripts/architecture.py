@@ -63,6 +63,8 @@ def _fits(pattern: tuple[str, ...], parts: list[str]) -> bool:
 
 def forbidden(module: str, imported: str) -> str | None:
     """Why one module of foretrain may not import another; None if it may."""
+    if not imported:
+        return f"{module} imports foretrain itself, which can bring along anything; import the module that is meant"
     own, other = package_of(module), package_of(imported)
     if own is None:
         return f"add {module} to a package in architecture.toml"
@@ -108,8 +110,15 @@ def _is_module(name: str) -> bool:
 
 
 def inner_imports(path: Path) -> list[str]:
-    """The modules of foretrain that a file imports, without the leading "foretrain"."""
-    return [name.removeprefix("foretrain.") for name in imports(path) if name.startswith("foretrain.")]
+    """The modules of foretrain that a file imports, without the leading "foretrain"; "" is foretrain itself."""
+    names = [name for name in imports(path) if name == "foretrain" or name.startswith("foretrain.")]
+    return [name.removeprefix("foretrain").removeprefix(".") for name in names]
+
+
+def hidden_imports(path: Path) -> list[int]:
+    """Lines that import a module by a name in a variable or a string, which no map can follow."""
+    calls = [n for n in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(n, ast.Call)]
+    return [n.lineno for n in calls if ast.unparse(n.func).split(".")[-1] in ("import_module", "__import__")]
 
 
 def cycles() -> list[list[str]]:

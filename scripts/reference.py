@@ -196,7 +196,7 @@ def page() -> str:
 def front_door() -> list[str]:
     """The names that can be imported from `foretrain` itself."""
     table = next(
-        n for n in _parsed("foretrain").body if isinstance(n, ast.Assign) and ast.unparse(_target(n)) == "_PUBLIC"
+        n for n in _parsed("foretrain").body if isinstance(n, ast.Assign) and ast.unparse(_target(n)) == "PUBLIC"
     )
     return sorted(ast.literal_eval(table.value))
 

@@ -31,6 +31,11 @@ def test_a_package_keeps_to_its_libraries(path: Path) -> None:
     assert {name.split(".", 1)[0] for name in architecture.imports(path)} <= allowed
 
 
+@pytest.mark.parametrize("path", FILES, ids=lambda path: architecture.module_of(path) or "foretrain")
+def test_only_the_registries_import_by_name(path: Path) -> None:
+    assert not architecture.hidden_imports(path) or architecture.module_of(path) in ("", "papers")
+
+
 def test_no_modules_import_each_other_in_a_circle() -> None:
     assert architecture.cycles() == []
 
@@ -59,6 +64,7 @@ def test_every_entry_of_the_map_is_used() -> None:
         ("papers.joma.theory.radial", "dynamics.flow", False),
         ("ledger.check", "papers", False),
         ("a_new_package.module", "core.errors", False),
+        ("models.bilinear", "", False),
     ],
 )
 def test_the_map_says_no_where_it_should(module: str, imported: str, allowed: bool) -> None:

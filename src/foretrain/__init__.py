@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 # The public names and where they live; loaded on first use, so that `import foretrain` costs nothing.
-_PUBLIC = {
+PUBLIC = {
     "Claim": "foretrain.ledger.claim",
     "InputError": "foretrain.core.errors",
     "SGD": "foretrain.dynamics.optimizers",
@@ -19,14 +19,14 @@ _PUBLIC = {
     "save": "foretrain.core.trajectory",
     "train": "foretrain.dynamics.train",
 }
-__all__ = sorted(_PUBLIC)
+__all__ = sorted(PUBLIC)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _PUBLIC:
-        return getattr(import_module(_PUBLIC[name]), name)
+    if name in PUBLIC:
+        return getattr(import_module(PUBLIC[name]), name)
     raise AttributeError(f"module 'foretrain' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_PUBLIC])
+    return sorted([*globals(), *PUBLIC])

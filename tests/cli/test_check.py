@@ -131,6 +131,11 @@ def test_a_verdict_comes_back_as_it_was(folder: VerdictFolder, name: str) -> Non
         assert (back.observation.astype(float) == verdict.observation.astype(float)).all()  # type: ignore[union-attr]
 
 
+def test_a_claim_that_stopped_is_judged_again(folder: VerdictFolder) -> None:
+    _put(folder, "toy/stops")
+    assert known(folder, [papers.claims()["toy/stops"]]).verdicts == {}
+
+
 def test_a_verdict_counts_only_for_its_setting_and_its_check(folder: VerdictFolder) -> None:
     claim = papers.claims()["toy/holds"]
     _put(folder, claim.id, check="one")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from collections.abc import Callable
@@ -70,6 +71,56 @@ def test_what_is_not_imported_does_not_count(package: Path) -> None:
     (package / "new").mkdir()
     (package / "new" / "__init__.py").write_text("")
     assert digest(package) == before
+
+
+def run_python(folder: Path, program: str, *, stdin: str = "") -> str:
+    arguments = [sys.executable, "-" if stdin else "script.py"]
+    if not stdin:
+        (folder / "script.py").write_text(program)
+    return subprocess.run(
+        arguments, cwd=folder, input=stdin or None, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+DIGEST = "from foretrain.core.provenance import source_digest\n{code}\nprint(source_digest(run))\n"
+
+
+def test_a_function_without_a_file_counts_with_its_code(tmp_path: Path) -> None:
+    """Typed into a notebook or read from standard input."""
+    digests = [
+        run_python(tmp_path, "", stdin=DIGEST.format(code=f"def run(x):\n    return [x * {factor} for _ in 'a']"))
+        for factor in (1, 100, 100)
+    ]
+    assert digests[0] != digests[1] == digests[2]
+
+
+def test_a_script_counts_with_the_modules_beside_it(tmp_path: Path) -> None:
+    program = DIGEST.format(code="import helper\ndef run():\n    return helper.ONE")
+    (tmp_path / "helper.py").write_text("from deeper import ONE\n")
+    (tmp_path / "deeper.py").write_text("ONE = 1\n")
+    first = run_python(tmp_path, program)
+    (tmp_path / "deeper.py").write_text("ONE = 2\n")
+    assert run_python(tmp_path, program) != first
+
+
+@pytest.mark.parametrize(
+    ("line", "module"),
+    [
+        ("from foretrain import train", "foretrain.dynamics.train"),
+        ("import foretrain", "foretrain.dynamics.train"),
+        ("from made.tools import *", "made.tools.unused"),
+        ("from typing import TYPE_CHECKING\nif not TYPE_CHECKING:\n    import made.only_types", "made.only_types"),
+        ("from importlib import import_module\nimport_module('made.other')", "made.other"),
+        ("import made.tools.adding as plus", "made.tools.adding"),
+    ],
+)
+def test_every_way_to_import_is_followed(
+    package: Path, monkeypatch: pytest.MonkeyPatch, line: str, module: str
+) -> None:
+    (package / "probe.py").write_text(f"{line}\n")
+    monkeypatch.setitem(sys.modules, "made", importlib.import_module("made"))
+    provenance._imports.cache_clear()
+    assert module in provenance.import_closure("made.probe")
 
 
 def closure_of(function: Callable[..., object]) -> set[str]:

@@ -141,3 +141,23 @@ def test_below_its_tier_a_claim_that_turns_out_otherwise_is_a_measurement() -> N
     assert (full.status, full.expected, full.as_expected) == ("fails", "holds", False)
     right = judge(made(expect_from="full"), "full")
     assert (right.expected, right.as_expected) == ("holds", True)
+
+
+def test_equal_arguments_of_other_types_are_measured_apart() -> None:
+    def observe(sizes: tuple[object, ...]) -> xr.Dataset:
+        return xr.Dataset({"v": 2.0 if sizes[0] is True else 1.0})
+
+    def predict(sizes: tuple[object, ...]) -> xr.Dataset:
+        return xr.Dataset({"v": 1.0})
+
+    settings, control = {"fast": {"sizes": (1,)}}, Control("a truth value", {"sizes": (True,)})
+    claim = made(predict=predict, observe=observe, settings=settings, control=control)
+    assert judge(claim).as_expected
+
+
+def test_a_measurement_that_is_changed_does_not_change_the_next_one() -> None:
+    claim = made()
+    first = judge(claim).observation
+    assert first is not None
+    first["v"][...] = 99.0
+    assert judge(claim).status == "holds"

@@ -58,6 +58,7 @@ PARAMETERS = parameters_of(study)
         ("centred=True", True),
         ("label=1.5", "1.5"),
         ("label=a=b", "a=b"),
+        ("label='quoted, text'", "quoted, text"),
         ("extra=none", None),
         ("extra=1e3", 1000),
     ],

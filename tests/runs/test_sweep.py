@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
@@ -13,10 +14,11 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from foretrain.core.errors import DamagedFile, InputError
-from foretrain.core.progress import Progress, listening
+from foretrain.core.errors import DamagedFile, InputError, MissingData
+from foretrain.core.progress import Progress, listening, tell
 from foretrain.core.streams import stream
 from foretrain.core.trajectory import notes_of, trajectory
+from foretrain.runs import stored
 from foretrain.runs import sweep as sweeping
 from foretrain.runs.stored import RunFolder, RunIdentity, held, load
 from foretrain.runs.sweep import sweep
@@ -109,7 +111,7 @@ def test_a_run_that_stops_halfway_goes_on_with_the_same_bits(tmp_path: Path) -> 
     xr.testing.assert_identical(load(folder.path), load(run(tmp_path / "fresh").path))
 
 
-@pytest.mark.parametrize("change", ["code", "torch"])
+@pytest.mark.parametrize("change", ["code", "versions"])
 def test_a_run_of_other_code_or_libraries_is_stored_beside_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
@@ -120,11 +122,7 @@ def test_a_run_of_other_code_or_libraries_is_stored_beside_the_old_one(
     if change == "code":
         monkeypatch.setattr(sweeping, "source_digest", lambda function: "another")
     else:
-        monkeypatch.setattr("foretrain.runs.stored.versions", lambda: {"torch": "1.0"})
-        monkeypatch.setattr(RunIdentity.__init__, "__defaults__", None, raising=False)
-        identity = RunIdentity("paper/figure", {"a": 1}, "x", {"torch": "1.0"})
-        assert identity.name != RunIdentity("paper/figure", {"a": 1}, "x").name
-        return
+        monkeypatch.setattr(stored, "versions", lambda: {"torch": "1.0"})
     CALLS.clear()
     new = run(tmp_path)
     assert len(CALLS) == 6
@@ -175,6 +173,61 @@ def test_a_refused_run_leaves_nothing_and_its_folder_can_be_used_at_once(tmp_pat
         with pytest.raises(InputError, match="no such rate"):
             sweep("paper/figure", refusing, cut=CUT, fixed={"size": 3}, root=tmp_path / "runs")
         assert list(tmp_path.iterdir()) == []
+
+
+def not_mounted(rate: Sequence[float], seeds: Sequence[int], size: int = 3) -> xr.Dataset:
+    if list(rate) == [2.0] and list(seeds) == [2]:
+        raise MissingData("the share is not mounted")
+    return experiment(rate, seeds, size)
+
+
+def test_missing_data_keeps_what_is_finished(tmp_path: Path) -> None:
+    with pytest.raises(MissingData):
+        sweep("paper/figure", not_mounted, cut=CUT, fixed={"size": 3}, root=tmp_path)
+    (path,) = (tmp_path / "paper" / "figure").iterdir()
+    assert len(RunFolder.open(path).checksums) == 4
+
+
+def singular(rate: Sequence[float], seeds: Sequence[int], size: int = 3) -> xr.Dataset:
+    raise np.linalg.LinAlgError("Singular matrix")
+
+
+def test_values_that_cannot_be_computed_with_are_refused_in_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cannot be computed with \(LinAlgError: Singular matrix\)"):
+        sweep("paper/figure", singular, cut=CUT, fixed={"size": 3}, root=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def chatty(rate: Sequence[float], seeds: Sequence[int], size: int = 3) -> xr.Dataset:
+    """Tells without pause, and one worker is killed while it does."""
+    for _ in range(2000):
+        tell(Progress(1, 2, "x" * 150, inner=True))
+    if list(seeds) == [3]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return experiment(rate, seeds, size)
+
+
+def test_a_worker_killed_while_it_tells_does_not_hang_the_program(tmp_path: Path) -> None:
+    heard: list[Progress] = []
+    with pytest.raises(InputError, match="A worker process was killed"), listening(heard.append):
+        sweep("paper/figure", chatty, cut=CUT, fixed={"size": 3}, root=tmp_path, jobs=2)
+    assert any(progress.inner for progress in heard)
+
+
+def telling(rate: Sequence[float], seeds: Sequence[int], size: int = 3) -> xr.Dataset:
+    for _ in range(3000):
+        tell(Progress(1, 2, "working", inner=True))
+    return experiment(rate, seeds, size)
+
+
+def test_a_listener_that_fails_does_not_stop_the_workers(tmp_path: Path) -> None:
+    def fails(progress: Progress) -> None:
+        if progress.inner:
+            raise RuntimeError("no")
+
+    with listening(fails):
+        folder = sweep("paper/figure", telling, cut=CUT, fixed={"size": 3}, axes=AXES, root=tmp_path, jobs=2)
+    assert len(folder.checksums) == 6
 
 
 def test_a_refused_run_and_a_good_one_at_the_same_time(tmp_path: Path) -> None:
@@ -288,9 +341,13 @@ def test_a_run_under_another_name_is_not_taken_for_it(tmp_path: Path) -> None:
     moved = folder.path.rename(tmp_path / "moved")
     other.path.rename(folder.path)
     xr.testing.assert_equal(load(moved), experiment(**CUT))  # a copy can be read wherever it is
-    with pytest.warns(UserWarning, match="held another run"):
-        again = run(tmp_path)
+    before = {file: file.read_bytes() for file in folder.path.rglob("*.nc")}
+    with pytest.raises(InputError, match="holds another run than its name says; move that run elsewhere"):
+        run(tmp_path)
+    assert {file: file.read_bytes() for file in folder.path.rglob("*.nc")} == before
+    again = run(tmp_path, fresh=True)
     xr.testing.assert_equal(load(again.path), experiment(**CUT))
+    assert len(list((again.path / "shards").iterdir())) == 6
 
 
 def test_a_run_of_the_first_format_can_still_be_read(tmp_path: Path) -> None:

@@ -49,5 +49,9 @@ def require_writable(option: str, path: Path, *, folder: bool = False) -> None:
             pass
         if path.is_file():
             path.open("ab").close()
+        if not folder and path.parent.is_dir():
+            from foretrain.core.files import remove_abandoned
+
+            remove_abandoned(path.parent, path.name)
     except OSError as error:
         raise InputError(f"{option} {path} cannot be written ({error.strerror}); choose another place.") from error

@@ -29,7 +29,7 @@ def find_experiments(queries: Sequence[str]) -> dict[str, Experiment]:
     from foretrain import papers
     from foretrain.ledger.search import select
 
-    experiments = papers.experiments(*queries) or papers.experiments()
+    experiments = papers.experiments(*queries)
     return {id: experiments[id] for id in select(queries, experiment_entries(experiments))}
 
 
@@ -45,7 +45,9 @@ def find_either(query: str) -> tuple[dict[str, Claim], dict[str, Experiment]]:
     from foretrain import papers
     from foretrain.ledger.search import find, not_found
 
-    claims, experiments = papers.claims(query), papers.experiments(query)
+    claims = papers.claims(query)
+    alone = query in claims and not papers.has_experiment(query)  # then experiments need not be loaded
+    experiments = {} if alone else papers.experiments(query)
     entries = [*claim_entries(claims), *experiment_entries(experiments)]
     hits = {entry.id for entry in find(query, entries)}
     if not hits:

@@ -15,6 +15,7 @@ import re
 import socket
 import uuid
 from collections.abc import Mapping
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,10 @@ def sha256_of(path: Path) -> str:
 
 
 def write_bytes(path: Path, content: bytes | memoryview) -> None:
-    """Write a file, whole or not at all."""
+    """Write a file, whole or not at all; to a pipe or a device, as it comes."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        path.write_bytes(content)
+        return
     temporary = path.parent / f".{path.name}.{_host()}-{os.getpid()}-{uuid.uuid4().hex[:8]}.part"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -61,9 +65,9 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode())
 
 
-def remove_abandoned(folder: Path) -> None:
-    """Delete the temporary files that killed processes of this machine left below a folder."""
-    for path in folder.rglob(".*.part"):
+def remove_abandoned(folder: Path, name: str = "*") -> None:
+    """Delete the temporary files that killed processes of this machine left: below a folder, or of one file in it."""
+    for path in folder.rglob(".*.part") if name == "*" else folder.glob(f".{escape(name)}.*.part"):
         match = _TEMPORARY.fullmatch(path.name)
         if match and match["host"] == _host() and not _is_alive(int(match["process"])):
             path.unlink(missing_ok=True)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     import torch
 
 
+MOST_SEEDS = 1_000_000  # more would not fit into memory
+
+
 def _digest(key: tuple[str | int, ...]) -> bytes:
     return hashlib.sha256("\x1f".join(f"{type(part).__name__}:{part}" for part in key).encode()).digest()
 
@@ -37,6 +40,7 @@ def torch_stream(*key: str | int) -> torch.Generator:
 def seed_list(seeds: int | np.integer | Sequence[int] | np.ndarray) -> list[int]:
     """`seeds=10` means the seeds 1 to 10; a sequence lists the seeds themselves."""
     if isinstance(seeds, int | np.integer):
+        require(seeds <= MOST_SEEDS, f"seeds must be at most {MOST_SEEDS:,}; got {seeds:,}.")
         require(seeds >= 1, f"seeds must be at least 1; got {seeds}.")
         return list(range(1, int(seeds) + 1))
     whole = all(isinstance(s, int | np.integer) for s in seeds)

@@ -14,12 +14,14 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
+from functools import partial
 from multiprocessing import active_children, connection, get_context, parent_process
 from typing import Any
 
 from foretrain.core import progress
 from foretrain.core.errors import InputError
+from foretrain.core.worker_events import events_of_workers, send_event
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # in malloc.h
 
@@ -28,11 +30,8 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # in malloc.h
 def worker_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     """A pool of `jobs` fresh processes. Leaving the block early ends them at once."""
     before = set(active_children())
-    context = get_context("spawn")
-    listener = progress.current_listener()
-    events = context.SimpleQueue() if listener else None
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker, initargs=(events,))
-    with _passed_on(events, listener) if events and listener else nullcontext():
+    with events_of_workers() as events:
+        pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_begin_worker, initargs=(events,))
         try:
             yield pool
         except BaseException as error:
@@ -46,23 +45,6 @@ def worker_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
             raise
         finally:
             pool.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def _passed_on(events: Any, listener: progress.Listener) -> Iterator[None]:
-    """Tell this process's listener what its workers tell."""
-
-    def pass_on() -> None:
-        while (event := events.get()) is not None:
-            listener(event)
-
-    thread = threading.Thread(target=pass_on, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        events.put(None)
-        thread.join(timeout=5)
 
 
 def settle() -> None:
@@ -87,25 +69,61 @@ def keep_freed_memory() -> None:
         mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
 
 
+class _Threads:
+    """Which blocks want one thread, and what to go back to when they end.
+
+    BLAS has one setting for the whole process: it is set back when the last block ends. torch has one per Python
+    thread, which a new thread takes from whoever set it last: each thread sets back its own.
+    """
+
+    def __init__(self) -> None:
+        self.lock, self.blocks = threading.Lock(), 0
+        self.blas: Any = None
+        self.torch_default: int | None = None  # before the first of the blocks that are running
+        self.own = threading.local()
+
+    def enter(self) -> None:
+        with self.lock:
+            self.blocks += 1
+            if self.blocks == 1:
+                from threadpoolctl import threadpool_limits  # here: processes that only start workers do not need it
+
+                self.blas = threadpool_limits(limits=1, user_api="blas")
+            self.own.depth = getattr(self.own, "depth", 0) + 1
+            torch = sys.modules.get("torch")
+            if torch is not None and getattr(self.own, "torch_threads", None) is None:
+                now = torch.get_num_threads()
+                self.torch_default = self.torch_default or now
+                self.own.torch_threads = now if now > 1 else self.torch_default  # 1 may be another block's
+                torch.set_num_threads(1)
+
+    def leave(self) -> None:
+        with self.lock:
+            self.own.depth -= 1
+            if self.own.depth == 0 and getattr(self.own, "torch_threads", None) is not None:
+                sys.modules["torch"].set_num_threads(self.own.torch_threads)
+                self.own.torch_threads = None
+            self.blocks -= 1
+            if self.blocks == 0:
+                self.blas.restore_original_limits()
+                self.torch_default = None
+
+
+_threads = _Threads()
+
+
 @contextmanager
 def single_threaded() -> Iterator[None]:
     """Keep torch and NumPy on one thread inside this block.
 
-    Sharing out small matrices among threads takes many times as long on a busy machine. This holds for the whole
-    process, other Python threads included, until the block is left.
+    Sharing out small matrices among threads takes many times as long on a busy machine. For NumPy this holds in the
+    whole process until the last such block ends.
     """
-    from threadpoolctl import threadpool_limits  # here, because processes that only start workers do not need it
-
-    torch = sys.modules.get("torch")
-    threads = torch.get_num_threads() if torch else None
-    if torch:
-        torch.set_num_threads(1)
+    _threads.enter()
     try:
-        with threadpool_limits(limits=1, user_api="blas"):
-            yield
+        yield
     finally:
-        if torch:
-            torch.set_num_threads(threads)
+        _threads.leave()
 
 
 def _begin_worker(events: Any) -> None:
@@ -113,7 +131,7 @@ def _begin_worker(events: Any) -> None:
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     settle()
     if events is not None:
-        progress.listen_for_good(events.put)
+        progress.listen_for_good(partial(send_event, events))
 
 
 def _leave_with_parent() -> None:

@@ -150,7 +150,7 @@ def known(folder: VerdictFolder, claims: Iterable[Claim], check: str | None = No
         except DamagedFile as error:
             damaged.append(f"{error} Its claim is judged again.")
             continue
-        if verdict is not None and verdict.status != "skipped":  # its data may be there by now
+        if verdict is not None and verdict.judged:  # its data may be there by now
             verdicts[claim.id] = verdict
     return Known(verdicts, damaged)
 
@@ -189,7 +189,15 @@ def judge_all(
 def _judge_by_id(
     marks: dict[str, str], folder: VerdictFolder, check: str, look_up: Callable[[str], Claim]
 ) -> list[Verdict]:
-    return [_judge_and_save(look_up(name), folder, mark, check) for name, mark in marks.items()]
+    verdicts = []
+    for name, mark in marks.items():
+        claim = look_up(name)
+        require(
+            fingerprint(claim, folder.tier) == mark,
+            f"The source code of {name} has changed since this check began; give the same command again.",
+        )
+        verdicts.append(_judge_and_save(claim, folder, mark, check))
+    return verdicts
 
 
 def _judge_and_save(claim: Claim, folder: VerdictFolder, mark: str, check: str) -> Verdict:

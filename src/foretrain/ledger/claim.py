@@ -15,6 +15,7 @@ import xarray as xr
 
 from foretrain.core.calls import call_with
 from foretrain.core.errors import require_known
+from foretrain.core.provenance import unwrapped
 from foretrain.core.trajectory import trajectory
 from foretrain.ledger.tiers import TIERS, Settings, Tier, at_tier, reaches
 
@@ -109,16 +110,9 @@ class Claim:
         """The expected verdict at a tier; None if it is only a measurement there."""
         return self.expect if reaches(tier, self.expect_from) else None
 
-    def measurement(self) -> Callable[..., Any]:
-        """The function that measures, without the wrappers around it."""
-        function = inspect.unwrap(self.observe)
-        while hasattr(function, "func"):  # functools.partial
-            function = function.func
-        return function
-
     def code(self) -> tuple[str, int]:
         """File and line of the measurement."""
-        function = self.measurement()
+        function = unwrapped(self.observe)
         return inspect.getsourcefile(function) or "?", inspect.getsourcelines(function)[1]
 
 

@@ -90,17 +90,23 @@ def _observe(observe: Callable[..., xr.Dataset], setting: Mapping[str, Any]) -> 
         hash(arguments)
     except TypeError:  # a list or an array among them
         return observe(**dict(arguments))
-    observation, warned = _observe_once(observe, arguments, tuple(type(value) for _, value in arguments))
+    observation, warned = _observe_once(observe, arguments, _kinds(arguments))
     for w in warned:
         warnings.warn_explicit(w.message, w.category, w.filename, w.lineno)
-    return observation.copy()
+    return observation.copy(deep=True)
 
 
 @lru_cache(maxsize=8)
 def _observe_once(
-    observe: Callable[..., xr.Dataset], arguments: tuple[tuple[str, Any], ...], _: tuple[type, ...]
+    observe: Callable[..., xr.Dataset], arguments: tuple[tuple[str, Any], ...], _: Any
 ) -> tuple[xr.Dataset, list[warnings.WarningMessage]]:
-    """The types are part of the key because 1, 1.0 and True are equal and give different measurements."""
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         return observe(**dict(arguments)), warned
+
+
+def _kinds(value: Any) -> Any:
+    """What equality does not see: 1, 1.0 and True are equal but may measure different things; so may 0.0 and −0.0."""
+    if isinstance(value, tuple):
+        return tuple(map(_kinds, value))
+    return type(value), repr(value) if isinstance(value, float) else ""

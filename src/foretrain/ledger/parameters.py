@@ -109,7 +109,8 @@ class Parameter:
         """What a text may mean, the likeliest first; the type decides."""
         if text.lower() in ("none", "null"):
             return [None, text]
-        scalars = [text, _number(text)]
+        quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
+        scalars = [text[1:-1] if quoted else text, _number(text)]
         if not self.several or (self._takes_one and "," not in text and text[:1] not in ("(", "[")):
             return scalars
         bracketed = text[:1] + text[-1:] in ("()", "[]")

@@ -12,7 +12,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from foretrain.core.errors import require
-from foretrain.core.streams import torch_stream
 
 LARGE = 256  # both sides; at this size Lanczos overtakes svdvals, below it the exact values are cheap
 _SAFE = 1e-15, 1e15  # within these, neither σ² nor σ⁴ of the usual numbers leaves float32
@@ -26,12 +25,10 @@ class Prepared:
     norm: float  # of W, Frobenius
     scale: float
 
-    def start(self, *key: str | int) -> Float[Tensor, "n"]:
-        """A random unit vector that depends on the key and the width alone; torch's own random state is not used."""
-        width = self.W.shape[1]
-        generator = torch_stream("measures/spectra", width, *key)
-        vector = torch.randn(width, generator=generator, dtype=torch.float64, device="cpu")
-        return (vector / vector.norm()).to(self.W)
+    def random(self, generator: torch.Generator) -> Float[Tensor, "m"]:
+        """A random vector whose length is about 1."""
+        height = self.W.shape[0]
+        return torch.randn(height, generator=generator, device="cpu").div_(math.sqrt(height)).to(self.W)
 
     def singular_values(self) -> Float[Tensor, "n"]:
         """All of them, in float64 and in ascending order, from the Gram matrix unless W is small."""

@@ -8,6 +8,7 @@ from array_api_compat import array_namespace, is_numpy_array, is_torch_array
 from torch import Tensor
 
 from foretrain.core.errors import InputError, require
+from foretrain.core.streams import torch_stream
 from foretrain.measures import lanczos
 from foretrain.measures.entropy import entropy
 from foretrain.measures.matrices import LARGE, plain_arithmetic, prepare
@@ -79,6 +80,6 @@ def _of_one(matrix: Tensor) -> float:
     prepared = prepare(matrix, "The matrix")
     if prepared.norm == 0:
         return float("nan")
-    top = lanczos.top(prepared.W, prepared.start())
+    top = lanczos.top(prepared.W, prepared.random(torch_stream("measures/spectra")))
     square = top.square if top.converged else float(prepared.singular_values()[-1]) ** 2
     return prepared.norm**2 / square

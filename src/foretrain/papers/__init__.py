@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from foretrain.core.errors import require
+from foretrain.core.errors import require, require_known
 from foretrain.ledger.claim import Claim
 from foretrain.ledger.experiment import Experiment
 
@@ -60,26 +60,39 @@ def claims(*wanted: str) -> dict[str, Claim]:
     `wanted` keeps loading to a minimum: an id loads the module that defines it, the name of a paper loads that paper,
     and anything else, such as words to search for, loads every paper.
     """
-    loaded = {claim.id: claim for module in _modules("claims", wanted) for claim in _claims_in(module)}
-    missing = [query.partition("/")[0] for query in wanted if "/" in query and query not in loaded]
-    if not missing:
-        return loaded
-    papers_wanted = [query if query in loaded else query.partition("/")[0] for query in wanted]
-    return claims(*papers_wanted)  # a pattern, or an id that its module does not spell out as a literal
+    return _by_id("claims", wanted)
 
 
 def experiments(*wanted: str) -> dict[str, Experiment]:
     """Experiments by id, such as "scan_snap/fig6"; `wanted` as for `claims`."""
-    return {e.id: e for module in _modules("experiments", wanted) for e in import_module(module).EXPERIMENTS}
+    return _by_id("experiments", wanted)
 
 
 def claim(id: str) -> Claim:
     """One claim by id."""
-    return claims(id)[id]
+    loaded = claims(id)
+    require_known("claim", id, loaded)
+    return loaded[id]
+
+
+def has_experiment(id: str) -> bool:
+    """Whether there is an experiment with this id, without loading it: every experiment spells out its id."""
+    paper = id.partition("/")[0]
+    return paper in names() and any(_spells_out(module, id) for module in _modules_of(paper, "experiments"))
+
+
+def _by_id(part: str, wanted: Sequence[str]) -> dict[str, Any]:
+    loaded = {item.id: item for module in _modules(part, wanted) for item in _items_in(module, part)}
+    if all("/" not in query or query in loaded for query in wanted):
+        return loaded
+    # A pattern, or an id that its module does not spell out: the whole paper.
+    return _by_id(part, [query if query in loaded else query.partition("/")[0] for query in wanted])
 
 
 @cache
-def _claims_in(module: str) -> tuple[Claim, ...]:
+def _items_in(module: str, part: str) -> tuple[Any, ...]:
+    if part == "experiments":
+        return tuple(import_module(module).EXPERIMENTS)
     return tuple(replace(claim, module=module) for claim in import_module(module).CLAIMS)
 
 
@@ -88,13 +101,11 @@ def _modules(part: str, wanted: Sequence[str]) -> list[str]:
     everything = [module for name in names() for module in _modules_of(name, part)]
     chosen: set[str] = set()
     for query in wanted:
-        paper, slash, rest = query.partition("/")
+        paper, slash, _ = query.partition("/")
         if paper not in names():
             return everything
         own = _modules_of(paper, part)
-        home = [module for module in own if slash and _defines(module, query)]
-        is_id = slash and rest.isidentifier()
-        chosen.update(home or ([] if is_id and part == "experiments" else own))
+        chosen.update([module for module in own if slash and _spells_out(module, query)] or own)
     return [module for module in everything if module in chosen or not wanted]
 
 
@@ -109,11 +120,10 @@ def _modules_of(paper: str, part: str) -> tuple[str, ...]:
 
 
 @cache
-def _defines(module: str, id: str) -> bool:
-    """Whether the source of a module has this id, or the printed half of its pair, as a literal; nothing is loaded."""
+def _spells_out(module: str, id: str) -> bool:
+    """Whether the source of a module has this id as a literal; nothing is loaded."""
     spec = find_spec(module)
-    source = Path(spec.origin).read_text(encoding="utf-8") if spec and spec.origin else ""
-    return any(f'"{name}"' in source for name in (id, id.removesuffix("_corrected")))
+    return bool(spec and spec.origin) and f'"{id}"' in Path(str(spec.origin)).read_text(encoding="utf-8")  # type: ignore[union-attr]
 
 
 def folder_of(paper: str) -> Path:
@@ -132,7 +142,7 @@ def figure_of(experiment: str) -> Callable[..., Any]:
 
 def forget() -> None:
     """Forget what was loaded, after the folders have changed: for tests."""
-    for registry in (names, papers, _claims_in, _modules_of, _defines):
+    for registry in (names, papers, _items_in, _modules_of, _spells_out):
         registry.cache_clear()
 
 

@@ -37,6 +37,10 @@ def digest_of(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=plain).encode()).hexdigest()[:12]
 
 
+class NotARun(InputError):
+    """There is no run in this folder."""
+
+
 @dataclass(frozen=True)
 class RunIdentity:
     """What a run depends on; two runs with the same identity have the same numbers."""
@@ -44,7 +48,7 @@ class RunIdentity:
     experiment: str
     config: Mapping[str, Any]  # as it reads back from JSON
     source: str  # digest of the source code that computes it
-    versions: Mapping[str, str] = field(default_factory=versions)
+    versions: Mapping[str, str] = field(default_factory=lambda: versions())  # looked up when a run is named
 
     @classmethod
     def of(cls, experiment: str, config: Mapping[str, Any], source: str, files: Sequence[str] = ()) -> RunIdentity:
@@ -87,7 +91,7 @@ class RunFolder:
         try:
             record = _first_format(file) or read_record(file)
         except OSError as error:
-            raise InputError(
+            raise NotARun(
                 f"{path} is not a run folder: it has no readable {RECORD}; give a folder that a run made."
             ) from error
         try:

@@ -18,15 +18,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import xarray as xr
 
-from foretrain.core.errors import DamagedFile, InputError, require, require_distinct
+from foretrain.core.errors import DamagedFile, InputError, MissingData, require, require_distinct
 from foretrain.core.files import remove_abandoned
 from foretrain.core.progress import Progress, tell
 from foretrain.core.provenance import source_digest
 from foretrain.core.trajectory import NOTES
 from foretrain.core.workers import single_threaded, worker_pool
-from foretrain.runs.stored import RunFolder, RunIdentity, held, take_back
+from foretrain.runs.stored import NotARun, RunFolder, RunIdentity, held, take_back
 
 
 class Refused(InputError):
@@ -72,7 +73,7 @@ def sweep(
         return finished
     absent = [place for place in (path, *path.parents) if not place.exists()]
     with held(path):
-        folder = _opened(path, identity, dict(axes) if axes is not None else {name: name for name in cut})
+        folder = _opened(path, identity, dict(axes) if axes is not None else {name: name for name in cut}, fresh)
         remove_abandoned(path)
         if fresh:
             folder.clear()
@@ -95,17 +96,20 @@ def _finished(path: Path, identity: RunIdentity, cells: Mapping[str, Any]) -> Ru
     return folder if done else None
 
 
-def _opened(path: Path, identity: RunIdentity, axes: dict[str, str]) -> RunFolder:
+def _opened(path: Path, identity: RunIdentity, axes: dict[str, str], fresh: bool) -> RunFolder:
     """The folder of a run whose lock is held: what is there, or a new one."""
     try:
         folder = RunFolder.open(path)
+        require(
+            fresh or folder.identity == identity,
+            f"{path} holds another run than its name says; move that run elsewhere, or replace it with --fresh.",
+        )
         if folder.identity == identity:
             return folder
-        warnings.warn(f"{path} held another run than its name says; it is computed again.", stacklevel=3)
     except DamagedFile as error:
         warnings.warn(f"{error} The run is computed again.", stacklevel=3)
-    except InputError:
-        pass  # no run yet
+    except NotARun:
+        pass  # none yet
     folder = RunFolder(path, identity, axes)
     folder.write()
     return folder
@@ -170,8 +174,14 @@ class _Noting:
             warnings.simplefilter("always")
             try:
                 dataset = self.function(**arguments)
+            except (MissingData, DamagedFile):
+                raise  # nothing is wrong with the values
             except InputError as error:
                 raise Refused(str(error)) from error
+            except (MemoryError, OverflowError, np.linalg.LinAlgError) as error:
+                raise Refused(
+                    f"These values cannot be computed with ({type(error).__name__}: {error}); choose smaller ones."
+                ) from error
         messages = [str(w.message) for w in caught if issubclass(w.category, UserWarning | RuntimeWarning)]
         notes = {NOTES: json.dumps(list(dict.fromkeys(messages)))} if messages else {}
         return Shard(dataset.assign_attrs(notes), source_digest(self.function))

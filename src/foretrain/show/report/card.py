@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import foretrain
 from foretrain.ledger.claim import Claim, other_half
 from foretrain.ledger.verdict import Verdict
 
@@ -75,7 +74,7 @@ class ClaimView:
     def code(self) -> str:
         """File and line of the measurement, relative to the package."""
         file, line = self.claim.code()
-        path, package = Path(file), Path(foretrain.__file__).parent
+        path, package = Path(file), Path(__file__).parents[2]
         inside = path.is_relative_to(package)
         return f"{Path('foretrain') / path.relative_to(package) if inside else path.name}:{line}"
 

@@ -1,0 +1,160 @@
+"""Sees every attention call of a model while it is active, whoever wrote the model, and leaves the computation alone.
+
+It is a mode of torch that is asked before each torch function is called. It catches
+
+    scaled_dot_product_attention   most models, also those that import it by name
+    softmax of 4-D tensors         eager attention, soft caps, hand-written code
+    multi_head_attention_forward   nn.MultiheadAttention, whose inner call cannot be seen: logits are computed again
+
+and passes everything on unchanged. What it computes for itself is outside autograd and autocast and draws no random
+numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import reduce
+from operator import add
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+
+from foretrain.monitor.statistics import ELEMENTS_AT_ONCE, AttentionCall, allowed_keys, row_sums
+
+_SOFTMAX = frozenset({torch.softmax, torch.Tensor.softmax, F.softmax, torch.special.softmax})
+
+
+class AttentionReader(TorchFunctionMode):
+    """Calls `record(statistics [statistic, head])` for every attention call made while it is active."""
+
+    def __init__(self, record: Callable[[Tensor], None]) -> None:
+        super().__init__()
+        self.record = record
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        read = _reader_of(func, args, kwargs)
+        if read is not None:
+            with torch.no_grad(), torch.autocast(_device(args, kwargs), enabled=False):
+                blocks = [row_sums(call) for call in read(*args, **kwargs)]
+                if blocks:
+                    self.record(reduce(add, blocks).statistics())
+        return func(*args, **kwargs)
+
+
+def _reader_of(
+    func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Callable[..., Iterator[AttentionCall]] | None:
+    if func is F.scaled_dot_product_attention:
+        return _of_products
+    if func is F.multi_head_attention_forward:
+        return _of_multihead
+    if func in _SOFTMAX:
+        return _of_softmax
+    return None
+
+
+def _of_products(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    **_: Any,
+) -> Iterator[AttentionCall]:
+    """The logits that scaled_dot_product_attention computes inside, a block of samples at a time."""
+    query, key = query.detach().float(), key.detach().float()
+    if query.ndim != 4 or key.ndim != 4:
+        return
+    if key.shape[1] != query.shape[1]:  # grouped heads: several queries share a key
+        key = key.repeat_interleave(query.shape[1] // key.shape[1], dim=1)
+    queries, keys = query.shape[-2], key.shape[-2]
+    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    mask = None
+    if is_causal:
+        mask = torch.ones(queries, keys, dtype=torch.bool, device=query.device).tril()
+    elif attn_mask is not None:
+        mask = attn_mask.detach()
+    for samples in _blocks(query.shape[0], query.shape[1] * queries * keys):
+        logits = factor * (query[samples] @ key[samples].mT)
+        if mask is not None:
+            own = mask[samples] if mask.ndim == 4 and mask.shape[0] > 1 else mask
+            logits = logits.masked_fill(~own, -torch.inf) if own.dtype is torch.bool else logits + own.float()
+        yield AttentionCall(logits, allowed_keys(logits), same_tokens=queries == keys)
+
+
+def _of_softmax(input: Tensor, dim: int | None = None, *_: Any, **__: Any) -> Iterator[AttentionCall]:
+    """The logits that a hand-written softmax over the last of four axes is given."""
+    if input.ndim == 4 and dim in (-1, 3) and input.is_floating_point() and min(input.shape) > 0:
+        logits = input.detach()
+        for samples in _blocks(len(logits), logits[0].numel()):
+            block = logits[samples]
+            yield AttentionCall(block, allowed_keys(block), same_tokens=block.shape[-2] == block.shape[-1])
+
+
+def _of_multihead(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed_dim_to_check: int,
+    num_heads: int,
+    in_proj_weight: Tensor | None,
+    in_proj_bias: Tensor | None,
+    *rest: Any,
+    key_padding_mask: Tensor | None = None,
+    attn_mask: Tensor | None = None,
+    use_separate_proj_weight: bool = False,
+    q_proj_weight: Tensor | None = None,
+    k_proj_weight: Tensor | None = None,
+    is_causal: bool = False,
+    **_: Any,
+) -> Iterator[AttentionCall]:
+    """The logits of nn.MultiheadAttention, computed again from its arguments; [position, sample, width]."""
+    if query.ndim == 2:
+        query, key = query[:, None], key[:, None]
+    width = embed_dim_to_check
+    weights = (q_proj_weight, k_proj_weight)
+    if in_proj_weight is not None and not use_separate_proj_weight:
+        weights = (in_proj_weight[:width], in_proj_weight[width : 2 * width])
+    biases = (None, None) if in_proj_bias is None else (in_proj_bias[:width], in_proj_bias[width : 2 * width])
+    q, k = (
+        F.linear(x.detach().float(), w.detach().float(), b if b is None else b.detach().float())
+        for x, w, b in zip((query, key), weights, biases, strict=True)
+        if w is not None
+    )
+    q, k = (x.unflatten(-1, (num_heads, -1)).permute(1, 2, 0, 3) for x in (q, k))  # [sample, head, position, e]
+    mask = attn_mask
+    if mask is not None and mask.ndim == 3:
+        mask = mask.unflatten(0, (-1, num_heads))
+    mask = None if mask is None else _added(mask)
+    if key_padding_mask is not None:
+        padding = _added(key_padding_mask)[:, None, None]
+        mask = padding if mask is None else mask + padding
+    yield from _of_products(q, k, k, attn_mask=mask, is_causal=False)
+
+
+def _added(mask: Tensor) -> Tensor:
+    """A mask to be added to logits; a Boolean one of nn.MultiheadAttention is true where attention is forbidden."""
+    if mask.dtype is torch.bool:
+        return torch.zeros(mask.shape, device=mask.device).masked_fill(mask, -torch.inf)
+    return mask.detach().float()
+
+
+def _blocks(samples: int, elements: int) -> Iterator[slice]:
+    at_once = max(1, ELEMENTS_AT_ONCE // max(1, elements))
+    return (slice(first, first + at_once) for first in range(0, samples, at_once))
+
+
+def _device(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
+    return tensors[0].device.type if tensors else "cpu"

@@ -1,0 +1,59 @@
+"""Which module of a model is running: attention is recorded under the name of the module that computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from torch import nn
+
+
+@dataclass
+class Running:
+    """The modules that are running now, outermost first, and how often each has computed attention."""
+
+    stack: list[str] = field(default_factory=list)
+    calls: dict[str, int] = field(default_factory=dict)
+    entered: list[str] = field(default_factory=list)  # every module that ran, in order
+
+    def next_call(self) -> str:
+        """A name for the attention call that is made now: the running module, and a number from its second call on."""
+        name = self.stack[-1] if self.stack else ""
+        self.calls[name] = self.calls.get(name, 0) + 1
+        return name if self.calls[name] == 1 else f"{name}#{self.calls[name]}"
+
+
+@contextmanager
+def names_of_running_modules(model: nn.Module) -> Iterator[Running]:
+    """Follow which module runs, by hooks on everything below the model that are gone afterwards.
+
+    The model itself gets none: hooks that are added to a module while it runs are called in part only.
+    """
+    running = Running()
+    handles = []
+    for name, module in model.named_modules():
+        if module is not model:
+            handles.append(module.register_forward_pre_hook(_entering(running, name)))
+            handles.append(module.register_forward_hook(_leaving(running), always_call=True))
+    try:
+        yield running
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _entering(running: Running, name: str):  # type: ignore[no-untyped-def]
+    def enter(*_: object) -> None:
+        running.stack.append(name)
+        running.entered.append(name)
+
+    return enter
+
+
+def _leaving(running: Running):  # type: ignore[no-untyped-def]
+    def leave(*_: object) -> None:  # returns nothing: a hook that returns something replaces the output
+        if running.stack:
+            running.stack.pop()
+
+    return leave
