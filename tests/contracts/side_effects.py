@@ -17,6 +17,8 @@ import h5netcdf  # noqa: F401
 import jinja2  # noqa: F401
 import numpy as np
 import plotly.offline  # noqa: F401
+import scipy.sparse
+import scipy.special  # noqa: F401
 import torch
 from threadpoolctl import threadpool_info
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import subprocess
 import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
 
@@ -118,7 +118,9 @@ def test_every_way_to_import_is_followed(
     package: Path, monkeypatch: pytest.MonkeyPatch, line: str, module: str
 ) -> None:
     (package / "probe.py").write_text(f"{line}\n")
-    monkeypatch.setitem(sys.modules, "made", importlib.import_module("made"))
+    made = types.ModuleType("made")
+    made.__path__, made.__file__ = [str(package)], str(package / "__init__.py")
+    monkeypatch.setitem(sys.modules, "made", made)
     provenance._imports.cache_clear()
     assert module in provenance.import_closure("made.probe")
 

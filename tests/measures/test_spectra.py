@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -65,22 +66,21 @@ def test_no_random_matrix_stops_at_its_second_singular_value() -> None:
 def test_error_falls_with_steps_and_the_estimate_follows() -> None:
     matrix = MATRICES["random"]
     largest = float(torch.linalg.svdvals(matrix)[0]) ** 2
-    steps = [8, 16, 32, 48]
+    steps = [8, 16, 24, 32]
     tops = [lanczos.top(matrix, draw(SIDE, seed=3), first=k, most=k) for k in steps]
     errors = [1 - top.square / largest for top in tops]
-    assert all(-1e-12 < after < before / 5 for before, after in zip(errors, errors[1:], strict=False))
+    assert all(-1e-12 < after < before / 5 for before, after in pairwise(errors))
     slope = np.polyfit(steps, np.log(errors), 1)[0]
-    assert slope < -0.2  # geometric: the error shrinks by at least a fifth with every step
+    assert slope < -0.4  # geometric: the error shrinks by a third or more with every step
     assert [top.converged for top in tops] == [False, False, True, True]
     assert all(error < 10 * top.error for error, top in zip(errors, tops, strict=True))
 
 
 @pytest.mark.parametrize("case", ["clustered", "flat"])
 def test_without_convergence_all_singular_values_are_computed(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = lanczos.top.__kwdefaults__ | {"first": 3, "most": 3}
-    monkeypatch.setattr(lanczos.top, "__kwdefaults__", few)
-    matrix = MATRICES[case]
-    assert not lanczos.top(matrix[:, :SIDE], draw(SIDE)).converged
+    top, matrix = lanczos.top, MATRICES[case]
+    monkeypatch.setattr(lanczos, "top", lambda W, start: top(W, start, first=3, most=3))
+    assert not lanczos.top(matrix.mT, draw(SIDE + 1)).converged
     assert float(stable_rank(matrix)) == pytest.approx(exact(matrix), rel=1e-9)
 
 
@@ -115,9 +115,9 @@ def test_small_matrices_and_gradients_use_the_exact_values() -> None:
     assert float(stable_rank(small)) == pytest.approx(exact(small), rel=1e-12)
     large = MATRICES["random"].clone().requires_grad_()
     value = stable_rank(large)
-    assert float(value) == pytest.approx(exact(large.detach()), rel=1e-12)
+    assert float(value.detach()) == pytest.approx(exact(large.detach()), rel=1e-12)
     value.backward()
-    assert float((large.grad * large).sum()) == pytest.approx(0, abs=1e-9)  # the stable rank ignores the scale
+    assert float((large.grad * large.detach()).sum()) == pytest.approx(0, abs=1e-9)  # the stable rank ignores the scale
 
 
 def test_host_process_is_left_alone_and_results_repeat() -> None:
@@ -137,10 +137,11 @@ def test_host_process_is_left_alone_and_results_repeat() -> None:
 def test_matrices_without_a_stable_rank(shape: tuple[int, int]) -> None:
     assert math.isnan(float(stable_rank(torch.zeros(shape))))
     for wrong in (math.nan, math.inf):
-        matrix = torch.ones(shape)
-        matrix[1, 2] = wrong
-        with pytest.raises(InputError, match="infinite or not a number"):
-            stable_rank(matrix)
+        batch = draw(2, *shape)
+        batch[0, 1, 2] = wrong
+        for ranks in (stable_rank(batch), torch.from_numpy(stable_rank(batch.numpy()))):
+            assert math.isnan(ranks[0])
+            assert float(ranks[1]) == pytest.approx(exact(batch[1]), rel=1e-3)
     for empty in (torch.ones(0, 3), torch.ones(3, 0), torch.ones(3)):
         with pytest.raises(InputError, match="matrix with entries"):
             stable_rank(empty)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,8 @@ def load_file(path: str | Path) -> xr.Dataset:
     if seal and digest != hashlib.sha256(content).hexdigest().encode():
         raise DamagedFile(f"{path} is damaged: its contents do not match their digest; delete it and run again.")
     try:
-        with xr.open_dataset(io.BytesIO(whole), engine="h5netcdf") as opened:
+        # xarray adds a filter for a warning of its own to those of the process; they are set back afterwards
+        with warnings.catch_warnings(), xr.open_dataset(io.BytesIO(whole), engine="h5netcdf") as opened:
             dataset = opened.load()
     except (OSError, ValueError, KeyError, RuntimeError, TypeError) as error:
         raise DamagedFile(

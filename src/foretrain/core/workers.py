@@ -72,24 +72,24 @@ def keep_freed_memory() -> None:
 class _Threads:
     """Which blocks want one thread, and what to go back to when they end.
 
-    BLAS has one setting for the whole process: it is set back when the last block ends. torch has one per Python
-    thread, which a new thread takes from whoever set it last: each thread sets back its own.
+    BLAS has one setting for the whole process: the Python thread that first asked for one thread sets it back. torch
+    has a setting per Python thread, which a new thread takes from whoever set it last: each thread sets back its own.
     """
 
     def __init__(self) -> None:
-        self.lock, self.blocks = threading.Lock(), 0
-        self.blas: Any = None
-        self.torch_default: int | None = None  # before the first of the blocks that are running
+        self.lock = threading.Lock()
         self.own = threading.local()
+        self.blocks = 0
+        self.torch_default: int | None = None  # before the first of the blocks that are running
 
     def enter(self) -> None:
         with self.lock:
             self.blocks += 1
+            self.own.depth = getattr(self.own, "depth", 0) + 1
             if self.blocks == 1:
                 from threadpoolctl import threadpool_limits  # here: processes that only start workers do not need it
 
-                self.blas = threadpool_limits(limits=1, user_api="blas")
-            self.own.depth = getattr(self.own, "depth", 0) + 1
+                self.own.blas = threadpool_limits(limits=1, user_api="blas")
             torch = sys.modules.get("torch")
             if torch is not None and getattr(self.own, "torch_threads", None) is None:
                 now = torch.get_num_threads()
@@ -99,13 +99,15 @@ class _Threads:
 
     def leave(self) -> None:
         with self.lock:
-            self.own.depth -= 1
-            if self.own.depth == 0 and getattr(self.own, "torch_threads", None) is not None:
-                sys.modules["torch"].set_num_threads(self.own.torch_threads)
-                self.own.torch_threads = None
             self.blocks -= 1
+            self.own.depth -= 1
+            if self.own.depth == 0:
+                if getattr(self.own, "blas", None) is not None:
+                    self.own.blas.restore_original_limits()
+                if getattr(self.own, "torch_threads", None) is not None:
+                    sys.modules["torch"].set_num_threads(self.own.torch_threads)
+                self.own.blas = self.own.torch_threads = None
             if self.blocks == 0:
-                self.blas.restore_original_limits()
                 self.torch_default = None
 
 
@@ -117,7 +119,7 @@ def single_threaded() -> Iterator[None]:
     """Keep torch and NumPy on one thread inside this block.
 
     Sharing out small matrices among threads takes many times as long on a busy machine. For NumPy this holds in the
-    whole process until the last such block ends.
+    whole process, as long as the thread that asked first stays in its block.
     """
     _threads.enter()
     try:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import torch
 from array_api_compat import array_namespace, is_numpy_array, is_torch_array
 from torch import Tensor
 
-from foretrain.core.errors import InputError, require
+from foretrain.core.errors import require
 from foretrain.core.streams import torch_stream
 from foretrain.measures import lanczos
 from foretrain.measures.entropy import entropy
@@ -18,7 +19,8 @@ def stable_rank(matrix: Any) -> Any:
     """‖A‖_F² / ‖A‖₂² over the last two axes: the sum of the squared singular values divided by the largest square.
 
     Between 1 and the rank, and insensitive to small singular values. This is neither the effective rank, which is the
-    exponential of an entropy, nor the numerical rank, which is a count. It is nan for a zero matrix.
+    exponential of an entropy, nor the numerical rank, which is a count. It is nan for a zero matrix, and for one with
+    an entry that is infinite or not a number.
 
     It comes from all singular values, unless both sides are 256 or longer: then a Lanczos iteration finds the largest
     one, and the result is within 1e-3 of the exact one. A torch tensor that requires a gradient gets the exact result.
@@ -36,7 +38,7 @@ def effective_rank(matrix: Any) -> Any:
     """exp(entropy(σ/Σσ)) of the singular values σ (Roy and Vetterli 2007), over the last two axes.
 
     Between 1 and the rank. It uses the singular values themselves, not their squares as the stable rank does. It is nan
-    for a zero matrix.
+    for a zero matrix, and for one with an entry that is infinite or not a number.
     """
     _check(matrix)
     values = _singular_values(matrix)
@@ -53,10 +55,9 @@ def _singular_values(matrix: Any) -> Any:
     matrix = 1.0 * matrix  # integers become floats
     if matrix.dtype.itemsize < 4:
         matrix = xp.astype(matrix, xp.float32)  # no library has an SVD in half precision
-    try:
-        return xp.linalg.svdvals(matrix)
-    except (np.linalg.LinAlgError, torch.linalg.LinAlgError) as error:
-        raise InputError("The matrix has an entry that is infinite or not a number.") from error
+    finite = xp.all(xp.isfinite(matrix), axis=(-2, -1), keepdims=True)
+    values = xp.linalg.svdvals(xp.where(finite, matrix, 0.0))  # libraries differ in what they do with nan
+    return xp.where(finite[..., 0], values, xp.nan)
 
 
 def _fits_lanczos(matrix: Any) -> bool:
@@ -77,9 +78,11 @@ def _of_large(matrix: Any) -> Any:
 
 
 def _of_one(matrix: Tensor) -> float:
+    if not torch.isfinite(matrix).all():
+        return math.nan
     prepared = prepare(matrix, "The matrix")
     if prepared.norm == 0:
-        return float("nan")
+        return math.nan
     top = lanczos.top(prepared.W, prepared.random(torch_stream("measures/spectra")))
     square = top.square if top.converged else float(prepared.singular_values()[-1]) ** 2
     return prepared.norm**2 / square
