@@ -16,6 +16,7 @@ import distributed  # noqa: F401  # libraries that xarray and the report load on
 import h5netcdf  # noqa: F401
 import jinja2  # noqa: F401
 import numpy as np
+import plotly.graph_objs._deprecations
 import plotly.offline  # noqa: F401
 import scipy.sparse
 import scipy.special  # noqa: F401
