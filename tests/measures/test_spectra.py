@@ -1,8 +1,7 @@
-"""The stable rank by Lanczos against all singular values: accuracy, convergence, and odd matrices."""
+"""The stable rank by Lanczos against all singular values: accuracy and convergence."""
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
 
 import numpy as np
@@ -12,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from foretrain.core.errors import InputError
-from foretrain.measures import effective_rank, lanczos, stable_rank
-from foretrain.measures.matrices import LARGE, prepare
+from foretrain.measures import lanczos, stable_rank
+from foretrain.measures.matrices import LARGE
 
 SIDE = 300  # above LARGE
 
@@ -56,11 +54,13 @@ def test_stable_rank_is_within_a_thousandth(name: str, dtype: torch.dtype) -> No
     assert float(stable_rank(matrix)) == pytest.approx(exact(matrix), rel=1e-3)
 
 
-def test_no_random_matrix_stops_at_its_second_singular_value() -> None:
-    """With a tolerance of 2e-4 instead of 1e-8, one or two of these forty do."""
-    matrices = [draw(LARGE, LARGE, seed=seed) for seed in range(40)]
-    errors = [float(stable_rank(matrix)) / exact(matrix) - 1 for matrix in matrices]
-    assert max(map(abs, errors)) < 1e-3
+@pytest.mark.parametrize("seed", [149, 164])
+def test_a_start_far_from_the_top_vector_does_not_stop_at_the_second(seed: int, monkeypatch) -> None:
+    """Of the seeds 0 to 399, these two need the strict tolerance of a cold start, and none is wrong with it."""
+    matrix = draw(LARGE, LARGE, seed=seed)
+    assert float(stable_rank(matrix)) == pytest.approx(exact(matrix), rel=1e-6)
+    monkeypatch.setattr(lanczos, "COLD_TOLERANCE", lanczos.TOLERANCE)
+    assert float(stable_rank(matrix)) > (1 + 4e-3) * exact(matrix)
 
 
 def test_error_falls_with_steps_and_the_estimate_follows() -> None:
@@ -131,30 +131,3 @@ def test_host_process_is_left_alone_and_results_repeat() -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert float(stable_rank(matrix)) == first
     torch.set_rng_state(state)
-
-
-@pytest.mark.parametrize("shape", [(3, 4), (SIDE, SIDE)])
-def test_matrices_without_a_stable_rank(shape: tuple[int, int]) -> None:
-    assert math.isnan(float(stable_rank(torch.zeros(shape))))
-    for wrong in (math.nan, math.inf):
-        batch = draw(2, *shape)
-        batch[0, 1, 2] = wrong
-        for ranks in (stable_rank(batch), torch.from_numpy(stable_rank(batch.numpy()))):
-            assert math.isnan(ranks[0])
-            assert float(ranks[1]) == pytest.approx(exact(batch[1]), rel=1e-3)
-    for empty in (torch.ones(0, 3), torch.ones(3, 0), torch.ones(3)):
-        with pytest.raises(InputError, match="matrix with entries"):
-            stable_rank(empty)
-
-
-@pytest.mark.parametrize("shape", [(1, 1), (1, 500), (500, 1)])
-def test_vectors_have_rank_one(shape: tuple[int, int]) -> None:
-    assert float(stable_rank(draw(*shape))) == pytest.approx(1)
-    assert float(effective_rank(draw(*shape).bfloat16())) == pytest.approx(1)
-
-
-def test_norm_of_a_view_is_exact_and_out_of_range_numbers_are_rescaled() -> None:
-    columns = draw(SIDE, 3 * SIDE).float()[:, SIDE : 2 * SIDE]
-    assert prepare(columns, "W").norm == pytest.approx(float(columns.double().norm()), rel=1e-6)
-    huge = prepare(1e30 * columns, "W")
-    assert huge.norm * huge.scale == pytest.approx(1e30 * float(columns.double().norm()), rel=1e-6)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -43,7 +43,7 @@ def names_of_running_modules(model: nn.Module) -> Iterator[Running]:
             handle.remove()
 
 
-def _entering(running: Running, name: str):  # type: ignore[no-untyped-def]
+def _entering(running: Running, name: str) -> Callable[..., None]:
     def enter(*_: object) -> None:
         running.stack.append(name)
         running.entered.append(name)
@@ -51,7 +51,7 @@ def _entering(running: Running, name: str):  # type: ignore[no-untyped-def]
     return enter
 
 
-def _leaving(running: Running):  # type: ignore[no-untyped-def]
+def _leaving(running: Running) -> Callable[..., None]:
     def leave(*_: object) -> None:  # returns nothing: a hook that returns something replaces the output
         if running.stack:
             running.stack.pop()

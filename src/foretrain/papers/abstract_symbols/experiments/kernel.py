@@ -13,6 +13,7 @@ import xarray as xr
 from pydantic import Field
 
 from foretrain.core.streams import seed_list, torch_stream
+from foretrain.core.errors import require
 from foretrain.core.trajectory import trajectory
 from foretrain.data.template_tasks import same_different
 from foretrain.kernels.activations import Cosine
@@ -127,6 +128,7 @@ def kernel_taylor(
     gamma: Gamma = 0.7,
 ) -> xr.Dataset:
     """Lemma G.1: K_attn and its Taylor polynomials in β at 0, from the exact derivatives of appendix F."""
+    require(len(x) == len(y), f"x and y must have the same length; got {len(x)} and {len(y)} tokens.")
     parts = {
         (i, j): float(theory.derivative_value(i, j, x, y)) / (math.factorial(i) * math.factorial(j))
         for i in range(0, max(orders) + 1, 2)

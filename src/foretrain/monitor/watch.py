@@ -1,0 +1,46 @@
+"""Watches the attention of a model during one forward pass."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torch import Tensor, nn
+
+from foretrain.monitor.capture import AttentionReader
+from foretrain.monitor.names import Running, names_of_running_modules
+
+
+@contextmanager
+def attention_of(model: nn.Module) -> Iterator[dict[str, Tensor]]:
+    """Statistics [statistic, head] of every attention call inside this block, by the name of the module that makes it.
+
+    Nothing that the model computes changes. An attention module that ran without being read is named in a warning.
+    """
+    calls: dict[str, Tensor] = {}
+    with names_of_running_modules(model) as running:
+
+        def record(statistics: Tensor) -> None:
+            calls[running.next_call()] = statistics
+
+        with AttentionReader(record):
+            yield calls
+    unread = unread_attention(model, running)
+    if unread:
+        warnings.warn(
+            f"Attention could not be read in {', '.join(unread)}: they compute it in a way that is not known here.",
+            stacklevel=3,
+        )
+
+
+def unread_attention(model: nn.Module, running: Running) -> list[str]:
+    """Modules that look like attention and ran, but in which no attention was seen; only the innermost are named."""
+    modules = dict(model.named_modules())
+    ran = [name for name in dict.fromkeys(running.entered) if "attention" in type(modules[name]).__name__.lower()]
+    silent = [name for name in ran if not any(_inside(call, name) for call in running.calls)]
+    return [name for name in silent if not any(other != name and _inside(other, name) for other in silent)]
+
+
+def _inside(inner: str, outer: str) -> bool:
+    return inner == outer or inner.startswith(f"{outer}.")

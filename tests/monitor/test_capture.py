@@ -1,0 +1,184 @@
+"""Attention of any model, read without changing a bit of it, against the weights that eager attention returns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from foretrain.monitor.statistics import NAMES, AttentionCall, allowed_keys, row_sums
+from foretrain.monitor.watch import attention_of
+from monitor import models
+
+TOKENS = torch.randint(1, 50, (3, 12), generator=torch.Generator().manual_seed(1))
+
+
+def padded(where: str) -> Tensor:
+    mask = torch.ones_like(TOKENS)
+    if where == "left":
+        mask[0, :4] = 0
+        mask[1, :1] = 0
+    if where == "right":
+        mask[0, -4:] = 0
+        mask[2, -2:] = 0
+    return mask
+
+
+def expected(weights: Tensor, rows: Tensor) -> dict[str, np.ndarray]:
+    """The statistics of attention weights [sample, head, query, key], over the rows [sample, query] that count."""
+    weights, chosen = weights.detach().double(), rows[:, None].expand(weights.shape[:3])
+    entropy = -(weights * weights.clamp(min=1e-300).log()).sum(-1)
+    result = {"entropy": entropy}
+    if weights.shape[2] == weights.shape[3]:
+        result["self_attention"] = weights.diagonal(dim1=2, dim2=3)
+    return {
+        name: (torch.where(chosen, values, 0).sum((0, 2)) / chosen.sum((0, 2))).numpy()
+        for name, values in result.items()
+    }
+
+
+def check(read: dict[str, Tensor], eager: list[Tensor], rows: list[Tensor]) -> None:
+    assert len(read) == len(eager)
+    for statistics, weights, counted in zip(read.values(), eager, rows, strict=True):
+        for name, values in expected(weights, counted).items():
+            np.testing.assert_allclose(statistics[NAMES.index(name)], values, atol=1e-5, err_msg=name)
+
+
+def outputs_of(model: nn.Module, **inputs: Any) -> Any:
+    with torch.no_grad():
+        return model(**inputs)
+
+
+@pytest.mark.parametrize("padding", ["no", "left", "right"])
+@pytest.mark.parametrize(
+    ("name", "implementation"),
+    [
+        (name, implementation)
+        for name in [*models.DECODERS, *models.ENCODERS]
+        for implementation in ("sdpa", "eager")
+        if (name, implementation) != ("Gemma", "sdpa")  # its soft cap is written out by hand
+    ],
+)
+def test_language_models(name: str, implementation: str, padding: str) -> None:
+    torch.manual_seed(0)
+    model = {**models.DECODERS, **models.ENCODERS}[name]().eval()
+    inputs = {"input_ids": TOKENS, "attention_mask": padded(padding)}
+    model.set_attn_implementation(implementation)
+    plain = outputs_of(model, **inputs).logits
+    with attention_of(model) as read:
+        watched = outputs_of(model, **inputs).logits
+    assert torch.equal(plain, watched), "the monitor changed what the model computes"
+    model.set_attn_implementation("eager")
+    eager = outputs_of(model, **inputs, output_attentions=True).attentions
+    check(read, list(eager), [padded(padding).bool()] * len(eager))
+
+
+@pytest.mark.parametrize("padding", ["no", "left", "right"])
+def test_t5_with_cross_attention(padding: str) -> None:
+    torch.manual_seed(0)
+    model, mask = models.t5().eval(), padded(padding)
+    inputs = {"input_ids": TOKENS, "attention_mask": mask, "decoder_input_ids": TOKENS[:, :7]}
+    with attention_of(model) as read:
+        outputs_of(model, **inputs)
+    model.set_attn_implementation("eager")
+    eager = outputs_of(model, **inputs, output_attentions=True)
+    decoder = [w for pair in zip(eager.decoder_attentions, eager.cross_attentions, strict=True) for w in pair]
+    everything = torch.ones(3, 7, dtype=torch.bool)
+    check(read, [*eager.encoder_attentions, *decoder], [*[mask.bool()] * 2, *[everything] * 4])
+    own = NAMES.index("self_attention")
+    assert [bool(statistics[own].isnan().all()) for statistics in read.values()] == [
+        False,
+        False,
+        False,
+        True,
+        False,
+        True,
+    ]
+
+
+def test_vit() -> None:
+    torch.manual_seed(0)
+    model, images = models.vit().eval(), torch.randn(2, 3, 16, 16)
+    with attention_of(model) as read:
+        outputs_of(model, pixel_values=images)
+    model.set_attn_implementation("eager")
+    eager = outputs_of(model, pixel_values=images, output_attentions=True).attentions
+    check(read, list(eager), [torch.ones(2, 17, dtype=torch.bool)] * 2)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_a_hand_written_model(fused: bool) -> None:
+    torch.manual_seed(0)
+    model = models.NanoGPT(fused=fused)
+    with attention_of(model) as read:
+        model(TOKENS)
+    assert list(read) == ["blocks.0.attention", "blocks.1.attention"]
+    model.blocks.apply(lambda module: setattr(module, "fused", False))
+    model(TOKENS)
+    weights = [block.attention.weights for block in model.blocks]  # type: ignore[union-attr]
+    check(read, weights, [torch.ones_like(TOKENS, dtype=torch.bool)] * 2)
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("causal", [True, False])
+def test_multihead_attention_of_torch(batch_first: bool, causal: bool) -> None:
+    torch.manual_seed(0)
+    module = nn.MultiheadAttention(16, 4, batch_first=batch_first)
+    x = torch.randn(3, 12, 16)
+    given_x = x if batch_first else x.transpose(0, 1)
+    forbidden = torch.ones(12, 12, dtype=torch.bool).triu(1) if causal else None
+    padding = padded("right") == 0
+    model = nn.ModuleDict({"attention": module})
+    options = {"attn_mask": forbidden, "key_padding_mask": padding, "average_attn_weights": False}
+    with attention_of(model) as read:
+        _, weights = module(given_x, given_x, given_x, **options)
+    check(read, [weights], [~padding])
+
+
+def test_a_layer_that_cannot_be_read_is_named() -> None:
+    class LinearAttention(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x @ (x.mT @ x)
+
+    model = nn.Sequential(nn.Linear(4, 4), LinearAttention())
+    with pytest.warns(UserWarning, match=r"Attention could not be read in 1:"), attention_of(model) as read:
+        model(torch.randn(2, 3, 4))
+    assert read == {}
+
+
+def test_a_module_that_is_called_often_has_a_record_for_every_call() -> None:
+    shared = nn.MultiheadAttention(8, 2, batch_first=True)
+
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attention = shared
+
+        def forward(self, x: Tensor) -> Tensor:
+            for _ in range(3):
+                x = self.attention(x, x, x, need_weights=False)[0]
+            return x
+
+    with attention_of(model := Tied()) as read:
+        model(torch.randn(2, 5, 8))
+    assert list(read) == ["attention", "attention#2", "attention#3"]
+
+
+@given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 6), st.floats(0.0, 300.0), st.integers(0, 2**31 - 1))
+def test_statistics_of_random_logits(samples: int, heads: int, keys: int, scale: float, seed: int) -> None:
+    """Against float64, at logits so large that plain log-sum-exp would cancel."""
+    draw = torch.Generator().manual_seed(seed)
+    logits = scale * torch.randn(samples, heads, keys, keys, generator=draw)
+    logits = logits.masked_fill(~torch.ones(keys, keys, dtype=torch.bool).tril(), -torch.inf)
+    statistics = row_sums(AttentionCall(logits, allowed_keys(logits), same_tokens=True)).statistics()
+    weights = torch.softmax(logits.double(), -1)
+    entropy = -(weights * weights.clamp(min=1e-300).log()).sum(-1)
+    np.testing.assert_allclose(statistics[0], entropy.mean((0, 2)), atol=1e-5)
+    np.testing.assert_allclose(statistics[2], weights[..., 0].mean((0, 2)), atol=1e-5)
+    np.testing.assert_allclose(statistics[4], logits.amax((0, 2, 3)), rtol=1e-6)
+    assert bool(((statistics[1] >= -1e-6) & (statistics[1] <= 1 + 1e-6) | statistics[1].isnan()).all())
