@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.util import find_spec
+from statistics import median
 
 import torch
 from torch import Tensor
@@ -45,7 +46,7 @@ def _block(layer: int) -> dict[str, Tensor]:
 
 
 def _refreshed() -> Iterator[Measured]:
-    """The 72 matrices, three times after a move. svdvals is timed on one layer, and counted 12 times."""
+    """The 72 matrices, five times, each after a move. svdvals is timed on one layer, and counted 12 times."""
     matrices = {name: W for layer in range(LAYERS) for name, W in _block(layer).items()}
     tracker, times = SpectrumTracker(), []
 
@@ -53,11 +54,11 @@ def _refreshed() -> Iterator[Measured]:
         return {name: tracker.refresh(name, W).stable_rank for name, W in matrices.items()}
 
     cold = cpu_seconds(refresh)
-    for repeat in range(3):
+    for repeat in range(5):
         for name, W in matrices.items():
             W += MOVE * START * _random(*W.shape, key=f"{repeat}/{name}")
         times.append(cpu_seconds(refresh))
-    warm = sorted(times)[1]
+    warm = median(times)
     layer = [W for name, W in matrices.items() if name.startswith("0/")]
     plain = LAYERS * cpu_seconds(lambda: [torch.linalg.svdvals(W) for W in layer], 3)
     detail = f"{warm:.3f} s against 12 × {plain / LAYERS:.3f} s"

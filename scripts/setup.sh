@@ -14,7 +14,8 @@ if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 fi
 [ -x .venv/bin/python ] || "$python" -m venv .venv
 pip() { .venv/bin/python -m pip --disable-pip-version-check --quiet "$@"; }
-echo "setting up .venv (a few minutes the first time)"
+echo "setting up .venv (about two minutes the first time): torch"
 pip install torch==2.13.0                          # first and exactly: nothing below may pull another build
+echo "setting up .venv: foretrain and what it needs"
 pip install --constraint constraints.txt --editable ".[dev]"
 echo "$wanted" > "$stamp"

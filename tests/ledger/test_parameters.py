@@ -80,6 +80,7 @@ def test_reads(assignment: str, value: Any) -> None:
         ("steps=0", "steps takes a whole number of at least 1; got '0'."),
         ("steps=10**9", "steps takes a whole number of at least 1; got '10**9'."),
         (f"steps={'9' * 400}", "steps takes a whole number of at least 1; got '9999"),
+        ("steps=100000000000", "got '100000000000'; a whole number can be 1,000,000,000 at most."),
         ("steps=1,2", "steps takes a whole number of at least 1; got '1,2'."),
         ("steps=1e400", "steps takes a whole number"),
         ("steps=1e4001", "steps takes a whole number"),

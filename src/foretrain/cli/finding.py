@@ -71,15 +71,16 @@ def experiment_entries(experiments: Mapping[str, Experiment]) -> list[Entry]:
 
 
 def _keywords(paper: str, says: str) -> str:
-    """The names of the paper's symbols that a statement uses: "a·I" is found as "identity scaling" too.
+    """The paper's title, and the names of its symbols that a statement uses: "a·I" is found as "identity scaling" too.
 
     A single Latin letter is not looked for, because "a" is also a word.
     """
     from foretrain.papers import papers
 
-    return " ".join(
+    names = (
         symbol.name
         for symbol in papers()[paper].symbols
         for letter in symbol.letter.split(", ")
         if letter in says and not (len(letter) == 1 and letter.isascii())
     )
+    return " ".join([papers()[paper].title, *names])

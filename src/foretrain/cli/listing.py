@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from foretrain.ledger.experiment import Experiment
     from foretrain.ledger.parameters import Parameter
 
+WIDEST = 1000  # characters of a line outside a terminal
+
 Patterns = Annotated[list[str] | None, typer.Argument(metavar="QUERY", help=HELP, show_default=False)]
 
 
@@ -46,6 +48,8 @@ def list_all(
         typer.echo(json.dumps(rows, indent=1, ensure_ascii=False, default=str))
         return
     out = console(results=True)
+    if not out.is_terminal:
+        out.width = WIDEST  # whole lines for whoever searches in them
     out.print(_experiment_table(rows, out.width) if experiments else _claim_table(rows, out.width))
 
 
@@ -215,7 +219,12 @@ def _experiment_facts(experiment: Experiment) -> list[tuple[str, str]]:
     facts = [("says", experiment.says)]
     facts += [(f"--set {name}", _parameter_words(p)) for name, p in experiment.parameters().items()]
     if experiment.cut:
-        facts.append(("saved by", ", ".join(f"{argument} (axis {axis})" for argument, axis in experiment.cut.items())))
+        facts.append(
+            (
+                "saved in parts along",
+                ", ".join(f"{argument} (axis {axis})" for argument, axis in experiment.cut.items()),
+            )
+        )
     facts += [(f"--tier {tier}", assignments(own)) for tier, own in experiment.settings.items() if own]
     facts.append(("code", f"{_short(inspect.getsourcefile(code) or '?')}:{inspect.getsourcelines(code)[1]}"))
     return facts

@@ -21,7 +21,7 @@ def read_settings(given: Sequence[str], parameters: Mapping[str, Parameter]) -> 
         require(bool(parameters), f"This experiment has nothing to set; got {assignment!r}.")
         require_known("setting", name, parameters)
         if name in texts:
-            several = parameters[name].several
+            several = parameters[name].several and texts[name] and text
             fix = f"give all values at once: --set {name}={texts[name]},{text}" if several else "choose one"
             raise InputError(f"--set gives {name} twice, as {texts[name]!r} and as {text!r}; {fix}.")
         texts[name] = text

@@ -77,7 +77,7 @@ def write_record(path: Path, record: Mapping[str, Any]) -> None:
     """Write a JSON object with a seal: the sha256 of the rest, by which `read_record` notices damage."""
     plain_record = json.loads(json.dumps(record, default=plain))
     sealed = {"sha256": _seal(plain_record), **plain_record}
-    write_text(path, json.dumps(sealed, indent=1, ensure_ascii=False) + "\n")
+    write_text(path, json.dumps(sealed, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
 
 
 def read_record(path: Path) -> dict[str, Any]:

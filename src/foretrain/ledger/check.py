@@ -15,12 +15,14 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import as_completed
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from foretrain.core.errors import DamagedFile, InputError, require, require_known
 from foretrain.core.files import plain, read_record, remove_abandoned, sha256_of, write_record
+from foretrain.core.progress import current_listener, listening
 from foretrain.core.provenance import module_digest, module_of, versions
 from foretrain.core.trajectory import load_file, save
 from foretrain.core.workers import worker_pool
@@ -201,12 +203,23 @@ def _judge_by_id(
 
 
 def _judge_and_save(claim: Claim, folder: VerdictFolder, mark: str, check: str) -> Verdict:
-    with warnings.catch_warnings(record=True) as caught:
+    with _progress_named(claim.id), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         verdict = judge(claim, folder.tier)
     messages = [str(w.message) for w in caught if issubclass(w.category, UserWarning | RuntimeWarning)]
     verdict = replace(verdict, notes=(*verdict.notes, *dict.fromkeys(messages)))
     return folder.put(verdict, mark, check)
+
+
+@contextmanager
+def _progress_named(name: str) -> Iterator[None]:
+    """Put the claim's id before what its experiments tell."""
+    listener = current_listener()
+    if listener is None:
+        yield
+        return
+    with listening(lambda progress: listener(replace(progress, doing=f"{name}: {progress.doing}"))):
+        yield
 
 
 def _to_plain(verdict: Verdict) -> dict[str, Any]:

@@ -97,7 +97,9 @@ class Parameter:
                 return _frozen(self._adapter.validate_python(value))
             except (ValidationError, OverflowError):
                 continue
-        raise InputError(f"{self.name} takes {self.takes}; got {_shortened(text)}.")
+        number = _number(text.strip())
+        limit = "; a whole number can be 1,000,000,000 at most" if isinstance(number, float) and number > 1e9 else ""
+        raise InputError(f"{self.name} takes {self.takes}; got {_shortened(text)}{limit}.")
 
     def _require_no_gaps(self, text: str) -> None:
         parts = [part.strip() for part in text.split(",")]

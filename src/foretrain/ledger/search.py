@@ -22,7 +22,7 @@ _KINDS = {
 }  # fmt: skip
 _NUMBER = r"(?:[A-Z](?:\.\d+)+|\d+(?:\.\d+)*|(?-i:[A-Z])(?![a-zA-Z]))"
 _REFERENCE = re.compile(
-    rf"(?<![a-z])({'|'.join(sorted(_KINDS, key=len, reverse=True))})s?\.?\s*"
+    rf"(?<![a-z])({'|'.join(sorted(_KINDS, key=len, reverse=True))})s?\.?\s*\(?"
     rf"({_NUMBER}(?:\s*\([a-z]\))?(?:(?:,\s*|\s+and\s+|\s+to\s+|\s*[–-]\s*){_NUMBER})*)",
     re.IGNORECASE,
 )
@@ -107,6 +107,8 @@ def select(queries: Sequence[str], entries: Sequence[Entry]) -> list[str]:
 
 def not_found(query: str, entries: Sequence[Entry]) -> str:
     """A refusal with the nearest names."""
+    if not query.strip():
+        return 'The query is empty; give an id, a number of the paper such as "Theorem 3", or words.'
     near = nearest(query, dict.fromkeys(entry.id for entry in entries))
     return (
         f"Nothing matches {query!r}; the nearest names are {', '.join(near)}. You can search by id, by the paper's own "

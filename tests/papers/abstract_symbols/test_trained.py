@@ -191,7 +191,7 @@ def test_a_task_file_that_changes_is_another_run(tmp_path):
     for label in ("1", "50"):
         file.write_text(text.replace("label = 1", f"label = {label}"))
         losses.append(summary(str(file), n=8, seeds=1, setting=s).test_loss.item())
-        paths.append(RunIdentity.of("abstract_symbols/train", {"task": str(file)}, "source").path(tmp_path))
+        paths.append(RunIdentity.of("abstract_symbols/train", {"task": str(file)}, "source", ["task"]).path(tmp_path))
     assert losses[1] > 10 * losses[0]
     assert paths[0] != paths[1]
 

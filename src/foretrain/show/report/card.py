@@ -39,7 +39,9 @@ class ClaimView:
 
     @property
     def colour(self) -> str:
-        """Green: holds. Grey: fails, as expected. Amber: not judged. Red: a surprise."""
+        """Green: holds. Grey: fails, as expected. Amber: not judged. Red: a surprise. Outline: no expected verdict."""
+        if self.verdict.expected is None and self.verdict.judged:
+            return "open"
         if not self.verdict.as_expected and self.verdict.status != "skipped":
             return "bad"
         return {"holds": "good", "fails": "known"}.get(self.verdict.status, "unsure")

@@ -12,8 +12,8 @@ import numpy as np
 import xarray as xr
 from pydantic import Field
 
-from foretrain.core.streams import seed_list, torch_stream
 from foretrain.core.errors import require
+from foretrain.core.streams import seed_list, torch_stream
 from foretrain.core.trajectory import trajectory
 from foretrain.data.template_tasks import same_different
 from foretrain.kernels.activations import Cosine
