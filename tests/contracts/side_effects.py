@@ -143,7 +143,7 @@ def corpus(_: Path) -> None:
 
 def change_everything(_: Path) -> None:
     torch.set_num_threads(1)
-    os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ["SET_BY_A_LIBRARY"] = "1"
     np.seterr(all="ignore")
     np.random.seed(3)  # noqa: NPY002
     warnings.simplefilter("ignore")
