@@ -9,6 +9,7 @@ from typing import Any
 PUBLIC = {
     "Claim": "foretrain.ledger.claim",
     "InputError": "foretrain.core.errors",
+    "Monitor": "foretrain.monitor.monitor",
     "SGD": "foretrain.dynamics.optimizers",
     "Adam": "foretrain.dynamics.optimizers",
     "Adagrad": "foretrain.dynamics.optimizers",

@@ -1,0 +1,173 @@
+"""Training with and without the monitor is the same to the bit; what it records can be read back."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+from foretrain.core.errors import DamagedFile, InputError
+from foretrain.monitor.monitor import Monitor
+from foretrain.monitor.records import read_lines
+from monitor.models import NanoGPT
+
+
+class WithDropout(NanoGPT):
+    """Random numbers are drawn during the forward pass: a monitor that drew one would change the training."""
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return super().forward(tokens) + F.dropout(torch.ones(50), 0.1, self.training)
+
+
+class Checkpointed(NanoGPT):
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.tokens(tokens)
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=False)
+        return self.head(x)
+
+
+def train(
+    make: Callable[[], nn.Module], *, watched: bool, steps: int = 6, accumulate: int = 1, bfloat16: bool = False
+) -> tuple[list[float], list[Tensor], Monitor | None]:
+    torch.manual_seed(0)
+    model = make()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    monitor = Monitor(model, every=2) if watched else None
+    losses = []
+    for _ in range(steps):
+        for _ in range(accumulate):
+            tokens = torch.randint(0, 50, (4, 9))
+            with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
+                scores = model(tokens[:, :-1])
+                loss = F.cross_entropy(scores.float().flatten(0, 1), tokens[:, 1:].flatten())
+            (loss / accumulate).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+        if monitor is not None:
+            monitor.step(loss=loss)
+    return losses, [p.detach().clone() for p in model.parameters()], monitor
+
+
+CASES = {
+    "a plain loop": (NanoGPT, {}),
+    "fused attention": (lambda: NanoGPT(fused=True), {}),
+    "dropout": (WithDropout, {}),
+    "gradient accumulation": (NanoGPT, {"accumulate": 3}),
+    "gradient checkpointing": (Checkpointed, {}),
+    "bf16 autocast": (lambda: NanoGPT(fused=True), {"bfloat16": True}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_training_is_the_same_to_the_bit(case: str) -> None:
+    make, options = CASES[case]
+    losses, parameters, _ = train(make, watched=False, **options)
+    watched_losses, watched_parameters, monitor = train(make, watched=True, **options)
+    assert losses == watched_losses
+    assert all(torch.equal(a, b) for a, b in zip(parameters, watched_parameters, strict=True))
+    assert monitor is not None
+    dataset = monitor.dataset()
+    assert dict(dataset.sizes) == {"step": 3, "layer": 2, "head": 4}
+    assert dataset.step.values.tolist() == [0, 2, 4]
+    assert dataset.layer.values.tolist() == ["blocks.0.attention", "blocks.1.attention"]
+    np.testing.assert_allclose(dataset.loss, np.array(losses)[[0, 2, 4]])
+    entropy = dataset.attention_entropy
+    assert bool(((entropy > 0) & (entropy < np.log(8))).all())
+    assert entropy.attrs["units"] == "nats"
+
+
+def test_only_the_first_training_pass_of_a_due_step_is_read() -> None:
+    model = NanoGPT()
+    monitor = Monitor(model, every=2)
+    tokens = torch.randint(0, 50, (2, 6))
+    model.eval()
+    model(tokens)  # an evaluation before the first step
+    model.train()
+    with torch.no_grad():
+        model(tokens)  # nor a pass without gradients
+    assert monitor.due
+    model(tokens)
+    assert not monitor.due
+    monitor.step()
+    model(tokens)
+    monitor.step()  # step 1 is not due
+    assert [record["step"] for record in monitor.records] == [0]
+
+
+def test_it_detaches_and_lets_go() -> None:
+    model = NanoGPT()
+    before = (dict(model._forward_hooks), dict(model._forward_pre_hooks))
+    with Monitor(model) as monitor:
+        model(torch.zeros(1, 3, dtype=torch.long))
+        monitor.step()
+    assert (dict(model._forward_hooks), dict(model._forward_pre_hooks)) == before
+    assert all(not module._forward_hooks for module in model.modules())
+    Monitor(model)  # dropped at once: its hooks do nothing
+    gc.collect()
+    model(torch.zeros(1, 3, dtype=torch.long))
+
+
+def test_a_copy_of_the_model_is_not_watched_and_can_be_saved() -> None:
+    model = NanoGPT()
+    monitor = Monitor(model)
+    clone = copy.deepcopy(model)
+    clone(torch.zeros(1, 3, dtype=torch.long))
+    assert monitor.due
+    torch.save(model, io.BytesIO())
+    model(torch.zeros(1, 3, dtype=torch.long))
+    monitor.step()
+    assert len(monitor.records) == 1
+
+
+def test_a_pass_that_raises_leaves_nothing_behind() -> None:
+    model = NanoGPT()
+    monitor = Monitor(model)
+    with pytest.raises(IndexError):
+        model(torch.full((1, 3), 99))
+    assert all(not module._forward_hooks for module in model.blocks.modules())
+    monitor.step()
+    model(torch.zeros(1, 3, dtype=torch.long))
+
+
+def run(file: Path, steps: int) -> Monitor:
+    torch.manual_seed(1)
+    model = NanoGPT()
+    monitor = Monitor(model, every=2, file=file)
+    while monitor.steps < steps:
+        loss = model(torch.randint(0, 50, (2, 6))).square().mean()
+        monitor.step(loss=loss)
+    return monitor
+
+
+def test_a_resumed_run_continues_the_same_file(tmp_path: Path) -> None:
+    file = tmp_path / "deep" / "run.jsonl"
+    run(file, 5)
+    with file.open("ab") as stream:
+        stream.write(b'{"step": 6, "loss": 1.')  # a line torn by a killed process
+    assert [record["step"] for record in read_lines(file)] == [0, 2, 4]
+    monitor = run(file, 9)
+    assert monitor.dataset().step.values.tolist() == [0, 2, 4, 6, 8]
+    assert [json.loads(line)["step"] for line in file.read_text().splitlines()] == [0, 2, 4, 6, 8]
+
+
+def test_damage_within_a_file_is_named_by_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+    run(file, 5)
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([lines[0], lines[1][:30], lines[2]]) + "\n")
+    with pytest.raises(DamagedFile, match="line 2 is damaged"):
+        read_lines(file)
+    with pytest.raises(InputError, match="every must be a whole number"):
+        Monitor(NanoGPT(), every=0)
