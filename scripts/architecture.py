@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -122,39 +123,13 @@ def hidden_imports(path: Path) -> list[int]:
 
 
 def cycles() -> list[list[str]]:
-    """Groups of modules that import each other, directly or indirectly, even in functions; there should be none."""
+    """A circle of modules that import each other, directly or indirectly, even in functions; there should be none."""
     graph = {module_of(path): set(inner_imports(path)) - {module_of(path)} for path in files()}
-    order: list[str] = []
-    seen: set[str] = set()
-
-    def visit(node: str, edges: dict[str, set[str]], into: list[str]) -> None:
-        stack = [(node, iter(sorted(edges.get(node, ()))))]
-        seen.add(node)
-        while stack:
-            current, rest = stack[-1]
-            following = next((n for n in rest if n not in seen and n in edges), None)
-            if following is None:
-                into.append(current)
-                stack.pop()
-            else:
-                seen.add(following)
-                stack.append((following, iter(sorted(edges[following]))))
-
-    for node in graph:
-        if node not in seen:
-            visit(node, graph, order)
-    reverse: dict[str, set[str]] = {node: set() for node in graph}
-    for node, targets in graph.items():
-        for target in targets & set(graph):
-            reverse[target].add(node)
-    seen.clear()
-    groups: list[list[str]] = []
-    for node in reversed(order):
-        if node not in seen:
-            group: list[str] = []
-            visit(node, reverse, group)
-            groups.append(group)
-    return [sorted(group) for group in groups if len(group) > 1]
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return [list(error.args[1])]
+    return []
 
 
 def table() -> str:

@@ -12,7 +12,7 @@ import hashlib
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import metadata
 from inspect import unwrap
@@ -46,13 +46,17 @@ def source_digest(function: Callable[..., Any]) -> str:
     and with everything of foretrain that is loaded.
     """
     module = module_of(function)
-    if import_closure(module):
+    if _file_of(module) is not None and not _only_draws(module):
         return module_digest(module)
-    sha = hashlib.sha256(_code_bytes(unwrapped(function).__code__))
-    for name in sorted(name for name in sys.modules if name.split(".", 1)[0] == "foretrain"):
-        path = _file_of(name)
-        if path is not None:
-            sha.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
+    ours = {name: _file_of(name) for name in sys.modules if name.split(".", 1)[0] == "foretrain"}
+    files = {name: path for name, path in ours.items() if path is not None}
+    return _digest(files, _code_bytes(unwrapped(function).__code__))
+
+
+def _digest(files: Mapping[str, Path], start: bytes = b"") -> str:
+    sha = hashlib.sha256(start)
+    for name, path in sorted(files.items()):
+        sha.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return sha.hexdigest()[:12]
 
 
@@ -79,10 +83,7 @@ def module_of(function: Callable[..., Any]) -> str:
 @cache
 def module_digest(module: str) -> str:
     """Twelve hex digits over a module's import closure, read once per process: a program keeps what it loaded."""
-    sha = hashlib.sha256()
-    for name, path in sorted(import_closure(module).items()):
-        sha.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return sha.hexdigest()[:12]
+    return _digest(import_closure(module))
 
 
 def import_closure(module: str) -> dict[str, Path]:
@@ -172,11 +173,8 @@ def _file_of(module: str) -> Path | None:
         path = Path(str(loaded.__file__))
         return path if path.suffix == ".py" else None
     parent, _, name = module.rpartition(".")
-    for folder in _folders_of(parent) if parent else ():
-        for path in (folder / f"{name}.py", folder / name / "__init__.py"):
-            if path.is_file():
-                return path
-    return None
+    paths = (_in_folder(folder, name) for folder in (_folders_of(parent) if parent else ()))
+    return next(filter(None, paths), None)
 
 
 def _folders_of(package: str) -> list[Path]:

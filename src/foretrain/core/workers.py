@@ -69,6 +69,14 @@ def keep_freed_memory() -> None:
         mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
 
 
+class _OwnThreads(threading.local):
+    """What one Python thread has set, and goes back to when its outermost block ends."""
+
+    depth = 0
+    blas: Any = None
+    torch_threads: int | None = None
+
+
 class _Threads:
     """Which blocks want one thread, and what to go back to when they end.
 
@@ -78,20 +86,20 @@ class _Threads:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.own = threading.local()
+        self.own = _OwnThreads()
         self.blocks = 0
         self.torch_default: int | None = None  # before the first of the blocks that are running
 
     def enter(self) -> None:
         with self.lock:
             self.blocks += 1
-            self.own.depth = getattr(self.own, "depth", 0) + 1
+            self.own.depth += 1
             if self.blocks == 1:
                 from threadpoolctl import threadpool_limits  # here: processes that only start workers do not need it
 
                 self.own.blas = threadpool_limits(limits=1, user_api="blas")
             torch = sys.modules.get("torch")
-            if torch is not None and getattr(self.own, "torch_threads", None) is None:
+            if torch is not None and self.own.torch_threads is None:
                 now = torch.get_num_threads()
                 self.torch_default = self.torch_default or now
                 self.own.torch_threads = now if now > 1 else self.torch_default  # 1 may be another block's
@@ -102,9 +110,9 @@ class _Threads:
             self.blocks -= 1
             self.own.depth -= 1
             if self.own.depth == 0:
-                if getattr(self.own, "blas", None) is not None:
+                if self.own.blas is not None:
                     self.own.blas.restore_original_limits()
-                if getattr(self.own, "torch_threads", None) is not None:
+                if self.own.torch_threads is not None:
                     sys.modules["torch"].set_num_threads(self.own.torch_threads)
                 self.own.blas = self.own.torch_threads = None
             if self.blocks == 0:

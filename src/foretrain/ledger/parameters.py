@@ -55,12 +55,16 @@ class Parameter:
     def _adapter(self) -> Any:
         return TypeAdapter(self.type, config=ConfigDict(allow_inf_nan=False))
 
-    def schema(self) -> dict[str, Any]:
-        """Type, bounds, description and unit as a JSON schema."""
+    @cached_property
+    def _schema(self) -> dict[str, Any]:
         try:
             return self._adapter.json_schema()
         except PydanticSchemaGenerationError:
             return {}
+
+    def schema(self) -> dict[str, Any]:
+        """Type, bounds, description and unit as a JSON schema."""
+        return dict(self._schema)
 
     @property
     def says(self) -> str:

@@ -57,10 +57,10 @@ def sweep(
     """Run `function(**fixed, argument=[value])` for every cell of `cut`, skipping shards that are already on disk.
 
     `axes` says which axis of the result each cut argument becomes (by default its own name). `files` names arguments
-    whose values may be paths of files: a changed file is another run. `executor` is anything
-    with `submit`, such as `dask.distributed.Client.get_executor()` for a cluster. `fresh` deletes what this very run
-    has on disk and computes it again. Input that the experiment refuses leaves nothing behind. Warnings are kept with
-    the shard (`trajectory.notes_of`).
+    whose values may be paths of files: a changed file is another run. `executor` is anything with `submit`, such as
+    `dask.distributed.Client.get_executor()` for a cluster. `fresh` deletes what this very run has on disk and computes
+    it again. Input that the experiment refuses leaves nothing behind. Warnings are kept with the shard
+    (`trajectory.notes_of`).
     """
     for argument, values in cut.items():
         require(len(values) > 0, f"{argument} has no values; give at least one.")
