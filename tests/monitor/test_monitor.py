@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 from foretrain.core.errors import DamagedFile, InputError
 from foretrain.monitor.monitor import Monitor
-from foretrain.monitor.records import read_lines
+from foretrain.runs.monitored import read_lines
 from monitor.models import NanoGPT
 
 

@@ -14,7 +14,7 @@ import xarray as xr
 from torch import Tensor, nn
 
 from foretrain.core.errors import require_whole
-from foretrain.monitor.records import Record, append_line, as_dataset, read_lines
+from foretrain.runs.monitored import Record, append_line, as_dataset, read_lines
 from foretrain.monitor.statistics import NAMES
 from foretrain.monitor.watch import attention_of
 

@@ -1,0 +1,1 @@
+"""Finds the query, key, value and output matrices of every attention layer, whoever named them."""

@@ -1,0 +1,129 @@
+"""What a monitored training leaves behind: one line of JSON per measured step, and the same as a dataset.
+
+A line looks like this, with every part but `step` optional:
+
+    {"step": 50, "loss": 2.1, "attention": {layer: {statistic: [one number per head]}},
+     "identity": {layer: {product: [one number per head]}}, "weights": {matrix: {measure: number}}}
+
+JSON has no infinite numbers and no nan, so these are written as the strings "inf", "-inf" and "nan".
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from foretrain.core.errors import DamagedFile, InputError, require
+from foretrain.core.trajectory import trajectory
+
+FORMAT = "foretrain-monitor-1"
+UNITS = {"attention_entropy": "nats"}
+DIGITS = 8  # kept of every number: as exact as float32
+Record = dict[str, Any]
+
+# part of a record -> (axis of its names, what its variables begin with)
+PER_HEAD = {"attention": "attention_", "identity": "identity_"}
+PER_MATRIX = "weights"
+
+
+def append_line(file: Path, record: Mapping[str, Any]) -> None:
+    """Add a record to the end of a file, in one write; a torn last line, left by a killed process, is cut off first."""
+    line = json.dumps(_writable(record), separators=(",", ":"), allow_nan=False).encode() + b"\n"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with open(file, "ab+") as stream:
+            _cut_torn_line(stream)
+            stream.write(line)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as error:
+        raise InputError(f"Cannot write to {file}: {error.strerror}; choose another place.") from error
+
+
+def _writable(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _writable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_writable(item) for item in value]
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else str(value)
+    return value
+
+
+def _cut_torn_line(stream: Any) -> None:
+    end = stream.seek(0, os.SEEK_END)
+    if end == 0:
+        return
+    stream.seek(end - 1)
+    if stream.read(1) == b"\n":
+        return
+    stream.seek(0)
+    stream.truncate(stream.read().rfind(b"\n") + 1)
+
+
+def read_lines(file: Path) -> list[Record]:
+    """The records of a file; a torn last line is left out, any other damage is refused with its line."""
+    lines = file.read_bytes().split(b"\n")
+    if lines and lines[-1] != b"":
+        lines[-1] = b""  # written in part by a process that was killed
+    records = []
+    for number, line in enumerate(filter(None, lines), start=1):
+        try:
+            record = json.loads(line)
+            require(isinstance(record, dict), "not an object")
+            records.append(record)
+        except (ValueError, RecursionError) as error:
+            raise DamagedFile(f"{file}, line {number} is damaged; delete that line to read the rest.") from error
+    return [record for record in records if "step" in record]
+
+
+def as_dataset(records: Iterable[Record]) -> xr.Dataset:
+    """Everything recorded, over (step, layer, head) and (step, matrix).
+
+    Where something was not measured at a step, or a layer has fewer heads than another, the value is nan. A resumed
+    training may measure a step a second time; the second record counts.
+    """
+    by_step = {int(record["step"]): record for record in records}
+    steps = sorted(by_step)
+    ordered = [by_step[step] for step in steps]
+    variables: dict[str, Any] = {"loss": ("step", [_number(record.get("loss")) for record in ordered])}
+    coordinates: dict[str, Any] = {"step": steps}
+    layers = _names(record.get(part, {}) for part in PER_HEAD for record in ordered)
+    heads = max(
+        (len(v) for r in ordered for part in PER_HEAD for n in r.get(part, {}).values() for v in n.values()), default=0
+    )
+    if layers:
+        coordinates |= {"layer": layers, "head": np.arange(heads)}
+    for part, prefix in PER_HEAD.items():
+        for name in _names(measures for record in ordered for measures in record.get(part, {}).values()):
+            values = np.full((len(steps), len(layers), heads), np.nan)
+            for index, record in enumerate(ordered):
+                for layer, measures in record.get(part, {}).items():
+                    row = np.asarray(measures.get(name, []), dtype=float)
+                    values[index, layers.index(layer), : len(row)] = row
+            variables[prefix + name] = (("step", "layer", "head"), values)
+    matrices = _names(record.get(PER_MATRIX, {}) for record in ordered)
+    if matrices:
+        coordinates["matrix"] = matrices
+    for name in _names(measures for record in ordered for measures in record.get(PER_MATRIX, {}).values()):
+        table = [
+            [_number(record.get(PER_MATRIX, {}).get(matrix, {}).get(name)) for matrix in matrices] for record in ordered
+        ]
+        variables[name] = (("step", "matrix"), np.array(table, dtype=float))
+    units = {name: unit for name, unit in UNITS.items() if name in variables}
+    return trajectory(variables, coordinates, units, format=FORMAT)
+
+
+def _names(mappings: Iterable[Mapping[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(name for mapping in mappings for name in mapping))
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None else float(value)
