@@ -79,7 +79,7 @@ def test_training_is_the_same_to_the_bit(case: str) -> None:
     assert all(torch.equal(a, b) for a, b in zip(parameters, watched_parameters, strict=True))
     assert monitor is not None
     dataset = monitor.dataset()
-    assert dict(dataset.sizes) == {"step": 3, "layer": 2, "head": 4}
+    assert dict(dataset.sizes) == {"step": 3, "layer": 2, "head": 4, "matrix": 10}
     assert dataset.step.values.tolist() == [0, 2, 4]
     assert dataset.layer.values.tolist() == ["blocks.0.attention", "blocks.1.attention"]
     np.testing.assert_allclose(dataset.loss, np.array(losses)[[0, 2, 4]])

@@ -1,9 +1,10 @@
-"""Watches a model while it trains: every so many steps, the attention of one forward pass is read."""
+"""Watches a model while it trains: every so many steps, the attention of one forward pass and the weights are read."""
 
 from __future__ import annotations
 
-import math
+import warnings
 import weakref
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -14,13 +15,16 @@ import xarray as xr
 from torch import Tensor, nn
 
 from foretrain.core.errors import require_whole
-from foretrain.runs.monitored import Record, append_line, as_dataset, read_lines
+from foretrain.measures.matrices import plain_arithmetic
+from foretrain.monitor.projections import heads_of, identity_shares
 from foretrain.monitor.statistics import NAMES
 from foretrain.monitor.watch import attention_of
+from foretrain.monitor.weights import Measures, WeightReader
+from foretrain.runs.monitored import Record, append_line, as_dataset, read_lines
 
 
 class Monitor:
-    """Records what attention does during training, without changing a bit of it.
+    """Records what attention and weights do during training, without changing a bit of it.
 
         monitor = Monitor(model, every=50, file="run.jsonl")
         for batch in data:
@@ -31,23 +35,37 @@ class Monitor:
             monitor.step(loss=loss)
         monitor.dataset()["attention_entropy"]  # over (step, layer, head)
 
-    Step 0 is measured, then every `every` steps: the first forward pass of that step in training mode. With gradient
-    accumulation, call `step` once per update. With a `file`, each record is added to it as a line of JSON, and a
-    resumed training goes on with the same file.
+    Step 0 is measured, then every `every` steps: the first forward pass of that step in training mode, and the weights
+    as they are at that moment. With gradient accumulation, call `step` once per update. With a `file`, each record is
+    added to it as a line of JSON, and a resumed training goes on with the same file. `weights=False` leaves the
+    matrices out. Every sink is called with each new record, and closed at the end if it can be. `total` is the number of steps planned, for the report.
+    In a distributed training only the first process writes to the file and to the sinks.
     """
 
-    def __init__(self, model: nn.Module, *, every: int = 50, file: str | Path | None = None) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        every: int = 50,
+        file: str | Path | None = None,
+        sinks: Sequence[Callable[[Record], object]] = (),
+        weights: bool = True,
+        total: int | None = None,
+    ) -> None:
         require_whole("every", every, 1)
-        self.every, self.steps = every, 0
+        self.every, self.steps, self.total = every, 0, total
         self.records: list[Record] = []
-        self.file = Path(file) if file is not None else None
+        self.file, self.sinks = Path(file) if file is not None else None, tuple(sinks)
         if self.file is not None and self.file.exists():
             self.records = read_lines(self.file)
             self.steps = max((record["step"] + 1 for record in self.records), default=0)
         self._model = weakref.ref(model)
         self._attention: dict[str, Tensor] = {}
+        self._identity: dict[str, dict[str, list[float]]] = {}
+        self._weights = WeightReader() if weights else None
         self._seen = False  # whether this step's forward pass has been read
         self._open: ExitStack | None = None
+        self._warned = False  # that there is no attention
         before, after = _Hook(self, "_begin"), _Hook(self, "_end")
         self._handles = [
             model.register_forward_pre_hook(before),
@@ -61,28 +79,55 @@ class Monitor:
 
     def step(self, *, loss: Tensor | float | None = None) -> None:
         """Call this after every update of the weights."""
+        weights = self._weights.finish() if self._weights is not None and self._seen else {}
+        if self._seen and not self._attention and not self._warned:
+            self._warned = True
+            warnings.warn("No attention was seen in this model, so only its weights are recorded.", stacklevel=2)
+        if self._seen and (self._attention or weights):
+            self._keep(self._record(loss, weights))
+        self._attention, self._identity, self._seen = {}, {}, False
+        self.steps += 1
+
+    def _record(self, loss: Tensor | float | None, weights: Measures) -> Record:
+        record: Record = {"step": self.steps}
+        if self.total is not None:
+            record["total"] = self.total
+        if loss is not None:
+            record["loss"] = float(loss.detach() if isinstance(loss, Tensor) else loss)
         if self._attention:
-            attention = {
+            record["attention"] = {
                 layer: dict(zip(NAMES, statistics.tolist(), strict=True))
                 for layer, statistics in self._attention.items()
             }
-            value = math.nan if loss is None else float(loss.detach() if isinstance(loss, Tensor) else loss)
-            self.records.append({"step": self.steps, "loss": value, "attention": attention})
+        if self._identity:
+            record["identity"] = self._identity
+        if weights:
+            record["weights"] = weights
+        return record
+
+    def _keep(self, record: Record) -> None:
+        self.records.append(record)
+        if _is_first_process():
             if self.file is not None:
-                append_line(self.file, self.records[-1])
-        self._attention, self._seen = {}, False
-        self.steps += 1
+                append_line(self.file, record)
+            for sink in self.sinks:
+                sink(record)
 
     def dataset(self) -> xr.Dataset:
-        """Everything recorded so far, over (step, layer, head)."""
+        """Everything recorded so far, over (step, layer, head) and (step, matrix)."""
         return as_dataset(self.records)
 
     def detach(self) -> None:
-        """Leave the model as it was."""
+        """Leave the model as it was, and close the sinks."""
         self._end(None)
+        if self._weights is not None:
+            self._weights.stop()
         for handle in self._handles:
             handle.remove()
         self._handles = []
+        for sink in self.sinks:
+            if hasattr(sink, "close"):
+                sink.close()
 
     def __enter__(self) -> Monitor:
         return self
@@ -95,14 +140,29 @@ class Monitor:
         if model is None or module is not model or self._open is not None:
             return  # a copy of the model has our hooks but is not ours
         if self.due and model.training and torch.is_grad_enabled():
-            self._open = ExitStack()
+            self._open, self._seen = ExitStack(), True
+            if self._weights is not None:
+                self._weights.begin(model)
             self._attention = self._open.enter_context(attention_of(model))
-            self._seen = True
 
     def _end(self, _: nn.Module | None) -> None:
         opened, self._open = self._open, None
-        if opened is not None:
-            opened.close()
+        if opened is None:
+            return
+        opened.close()
+        model = self._model()
+        if self._weights is not None and model is not None:
+            with plain_arithmetic(_device(model)):
+                self._identity = identity_shares(dict(model.named_parameters()), heads_of(self._attention))
+
+
+def _is_first_process() -> bool:
+    distributed = torch.distributed
+    return not (distributed.is_available() and distributed.is_initialized()) or distributed.get_rank() == 0
+
+
+def _device(model: nn.Module) -> torch.device:
+    return next((p.device for p in model.parameters()), torch.device("cpu"))
 
 
 class _Hook:

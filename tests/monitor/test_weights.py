@@ -1,0 +1,138 @@
+"""What the monitor says about weights equals what plain torch says, and nothing is left behind."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.optim import optimizer as torch_optimizer
+
+from foretrain.measures import effective_rank, stable_rank
+from foretrain.monitor.monitor import Monitor
+from foretrain.monitor.weights import ENTRIES
+from monitor.models import NanoGPT
+
+
+def _loss(model: nn.Module) -> Tensor:
+    tokens = torch.randint(0, 50, (4, 9))
+    return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+
+
+def test_ranks_gradients_and_updates_equal_a_direct_calculation() -> None:
+    torch.manual_seed(0)
+    model = NanoGPT()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    monitor = Monitor(model, every=1)
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    for _ in range(2):  # two batches are accumulated
+        (_loss(model) / 2).backward()
+    gradients = {name: p.grad.norm().item() for name, p in model.named_parameters() if p.grad is not None}
+    nn.utils.clip_grad_norm_(model.parameters(), 0.01)  # the record has the gradient before this
+    optimizer.step()
+    optimizer.zero_grad()
+    monitor.step()
+    dataset = monitor.dataset().isel(step=0)
+    matrices = [name for name, p in model.named_parameters() if p.ndim == 2]
+    assert dataset.matrix.values.tolist() == matrices
+    for name in matrices:
+        values, W = dataset.sel(matrix=name), before[name]
+        moved = dict(model.named_parameters())[name].detach() - W
+        np.testing.assert_allclose(values.norm, W.norm(), rtol=1e-5)
+        np.testing.assert_allclose(values.stable_rank, stable_rank(W), rtol=1e-5)
+        np.testing.assert_allclose(values.effective_rank, effective_rank(W), rtol=1e-4)
+        np.testing.assert_allclose(values.gradient_norm, gradients[name], rtol=1e-5)
+        np.testing.assert_allclose(values.update_ratio, moved.norm() / W.norm(), rtol=1e-4)
+
+
+def test_a_large_matrix_is_sampled_within_its_error() -> None:
+    torch.manual_seed(0)
+    model = nn.Linear(1200, 1000, bias=False)
+    assert model.weight.numel() > ENTRIES
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    monitor, before = Monitor(model, every=1), model.weight.detach().clone()
+    model(torch.randn(64, 1200)).square().mean().backward()
+    optimizer.step()
+    with pytest.warns(UserWarning, match="No attention was seen"):
+        monitor.step()
+    ratio = float(monitor.dataset().update_ratio.squeeze())
+    assert ratio == pytest.approx(float((model.weight.detach() - before).norm() / before.norm()), rel=0.02)
+    assert "effective_rank" in monitor.records[0]["weights"]["weight"]
+    for _ in range(9):
+        model(torch.randn(2, 1200))
+        monitor.step()
+    assert "effective_rank" not in monitor.records[1]["weights"]["weight"]  # expensive: every tenth time
+    assert "update_ratio" not in monitor.records[1]["weights"]["weight"]  # there was no update
+
+
+def test_a_matrix_with_nan_is_recorded_and_does_not_stop_training() -> None:
+    model = NanoGPT()
+    monitor = Monitor(model, every=1)
+    with torch.no_grad():
+        model.head.weight[0, 0] = torch.nan
+    model(torch.zeros(1, 3, dtype=torch.long))
+    monitor.step(loss=float("nan"))
+    dataset = monitor.dataset().isel(step=0)
+    assert np.isnan(dataset.stable_rank.sel(matrix="head.weight"))
+    assert np.isfinite(dataset.stable_rank.sel(matrix="blocks.0.attention.qkv.weight"))
+
+
+def _hooks(model: nn.Module) -> tuple[int, int, int]:
+    own = sum(len(p._post_accumulate_grad_hooks or ()) for p in model.parameters())
+    return own, len(torch_optimizer._global_optimizer_pre_hooks), len(torch_optimizer._global_optimizer_post_hooks)
+
+
+def test_hooks_live_for_one_step_only() -> None:
+    model = NanoGPT()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for ending in ("step", "detach", "drop"):
+        monitor = Monitor(model, every=1)
+        loss = _loss(model)
+        assert _hooks(model) == (10, 1, 1)
+        if ending == "step":
+            loss.backward()
+            optimizer.step()
+            monitor.step()
+        elif ending == "detach":
+            monitor.detach()
+        del monitor
+        gc.collect()
+        assert _hooks(model) == (0, 0, 0), ending
+
+
+def test_another_model_s_optimizer_is_not_mistaken_for_ours() -> None:
+    model, other = NanoGPT(), nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(other.parameters(), lr=0.1)
+    monitor = Monitor(model, every=1)
+    model(torch.zeros(1, 3, dtype=torch.long))
+    other(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+    monitor.step()
+    assert "update_ratio" not in monitor.dataset()
+
+
+def test_identity_shares_are_recorded_per_layer_and_head() -> None:
+    model = NanoGPT()
+    with torch.no_grad():
+        qkv = model.blocks[1].attention.qkv.weight
+        qkv[32:64] = qkv[:32]  # keys are queries: W_Q·W_Kᵀ is positive semi-definite
+    monitor = Monitor(model, every=1)
+    model(torch.zeros(1, 3, dtype=torch.long))
+    monitor.step()
+    shares = monitor.dataset().identity_query_key.isel(step=0)
+    assert shares.sizes == {"layer": 2, "head": 4}
+    assert float(shares.sel(layer="blocks.1.attention").min()) > 0.8
+    assert float(np.abs(shares.sel(layer="blocks.0.attention")).max()) < 0.4
+    assert "identity_value_output" in monitor.dataset()
+
+
+def test_weights_can_be_left_out() -> None:
+    model = NanoGPT()
+    monitor = Monitor(model, every=1, weights=False)
+    model(torch.zeros(1, 3, dtype=torch.long))
+    assert _hooks(model) == (0, 0, 0)
+    monitor.step()
+    assert set(monitor.records[0]) == {"step", "attention"}
