@@ -119,7 +119,7 @@ class Monitor:
 
     def detach(self) -> None:
         """Leave the model as it was, and close the sinks."""
-        self._end(None)
+        self._end()
         if self._weights is not None:
             self._weights.stop()
         for handle in self._handles:
@@ -135,7 +135,7 @@ class Monitor:
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self.detach()
 
-    def _begin(self, module: nn.Module | None) -> None:
+    def _begin(self, module: nn.Module, *_: Any) -> None:
         model = self._model()
         if model is None or module is not model or self._open is not None:
             return  # a copy of the model has our hooks but is not ours
@@ -145,11 +145,14 @@ class Monitor:
                 self._weights.begin(model)
             self._attention = self._open.enter_context(attention_of(model))
 
-    def _end(self, _: nn.Module | None) -> None:
+    def _end(self, _: nn.Module | None = None, __: Any = None, output: Any = None) -> None:
         opened, self._open = self._open, None
         if opened is None:
             return
         opened.close()
+        if output is None:  # the model raised: its next forward pass will be read instead
+            self._attention, self._seen = {}, False
+            return
         model = self._model()
         if self._weights is not None and model is not None:
             with plain_arithmetic(_device(model)):
@@ -171,10 +174,10 @@ class _Hook:
     def __init__(self, monitor: Monitor, method: str) -> None:
         self.monitor, self.method = weakref.ref(monitor), method
 
-    def __call__(self, module: nn.Module, *_: Any) -> None:
+    def __call__(self, module: nn.Module, *rest: Any) -> None:
         monitor = self.monitor()
         if monitor is not None:
-            getattr(monitor, self.method)(module)
+            getattr(monitor, self.method)(module, *rest)
 
     def __deepcopy__(self, _: dict[int, Any]) -> _Hook:
         return self
