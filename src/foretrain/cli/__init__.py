@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from foretrain.cli import checking, forecasting, forecasting_corpus, listing, running
+from foretrain.cli import checking, forecasting, forecasting_corpus, listing, running, watching
 from foretrain.cli.common import say
 from foretrain.core.errors import InputError
 from foretrain.core.workers import settle
@@ -45,6 +45,7 @@ def foretrain(
       foretrain run scan_snap/fig6         compute an experiment, resumably
       foretrain figure scan_snap/fig6      draw it
       foretrain report                     write all verdicts to one HTML file
+      foretrain watch run.jsonl            follow a training of your own
     """
 
 
@@ -55,6 +56,7 @@ app.command()(running.run)
 app.command()(running.figure)
 app.command()(checking.report)
 app.command()(running.export)
+app.command()(watching.watch)
 forecasting.forecast_app.command()(forecasting_corpus.corpus)
 app.add_typer(forecasting.forecast_app, name="forecast")
 

@@ -20,7 +20,7 @@ from foretrain.monitor.projections import heads_of, identity_shares
 from foretrain.monitor.statistics import NAMES
 from foretrain.monitor.watch import attention_of
 from foretrain.monitor.weights import Measures, WeightReader
-from foretrain.runs.monitored import Record, append_line, as_dataset, read_lines
+from foretrain.runs.monitored import FINISHED, Record, append_line, as_dataset, read_lines
 
 
 class Monitor:
@@ -38,8 +38,8 @@ class Monitor:
     Step 0 is measured, then every `every` steps: the first forward pass of that step in training mode, and the weights
     as they are at that moment. With gradient accumulation, call `step` once per update. With a `file`, each record is
     added to it as a line of JSON, and a resumed training goes on with the same file. `weights=False` leaves the
-    matrices out. Every sink is called with each new record, and closed at the end if it can be. `total` is the number of steps planned, for the report.
-    In a distributed training only the first process writes to the file and to the sinks.
+    matrices out. Every sink is called with each new record, and closed at the end if it can be. `total` is the number
+    of steps planned, for the report. In a distributed training only the first process writes anything.
     """
 
     def __init__(
@@ -117,6 +117,12 @@ class Monitor:
         """Everything recorded so far, over (step, layer, head) and (step, matrix)."""
         return as_dataset(self.records)
 
+    def report(self, out: str | Path) -> None:
+        """Write a page about the training so far: what it shows in words, warnings, and curves. It opens offline."""
+        from foretrain.monitor.report import write_page
+
+        write_page(self.records, Path(out))
+
     def detach(self) -> None:
         """Leave the model as it was, and close the sinks."""
         self._end()
@@ -124,6 +130,8 @@ class Monitor:
             self._weights.stop()
         for handle in self._handles:
             handle.remove()
+        if self._handles and self.file is not None and self.records and _is_first_process():
+            append_line(self.file, {FINISHED: self.steps})
         self._handles = []
         for sink in self.sinks:
             if hasattr(sink, "close"):

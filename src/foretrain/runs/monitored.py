@@ -24,6 +24,7 @@ from foretrain.core.errors import DamagedFile, InputError, require
 from foretrain.core.trajectory import trajectory
 
 FORMAT = "foretrain-monitor-1"
+FINISHED = "finished"  # the only key of the line that ends a training; more may follow if the training is resumed
 UNITS = {"attention_entropy": "nats"}
 DIGITS = 8  # kept of every number: as exact as float32
 Record = dict[str, Any]
@@ -70,18 +71,26 @@ def _cut_torn_line(stream: Any) -> None:
 
 def read_lines(file: Path) -> list[Record]:
     """The records of a file; a torn last line is left out, any other damage is refused with its line."""
-    lines = file.read_bytes().split(b"\n")
+    return read_training(file)[0]
+
+
+def read_training(file: Path) -> tuple[list[Record], bool]:
+    """The records of a file, and whether its last line says that the training is finished."""
+    try:
+        lines = file.read_bytes().split(b"\n")
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {error.strerror}.") from error
     if lines and lines[-1] != b"":
         lines[-1] = b""  # written in part by a process that was killed
-    records = []
+    entries = []
     for number, line in enumerate(filter(None, lines), start=1):
         try:
-            record = json.loads(line)
-            require(isinstance(record, dict), "not an object")
-            records.append(record)
+            entry = json.loads(line)
+            require(isinstance(entry, dict) and ("step" in entry or FINISHED in entry), "not a record")
+            entries.append(entry)
         except (ValueError, RecursionError) as error:
             raise DamagedFile(f"{file}, line {number} is damaged; delete that line to read the rest.") from error
-    return [record for record in records if "step" in record]
+    return [entry for entry in entries if "step" in entry], bool(entries) and FINISHED in entries[-1]
 
 
 def as_dataset(records: Iterable[Record]) -> xr.Dataset:

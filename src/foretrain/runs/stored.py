@@ -25,6 +25,7 @@ from foretrain.core.errors import DamagedFile, InputError, require
 from foretrain.core.files import plain, read_record, sha256_of, write_record
 from foretrain.core.provenance import machine, versions
 from foretrain.core.trajectory import NOTES, load_file, notes_of, save
+from foretrain.runs.monitored import as_dataset, read_lines
 
 SHARD_NAME = re.compile(r"[A-Za-z0-9_.=+-]{1,120}")
 RECORD, LOCK, SHARDS = "run.json", "lock", "shards"
@@ -229,7 +230,10 @@ def take_back(path: Path, absent: Sequence[Path]) -> None:
 
 
 def load(path: str | Path) -> xr.Dataset:
-    """Read a trajectory back: from a netCDF file, or all finished shards of a run folder as one."""
+    """Read a trajectory back: a netCDF file, the .jsonl file of a monitored training, or all finished shards of a run
+    folder as one."""
     path = Path(path)
-    require(path.exists(), f"There is nothing at {path}; give the path of a .nc file or of a run folder.")
-    return RunFolder.open(path).dataset() if path.is_dir() else load_file(path)
+    require(path.exists(), f"There is nothing at {path}; give the path of a .nc or .jsonl file or of a run folder.")
+    if path.is_dir():
+        return RunFolder.open(path).dataset()
+    return as_dataset(read_lines(path)) if path.suffix == ".jsonl" else load_file(path)

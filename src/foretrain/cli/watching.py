@@ -1,0 +1,128 @@
+"""`foretrain watch`: a monitored training in the terminal, while it runs or afterwards."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from foretrain.cli.common import console, require_writable, say
+from foretrain.core.errors import require, visible
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from foretrain.runs.monitored import Record
+
+BARS = "▁▂▃▄▅▆▇█"
+WIDTH = 24  # of a curve made of bars
+LOOK_EVERY = 1.0  # seconds
+
+
+def watch(
+    file: Annotated[Path, typer.Argument(help="The .jsonl file that a Monitor writes.")],
+    once: Annotated[bool, typer.Option("--once", help="Show the present state and stop.")] = False,
+    report: Annotated[Path | None, typer.Option(help="Also write a page with curves.", metavar="FILE.html")] = None,
+) -> None:
+    """Follow a training that a Monitor records: what attention does, layer by layer, and warnings.
+
+    In a terminal this follows the file until the training is finished, or until Ctrl-C. Otherwise it shows the present
+    state and stops.
+
+    \b
+    Examples:
+      foretrain watch run.jsonl
+      foretrain watch run.jsonl --once --report run.html
+    """
+    from foretrain.runs.monitored import read_training
+
+    require(file.is_file(), f"There is no file {file}; give the file that Monitor(model, file=...) writes.")
+    if report is not None:
+        require_writable("--report", report)
+    records, finished = read_training(file)
+    screen = console(results=True)
+    if once or finished or not screen.is_terminal:
+        screen.print(_view(records, finished))
+    else:
+        records = _follow(file, screen)
+    if report is not None:
+        from foretrain.monitor.report import write_page
+
+        write_page(records, report, title=file.name)
+        say(f"Wrote {report}.")
+
+
+def _follow(file: Path, screen: Any) -> list[Record]:
+    """Show the file again whenever it grows, until it is finished or the user presses Ctrl-C."""
+    from rich.live import Live
+
+    from foretrain.runs.monitored import read_training
+
+    records, finished = read_training(file)
+    size = -1
+    with Live(console=screen, auto_refresh=False, vertical_overflow="visible") as live:
+        try:
+            while not finished:
+                if file.stat().st_size != size:
+                    size = file.stat().st_size
+                    records, finished = read_training(file)
+                    live.update(_view(records, finished), refresh=True)
+                else:
+                    time.sleep(LOOK_EVERY)
+        except KeyboardInterrupt:
+            pass
+    return records
+
+
+def _view(records: Sequence[Record], finished: bool) -> RenderableType:
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    from foretrain.monitor.story import short_names, story
+    from foretrain.runs.monitored import as_dataset
+
+    dataset = as_dataset(records)
+    parts: list[RenderableType] = [
+        Text(visible(" ".join(story(dataset, records[-1].get("total") if records else None))))
+    ]
+    if finished:
+        parts.append(Text("The training is finished.", style="dim"))
+    if dataset.loss.notnull().any():
+        parts.append(Text(f"\nloss {bars(dataset.loss.values)}  {float(dataset.loss[-1]):.4g}"))
+    if "attention_relative_entropy" in dataset:
+        table = Table(box=None, pad_edge=False, header_style="dim")
+        table.add_column("layer")
+        for name in ("entropy / maximum", "now", "sparsest head", "largest logit", "on first token"):
+            table.add_column(name, justify="left" if name == "entropy / maximum" else "right", no_wrap=True)
+        entropy = dataset.attention_relative_entropy
+        for layer, short in short_names(dataset).items():
+            own, last = entropy.sel(layer=layer), dataset.sel(layer=layer).isel(step=-1)
+            table.add_row(
+                visible(short),
+                bars(own.mean("head").values, low=0.0, high=1.0),
+                f"{float(own.isel(step=-1).mean()):.2f}",
+                f"{float(own.isel(step=-1).min()):.2f}",
+                f"{float(last.attention_largest_logit.max()):.3g}",
+                f"{float(last.attention_first_token.mean()):.2f}",
+            )
+        parts += [Text(""), table]
+    return Group(*parts)
+
+
+def bars(values: Any, *, low: float | None = None, high: float | None = None) -> str:
+    """A curve as a line of bars, from `low` to `high`; "·" where there is no number."""
+    import numpy as np
+
+    values = np.asarray(values, dtype=float)
+    pieces = np.array_split(values, min(WIDTH, len(values)))
+    means = np.array([piece[np.isfinite(piece)].mean() if np.isfinite(piece).any() else np.nan for piece in pieces])
+    finite = means[np.isfinite(means)]
+    if not len(finite):
+        return "·" * len(means)
+    low, high = finite.min() if low is None else low, finite.max() if high is None else high
+    share = (means - low) / (high - low if high > low else 1.0)
+    return "".join("·" if np.isnan(s) else BARS[int(np.clip(s * len(BARS), 0, len(BARS) - 1))] for s in share)

@@ -1,0 +1,104 @@
+"""What a monitored training shows, in words: did attention get sparser, spread again, or stop moving?
+
+All of it is about one curve per layer: relative entropy, the mean over heads of entropy as a share of the largest
+possible. Two papers say how this curve should look.
+
+    JoMA, Theorem 4         with a nonlinear MLP, attention first gets sparse and then spreads again
+    Scan and Snap, Thm 4    attention concentrates for a while (scan) and then all but stops moving (snap)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+from jaxtyping import Float
+from numpy import ndarray
+
+FEWEST = 8  # measurements, below which nothing is said about a curve
+LEAST_MOVE = 0.02  # of the largest possible entropy: a smaller change does not count as a move
+SIGMAS = 4  # by how many standard errors a change must stand out from the scatter between measurements
+FROZEN_SHARE = 0.3  # of the measured steps, at the end, for which a curve must stand still to count as frozen
+SHAPES = ("sparse, then dense", "sparser", "denser", "unmoved", "too short")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """How one layer's relative entropy went."""
+
+    layer: str
+    shape: str  # one of SHAPES
+    start: float
+    end: float
+    lowest: float
+    lowest_step: int
+    frozen_since: int | None  # it has not moved since this step, although it had moved before
+
+    def __str__(self) -> str:
+        if self.shape == "too short":
+            return f"fewer than {FEWEST} measurements"
+        went = {
+            "sparse, then dense": f"{self.start:.2f} → {self.lowest:.2f} at step {steps(self.lowest_step)} "
+            f"→ {self.end:.2f}",
+            "unmoved": f"about {self.end:.2f} throughout",
+        }.get(self.shape, f"{self.start:.2f} → {self.end:.2f}")
+        return went + (f", still since step {steps(self.frozen_since)}" if self.frozen_since is not None else "")
+
+
+def curves_of(dataset: xr.Dataset) -> list[Curve]:
+    """How every layer's attention went; none where no attention was recorded."""
+    if "attention_relative_entropy" not in dataset:
+        return []
+    entropy = dataset.attention_relative_entropy.mean("head")
+    return [
+        curve_of(str(layer), dataset.step.values, entropy.sel(layer=layer).values) for layer in dataset.layer.values
+    ]
+
+
+def curve_of(layer: str, at: Sequence[int] | ndarray, values: Float[ndarray, "step"]) -> Curve:
+    """How one curve went. It is smoothed over a twentieth of its length; `SHAPES` has what it can be called."""
+    seen = np.isfinite(values)
+    at, values = np.asarray(at)[seen], np.asarray(values)[seen]
+    if len(values) < FEWEST:
+        last = float(values[-1]) if len(values) else np.nan
+        return Curve(layer, "too short", last, last, last, int(at[-1]) if len(at) else 0, None)
+    width = max(1, len(values) // 20)
+    smooth = _smoothed(values, width)
+    scatter = (
+        float(np.median(np.abs(np.diff(values)))) / 0.6745 / np.sqrt(2)
+    )  # of one measurement, if the curve is smooth
+    least = max(LEAST_MOVE, SIGMAS * scatter * np.sqrt(2 / width))
+    start, end, low = float(smooth[0]), float(smooth[-1]), int(np.argmin(smooth))
+    fall, rise = start - smooth[low], end - smooth[low]
+    if fall >= least and rise >= least:
+        shape = "sparse, then dense"
+    elif start - end >= least:
+        shape = "sparser"
+    elif end - start >= least:
+        shape = "denser"
+    else:
+        shape = "unmoved"
+    moved = float(np.ptp(smooth)) >= 2 * least
+    still = _still_since(smooth, least)
+    frozen = moved and at[-1] - at[still] >= FROZEN_SHARE * (at[-1] - at[0])
+    return Curve(layer, shape, start, end, float(smooth[low]), int(at[low]), int(at[still]) if frozen else None)
+
+
+def _smoothed(values: Float[ndarray, "step"], width: int) -> Float[ndarray, "step"]:
+    """A running mean, over fewer values at the ends."""
+    kernel = np.ones(width)
+    return np.convolve(values, kernel, "same") / np.convolve(np.ones(len(values)), kernel, "same")
+
+
+def _still_since(values: Float[ndarray, "step"], least: float) -> int:
+    """The first index from which on the curve stays within a band of this width."""
+    high = np.maximum.accumulate(values[::-1])[::-1]
+    low = np.minimum.accumulate(values[::-1])[::-1]
+    return int(np.argmax(high - low <= least))
+
+
+def steps(number: int) -> str:
+    """12400 → "12 400", with a space that does not break."""
+    return f"{number:,}".replace(",", "\u202f") if number >= 10_000 else str(number)

@@ -1,0 +1,143 @@
+"""The figures of a monitored training."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+import xarray as xr
+from plotly.colors import sample_colorscale
+
+from foretrain.monitor.curves import Curve
+from foretrain.monitor.predictions import scan_then_snap, sparse_then_dense
+from foretrain.monitor.story import short_names, without_shared
+from foretrain.show.plotting import GRID, PALETTE, log_ticks, new_panels, panel_place, plain_text
+
+MOST_STEPS = 400  # drawn per curve
+MOST_PANELS = 48
+COLUMNS = 4
+HEIGHT, SMALL_HEIGHT = 360, 190
+
+
+def thinned(dataset: xr.Dataset) -> xr.Dataset:
+    """At most `MOST_STEPS` of the measured steps, evenly chosen, the last one included."""
+    count = dataset.sizes.get("step", 0)
+    if count <= MOST_STEPS:
+        return dataset
+    return dataset.isel(step=np.unique(np.linspace(0, count - 1, MOST_STEPS).round().astype(int)))
+
+
+def entropy_figure(dataset: xr.Dataset, curves: Sequence[Curve]) -> go.Figure:
+    """Relative entropy of every layer, and beside it what the two papers expect."""
+    titles = ["measured: mean over the heads of a layer", "what the papers expect (shape only)"]
+    figure = new_panels("How sparse attention is", titles, horizontal_spacing=0.09, column_widths=[0.66, 0.34])
+    figure.update_layout(height=HEIGHT + 40)
+    entropy, short = dataset.attention_relative_entropy.mean("head"), short_names(dataset)
+    for curve, color in zip(curves, _shades(len(curves)), strict=True):
+        values = entropy.sel(layer=curve.layer)
+        name = f"layer {plain_text(short[curve.layer])}"
+        figure.add_trace(_line(dataset.step, values, name, color), row=1, col=1)
+        if curve.shape == "sparse, then dense":
+            figure.add_trace(_mark(curve.lowest_step, curve.lowest, color, f"{name}: sparsest"), row=1, col=1)
+    for shape, color in ((sparse_then_dense(), PALETTE[1]), (scan_then_snap(), PALETTE[2])):
+        line = _line(shape.time, shape.relative_entropy, shape.paper, color, dash="dash")
+        figure.add_trace(line.update(showlegend=False), row=1, col=2)
+        label = {"text": f"{shape.paper}:<br>{shape.says}", "font": {"color": color}, "showarrow": False}
+        figure.add_annotation(x=1, y=shape.relative_entropy[-1], yshift=-22, xanchor="right", **label, row=1, col=2)
+    figure.update_xaxes(title="step", row=1, col=1)
+    figure.update_xaxes(title="time (no scale)", showticklabels=False, row=1, col=2)
+    figure.update_yaxes(title="entropy / its maximum", row=1, col=1)
+    figure.update_yaxes(range=[0, 1.03], row=1, col=2)
+    return figure
+
+
+def heads_figure(dataset: xr.Dataset, name: str, title: str, unit: str) -> go.Figure:
+    """One small panel per layer with a line for every head, all on the same axes."""
+    layers = dataset.layer.values[:MOST_PANELS]
+    short = short_names(dataset)
+    figure = _small_panels(title, [f"layer {plain_text(short[str(layer)])}" for layer in layers])
+    for index, layer in enumerate(layers):
+        values = dataset[name].sel(layer=layer).dropna("head", how="all")
+        for head, color in zip(values["head"].values, _shades(values.sizes["head"]), strict=True):
+            line = _line(dataset.step, values.sel(head=head), f"head {head}", color, width=1.3)
+            figure.add_trace(line.update(showlegend=False), **panel_place(index, COLUMNS))
+    figure.update_yaxes(title=unit, col=1)
+    return figure
+
+
+def by_layer_figure(dataset: xr.Dataset, panels: dict[str, tuple[str, str]]) -> go.Figure:
+    """Several measures over (step, layer), each in a panel: {variable: (title, "max" or "mean" over heads)}."""
+    figure = new_panels("", [title for title, _ in panels.values()], columns=len(panels), horizontal_spacing=0.08)
+    figure.update_layout(height=HEIGHT, margin={"t": 48})
+    short = short_names(dataset)
+    for index, (variable, (_, over_heads)) in enumerate(panels.items()):
+        values = getattr(dataset[variable], over_heads)("head")
+        for layer, color in zip(dataset.layer.values, _shades(dataset.sizes["layer"]), strict=True):
+            line = _line(dataset.step, values.sel(layer=layer), f"layer {plain_text(short[str(layer)])}", color)
+            figure.add_trace(line.update(showlegend=index == 0, legendgroup=str(layer)), row=1, col=index + 1)
+    figure.update_xaxes(title="step")
+    return figure
+
+
+def matrices_figure(dataset: xr.Dataset, name: str, title: str, *, log: bool = False) -> go.Figure:
+    """One small panel per kind of matrix, with a line for every layer."""
+    kinds: dict[str, list[str]] = {}
+    for matrix in dataset.matrix.values:
+        kinds.setdefault(kind_of(str(matrix)), []).append(str(matrix))
+    shown = list(kinds)[:MOST_PANELS]
+    short = without_shared(list(kinds))
+    figure = _small_panels(title, [plain_text(short[kind]) for kind in shown], shared_yaxes=False)
+    for index, kind in enumerate(shown):
+        for matrix, color in zip(kinds[kind], _shades(len(kinds[kind])), strict=True):
+            values = dataset[name].sel(matrix=matrix).dropna("step")
+            line = _line(values.step, values, plain_text(matrix), color, width=1.3)
+            figure.add_trace(line.update(showlegend=False), **panel_place(index, COLUMNS))
+        if log:
+            values = dataset[name].sel(matrix=kinds[kind]).values
+            figure.update_yaxes(type="log", **log_ticks(values), **panel_place(index, COLUMNS))
+    return figure
+
+
+def loss_figure(dataset: xr.Dataset) -> go.Figure:
+    figure = new_panels("Loss at the measured steps", [""], columns=1)
+    figure.update_layout(height=260, margin={"t": 56}, showlegend=False)
+    figure.add_trace(_line(dataset.step, dataset.loss, "loss", PALETTE[0]))
+    figure.update_xaxes(title="step")
+    return figure
+
+
+def kind_of(matrix: str) -> str:
+    """The name of a matrix with its numbers replaced, so that the same matrix of every layer has the same kind."""
+    return re.sub(r"(?<=[.])\d+(?=[.])", "·", matrix.removesuffix(".weight"))
+
+
+def _small_panels(title: str, titles: list[str], *, shared_yaxes: bool | str = "all") -> go.Figure:
+    rows = -(-len(titles) // COLUMNS)
+    height = SMALL_HEIGHT * rows + 110
+    figure = new_panels(
+        title, titles, columns=COLUMNS, shared_xaxes="all", shared_yaxes=shared_yaxes,
+        horizontal_spacing=0.045, vertical_spacing=min(0.3, 62 / height),
+    )  # fmt: skip
+    figure.update_layout(height=height)
+    figure.update_annotations(font_size=12)
+    figure.update_xaxes(title="step", row=rows)
+    return figure
+
+
+def _shades(count: int) -> list[str]:
+    """Dark for the first layer or head, light for the last: an order that is seen without a legend."""
+    return sample_colorscale("Viridis", [0.9 * k / max(1, count - 1) for k in range(count)])
+
+
+def _line(x: Any, y: Any, name: str, color: str, *, width: float = 2, dash: str = "solid") -> go.Scatter:
+    style = {"color": color, "width": width, "dash": dash}
+    points = {"x": np.asarray(x).tolist(), "y": [float(f"{value:.5g}") for value in np.asarray(y)]}
+    return go.Scatter(**points, name=name, mode="lines", line=style)
+
+
+def _mark(x: float, y: float, color: str, name: str) -> go.Scatter:
+    marker = {"color": color, "size": 9, "symbol": "diamond", "line": {"color": GRID, "width": 1}}
+    return go.Scatter(x=[x], y=[y], name=name, mode="markers", marker=marker, showlegend=False)

@@ -1,0 +1,77 @@
+"""A page about one monitored training that opens offline: what it shows in words, warnings, curves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import plotly.graph_objects as go
+import xarray as xr
+
+from foretrain.core.files import write_text
+from foretrain.monitor.curves import curves_of
+from foretrain.monitor.figures import (
+    by_layer_figure,
+    entropy_figure,
+    heads_figure,
+    loss_figure,
+    matrices_figure,
+    thinned,
+)
+from foretrain.monitor.story import short_names, story
+from foretrain.runs.monitored import Record, as_dataset
+from foretrain.show.pages import figure_html, render
+
+
+def write_page(records: Sequence[Record], out: Path, *, title: str = "A training, watched") -> None:
+    """Write the page on these records."""
+    write_text(out, page(records, title))
+
+
+def page(records: Sequence[Record], title: str) -> str:
+    """The page as HTML."""
+    dataset = as_dataset(records)
+    total = records[-1].get("total") if records else None
+    sentences = story(dataset, total)
+    short = short_names(dataset)
+    drawn = [figure_html(figure, with_plotly=index == 0) for index, figure in enumerate(figures(dataset))]
+    curves = curves_of(dataset)
+    return render(
+        "monitor.html",
+        title=title,
+        first=sentences[0],
+        sentences=sentences[1:],
+        warnings=[],
+        notices=[],
+        layers=[(short[curve.layer], curve.layer, curve.shape, str(curve)) for curve in curves],
+        figures=drawn,
+    )
+
+
+def figures(dataset: xr.Dataset) -> Iterator[go.Figure]:
+    """What there is to draw, most telling first."""
+    if dataset.sizes.get("step", 0) < 2:
+        return
+    curves, dataset = curves_of(dataset), thinned(dataset)
+    if "attention_entropy" in dataset:
+        yield entropy_figure(dataset, curves)
+        yield by_layer_figure(
+            dataset,
+            {
+                "attention_largest_logit": ("largest logit of any head", "max"),
+                "attention_first_token": ("attention on the first token", "mean"),
+                "attention_self_attention": ("attention on the token itself", "mean"),
+            },
+        )
+    if dataset.loss.notnull().any():
+        yield loss_figure(dataset)
+    if "attention_entropy" in dataset:
+        yield heads_figure(dataset, "attention_entropy", "Entropy of every head", "nats")
+    if "stable_rank" in dataset:
+        yield matrices_figure(dataset, "stable_rank", "Stable rank of every matrix")
+    if "update_ratio" in dataset:
+        yield matrices_figure(dataset, "update_ratio", "Size of an update relative to the weights", log=True)
+    if "identity_query_key" in dataset:
+        yield heads_figure(dataset, "identity_query_key", "The identity's share of W_Q·W_Kᵀ", "share")
+    if "identity_value_output" in dataset:
+        yield heads_figure(dataset, "identity_value_output", "The identity's share of W_V·W_O", "share")

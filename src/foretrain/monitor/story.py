@@ -1,0 +1,102 @@
+"""Says in a few sentences what a monitored training shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import xarray as xr
+
+from foretrain.monitor.curves import FEWEST, SHAPES, Curve, curves_of, steps
+
+
+def story(dataset: xr.Dataset, total: int | None = None) -> list[str]:
+    """A few sentences about the training so far, the first of which says where it stands."""
+    if dataset.sizes.get("step", 0) == 0:
+        return ["Nothing has been measured yet."]
+    last = int(dataset.step.values[-1])
+    sentences = [f"Step {steps(last)}{f' of {steps(total)}' if total else ''}{_loss(dataset)}."]
+    curves, short = curves_of(dataset), short_names(dataset)
+    if not curves:
+        return [*sentences, "No attention was recorded."]
+    if all(curve.shape == "too short" for curve in curves):
+        return [*sentences, f"There are too few measurements to say how attention moves: {FEWEST} are needed."]
+    groups = {shape: [curve for curve in curves if curve.shape == shape] for shape in SHAPES}
+    if rebound := groups["sparse, then dense"]:
+        at = _range(curve.lowest_step for curve in rebound)
+        where = _layers(rebound, short)
+        sentences.append(f"Attention got sparser until step {at} and then spread again in {where}, as JoMA predicts.")
+    if falling := groups["sparser"]:
+        sentences.append(f"Attention has got sparser and has not spread again in {_layers(falling, short)}.")
+    if rising := groups["denser"]:
+        sentences.append(
+            f"Attention has only spread in {_layers(rising, short)}, without the sparse phase that JoMA predicts."
+        )
+    if unmoved := groups["unmoved"]:
+        sentences.append(f"Attention has hardly moved in {_layers(unmoved, short)}.")
+    if frozen := [curve for curve in curves if curve.frozen_since is not None]:
+        at = _range(curve.frozen_since for curve in frozen if curve.frozen_since is not None)
+        sentences.append(
+            f"It has stood still since step {at} in {_layers(frozen, short)}, as Scan and Snap predicts after the snap."
+        )
+    return sentences
+
+
+def _loss(dataset: xr.Dataset) -> str:
+    losses = dataset.loss.values
+    if not np.isfinite(losses).any() and not np.isnan(losses[-1]):
+        return ", the loss is infinite"
+    if np.isnan(losses).all():
+        return ""
+    if not np.isfinite(losses[-1]):
+        return ", the loss is no longer a number"
+    return f", loss {losses[-1]:.3g} (at the start {losses[np.isfinite(losses)][0]:.3g})"
+
+
+def short_names(dataset: xr.Dataset) -> dict[str, str]:
+    """Names of layers without what all of them share: "transformer.h.0.attn" becomes "0" beside its sisters."""
+    return without_shared([str(name) for name in dataset.layer.values] if "layer" in dataset.coords else [])
+
+
+def without_shared(names: Sequence[str]) -> dict[str, str]:
+    """Dotted names without the parts that all of them begin or end with."""
+    parts = [name.split(".") for name in names]
+    if len(names) < 2:
+        return {name: name for name in names}
+    front = _shared(parts)
+    back = _shared([part[front:][::-1] for part in parts])
+    return {name: ".".join(part[front : len(part) - back]) for name, part in zip(names, parts, strict=True)}
+
+
+def _shared(parts: list[list[str]]) -> int:
+    """How many parts all lists begin with, leaving at least one of each."""
+    most = min(len(part) for part in parts) - 1
+    return next((k for k in range(most) if len({part[k] for part in parts}) > 1), max(0, most))
+
+
+def _layers(curves: Sequence[Curve], short: dict[str, str]) -> str:
+    names = [short[curve.layer] for curve in curves]
+    if len(names) == len(short) and len(names) > 1:
+        return "every layer"
+    if len(names) == 1:
+        return f"layer {names[0]}"
+    if all(name.isdigit() for name in names):
+        return f"layers {_runs([int(name) for name in names])}"
+    return f"layers {', '.join(names[:-1])} and {names[-1]}"
+
+
+def _runs(numbers: list[int]) -> str:
+    """0, 1, 2, 5 → "0 to 2 and 5"."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    texts = [f"{run[0]} to {run[-1]}" if len(run) > 2 else " and ".join(map(str, run)) for run in runs]
+    return ", ".join(texts[:-1]) + (" and " if len(texts) > 1 else "") + texts[-1]
+
+
+def _range(values: Iterable[int]) -> str:
+    numbers = sorted(values)
+    return steps(numbers[0]) if numbers[0] == numbers[-1] else f"{steps(numbers[0])} to {steps(numbers[-1])}"

@@ -1,0 +1,81 @@
+"""foretrain watch."""
+
+from __future__ import annotations
+
+import threading
+import time
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from foretrain.cli.watching import _follow, bars
+from foretrain.runs.monitored import append_line
+from made_up.fixtures import Foretrain
+from monitor.test_story import dip, records
+
+
+def write(file: Path, count: int = 100, *, finished: bool = False) -> None:
+    for record in records({"h.0.attn": dip(0.4, 0.2), "h.1.attn": dip(0.4, 0.0)})[:count]:
+        append_line(file, record)
+    if finished:
+        append_line(file, {"finished": 2000})
+
+
+def test_the_first_screen_answers_first(foretrain: Foretrain) -> None:
+    write(Path("run.jsonl"), finished=True)
+    printed = foretrain("watch", "run.jsonl", "--report", "run.html")
+    assert printed.code == 0
+    assert printed.out.startswith("Step 1980, loss 2")
+    assert "spread again in layer 0, as JoMA predicts" in " ".join(printed.out.split())
+    assert "The training is finished." in printed.out
+    assert "Plotly.newPlot" in Path("run.html").read_text()
+
+
+def test_it_follows_a_growing_file_until_the_end(tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+    write(file, 10)
+
+    def go_on() -> None:
+        time.sleep(0.3)
+        write(file, finished=True)
+
+    thread = threading.Thread(target=go_on)
+    thread.start()
+    screen = StringIO()
+    seen = _follow(file, Console(file=screen, force_terminal=True, width=120))
+    thread.join()
+    assert len({record["step"] for record in seen}) == 100
+    assert "Step 180" in screen.getvalue()
+    assert "The training is finished." in screen.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("missing.jsonl", None, "There is no file missing.jsonl"),
+        ("bad.jsonl", "what is this\n", "bad.jsonl, line 1 is damaged"),
+        ("bad.jsonl", '{"step": 0}\n[1]\n{"step": 2}\n', "bad.jsonl, line 2 is damaged"),
+    ],
+)
+def test_bad_input_is_one_sentence(foretrain: Foretrain, name: str, text: str | None, words: str) -> None:
+    if text is not None:
+        Path(name).write_text(text)
+    printed = foretrain("watch", name)
+    assert (printed.code, printed.out) == (2, "")
+    assert words in printed.err
+    assert len(printed.err.splitlines()) == 1
+
+
+def test_an_empty_file_says_so(foretrain: Foretrain) -> None:
+    Path("run.jsonl").write_text("")
+    assert "Nothing has been measured yet" in foretrain("watch", "run.jsonl").out
+
+
+def test_bars_show_the_curve() -> None:
+    assert bars([0, 1, 2, 3, 4, 5, 6, 7]) == "▁▂▃▄▅▆▇█"
+    assert bars([0.5, np.nan, 1.0], low=0.0, high=1.0) == "▅·█"
+    assert bars([np.nan]) == "·"
+    assert bars([3.0, 3.0]) == "▁▁"

@@ -1,0 +1,154 @@
+"""The words about a training say what its curves do, and the page carries them safely."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import foretrain
+from foretrain.core.errors import DamagedFile
+from foretrain.monitor.curves import FEWEST, curve_of, steps
+from foretrain.monitor.predictions import scan_then_snap, sparse_then_dense
+from foretrain.monitor.report import page
+from foretrain.monitor.story import story, without_shared
+from foretrain.runs.monitored import append_line, as_dataset
+
+AT = np.arange(0, 2000, 20)
+
+
+def dip(depth: float, back: float, low: int = 40) -> np.ndarray:
+    """Falls from .9 by `depth` until index `low`, then rises by `back`."""
+    return 0.9 + np.interp(np.arange(len(AT)), [0, low, len(AT) - 1], [0.0, -depth, back - depth])
+
+
+@pytest.mark.parametrize(
+    ("values", "shape"),
+    [
+        (dip(0.4, 0.2), "sparse, then dense"),
+        (dip(0.4, 0.0), "sparser"),
+        (dip(-0.05, 0.0), "denser"),
+        (np.full(len(AT), 0.7), "unmoved"),
+        (dip(0.01, 0.005), "unmoved"),
+        (np.full(len(AT), np.nan), "too short"),
+    ],
+)
+@pytest.mark.parametrize("noise", [0.0, 0.003])
+def test_a_curve_is_called_by_its_shape(values: np.ndarray, shape: str, noise: float) -> None:
+    noisy = values + noise * np.random.default_rng(0).standard_normal(len(values))
+    curve = curve_of("a", AT, noisy)
+    assert curve.shape == shape
+    if shape == "sparse, then dense":
+        assert abs(curve.lowest_step - 800) <= 100
+        assert curve.lowest == pytest.approx(0.5, abs=0.03)
+
+
+@given(st.integers(0, 10**6), st.floats(0.001, 0.1))
+def test_scatter_alone_is_hardly_ever_a_move(seed: int, noise: float) -> None:
+    """White noise of any size must not be read as a rebound of many standard errors; 1 in 50 may be."""
+    rng = np.random.default_rng(seed)
+    shapes = [curve_of("a", AT, 0.7 + noise * rng.standard_normal(len(AT))).shape for _ in range(50)]
+    assert shapes.count("unmoved") >= 45
+
+
+def test_standing_still_is_seen_only_after_a_move() -> None:
+    fell = curve_of("a", AT, np.interp(AT, [0, 600], [0.9, 0.4]))
+    assert fell.shape == "sparser"
+    assert fell.frozen_since is not None
+    assert 520 <= fell.frozen_since <= 660
+    assert curve_of("a", AT, np.full(len(AT), 0.4)).frozen_since is None
+    assert curve_of("a", AT, np.linspace(0.9, 0.4, len(AT))).frozen_since is None
+
+
+def test_the_papers_shapes_are_what_they_are_called() -> None:
+    joma, snap = sparse_then_dense(), scan_then_snap()
+    assert curve_of("a", np.arange(len(joma.time)), joma.relative_entropy).shape == "sparse, then dense"
+    curve = curve_of("a", np.arange(len(snap.time)), snap.relative_entropy)
+    assert curve.shape == "sparser"
+    assert curve.frozen_since is not None
+
+
+def records(curves: dict[str, np.ndarray], loss: float = 2.0) -> list[dict[str, Any]]:
+    def layer(value: float) -> dict[str, list[float]]:
+        names = ("entropy", "relative_entropy", "first_token", "self_attention", "largest_logit")
+        return {name: [value, value] for name in names}
+
+    return [
+        {"step": int(step), "loss": loss, "attention": {name: layer(float(c[i])) for name, c in curves.items()}}
+        for i, step in enumerate(AT)
+    ]
+
+
+def test_the_story_names_steps_layers_and_papers() -> None:
+    frozen = np.interp(AT, [0, 600], [0.9, 0.4])
+    curves = {f"h.{k}.attn": dip(0.4, 0.2) for k in range(3)} | {"h.3.attn": frozen, "h.4.attn": np.full(100, 0.8)}
+    first, *rest = story(as_dataset(records(curves)), total=4000)
+    assert first == "Step 1980 of 4000, loss 2 (at the start 2)."
+    text = " ".join(rest)
+    assert "then spread again in layers 0 to 2, as JoMA predicts." in text
+    assert "has not spread again in layer 3." in text
+    assert "hardly moved in layer 4." in text
+    assert "stood still since step" in text
+    assert story(as_dataset([])) == ["Nothing has been measured yet."]
+    assert "too few measurements" in story(as_dataset(records(curves)[: FEWEST - 1]))[1]
+
+
+@pytest.mark.parametrize(("value", "words"), [(math.nan, "no longer a number"), (math.inf, "no longer a number")])
+def test_a_loss_that_is_lost_is_said_first(value: float, words: str) -> None:
+    some = records({"a": dip(0.4, 0.2)})
+    some[-1]["loss"] = value
+    assert words in story(as_dataset(some))[0]
+
+
+@given(st.lists(st.lists(st.sampled_from("ab01"), min_size=1, max_size=4), min_size=2, max_size=5, unique_by=tuple))
+def test_short_names_stay_different(parts: list[list[str]]) -> None:
+    names = [".".join(part) for part in parts]
+    short = without_shared(names)
+    assert list(short) == names
+    assert len(set(short.values())) == len(names)
+    assert all(short.values())
+
+
+def test_numbers_of_steps_are_readable() -> None:
+    assert [steps(n) for n in (7, 9999, 12400)] == ["7", "9999", "12\u202f400"]
+
+
+def test_the_page_is_self_contained_and_escapes_names() -> None:
+    evil = "<img src=x onerror=alert(1)>"
+    html = page(records({evil: dip(0.4, 0.2), "b": dip(0.4, 0.0)}), "a <b>title</b>")
+    assert "as JoMA predicts" in html
+    assert evil not in html
+    assert "<b>title" not in html
+    assert "http-equiv" in html
+    assert "<script src" not in html
+    assert "Nothing has been measured yet" in page([], "empty")
+
+
+def test_a_file_of_records_opens_with_load(tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+    for record in records({"h.0": dip(0.4, 0.2)}):
+        append_line(file, record)
+    append_line(file, {"finished": 2000})
+    dataset = foretrain.load(file)
+    assert dict(dataset.sizes) == {"step": 100, "layer": 1, "head": 2}
+    np.testing.assert_allclose(dataset.attention_entropy.isel(layer=0, head=1), dip(0.4, 0.2))
+    (tmp_path / "other.jsonl").write_text('{"text": "not a training"}\n')
+    with pytest.raises(DamagedFile, match="line 1"):
+        foretrain.load(tmp_path / "other.jsonl")
+
+
+def test_numbers_that_json_cannot_say_survive(tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+    weights = {"w": {"norm": math.inf, "stable_rank": math.nan}}
+    append_line(file, {"step": 0, "loss": -math.inf, "weights": weights})
+    assert "NaN" not in file.read_text()
+    assert "Infinity" not in file.read_text()
+    dataset = foretrain.load(file)
+    assert float(dataset.loss[0]) == -math.inf
+    assert float(dataset.norm[0, 0]) == math.inf
+    assert math.isnan(float(dataset.stable_rank[0, 0]))
