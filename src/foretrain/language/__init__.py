@@ -1,0 +1,1 @@
+"""Small language models for the experiments: text, models, training that survives a kill, checkpoints."""

@@ -1,0 +1,209 @@
+"""Trains a language model: watched, evaluated, and able to go on to the bit after being killed."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import xarray as xr
+from torch import Tensor, nn
+
+from foretrain.core.errors import require
+from foretrain.core.progress import Progress, tell
+from foretrain.core.streams import torch_stream
+from foretrain.language.batches import training_batch, validation_windows
+from foretrain.language.models import build, next_token_loss
+from foretrain.language.setting import LanguageSetting
+from foretrain.language.state import CHECKPOINTS, TrainingFolder
+from foretrain.language.text import TokenText
+from foretrain.monitor.monitor import Monitor
+from foretrain.monitor.statistics import NAMES
+from foretrain.monitor.watch import attention_of
+from foretrain.runs.monitored import append_line, as_dataset, read_lines
+
+WATCHED, EVALUATED = "run.jsonl", "evaluations.jsonl"
+SAVE_EVERY = 60.0  # seconds between saved states: what a kill loses at most
+EVALUATION_BATCH = 16
+
+
+@dataclass(frozen=True)
+class LanguageRun:
+    """A training that has reached its last step."""
+
+    folder: Path
+    model: nn.Module
+    setting: LanguageSetting
+
+    @property
+    def watched(self) -> xr.Dataset:
+        """What the monitor saw: attention and weights at measured steps, on training batches."""
+        return as_dataset(read_lines(self.folder / WATCHED))
+
+    @property
+    def evaluated(self) -> xr.Dataset:
+        """Loss and attention on the validation text."""
+        return as_dataset(read_lines(self.folder / EVALUATED))
+
+    @property
+    def checkpoints(self) -> list[Path]:
+        folders = (self.folder / CHECKPOINTS).glob("step-*")
+        return sorted(folders, key=lambda folder: int(folder.name.removeprefix("step-")))
+
+
+def train_language_model(
+    setting: LanguageSetting,
+    text: TokenText,
+    folder: str | Path,
+    *,
+    every: int = 50,
+    evaluations: int = 20,
+    checkpoints: bool = True,
+) -> LanguageRun:
+    """Train, or go on with, the model of a folder.
+
+    A Monitor measures every `every` steps. The validation text is read before the first step, then at `evaluations`
+    evenly spaced steps. Checkpoints are saved at steps 0, 1, 2, 4, 8, … and at the end. Under torchrun, each process
+    takes its part of every batch.
+    """
+    text.require_context(setting.context, setting.batch)
+    with _processes() as (rank, processes):
+        require(setting.batch % processes == 0, f"batch {setting.batch} must be a multiple of {processes} processes.")
+        home = TrainingFolder(Path(folder))
+        home.require_own(setting, text.digest)
+        model = build(setting, text.vocabulary)
+        optimizer = make_optimizer(model, setting)
+        start, losses = home.restore(model, optimizer)
+        if start >= setting.steps:
+            return LanguageRun(home.path, model, setting)
+        if rank == 0:
+            home.begin(setting, text.digest, text.tokenizer.to_str())
+        outer = nn.parallel.DistributedDataParallel(model) if processes > 1 else model
+        job = _Job(setting, text, home, model, outer, optimizer, rank, processes)
+        history = losses.tolist()
+        monitor = Monitor(model, every=every, file=home.path / WATCHED, total=setting.steps)
+        monitor.steps = start
+        try:
+            job.loop(start, history, monitor, max(1, setting.steps // max(1, evaluations)), checkpoints)
+        finally:
+            monitor.detach()
+    return LanguageRun(home.path, model, setting)
+
+
+@dataclass
+class _Job:
+    """What the loop needs."""
+
+    setting: LanguageSetting
+    text: TokenText
+    home: TrainingFolder
+    model: nn.Module
+    outer: nn.Module  # the same, or wrapped for several processes
+    optimizer: torch.optim.Optimizer
+    rank: int
+    processes: int
+
+    def loop(self, start: int, losses: list[float], monitor: Monitor, evaluate_every: int, checkpoints: bool) -> None:
+        setting, first = self.setting, self.rank == 0
+        saved = time.monotonic()
+        for step in range(start, setting.steps + 1):
+            if first and (step % evaluate_every == 0 or step == setting.steps):
+                evaluation = evaluate(self.model, self.text, setting)
+                append_line(self.home.path / EVALUATED, {"step": step, **evaluation})
+            if first and checkpoints and (step & (step - 1) == 0 or step == setting.steps):
+                self.home.save_checkpoint(step, self.model, setting)
+            if first and step > start and (step == setting.steps or time.monotonic() - saved > SAVE_EVERY):
+                self.home.save(step, self.model, self.optimizer, torch.tensor(losses, dtype=torch.float64))
+                saved = time.monotonic()
+            if step < setting.steps:
+                loss = self._update(step)
+                losses.append(float(loss))
+                monitor.step(loss=loss)
+                tell(Progress(step + 1, setting.steps, f"loss {losses[-1]:.3f}"))
+
+    def _update(self, step: int) -> Tensor:
+        setting = self.setting
+        for group in self.optimizer.param_groups:
+            group["lr"] = setting.learning_rate(step) * group["times"]
+        part = setting.batch // self.processes
+        windows = training_batch(self.text.train, setting, step)[self.rank * part : (self.rank + 1) * part]
+        self.model.train()
+        with _own_random_state(setting, step, self.rank):
+            loss = next_token_loss(self.outer, windows)
+        loss.backward()
+        if setting.clip > 0:
+            nn.utils.clip_grad_norm_(self.model.parameters(), setting.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return loss.detach()
+
+
+def make_optimizer(model: nn.Module, setting: LanguageSetting) -> torch.optim.Optimizer:
+    """Weight decay for matrices only; identity scalings have a rate of their own and no decay."""
+    scalings = [p for name, p in model.named_parameters() if "identity_scaling" in name]
+    own = {id(p) for p in scalings}
+    matrices = [p for p in model.parameters() if p.ndim >= 2 and id(p) not in own]
+    vectors = [p for p in model.parameters() if p.ndim < 2 and id(p) not in own]
+    groups = [
+        {"params": matrices, "weight_decay": setting.weight_decay, "times": 1.0},
+        {"params": vectors, "weight_decay": 0.0, "times": 1.0},
+        {"params": scalings, "weight_decay": 0.0, "times": setting.identity_rate},
+    ]
+    groups = [group for group in groups if group["params"]]
+    if setting.optimizer == "sgd":
+        return torch.optim.SGD(groups, lr=setting.rate)
+    if setting.optimizer == "adam":
+        return torch.optim.Adam([{**group, "weight_decay": 0.0} for group in groups], lr=setting.rate, fused=True)
+    return torch.optim.AdamW(groups, lr=setting.rate, betas=(0.9, 0.98), fused=True)
+
+
+def evaluate(model: nn.Module, text: TokenText, setting: LanguageSetting) -> dict[str, object]:
+    """Loss on the validation text, in nats per token, and the attention of every layer and head there."""
+    windows = validation_windows(text.valid, setting.context)
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            blocks = windows.split(EVALUATION_BATCH)
+            with attention_of(model) as attention:
+                losses = [float(next_token_loss(model, blocks[0]))]
+            losses += [float(next_token_loss(model, block)) for block in blocks[1:]]
+    finally:
+        model.train(was_training)
+    sizes = [len(block) for block in blocks]
+    loss = sum(loss * size for loss, size in zip(losses, sizes, strict=True)) / sum(sizes)
+    layers = {layer: dict(zip(NAMES, values.tolist(), strict=True)) for layer, values in attention.items()}
+    return {"loss": loss, "attention": layers}
+
+
+@contextmanager
+def _own_random_state(setting: LanguageSetting, step: int, rank: int) -> Iterator[None]:
+    """Dropout draws from a state that belongs to this step, so that a resumed training draws the same."""
+    if setting.dropout == 0:
+        yield
+        return
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(torch_stream("language", setting.seed, "dropout", step, rank).initial_seed())
+        yield
+
+
+@contextmanager
+def _processes() -> Iterator[tuple[int, int]]:
+    """Rank and number of processes; 0 and 1 unless torchrun has started this program."""
+    if "RANK" not in os.environ or int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield 0, 1
+        return
+    import torch.distributed as distributed
+
+    begun = not distributed.is_initialized()
+    if begun:
+        distributed.init_process_group("gloo")
+    try:
+        yield distributed.get_rank(), distributed.get_world_size()
+    finally:
+        if begun:
+            distributed.destroy_process_group()

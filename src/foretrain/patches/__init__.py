@@ -1,0 +1,1 @@
+"""Additions to someone's own model, such as identity scalings."""
