@@ -96,6 +96,8 @@ class PostNormLayer(nn.Module):
 class CausalAttention(nn.Module):
     """Softmax attention to the token itself and those before it. Starts as nn.MultiheadAttention does."""
 
+    takes_identity_scaling = True  # see foretrain.add_identity_scaling
+
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
         self.heads, self.drop = heads, dropout
@@ -106,8 +108,12 @@ class CausalAttention(nn.Module):
 
     def forward(self, x: Float[Tensor, "window token width"]) -> Float[Tensor, "window token width"]:
         q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, dim=-1))
-        drop = self.drop if self.training else 0.0
-        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=drop)
+        drop, scaling = self.drop if self.training else 0.0, getattr(self, "identity_scaling", None)
+        if scaling is None:
+            mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=drop)
+        else:
+            later = torch.full((x.shape[1], x.shape[1]), -torch.inf, device=x.device).triu(1)
+            mixed, _ = scaling.attend(q, k, v, later, 1 / math.sqrt(q.shape[-1]), drop)
         return self.out(mixed.transpose(1, 2).flatten(2))
 
 

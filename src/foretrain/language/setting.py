@@ -60,8 +60,6 @@ class LanguageSetting:
             self.warm_up >= 0 and self.clip >= 0 and self.weight_decay >= 0,
             "warm_up, clip and weight_decay must not be negative.",
         )
-        scalable = self.model == "gpt" or not self.identity_scaling
-        require(scalable, "identity_scaling needs model='gpt'.")
 
     def learning_rate(self, step: int) -> float:
         """The rate of the update after `step` updates."""

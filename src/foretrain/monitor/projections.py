@@ -9,7 +9,7 @@ llama2.c. A layer with other names is left out.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from jaxtyping import Float
@@ -115,12 +115,11 @@ def _fused(
     if output.shape[1] % heads or len(W) % (per_head := output.shape[1] // heads):
         return None
     if last in BY_HEAD and len(W) == 3 * heads * per_head:
-        q, k, v = (part.flatten(0, 1) for part in W.unflatten(0, (heads, 3, per_head)).unbind(1))
-    else:  # first all queries, then keys and values, of which there may be fewer
-        key_rows = (len(W) - heads * per_head) // 2
-        if key_rows <= 0 or (last in BY_HEAD and key_rows != per_head):
-            return None
-        q, k, v = W.split([heads * per_head, key_rows, key_rows])
+        return _by_head(W.unflatten(0, (heads, 3, per_head)).unbind(1), output, heads)
+    key_rows = (len(W) - heads * per_head) // 2  # first all queries, then keys and values, of which there may be fewer
+    if key_rows <= 0 or (last in BY_HEAD and key_rows != per_head):
+        return None
+    q, k, v = W.split([heads * per_head, key_rows, key_rows])
     return _cut(q, k, v, output, heads)
 
 
@@ -139,10 +138,17 @@ def _join(layer: str, part: str) -> str:
 
 def _cut(q: Tensor, k: Tensor, v: Tensor, o: Tensor | None, heads: int) -> Projections | None:
     per_head = len(q) // heads
-    if len(k) % per_head or len(v) != len(k) or heads % (key_heads := len(k) // per_head):
+    if len(k) % per_head or len(v) != len(k) or heads % (len(k) // per_head):
         return None
-    query, key, value = (x.unflatten(0, (-1, per_head)).mT for x in (q, k, v))
-    key, value = (x.repeat_interleave(heads // key_heads, dim=0) for x in (key, value))  # several queries share a key
+    return _by_head([x.unflatten(0, (-1, per_head)) for x in (q, k, v)], o, heads)
+
+
+def _by_head(qkv: Sequence[Tensor], o: Tensor | None, heads: int) -> Projections:
+    """From q, k, v [head, per_head, width]: views of the weights, unless several queries share a key."""
+    per_head = qkv[0].shape[1]
+    query, key, value = (x.mT for x in qkv)
+    if len(key) < heads:
+        key, value = (x.repeat_interleave(heads // len(x), dim=0) for x in (key, value))
     output = None
     if o is not None and o.ndim == 2 and o.shape[1] == heads * per_head:
         output = o.unflatten(1, (heads, per_head)).permute(1, 2, 0)
