@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from foretrain.core.errors import InputError
+from foretrain.language.loss import cross_entropy
 from foretrain.language.setting import LanguageSetting
 
 
@@ -48,7 +49,7 @@ def logits_of(model: nn.Module, inputs: Int[Tensor, "window token"]) -> Float[Te
 def next_token_loss(model: nn.Module, windows: Int[Tensor, "window token"]) -> Float[Tensor, ""]:
     """Cross-entropy in nats per token; every window gives its length minus one predictions."""
     logits = logits_of(model, windows[:, :-1])
-    return F.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten())
+    return cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten())
 
 
 class PostNormEncoder(nn.Module):
