@@ -8,16 +8,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 import foretrain
 from foretrain.core.errors import DamagedFile
+from foretrain.monitor.alarms import Alarm, in_words
 from foretrain.monitor.curves import FEWEST, curve_of, steps
+from foretrain.monitor.monitor import Monitor
 from foretrain.monitor.predictions import scan_then_snap, sparse_then_dense
 from foretrain.monitor.report import page
-from foretrain.monitor.story import story, without_shared
+from foretrain.monitor.short_names import without_shared
+from foretrain.monitor.story import story
 from foretrain.runs.monitored import append_line, as_dataset
+from monitor.models import NanoGPT
 
 AT = np.arange(0, 2000, 20)
 
@@ -91,7 +96,7 @@ def test_the_story_names_steps_layers_and_papers() -> None:
     assert first == "Step 1980 of 4000, loss 2 (at the start 2)."
     text = " ".join(rest)
     assert "then spread again in layers 0 to 2, as JoMA predicts." in text
-    assert "has not spread again in layer 3." in text
+    assert "sparser in layer 3 and has not spread again." in text
     assert "hardly moved in layer 4." in text
     assert "stood still since step" in text
     assert story(as_dataset([])) == ["Nothing has been measured yet."]
@@ -152,3 +157,29 @@ def test_numbers_that_json_cannot_say_survive(tmp_path: Path) -> None:
     assert float(dataset.loss[0]) == -math.inf
     assert float(dataset.norm[0, 0]) == math.inf
     assert math.isnan(float(dataset.stable_rank[0, 0]))
+
+
+def test_warnings_are_on_the_page_and_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    torch.manual_seed(0)
+    model = NanoGPT()
+    monitor = Monitor(model, every=1)
+    for k in range(4):
+        with torch.no_grad():
+            model.blocks[1].attention.qkv.weight *= 8.0**k
+        model(torch.randint(0, 50, (4, 16)))
+        monitor.step(loss=2.0)
+    kinds = {(alarm.kind, alarm.where[:6]) for alarm in monitor.alarms if alarm.serious}
+    assert ("entropy collapse", "head 1") in kinds
+    assert not any(where == "head 0" for _, where in kinds)
+    assert any("entropy collapse in head 1." in message for message in caplog.messages)
+    html = page(monitor.records, "a run")
+    assert "entropy collapse in head 1." in html
+    assert "In our benchmark" in html
+    assert "Warnings" not in page(records({"a": dip(0.4, 0.2)}), "sound")
+
+
+def test_alarms_of_a_kind_are_one_line() -> None:
+    alarms = [Alarm("runaway logits", step, f"head 0.{step}", "it rose", True) for step in (3, 4, 9)]
+    assert in_words(alarms) == ["runaway logits in head 0.3 at step 3: it rose. Also in 2 other places by step 9."]
+    assert in_words(alarms[:1]) == ["runaway logits in head 0.3 at step 3: it rose."]
+    assert in_words([]) == []

@@ -82,6 +82,8 @@ def _view(records: Sequence[Record], finished: bool) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
+    from foretrain.monitor.alarms import alarms_of, in_words
+    from foretrain.monitor.report import evidence_of
     from foretrain.monitor.story import short_names, story
     from foretrain.runs.monitored import as_dataset
 
@@ -89,6 +91,9 @@ def _view(records: Sequence[Record], finished: bool) -> RenderableType:
     parts: list[RenderableType] = [
         Text(visible(" ".join(story(dataset, records[-1].get("total") if records else None))))
     ]
+    serious = [alarm for alarm in alarms_of(records) if alarm.serious]
+    parts += [Text(visible(f"Warning: {line}"), style="bold red") for line in in_words(serious)]
+    parts += [Text(visible(sentence), style="dim") for sentence in evidence_of(serious)]
     if finished:
         parts.append(Text("The training is finished.", style="dim"))
     if dataset.loss.notnull().any():

@@ -20,7 +20,7 @@ def cross_entropy(logits: Float[Tensor, "row vocabulary"], targets: Int[Tensor, 
     """Mean cross-entropy in nats. If a gradient is wanted, it overwrites the logits: do not use them again."""
     if not (logits.requires_grad and torch.is_grad_enabled()) or logits.dtype != torch.float32:
         return F.cross_entropy(logits, targets)
-    return _CrossEntropy.apply(logits, targets)  # type: ignore[no-untyped-call]
+    return _CrossEntropy.apply(logits, targets)
 
 
 class _CrossEntropy(torch.autograd.Function):
@@ -42,6 +42,6 @@ class _CrossEntropy(torch.autograd.Function):
         return losses.mean()
 
     @staticmethod
-    def backward(ctx: Any, factor: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, factor: Tensor) -> tuple[Tensor, None]:
         gradient, ctx.gradient = ctx.gradient, None
         return gradient if float(factor) == 1.0 else gradient.mul_(factor), None

@@ -69,12 +69,15 @@ class PostNormEncoder(nn.Module):
         nn.init.zeros_(self.head.bias)
 
     def forward(self, tokens: Int[Tensor, "window token"]) -> Float[Tensor, "window token vocabulary"]:
-        positions: Any = self.positions
-        x = self.tokens(tokens) * math.sqrt(self.tokens.embedding_dim) + positions[: tokens.shape[1]]
-        x = self.dropout(x)
+        x = self.dropout(self.embedded(tokens))
         for layer in self.layers:
             x = layer(x)
         return self.head(x)
+
+    def embedded(self, tokens: Int[Tensor, "window token"]) -> Float[Tensor, "window token width"]:
+        """Tokens and positions as vectors: the input of the first layer."""
+        positions: Any = self.positions
+        return self.tokens(tokens) * math.sqrt(self.tokens.embedding_dim) + positions[: tokens.shape[1]]
 
 
 class PostNormLayer(nn.Module):

@@ -13,7 +13,8 @@ from plotly.colors import sample_colorscale
 
 from foretrain.monitor.curves import Curve
 from foretrain.monitor.predictions import scan_then_snap, sparse_then_dense
-from foretrain.monitor.story import short_names, without_shared
+from foretrain.monitor.short_names import without_shared
+from foretrain.monitor.story import short_names
 from foretrain.show.plotting import GRID, PALETTE, log_ticks, new_panels, panel_place, plain_text
 
 MOST_STEPS = 400  # drawn per curve
@@ -96,8 +97,8 @@ def matrices_figure(dataset: xr.Dataset, name: str, title: str, *, log: bool = F
             line = _line(values.step, values, plain_text(matrix), color, width=1.3)
             figure.add_trace(line.update(showlegend=False), **panel_place(index, COLUMNS))
         if log:
-            values = dataset[name].sel(matrix=kinds[kind]).values
-            figure.update_yaxes(type="log", **log_ticks(values), **panel_place(index, COLUMNS))
+            everything = dataset[name].sel(matrix=kinds[kind]).values
+            figure.update_yaxes(type="log", **log_ticks(everything), **panel_place(index, COLUMNS))
     return figure
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
@@ -16,11 +17,14 @@ from torch import Tensor, nn
 
 from foretrain.core.errors import require_whole
 from foretrain.measures.matrices import plain_arithmetic
+from foretrain.monitor.alarms import Alarm, Watcher, in_words
 from foretrain.monitor.projections import heads_of, identity_shares
 from foretrain.monitor.statistics import NAMES
 from foretrain.monitor.watch import attention_of
 from foretrain.monitor.weights import Measures, WeightReader
 from foretrain.runs.monitored import FINISHED, Record, append_line, as_dataset, read_lines
+
+_log = logging.getLogger("foretrain")
 
 
 class Monitor:
@@ -40,6 +44,9 @@ class Monitor:
     added to it as a line of JSON, and a resumed training goes on with the same file. `weights=False` leaves the
     matrices out. Every sink is called with each new record, and closed at the end if it can be. `total` is the number
     of steps planned, for the report. In a distributed training only the first process writes anything.
+
+    `alarms` lists early warnings, each with its step and reason; a serious one is also logged as a warning of the
+    logger "foretrain". docs/early-warnings.md says how far to trust them.
     """
 
     def __init__(
@@ -59,6 +66,8 @@ class Monitor:
         if self.file is not None and self.file.exists():
             self.records = read_lines(self.file)
             self.steps = max((record["step"] + 1 for record in self.records), default=0)
+        self._watcher = Watcher()
+        self.alarms: list[Alarm] = [alarm for record in self.records for alarm in self._watcher.update(record)]
         self._model = weakref.ref(model)
         self._attention: dict[str, Tensor] = {}
         self._identity: dict[str, dict[str, list[float]]] = {}
@@ -107,7 +116,11 @@ class Monitor:
 
     def _keep(self, record: Record) -> None:
         self.records.append(record)
+        new = self._watcher.update(record)
+        self.alarms += new
         if _is_first_process():
+            for line in in_words(alarm for alarm in new if alarm.serious):
+                _log.warning("%s", line)
             if self.file is not None:
                 append_line(self.file, record)
             for sink in self.sinks:

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 import xarray as xr
 
 from foretrain.core.files import write_text
+from foretrain.monitor.alarms import Alarm, alarms_of, evidence, in_words
 from foretrain.monitor.curves import curves_of
 from foretrain.monitor.figures import (
     by_layer_figure,
@@ -35,17 +36,25 @@ def page(records: Sequence[Record], title: str) -> str:
     sentences = story(dataset, total)
     short = short_names(dataset)
     drawn = [figure_html(figure, with_plotly=index == 0) for index, figure in enumerate(figures(dataset))]
-    curves = curves_of(dataset)
+    curves, alarms = curves_of(dataset), alarms_of(records)
     return render(
         "monitor.html",
         title=title,
         first=sentences[0],
         sentences=sentences[1:],
-        warnings=[],
-        notices=[],
+        warnings=in_words(alarm for alarm in alarms if alarm.serious),
+        notices=in_words(alarm for alarm in alarms if not alarm.serious),
+        evidence=evidence_of(alarms),
         layers=[(short[curve.layer], curve.layer, curve.shape, str(curve)) for curve in curves],
         figures=drawn,
     )
+
+
+def evidence_of(alarms: Sequence[Alarm]) -> list[str]:
+    """How each serious kind of alarm that came up did in the benchmark."""
+    kinds = dict.fromkeys(alarm.kind for alarm in alarms if alarm.serious)
+    said = {kind: evidence(kind) for kind in kinds}
+    return [f"{kind}: {sentence}" for kind, sentence in said.items() if sentence]
 
 
 def figures(dataset: xr.Dataset) -> Iterator[go.Figure]:

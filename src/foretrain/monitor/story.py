@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from foretrain.monitor.curves import FEWEST, SHAPES, Curve, curves_of, steps
+from foretrain.monitor.short_names import without_shared
 
 
 def story(dataset: xr.Dataset, total: int | None = None) -> list[str]:
@@ -27,7 +28,7 @@ def story(dataset: xr.Dataset, total: int | None = None) -> list[str]:
         where = _layers(rebound, short)
         sentences.append(f"Attention got sparser until step {at} and then spread again in {where}, as JoMA predicts.")
     if falling := groups["sparser"]:
-        sentences.append(f"Attention has got sparser and has not spread again in {_layers(falling, short)}.")
+        sentences.append(f"Attention has got sparser in {_layers(falling, short)} and has not spread again.")
     if rising := groups["denser"]:
         sentences.append(
             f"Attention has only spread in {_layers(rising, short)}, without the sparse phase that JoMA predicts."
@@ -56,22 +57,6 @@ def _loss(dataset: xr.Dataset) -> str:
 def short_names(dataset: xr.Dataset) -> dict[str, str]:
     """Names of layers without what all of them share: "transformer.h.0.attn" becomes "0" beside its sisters."""
     return without_shared([str(name) for name in dataset.layer.values] if "layer" in dataset.coords else [])
-
-
-def without_shared(names: Sequence[str]) -> dict[str, str]:
-    """Dotted names without the parts that all of them begin or end with."""
-    parts = [name.split(".") for name in names]
-    if len(names) < 2:
-        return {name: name for name in names}
-    front = _shared(parts)
-    back = _shared([part[front:][::-1] for part in parts])
-    return {name: ".".join(part[front : len(part) - back]) for name, part in zip(names, parts, strict=True)}
-
-
-def _shared(parts: list[list[str]]) -> int:
-    """How many parts all lists begin with, leaving at least one of each."""
-    most = min(len(part) for part in parts) - 1
-    return next((k for k in range(most) if len({part[k] for part in parts}) > 1), max(0, most))
 
 
 def _layers(curves: Sequence[Curve], short: dict[str, str]) -> str:

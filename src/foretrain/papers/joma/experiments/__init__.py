@@ -7,4 +7,5 @@ MODULES = (
     "rank",
     "order",
     "table1",
+    "wikitext",
 )

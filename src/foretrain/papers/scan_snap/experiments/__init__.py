@@ -4,4 +4,5 @@
 MODULES = (
     "curves",
     "training",
+    "wikitext",
 )

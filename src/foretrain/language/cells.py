@@ -1,0 +1,67 @@
+"""One cell of an experiment on real text: train a model, and give what was measured on the validation text."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import xarray as xr
+
+from foretrain.core.streams import stream
+from foretrain.language.setting import LanguageSetting
+from foretrain.language.text import TokenText, read_texts, tokenize
+from foretrain.language.training import LanguageRun, train_language_model
+
+Kind = Literal["real", "shuffled"]
+
+
+@lru_cache(maxsize=2)
+def _tokens(source: str, tokens: str, vocabulary: int, context: int, batch: int) -> TokenText:
+    setting = LanguageSetting(tokens=tokens, vocabulary=vocabulary, context=context, batch=batch)
+    return tokenize(read_texts([source]), setting)
+
+
+def text_for(setting: LanguageSetting, kind: Kind = "real", source: str = "wikitext-2") -> TokenText:
+    """The tokens of a corpus; shuffled ones have the same frequencies but say nothing about what follows."""
+    text = _tokens(source, setting.tokens, setting.vocabulary, setting.context, setting.batch)
+    if kind == "real":
+        return text
+    random = stream("language/shuffled", setting.seed)
+    train, valid = random.permutation(text.train), random.permutation(text.valid)
+    return replace(text, train=train, valid=valid, digest=f"{text.digest}-shuffled-{setting.seed}")
+
+
+def trained(
+    setting: LanguageSetting, text: TokenText, *, every: int, evaluations: int, folder: Path | None = None
+) -> tuple[LanguageRun, xr.Dataset]:
+    """A trained model, and its evaluations [step, layer, head] with layers numbered from the bottom.
+
+    Without a folder, what the training leaves on disk is deleted.
+    """
+    with tempfile.TemporaryDirectory() as temporary:
+        home = Path(temporary) / "run" if folder is None else folder
+        keep = folder is not None
+        run = train_language_model(setting, text, home, every=every, evaluations=evaluations, checkpoints=keep)
+        evaluated = run.evaluated.load()
+    return run, evaluated.assign_coords(layer=np.arange(evaluated.sizes["layer"]))
+
+
+def with_room(dataset: xr.Dataset, layers: int) -> xr.Dataset:
+    """The same with so many layers, of which those that the model does not have are nan."""
+    return dataset.reindex(layer=np.arange(layers))
+
+
+def steps_of(steps: int, evaluations: int) -> list[int]:
+    """The steps at which a training of this length is evaluated."""
+    every = max(1, steps // max(1, evaluations))
+    return sorted({*range(0, steps + 1, every), steps})
+
+
+def stacked(cells: Sequence[xr.Dataset], name: str, values: Sequence[object]) -> xr.Dataset:
+    """Cells side by side along a new axis."""
+    return xr.concat([cell.expand_dims({name: [value]}) for cell, value in zip(cells, values, strict=True)], dim=name)
