@@ -96,7 +96,7 @@ def test_the_story_names_steps_layers_and_papers() -> None:
     assert first == "Step 1980 of 4000, loss 2 (at the start 2)."
     text = " ".join(rest)
     assert "then spread again in layers 0 to 2, as JoMA predicts." in text
-    assert "sparser in layer 3 and has not spread again." in text
+    assert "sparser in layer 3 and has not clearly spread again." in text
     assert "hardly moved in layer 4." in text
     assert "stood still since step" in text
     assert story(as_dataset([])) == ["Nothing has been measured yet."]

@@ -8,6 +8,12 @@ It is a mode of torch that is asked before each torch function is called. It cat
 
 and passes everything on unchanged. What it computes for itself is outside autograd and autocast and draws no random
 numbers.
+
+Two things to know. Every softmax over the last of four axes is taken for attention [sample, head, query, key]; one
+that is something else, such as a softmax over the width of an image, is recorded too, under the name of the module
+that computes it. And in evaluation nn.MultiheadAttention and nn.TransformerEncoder have a fast path, which torch does
+not take while any such mode is active. The usual path, which is read instead, differs in the last bits, and does not
+set the output at padded positions to zero. In training, and in all other models, not a bit differs.
 """
 
 from __future__ import annotations
@@ -70,6 +76,7 @@ def _of_products(
     *,
     scale: float | None = None,
     enable_gqa: bool = False,
+    added_keys: int = 0,
     **_: Any,
 ) -> Iterator[AttentionCall]:
     """The logits that scaled_dot_product_attention computes inside, a block of samples at a time."""
@@ -89,8 +96,8 @@ def _of_products(
         logits = factor * (query[samples] @ key[samples].mT)
         if mask is not None:
             own = mask[samples] if mask.ndim == 4 and mask.shape[0] > 1 else mask
-            logits = logits.masked_fill(~own, -torch.inf) if own.dtype is torch.bool else logits + own.float()
-        yield AttentionCall(logits, allowed_keys(logits), same_tokens=queries == keys)
+            logits = logits.masked_fill(~own, -torch.inf) if own.dtype is torch.bool else logits + _wide(own)
+        yield AttentionCall(logits, allowed_keys(logits), queries == keys - added_keys, added_keys)
 
 
 def _of_softmax(input: Tensor, dim: int | None = None, *_: Any, **__: Any) -> Iterator[AttentionCall]:
@@ -110,8 +117,15 @@ def _of_multihead(
     num_heads: int,
     in_proj_weight: Tensor | None,
     in_proj_bias: Tensor | None,
-    *rest: Any,
+    bias_k: Tensor | None,
+    bias_v: Tensor | None,
+    add_zero_attn: bool,
+    dropout_p: float,
+    out_proj_weight: Tensor,
+    out_proj_bias: Tensor | None,
+    training: bool = True,
     key_padding_mask: Tensor | None = None,
+    need_weights: bool = True,
     attn_mask: Tensor | None = None,
     use_separate_proj_weight: bool = False,
     q_proj_weight: Tensor | None = None,
@@ -132,22 +146,37 @@ def _of_multihead(
         for x, w, b in zip((query, key), weights, biases, strict=True)
         if w is not None
     )
+    if bias_k is not None:  # a learned key after all others
+        k = torch.cat([k, bias_k.detach().float().expand(1, k.shape[1], -1)])
+    if add_zero_attn:  # a key whose logits are zero
+        k = F.pad(k, (0, 0, 0, 0, 0, 1))
+    added = int(bias_k is not None) + int(add_zero_attn)
     q, k = (x.unflatten(-1, (num_heads, -1)).permute(1, 2, 0, 3) for x in (q, k))  # [sample, head, position, e]
-    mask = attn_mask
+    if is_causal and key_padding_mask is None and not need_weights:  # torch drops the mask for this hint
+        yield from _of_products(q, k, k, is_causal=True, added_keys=added)
+        return
+    mask = None if attn_mask is None else _added(attn_mask)
     if mask is not None and mask.ndim == 3:
         mask = mask.unflatten(0, (-1, num_heads))
-    mask = None if mask is None else _added(mask)
     if key_padding_mask is not None:
-        padding = _added(key_padding_mask)[:, None, None]
+        padding = _added(key_padding_mask)
+        padding = padding[:, None, None] if padding.ndim == 2 else padding
         mask = padding if mask is None else mask + padding
-    yield from _of_products(q, k, k, attn_mask=mask, is_causal=False)
+    if mask is not None:
+        mask = F.pad(mask, (0, added))
+    yield from _of_products(q, k, k, attn_mask=mask, added_keys=added)
 
 
 def _added(mask: Tensor) -> Tensor:
     """A mask to be added to logits; a Boolean one of nn.MultiheadAttention is true where attention is forbidden."""
     if mask.dtype is torch.bool:
         return torch.zeros(mask.shape, device=mask.device).masked_fill(mask, -torch.inf)
-    return mask.detach().float()
+    return _wide(mask)
+
+
+def _wide(mask: Tensor) -> Tensor:
+    """A mask in float32, where the least number of float16 would no longer look like a mask."""
+    return mask.detach().float().masked_fill(mask < torch.finfo(mask.dtype).min / 4, -torch.inf)
 
 
 def _blocks(samples: int, elements: int) -> Iterator[slice]:

@@ -58,13 +58,13 @@ def curves_of(dataset: xr.Dataset) -> list[Curve]:
 
 
 def curve_of(layer: str, at: Sequence[int] | ndarray, values: Float[ndarray, "step"]) -> Curve:
-    """How one curve went. It is smoothed over a twentieth of its length; `SHAPES` has what it can be called."""
+    """How one curve went. It is smoothed over a tenth of its length; `SHAPES` has what it can be called."""
     seen = np.isfinite(values)
     at, values = np.asarray(at)[seen], np.asarray(values)[seen]
     if len(values) < FEWEST:
         last = float(values[-1]) if len(values) else np.nan
         return Curve(layer, "too short", last, last, last, int(at[-1]) if len(at) else 0, None)
-    width = max(1, len(values) // 20)
+    width = max(1, len(values) // 10)
     smooth = _smoothed(values, width)
     scatter = (
         float(np.median(np.abs(np.diff(values)))) / 0.6745 / np.sqrt(2)
@@ -82,7 +82,8 @@ def curve_of(layer: str, at: Sequence[int] | ndarray, values: Float[ndarray, "st
         shape = "unmoved"
     moved = float(np.ptp(smooth)) >= 2 * least
     still = _still_since(smooth, least)
-    frozen = moved and at[-1] - at[still] >= FROZEN_SHARE * (at[-1] - at[0])
+    long_enough = at[-1] - at[still] >= FROZEN_SHARE * (at[-1] - at[0])
+    frozen = moved and long_enough and not _drifts(values[still:], scatter)
     return Curve(layer, shape, start, end, float(smooth[low]), int(at[low]), int(at[still]) if frozen else None)
 
 
@@ -90,6 +91,13 @@ def _smoothed(values: Float[ndarray, "step"], width: int) -> Float[ndarray, "ste
     """A running mean, over fewer values at the ends."""
     kernel = np.ones(width)
     return np.convolve(values, kernel, "same") / np.convolve(np.ones(len(values)), kernel, "same")
+
+
+def _drifts(values: Float[ndarray, "step"], scatter: float) -> bool:
+    """Whether the second half lies higher or lower than the first, by more than scatter explains."""
+    half = len(values) // 2
+    error = scatter * np.sqrt(2 / half)
+    return bool(abs(values[-half:].mean() - values[:half].mean()) > max(LEAST_MOVE / 2, 2 * error))
 
 
 def _still_since(values: Float[ndarray, "step"], least: float) -> int:

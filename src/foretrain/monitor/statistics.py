@@ -26,6 +26,7 @@ class AttentionCall:
     logits: Float[Tensor, "sample head query key"]
     allowed: Bool[Tensor, "sample head query key"]
     same_tokens: bool  # whether queries and keys are the same tokens: not so in cross-attention
+    added_keys: int = 0  # how many keys at the end stand for no token
 
 
 def allowed_keys(logits: Float[Tensor, "*rest key"]) -> Bool[Tensor, "*rest key"]:
@@ -59,7 +60,8 @@ def row_sums(call: AttentionCall) -> RowSums:
     """
     logits, allowed = call.logits.float(), call.allowed
     queries, keys = logits.shape[-2:]
-    diagonal = torch.arange(queries, device=logits.device) + keys - queries  # with a cache, queries are the last keys
+    tokens = keys - call.added_keys
+    diagonal = torch.arange(queries, device=logits.device) + tokens - queries  # with a cache, queries are the last keys
     own_key = diagonal.clamp(0, keys - 1).expand(*logits.shape[:-1])[..., None]
     rows = allowed.gather(-1, own_key)[..., 0] if call.same_tokens else allowed.any(-1)  # [sample, head, query]
 

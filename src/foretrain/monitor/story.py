@@ -26,9 +26,9 @@ def story(dataset: xr.Dataset, total: int | None = None) -> list[str]:
     if rebound := groups["sparse, then dense"]:
         at = _range(curve.lowest_step for curve in rebound)
         where = _layers(rebound, short)
-        sentences.append(f"Attention got sparser until step {at} and then spread again in {where}, as JoMA predicts.")
+        sentences.append(f"Attention got sparser until {at} and then spread again in {where}, as JoMA predicts.")
     if falling := groups["sparser"]:
-        sentences.append(f"Attention has got sparser in {_layers(falling, short)} and has not spread again.")
+        sentences.append(f"Attention has got sparser in {_layers(falling, short)} and has not clearly spread again.")
     if rising := groups["denser"]:
         sentences.append(
             f"Attention has only spread in {_layers(rising, short)}, without the sparse phase that JoMA predicts."
@@ -38,7 +38,7 @@ def story(dataset: xr.Dataset, total: int | None = None) -> list[str]:
     if frozen := [curve for curve in curves if curve.frozen_since is not None]:
         at = _range(curve.frozen_since for curve in frozen if curve.frozen_since is not None)
         sentences.append(
-            f"It has stood still since step {at} in {_layers(frozen, short)}, as Scan and Snap predicts after the snap."
+            f"It has stood still since {at} in {_layers(frozen, short)}, as Scan and Snap predicts after the snap."
         )
     return sentences
 
@@ -84,4 +84,6 @@ def _runs(numbers: list[int]) -> str:
 
 def _range(values: Iterable[int]) -> str:
     numbers = sorted(values)
-    return steps(numbers[0]) if numbers[0] == numbers[-1] else f"{steps(numbers[0])} to {steps(numbers[-1])}"
+    if numbers[0] == numbers[-1]:
+        return f"step {steps(numbers[0])}"
+    return f"steps {steps(numbers[0])} to {steps(numbers[-1])}"
