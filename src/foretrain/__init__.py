@@ -25,10 +25,12 @@ __all__ = sorted(PUBLIC)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "callbacks":
+        return import_module("foretrain.callbacks")
     if name in PUBLIC:
         return getattr(import_module(PUBLIC[name]), name)
     raise AttributeError(f"module 'foretrain' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *PUBLIC])
+    return sorted([*globals(), *PUBLIC, "callbacks"])

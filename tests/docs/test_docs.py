@@ -47,6 +47,7 @@ def test_command(page: str, command: str, capfd: pytest.CaptureFixture[str]) -> 
     assert left.value.code == 0, f"{page}: {command}\n{''.join(capfd.readouterr())}"
 
 
+@pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning")  # Lightning uses a name that torch gives up
 @pytest.mark.parametrize("page", sorted({page for page, _ in blocks("python")}))
 def test_python(page: str, elsewhere: Path) -> None:
     """All Python blocks of a page run one after another, as a reader would type them."""

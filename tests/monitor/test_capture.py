@@ -10,7 +10,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from torch.nn import functional as F
 
+from foretrain.monitor.capture import AttentionReader
 from foretrain.monitor.statistics import NAMES, AttentionCall, allowed_keys, row_sums
 from foretrain.monitor.watch import attention_of
 from monitor import models
@@ -140,6 +142,104 @@ def test_multihead_attention_of_torch(batch_first: bool, causal: bool) -> None:
     check(read, [weights], [~padding])
 
 
+@pytest.mark.parametrize(("bias", "zero"), [(True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("mask", ["no", "causal", "padding", "per head"])
+def test_multihead_attention_with_keys_that_are_no_tokens(bias: bool, zero: bool, mask: str) -> None:
+    torch.manual_seed(0)
+    module = nn.MultiheadAttention(16, 4, batch_first=True, add_bias_kv=bias, add_zero_attn=zero)
+    x, padding = 3 * torch.randn(3, 12, 16), padded("right") == 0
+    masks = {
+        "no": {},
+        "causal": {"attn_mask": torch.ones(12, 12, dtype=torch.bool).triu(1)},
+        "padding": {"key_padding_mask": padding},
+        "per head": {"attn_mask": torch.randn(12, 12, 12)},
+    }
+    with attention_of(nn.ModuleDict({"attention": module})) as read:
+        _, weights = module(x, x, x, average_attn_weights=False, **masks[mask])
+    rows = ~padding if mask == "padding" else torch.ones_like(padding)
+    assert weights.shape[-1] == 12 + bias + zero
+    assert weights[..., 12:].min() > 0
+    (statistics,) = read.values()
+    assert not statistics.isnan().any()
+    own, chosen = weights.detach().diagonal(dim1=2, dim2=3), rows[:, None].expand(3, 4, 12)
+    own_attention = torch.where(chosen, own, 0).sum((0, 2)) / chosen.sum((0, 2))
+    np.testing.assert_allclose(statistics[NAMES.index("self_attention")], own_attention, atol=1e-6)
+    check(read, [weights], [rows])
+
+
+def test_multihead_attention_that_is_told_it_is_causal() -> None:
+    """The same numbers as from its weights, which torch computes along another path."""
+    torch.manual_seed(0)
+    module = nn.MultiheadAttention(16, 4, batch_first=True)
+    x, causal = torch.randn(3, 12, 16), torch.ones(12, 12, dtype=torch.bool).triu(1)
+    with attention_of(nn.ModuleDict({"attention": module})) as read:
+        module(x, x, x, attn_mask=causal, is_causal=True, need_weights=False)
+    _, weights = module(x, x, x, attn_mask=causal, average_attn_weights=False)
+    check(read, [weights], [torch.ones(3, 12, dtype=torch.bool)])
+
+
+@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
+@pytest.mark.parametrize("name", ["GPT-2", "Llama", "BERT"])
+def test_a_model_in_half_precision(name: str, implementation: str) -> None:
+    torch.manual_seed(0)
+    model = {**models.DECODERS, **models.ENCODERS}[name]().eval()
+    model.set_attn_implementation(implementation)
+    inputs = {"input_ids": TOKENS, "attention_mask": padded("left")}
+    with attention_of(model) as full:
+        outputs_of(model, **inputs)
+    plain = outputs_of(model.half(), **inputs).logits
+    with attention_of(model) as half:
+        watched = outputs_of(model, **inputs).logits
+    assert torch.equal(plain, watched)
+    for layer, statistics in full.items():
+        np.testing.assert_allclose(half[layer], statistics, atol=2e-3)  # float16 has 11 bits; logits are below 1
+
+
+@pytest.mark.parametrize("least", [torch.finfo(torch.float16).min, -1e4, -torch.inf])
+def test_padded_rows_of_a_mask_in_half_precision_do_not_count(least: float) -> None:
+    """Where a whole row is masked by the least float16, it must not look like a row of ordinary logits."""
+    torch.manual_seed(0)
+    q, k = torch.randn(2, 1, 2, 6, 4).half()
+    mask = torch.zeros(1, 1, 6, 6, dtype=torch.float16)
+    mask[..., :2] = least
+    mask[..., :2, :] = torch.finfo(torch.float16).min if np.isfinite(least) else least
+    with attention_of(nn.Identity()) as read:
+        F.scaled_dot_product_attention(q, k, k, attn_mask=mask)
+    weights = torch.softmax((q.float() @ k.float().mT)[..., 2:, 2:] / 2, -1)
+    check(read, [weights], [torch.ones(1, 4, dtype=torch.bool)])
+
+
+@pytest.mark.parametrize("padding", [False, True])
+def test_the_fast_path_of_an_encoder_in_evaluation_is_read(padding: bool) -> None:
+    """Torch takes the usual path while it is read: the same numbers up to rounding where there is no padding."""
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)
+    model, x = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval(), torch.randn(3, 12, 16)
+    ignored = padded("right") == 0 if padding else None
+    plain = outputs_of(model, src=x, src_key_padding_mask=ignored)
+    with attention_of(model) as read:
+        watched = outputs_of(model, src=x, src_key_padding_mask=ignored)
+    kept = torch.ones(3, 12, dtype=torch.bool) if ignored is None else ~ignored
+    np.testing.assert_allclose(watched[kept], plain[kept], atol=1e-5)
+    assert list(read) == ["layers.0.self_attn", "layers.1.self_attn"]
+    first = model.layers[0].self_attn
+    _, weights = first(x, x, x, key_padding_mask=ignored, average_attn_weights=False)  # type: ignore[operator]
+    check({"first": read["layers.0.self_attn"]}, [weights], [kept])
+
+
+# torch and transformers deprecate some of what their own flex attention uses, and it is not compiled here
+@pytest.mark.filterwarnings("ignore:_compile flag on create_block_mask:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile:UserWarning")
+def test_layers_with_flex_attention_are_named() -> None:
+    model = models.DECODERS["Llama"]().eval()
+    model.set_attn_implementation("flex_attention")
+    unread = r"Attention could not be read in model\.layers\.0\.self_attn, model\.layers\.1\.self_attn:"
+    with pytest.warns(UserWarning, match=unread), attention_of(model) as read:
+        outputs_of(model, input_ids=TOKENS)
+    assert read == {}
+
+
 def test_a_layer_that_cannot_be_read_is_named() -> None:
     class LinearAttention(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
@@ -182,3 +282,17 @@ def test_statistics_of_random_logits(samples: int, heads: int, keys: int, scale:
     np.testing.assert_allclose(statistics[2], weights[..., 0].mean((0, 2)), atol=1e-5)
     np.testing.assert_allclose(statistics[4], logits.amax((0, 2, 3)), rtol=1e-6)
     assert bool(((statistics[1] >= -1e-6) & (statistics[1] <= 1 + 1e-6) | statistics[1].isnan()).all())
+
+
+@pytest.mark.parametrize("mask", ["causal", "Boolean", "added"])
+def test_huge_logits_are_not_taken_for_a_mask(mask: str) -> None:
+    """Before a training breaks down, logits reach 1e6: keys far below the largest are still allowed."""
+    q, k, v = 3e4 * torch.randn(3, 1, 2, 6, 4, generator=torch.Generator().manual_seed(0))
+    allowed = torch.ones(6, 6, dtype=torch.bool).tril()
+    added = torch.zeros(6, 6).masked_fill(~allowed, torch.finfo(torch.float32).min)
+    options = {"causal": {"is_causal": True}, "Boolean": {"attn_mask": allowed}, "added": {"attn_mask": added}}[mask]
+    seen = []
+    with AttentionReader(seen.append):
+        F.scaled_dot_product_attention(q, k, v, **options)
+    assert torch.isfinite(seen[0]).all()
+    assert float(seen[0][1].max()) < 0.2  # relative entropy

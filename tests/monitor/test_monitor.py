@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import gc
 import io
@@ -18,7 +19,7 @@ from torch.utils.checkpoint import checkpoint
 
 from foretrain.core.errors import DamagedFile, InputError
 from foretrain.monitor.monitor import Monitor
-from foretrain.runs.monitored import read_lines
+from foretrain.runs.monitored import read_lines, read_training
 from monitor.models import NanoGPT
 
 
@@ -173,3 +174,48 @@ def test_damage_within_a_file_is_named_by_its_line(tmp_path: Path) -> None:
         read_lines(file)
     with pytest.raises(InputError, match="every must be a whole number"):
         Monitor(NanoGPT(), every=0)
+
+
+def test_a_training_that_goes_back_drops_what_came_after(tmp_path: Path) -> None:
+    monitor = run(tmp_path / "run.jsonl", 9)
+    monitor.steps = 4  # back to a checkpoint
+    model = NanoGPT()
+    again = Monitor(model, every=2, file=tmp_path / "run.jsonl")
+    again.steps = 4
+    model(torch.zeros(1, 3, dtype=torch.long))
+    again.step(loss=7.0)
+    assert again.dataset().step.values.tolist() == [0, 2, 4]
+    assert read_lines(tmp_path / "run.jsonl")[-1]["loss"] == 7.0
+
+
+def test_a_pass_stopped_by_ctrl_c_is_closed_by_the_next_one() -> None:
+    class Interrupted(NanoGPT):
+        interrupt = True
+
+        def forward(self, tokens: Tensor) -> Tensor:
+            result = super().forward(tokens)
+            if self.interrupt:
+                raise KeyboardInterrupt
+            return result
+
+    model = Interrupted()
+    monitor = Monitor(model, every=1)
+    with pytest.raises(KeyboardInterrupt):
+        model(torch.zeros(1, 3, dtype=torch.long))
+    model.interrupt = False
+    model(torch.zeros(1, 3, dtype=torch.long))
+    monitor.step()
+    assert len(monitor.records) == 1
+    assert all(not module._forward_hooks for module in model.blocks.modules())
+    assert torch.overrides._get_current_function_mode_stack() == []
+
+
+def test_only_a_training_that_ends_well_is_finished(tmp_path: Path) -> None:
+    for name, ending in (("well", None), ("badly", RuntimeError)):
+        model, file = NanoGPT(), tmp_path / name
+        with contextlib.suppress(RuntimeError), Monitor(model, every=1, file=file) as monitor:
+            model(torch.zeros(1, 3, dtype=torch.long))
+            monitor.step()
+            if ending is not None:
+                raise ending
+        assert read_training(file)[1] == (name == "well")

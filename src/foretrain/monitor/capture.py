@@ -94,10 +94,12 @@ def _of_products(
         mask = attn_mask.detach()
     for samples in _blocks(query.shape[0], query.shape[1] * queries * keys):
         logits = factor * (query[samples] @ key[samples].mT)
+        allowed = torch.ones((), dtype=torch.bool, device=logits.device)
         if mask is not None:
             own = mask[samples] if mask.ndim == 4 and mask.shape[0] > 1 else mask
+            allowed = own if own.dtype is torch.bool else allowed_keys(_wide(own))
             logits = logits.masked_fill(~own, -torch.inf) if own.dtype is torch.bool else logits + _wide(own)
-        yield AttentionCall(logits, allowed_keys(logits), queries == keys - added_keys, added_keys)
+        yield AttentionCall(logits, allowed.expand_as(logits), queries == keys - added_keys, added_keys)
 
 
 def _of_softmax(input: Tensor, dim: int | None = None, *_: Any, **__: Any) -> Iterator[AttentionCall]:

@@ -18,11 +18,13 @@ from torch import Tensor, nn
 from foretrain.core.errors import require_whole
 from foretrain.measures.matrices import plain_arithmetic
 from foretrain.monitor.alarms import Alarm, Watcher, in_words
+from foretrain.monitor.compiled import AroundCompiledCall, inside_compiled_code
 from foretrain.monitor.projections import heads_of, identity_shares
 from foretrain.monitor.statistics import NAMES
 from foretrain.monitor.watch import attention_of
 from foretrain.monitor.weights import Measures, WeightReader
-from foretrain.runs.monitored import FINISHED, Record, append_line, as_dataset, read_lines
+from foretrain.monitor.wrappers import parameters_of
+from foretrain.runs.monitored import FINISHED, Record, add_record, append_line, as_dataset, read_lines
 
 _log = logging.getLogger("foretrain")
 
@@ -43,7 +45,8 @@ class Monitor:
     as they are at that moment. With gradient accumulation, call `step` once per update. With a `file`, each record is
     added to it as a line of JSON, and a resumed training goes on with the same file. `weights=False` leaves the
     matrices out. Every sink is called with each new record, and closed at the end if it can be. `total` is the number
-    of steps planned, for the report. In a distributed training only the first process writes anything.
+    of steps planned, for the report. In a distributed training every process measures its own batches, and only the
+    first one writes. A model wrapped by torch.compile is given as it is, wrapped: at measured steps it runs eagerly.
 
     `alarms` lists early warnings, each with its step and reason; a serious one is also logged as a warning of the
     logger "foretrain". docs/early-warnings.md says how far to trust them.
@@ -74,11 +77,13 @@ class Monitor:
         self._weights = WeightReader() if weights else None
         self._seen = False  # whether this step's forward pass has been read
         self._open: ExitStack | None = None
+        self._called = False  # whether the model was ever called in a way that can be read
         self._warned = False  # that there is no attention
         before, after = _Hook(self, "_begin"), _Hook(self, "_end")
-        self._handles = [
+        self._handles: list[Any] = [
             model.register_forward_pre_hook(before),
             model.register_forward_hook(after, always_call=True),  # also where the model raises
+            AroundCompiledCall(model, before, after),
         ]
 
     @property
@@ -89,6 +94,13 @@ class Monitor:
     def step(self, *, loss: Tensor | float | None = None) -> None:
         """Call this after every update of the weights."""
         weights = self._weights.finish() if self._weights is not None and self._seen else {}
+        if self.due and not self._called and not self._warned:
+            self._warned = True
+            warnings.warn(
+                "Nothing was measured, because the monitor did not see the model being called. If it is compiled, make "
+                "the Monitor afterwards, of what torch.compile returns.",
+                stacklevel=2,
+            )
         if self._seen and not self._attention and not self._warned:
             self._warned = True
             warnings.warn("No attention was seen in this model, so only its weights are recorded.", stacklevel=2)
@@ -115,7 +127,9 @@ class Monitor:
         return record
 
     def _keep(self, record: Record) -> None:
-        self.records.append(record)
+        if add_record(self.records, record):  # the training has gone back: what came after that no longer counts
+            self._watcher = Watcher()
+            self.alarms = [alarm for earlier in self.records[:-1] for alarm in self._watcher.update(earlier)]
         new = self._watcher.update(record)
         self.alarms += new
         if _is_first_process():
@@ -125,6 +139,16 @@ class Monitor:
                 append_line(self.file, record)
             for sink in self.sinks:
                 sink(record)
+
+    def begin(self) -> None:
+        """Read from here on if this step is due; only for loops that do not call the model itself, as Lightning's."""
+        model = self._model()
+        if model is not None:
+            self._begin(model)
+
+    def end(self) -> None:
+        """Stop reading."""
+        self._end(output=True)
 
     def dataset(self) -> xr.Dataset:
         """Everything recorded so far, over (step, layer, head) and (step, matrix)."""
@@ -136,14 +160,14 @@ class Monitor:
 
         write_page(self.records, Path(out))
 
-    def detach(self) -> None:
-        """Leave the model as it was, and close the sinks."""
+    def detach(self, *, finished: bool = True) -> None:
+        """Leave the model as it was, close the sinks, and note in the file whether the training is finished."""
         self._end()
         if self._weights is not None:
             self._weights.stop()
         for handle in self._handles:
             handle.remove()
-        if self._handles and self.file is not None and self.records and _is_first_process():
+        if finished and self._handles and self.file is not None and self.records and _is_first_process():
             append_line(self.file, {FINISHED: self.steps})
         self._handles = []
         for sink in self.sinks:
@@ -153,13 +177,16 @@ class Monitor:
     def __enter__(self) -> Monitor:
         return self
 
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        self.detach()
+    def __exit__(self, kind: type[BaseException] | None, *_: BaseException | TracebackType | None) -> None:
+        self.detach(finished=kind is None)
 
     def _begin(self, module: nn.Module, *_: Any) -> None:
         model = self._model()
-        if model is None or module is not model or self._open is not None:
+        self._called = True
+        if model is None or module is not model:
             return  # a copy of the model has our hooks but is not ours
+        if self._open is not None:  # a pass that Ctrl-C has stopped, which torch does not tell hooks about
+            self._end()
         if self.due and model.training and torch.is_grad_enabled():
             self._open, self._seen = ExitStack(), True
             if self._weights is not None:
@@ -177,7 +204,7 @@ class Monitor:
         model = self._model()
         if self._weights is not None and model is not None:
             with plain_arithmetic(_device(model)):
-                self._identity = identity_shares(dict(model.named_parameters()), heads_of(self._attention))
+                self._identity = identity_shares(parameters_of(model), heads_of(self._attention))
 
 
 def _is_first_process() -> bool:
@@ -196,6 +223,8 @@ class _Hook:
         self.monitor, self.method = weakref.ref(monitor), method
 
     def __call__(self, module: nn.Module, *rest: Any) -> None:
+        if inside_compiled_code():
+            return  # a hook that did more would break the graph
         monitor = self.monitor()
         if monitor is not None:
             getattr(monitor, self.method)(module, *rest)

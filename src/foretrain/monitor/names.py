@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 from torch import nn
 
+from foretrain.monitor.wrappers import plain_name
+
 
 @dataclass
 class Running:
@@ -34,7 +36,7 @@ def names_of_running_modules(model: nn.Module) -> Iterator[Running]:
     handles = []
     for name, module in model.named_modules():
         if module is not model:
-            handles.append(module.register_forward_pre_hook(_entering(running, name)))
+            handles.append(module.register_forward_pre_hook(_entering(running, plain_name(name))))
             handles.append(module.register_forward_hook(_leaving(running), always_call=True))
     try:
         yield running

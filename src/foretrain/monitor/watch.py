@@ -9,17 +9,21 @@ from contextlib import contextmanager
 from torch import Tensor, nn
 
 from foretrain.monitor.capture import AttentionReader
+from foretrain.monitor.compiled import eager_step
 from foretrain.monitor.names import Running, names_of_running_modules
+from foretrain.monitor.wrappers import plain_name, unwrapped
 
 
 @contextmanager
 def attention_of(model: nn.Module) -> Iterator[dict[str, Tensor]]:
     """Statistics [statistic, head] of every attention call inside this block, by the name of the module that makes it.
 
-    Nothing that the model computes changes. An attention module that ran without being read is named in a warning.
+    Nothing that the model computes changes, but a compiled model runs eagerly inside. An attention module that ran
+    without being read is named in a warning.
     """
     calls: dict[str, Tensor] = {}
-    with names_of_running_modules(model) as running:
+    model = unwrapped(model)
+    with eager_step(), names_of_running_modules(model) as running:
 
         def record(statistics: Tensor) -> None:
             calls[running.next_call()] = statistics
@@ -36,7 +40,7 @@ def attention_of(model: nn.Module) -> Iterator[dict[str, Tensor]]:
 
 def unread_attention(model: nn.Module, running: Running) -> list[str]:
     """Modules that look like attention and ran, but in which no attention was seen; only the innermost are named."""
-    modules = dict(model.named_modules())
+    modules = {plain_name(name): module for name, module in model.named_modules()}
     ran = [name for name in dict.fromkeys(running.entered) if "attention" in type(modules[name]).__name__.lower()]
     silent = [name for name in ran if not any(_inside(call, name) for call in running.calls)]
     return [name for name in silent if not any(other != name and _inside(other, name) for other in silent)]

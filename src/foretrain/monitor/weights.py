@@ -27,6 +27,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from foretrain.core.errors import InputError
 from foretrain.measures import SpectrumTracker
 from foretrain.measures.matrices import plain_arithmetic
+from foretrain.monitor.wrappers import parameters_of
 
 EFFECTIVE_RANK_EVERY = 10  # measurements: all singular values cost 30 to 80 times as much as the largest one
 ENTRIES = 1 << 20  # of a matrix that are kept to see how far it moves; of a larger matrix, evenly spaced ones
@@ -71,7 +72,8 @@ class WeightReader:
         self._before = {}
 
     def _matrices(self, model: nn.Module) -> dict[str, nn.Parameter]:
-        matrices = {n: p for n, p in model.named_parameters() if p.requires_grad and p.ndim == 2 and min(p.shape) > 1}
+        parameters = parameters_of(model)
+        matrices = {n: p for n, p in parameters.items() if p.requires_grad and p.ndim == 2 and min(p.shape) > 1}
         split = [name for name, W in matrices.items() if hasattr(W, "full_tensor")]
         if split and not self._warned:
             warnings.warn(f"{len(split)} matrices are spread over processes and are not measured.", stacklevel=6)

@@ -90,18 +90,31 @@ def read_training(file: Path) -> tuple[list[Record], bool]:
             entries.append(entry)
         except (ValueError, RecursionError) as error:
             raise DamagedFile(f"{file}, line {number} is damaged; delete that line to read the rest.") from error
-    return [entry for entry in entries if "step" in entry], bool(entries) and FINISHED in entries[-1]
+    records: list[Record] = []
+    for entry in entries:
+        if "step" in entry:
+            add_record(records, entry)
+    return records, bool(entries) and FINISHED in entries[-1]
+
+
+def add_record(records: list[Record], record: Record) -> bool:
+    """Add a record; True if the training has gone back to an earlier step, and the records after it were dropped."""
+    before = len(records)
+    while records and records[-1]["step"] >= record["step"]:
+        records.pop()
+    records.append(record)
+    return len(records) <= before
 
 
 def as_dataset(records: Iterable[Record]) -> xr.Dataset:
     """Everything recorded, over (step, layer, head) and (step, matrix).
 
-    Where something was not measured at a step, or a layer has fewer heads than another, the value is nan. A resumed
-    training may measure a step a second time; the second record counts.
+    Where something was not measured at a step, or a layer has fewer heads than another, the value is nan.
     """
-    by_step = {int(record["step"]): record for record in records}
-    steps = sorted(by_step)
-    ordered = [by_step[step] for step in steps]
+    ordered: list[Record] = []
+    for record in records:
+        add_record(ordered, record)
+    steps = [int(record["step"]) for record in ordered]
     variables: dict[str, Any] = {"loss": ("step", [_number(record.get("loss")) for record in ordered])}
     coordinates: dict[str, Any] = {"step": steps}
     layers = _names(record.get(part, {}) for part in PER_HEAD for record in ordered)
