@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+import foretrain.monitor.report  # noqa: F401  before the made-up paper takes the place of the real ones
 from foretrain.cli.watching import _follow, bars
 from foretrain.runs.monitored import append_line
 from made_up.fixtures import Foretrain

@@ -1,1 +1,7 @@
-"""Reads checkpoints from disk one tensor at a time, and says what their weights show and whether the series is sound."""
+"""Reads checkpoints one tensor at a time, and says what their weights show and whether the series is sound."""
+
+from foretrain.checkpoints.analysis import Analysis, analyze
+from foretrain.checkpoints.comparison import Comparison, compare
+from foretrain.checkpoints.faults import Fault
+
+__all__ = ["Analysis", "Comparison", "Fault", "analyze", "compare"]

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from foretrain.cli import checking, forecasting, forecasting_corpus, listing, running, watching
+from foretrain.cli import analyzing, checking, forecasting, forecasting_corpus, language, listing, running, watching
 from foretrain.cli.common import say
 from foretrain.core.errors import InputError
 from foretrain.core.workers import settle
@@ -46,6 +46,9 @@ def foretrain(
       foretrain figure scan_snap/fig6      draw it
       foretrain report                     write all verdicts to one HTML file
       foretrain watch run.jsonl            follow a training of your own
+      foretrain analyze MODEL              measure a model or a series of checkpoints
+      foretrain compare A B                see where two models or two runs differ
+      foretrain language book.txt          train a small language model and watch it
     """
 
 
@@ -56,7 +59,10 @@ app.command()(running.run)
 app.command()(running.figure)
 app.command()(checking.report)
 app.command()(running.export)
+app.command()(analyzing.analyze)
+app.command()(analyzing.compare)
 app.command()(watching.watch)
+app.command()(language.language)
 forecasting.forecast_app.command()(forecasting_corpus.corpus)
 app.add_typer(forecasting.forecast_app, name="forecast")
 

@@ -1,0 +1,157 @@
+"""Compares two models tensor by tensor, or two monitored runs step by step."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from foretrain.checkpoints.analysis import config_of
+from foretrain.checkpoints.formats import open_weights
+from foretrain.checkpoints.matrices import BLOCK, measure_matrix
+from foretrain.checkpoints.measuring import heads_in, is_trainable
+from foretrain.checkpoints.run_comparison import RunComparison, compare_runs
+from foretrain.checkpoints.sentences import shown
+from foretrain.checkpoints.sources import Source, find
+from foretrain.checkpoints.weights import NotFinite, Weights
+from foretrain.core.errors import require
+from foretrain.core.progress import Progress, tell
+from foretrain.measures.matrices import plain_arithmetic
+from foretrain.monitor.projections import identity_shares
+
+RUN_ENDING = ".jsonl"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How two models differ. Distances are ‖A − B‖/‖A‖ by tensor; stable ranks and identity shares are pairs (A, B)."""
+
+    names: tuple[str, str]
+    only: tuple[list[str], list[str]]  # tensors that one of them lacks
+    shapes: dict[str, tuple[list[int], list[int]]]  # of tensors whose shapes differ
+    distances: dict[str, float]  # largest first; 0 for tensors that are equal to the last bit
+    stable_ranks: dict[str, tuple[float, float]] = field(default_factory=dict)
+    identity: dict[str, dict[str, tuple[float, float]]] = field(default_factory=dict)  # means over heads, by layer
+
+    @property
+    def identical(self) -> list[str]:
+        """Tensors that are the same in both."""
+        return [name for name, distance in self.distances.items() if distance == 0]
+
+    @property
+    def summary(self) -> str:
+        """A few sentences."""
+        a, b = self.names
+        shared, same = len(self.distances), len(self.identical)
+        parts = []
+        if shared and same == shared:
+            parts.append(f"{a} and {b} have the same weights in all {shared} tensors that both have.")
+        elif shared:
+            name, largest = next(iter(self.distances.items()))
+            moved = sorted(d for d in self.distances.values() if d > 0)
+            parts.append(
+                f"{shared - same} of {shared} tensors differ, {same} are identical. The median distance of those that "
+                f"differ is {shown(100 * moved[len(moved) // 2])} % of the tensor's norm, the largest is "
+                f"{shown(100 * largest)} % ({name})."
+            )
+        else:
+            parts.append(f"{a} and {b} have no tensor in common.")
+        for name, missing in zip((b, a), self.only, strict=True):
+            if missing:
+                parts.append(f"{name} lacks {len(missing)} tensors that the other has, such as {missing[0]}.")
+        if self.shapes:
+            name, (one, other) = next(iter(self.shapes.items()))
+            parts.append(f"{len(self.shapes)} tensors have different shapes, such as {name}: {one} and {other}.")
+        return " ".join(parts)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "names": list(self.names), "summary": self.summary, "only": [list(side) for side in self.only],
+            "shapes": {name: list(pair) for name, pair in self.shapes.items()}, "distances": self.distances,
+            "stable_ranks": {name: list(pair) for name, pair in self.stable_ranks.items()}, "identity": self.identity,
+        }  # fmt: skip
+
+
+def compare(a: str | Path, b: str | Path, *, heads: int | None = None) -> Comparison | RunComparison:
+    """Compare two models (folders, files, hub names) or two monitored runs (.jsonl files)."""
+    runs = [str(side).endswith(RUN_ENDING) for side in (a, b)]
+    require(runs[0] == runs[1], f"{a} and {b} are a run and a model; give two of a kind.")
+    if runs[0]:
+        return compare_runs(Path(a), Path(b))
+    sources = [find(str(side)) for side in (a, b)]
+    for side, source in zip((a, b), sources, strict=True):
+        require(
+            len(source.checkpoints) == 1,
+            f"{side} is a folder of {len(source.checkpoints)} checkpoints; give one of them, such as "
+            f"{Path(side) / source.checkpoints[-1].label}.",
+        )
+    places = [source.checkpoints[0].place() for source in sources]
+    one, other = (open_weights(place) for place in places)
+    labels = tuple(source.name for source in sources)
+    names = (labels[0], labels[1]) if labels[0] != labels[1] else (str(a), str(b))
+    with plain_arithmetic(torch.device("cpu")):
+        return _compare(names, one, other, _heads(places, sources, (one, other), heads))
+
+
+def _compare(names: tuple[str, str], one: Weights, other: Weights, heads: tuple[int | None, int | None]) -> Comparison:
+    shapes: dict[str, tuple[list[int], list[int]]] = {}
+    distances: dict[str, float] = {}
+    ranks: dict[str, tuple[float, float]] = {}
+    shared = [name for name in one if name in other]
+    for done, name in enumerate(shared):
+        tell(Progress(done, len(shared), name))
+        x, y = one[name], other[name]
+        if x.shape != y.shape:
+            shapes[name] = (list(x.shape), list(y.shape))
+        elif is_trainable(name, x) and y.is_floating_point():
+            distances[name] = _distance(x, y)
+            if not math.isfinite(distances[name]):
+                raise NotFinite(f"{name} has entries that are infinite or not a number in {' or '.join(names)}.")
+            if x.ndim == 2 and min(x.shape) > 1 and distances[name] > 0:
+                ranks[name] = (measure_matrix(x)["stable_rank"], measure_matrix(y)["stable_rank"])
+    only = [name for name in one if name not in other], [name for name in other if name not in one]
+    ordered = dict(sorted(distances.items(), key=lambda item: -item[1]))
+    return Comparison(names, only, shapes, ordered, ranks, _identity(one, other, heads))
+
+
+def _distance(x: Tensor, y: Tensor) -> float:
+    """‖x − y‖/‖x‖, in blocks; of y, if x is zero."""
+    moved = size = reference = 0.0
+    for a, b in zip(x.reshape(-1).split(BLOCK), y.reshape(-1).split(BLOCK), strict=True):
+        a, b = a.double(), b.double()
+        moved += float((a - b).square().sum())
+        size, reference = size + float(a.square().sum()), reference + float(b.square().sum())
+    return math.sqrt(moved / (size or reference)) if moved else 0.0
+
+
+def _heads(
+    places: list[Path], sources: list[Source], weights: tuple[Weights, Weights], given: int | None
+) -> tuple[int | None, int | None]:
+    found = [given or heads_in(config_of(p, s, w)) for p, s, w in zip(places, sources, weights, strict=True)]
+    return found[0], found[1]
+
+
+def _identity(
+    one: Weights, other: Weights, heads: tuple[int | None, int | None]
+) -> dict[str, dict[str, tuple[float, float]]]:
+    if heads[0] is None or heads[1] is None:
+        return {}
+    shares = identity_shares(one, heads[0]), identity_shares(other, heads[1])
+    return {
+        layer: {
+            product: (_mean(products[product]), _mean(shares[1][layer][product]))
+            for product in products
+            if product in shares[1][layer]
+        }
+        for layer, products in shares[0].items()
+        if layer in shares[1]
+    }
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)

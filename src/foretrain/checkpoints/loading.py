@@ -1,0 +1,101 @@
+"""Loads a checkpoint into a model of transformers, with each tensor in memory once, and with none of them random."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from foretrain.checkpoints.formats import gguf_model
+from foretrain.checkpoints.weights import Unreadable, Weights
+from foretrain.core.errors import require
+
+WITH_LOSS = ("ForCausalLM", "LMHeadModel")
+
+
+def load_model(place: Path, weights: Weights, config: Mapping[str, Any]) -> tuple[Any, bool]:
+    """The model in float32, and whether it predicts the next token. A tensor that the checkpoint lacks is refused."""
+    if place.suffix == ".gguf":
+        return gguf_model(place).eval(), True
+    require(bool(config.get("model_type")), f"{place} has no config.json for transformers, which --text needs.")
+    has_loss = any(name.endswith(WITH_LOSS) for name in config.get("architectures") or WITH_LOSS)
+    try:
+        with quiet():
+            model, absent = _filled(weights, config, has_loss)
+            if absent and (place / "config.json").is_file():  # other names than the model's: transformers knows more
+                model, absent = _from_folder(place, has_loss)
+    except Exception as error:  # transformers raises many kinds
+        reason = str(error).split("\n")[0][:200]
+        raise Unreadable(f"{place} cannot be loaded by transformers ({type(error).__name__}: {reason}).") from error
+    if absent:
+        raise Unreadable(
+            f"{place} lacks {len(absent)} tensors that the model needs, such as {absent[0]}; without them it would run "
+            "with random ones."
+        )
+    return model.eval(), has_loss
+
+
+def _kind(has_loss: bool) -> Any:
+    import transformers
+
+    return transformers.AutoModelForCausalLM if has_loss else transformers.AutoModel
+
+
+def _filled(weights: Weights, config: Mapping[str, Any], has_loss: bool) -> tuple[Any, list[str]]:
+    """A model made from a configuration and filled tensor by tensor, and the names of tensors that are absent.
+
+    `from_pretrained` would hold the pages of the mapped file beside the model: twice the size of the checkpoint.
+    """
+    import transformers
+    from transformers.initialization import no_init_weights
+
+    settings = {key: value for key, value in config.items() if key != "model_type"}
+    with no_init_weights():
+        model = _kind(has_loss).from_config(
+            transformers.AutoConfig.for_model(config["model_type"], **settings), dtype=torch.float32
+        )
+    model.tie_weights()
+    prefix = f"{model.base_model_prefix}."
+    filled, absent = set(), []
+    for name, parameter in model.state_dict(keep_vars=True).items():
+        stored = next((n for n in (name, name.removeprefix(prefix), prefix + name) if n in weights), None)
+        if id(parameter) in filled:
+            continue  # tied to one that is there
+        if stored is None:
+            absent.append((name, parameter))
+            continue
+        tensor = weights[stored]
+        if tensor.shape != parameter.shape:
+            raise ValueError(f"{stored} has the shape {list(tensor.shape)}, the model needs {list(parameter.shape)}")
+        parameter.data = tensor.to(parameter.dtype)
+        filled.add(id(parameter))
+    return model, sorted(name for name, parameter in absent if id(parameter) not in filled)
+
+
+def _from_folder(place: Path, has_loss: bool) -> tuple[Any, list[str]]:
+    model, said = _kind(has_loss).from_pretrained(
+        place, local_files_only=True, output_loading_info=True, dtype=torch.float32, weights_only=True
+    )
+    return model, sorted(said["missing_keys"])
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the progress bars and warnings of transformers; what matters raises an error here."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()

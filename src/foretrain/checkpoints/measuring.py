@@ -1,0 +1,137 @@
+"""Measures one checkpoint: each tensor is read for its digest, its measures as a matrix, and a sample of entries."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from foretrain.checkpoints.matrices import MatrixReader
+from foretrain.checkpoints.weights import NotFinite, Weights
+from foretrain.core.errors import InputError
+from foretrain.core.progress import Progress, tell
+from foretrain.core.streams import stream
+from foretrain.measures.matrices import plain_arithmetic
+from foretrain.monitor.projections import FUSED, SEPARATE, identity_shares
+
+VERSION = 1  # of the measures: a change of what is computed makes old records worthless
+SAMPLE = 256  # entries kept of each tensor, at the same places in every checkpoint: distances to 4 %
+HEADS = ("num_attention_heads", "n_head", "num_heads", "n_heads", "decoder_attention_heads", "encoder_attention_heads")
+BUFFERS = ("inv_freq", "position_ids", "masked_bias", "attn.bias", "attention.bias", "rotary_emb", "freqs")
+
+
+def measure(weights: Weights, heads: int) -> dict[str, Any]:
+    """What a record says of the weights: measures, identity shares, and of each tensor digest, shape and sample."""
+    tensors: dict[str, Any] = {}
+    matrices: dict[str, dict[str, float]] = {}
+    by_digest: dict[str, dict[str, float]] = {}
+    parameters, reader = 0, MatrixReader()
+    with plain_arithmetic(torch.device("cpu")):
+        for done, name in enumerate(weights):
+            tell(Progress(done, len(weights), f"measuring {name}", inner=True))
+            tensor = weights[name]
+            digest = digest_of(tensor)
+            tensors[name] = {"digest": digest, "shape": list(tensor.shape), "shard": weights.shard_of(name)}
+            if not is_trainable(name, tensor):
+                continue
+            if digest not in by_digest:  # tied weights count once
+                parameters += tensor.numel()
+            tensors[name] |= {"sample": sample(name, tensor)} | _constant(name, tensor)
+            if tensor.ndim == 2 and min(tensor.shape) > 1:
+                matrices[name] = by_digest.get(digest) or _finite(name, reader.read(tensor), tensor)
+                by_digest[digest] = matrices[name]
+            else:
+                _require_finite(name, tensor)
+        tell(Progress(len(weights), len(weights), "measuring identity shares", inner=True))
+        identity = identity_shares(weights, heads)
+    return {"weights": matrices, "identity": identity, "tensors": tensors, "parameters": parameters}
+
+
+def digests(weights: Weights) -> dict[str, str]:
+    """The digest of every tensor, to see whether a checkpoint is still the one that was measured."""
+    found = {}
+    for done, name in enumerate(weights):
+        tell(Progress(done, len(weights), f"comparing {name} with the record", inner=True))
+        found[name] = digest_of(weights[name])
+    return found
+
+
+def digest_of(tensor: Tensor) -> str:
+    """A digest of the type, the shape and every bit of the entries."""
+    content: Any = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy()
+    start = f"{tensor.dtype}{list(tensor.shape)}".encode()
+    return hashlib.sha256(start + hashlib.sha256(content).digest()).hexdigest()[:32]
+
+
+def is_trainable(name: str, tensor: Tensor) -> bool:
+    """Whether a tensor holds weights: not a mask, not positions, not the frequencies of rotary embeddings."""
+    buffer = f".{name}".endswith(tuple(f".{ending}" for ending in BUFFERS))
+    return tensor.is_floating_point() and tensor.numel() > 0 and not buffer
+
+
+def sample(name: str, tensor: Tensor) -> str:
+    """Entries at places that depend only on the name and the size, as base64 of float32."""
+    count, flat = tensor.numel(), tensor.reshape(-1)
+    places = stream("checkpoints/sample", name, count).integers(count, size=SAMPLE) if count > SAMPLE else range(count)
+    return encoded(flat[torch.as_tensor(np.asarray(places))].float().numpy())
+
+
+def encoded(values: np.ndarray) -> str:
+    """Numbers as base64 of float32."""
+    return base64.b64encode(values.astype("<f4").tobytes()).decode()
+
+
+def sampled(text: str) -> np.ndarray:
+    """The numbers that `encoded` wrote."""
+    return np.frombuffer(base64.b64decode(text), dtype="<f4").astype(float)
+
+
+def heads_in(config: Mapping[str, Any]) -> int | None:
+    """The number of attention heads that a configuration gives."""
+    inner = config.get("text_config")
+    for part in (config, inner if isinstance(inner, Mapping) else {}):
+        for key in HEADS:
+            value = part.get(key)
+            if isinstance(value, int) and value > 0:
+                return value
+    return None
+
+
+def require_attention(weights: Weights, place: object) -> None:
+    """Refuse a model whose tensors have none of the names that attention has."""
+    known = {*FUSED, *(names[0] for names in SEPARATE)}
+    if not any(name.removesuffix(".weight").removesuffix("_weight").rpartition(".")[2] in known for name in weights):
+        raise InputError(
+            f"{place} has no attention: none of its {len(weights)} tensors has a name that queries and keys have, "
+            "such as q_proj, c_attn or query_key_value."
+        )
+
+
+def _constant(name: str, tensor: Tensor) -> dict[str, Any]:
+    """Of a vector: whether all entries are the same, and otherwise its kurtosis, to tell it from initial values."""
+    if tensor.ndim != 1 or len(tensor) < 2:
+        return {}
+    values = tensor.double()
+    deviation = float(values.std())
+    if deviation == 0:
+        return {"constant": float(values[0])}
+    return {"kurtosis": float((((values - values.mean()) / deviation) ** 4).mean()) - 3}
+
+
+def _finite(name: str, measures: dict[str, float], tensor: Tensor) -> dict[str, float]:
+    if not math.isfinite(measures["norm"]) or not math.isfinite(measures["deviation"]):
+        _require_finite(name, tensor)
+        raise NotFinite(f"{name} has entries so large that their squares overflow.")
+    return measures
+
+
+def _require_finite(name: str, tensor: Tensor) -> None:
+    wrong = int((~torch.isfinite(tensor)).sum())
+    if wrong:
+        raise NotFinite(f"{name} has {wrong:,} of {tensor.numel():,} entries that are infinite or not a number.")

@@ -1,0 +1,206 @@
+"""foretrain analyze, compare: what weights on disk say, and whether a series of checkpoints is sound."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from foretrain.cli.common import RUNS, Runs, console, require_writable, say
+from foretrain.cli.progress import progress_shown
+from foretrain.core.errors import require, visible
+
+if TYPE_CHECKING:
+    from foretrain.checkpoints import Analysis, Comparison
+    from foretrain.checkpoints.run_comparison import RunComparison
+
+FAULTS, INCOMPLETE = 1, 2  # exit codes
+LISTED, LAYERS, TENSORS = 10, 12, 12  # most faults, layers and tensors to print
+
+Heads = Annotated[
+    int | None, typer.Option(help="Attention heads, if no config.json gives them.", metavar="N", show_default=False)
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
+
+
+def analyze(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A folder, a file, a folder of checkpoints, or a hub name.")
+    ],
+    revisions: Annotated[
+        str | None,
+        typer.Option(help="Revisions on the hub; main=143000 gives main a step.", metavar="A,B,…", show_default=False),
+    ] = None,
+    checkpoints: Annotated[
+        Path | None,
+        typer.Option(help="Folder of checkpoints of MODEL, which has config and tokenizer.", metavar="DIR",
+                     show_default=False),
+    ] = None,
+    text: Annotated[
+        Path | None,
+        typer.Option(help="Text to run each checkpoint on: loss and attention.", metavar="FILE", show_default=False),
+    ] = None,
+    context: Annotated[
+        int | None,
+        typer.Option(help="Tokens per window; by default the model's, at most 256.", metavar="N", show_default=False),
+    ] = None,
+    heads: Heads = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write an HTML page with curves.", metavar="FILE.html", show_default=False)
+    ] = None,
+    json_out: AsJson = False,
+    runs: Runs = RUNS,
+) -> None:  # fmt: skip
+    """What do the weights of a model say, how did they change over training, and is the series of checkpoints sound?
+
+    One checkpoint is read at a time, tensor by tensor. Each result is saved: after an interruption, run the same
+    command again to continue. Exit codes: 0 sound, 1 faults found, 2 something could not be read.
+
+    \b
+    Examples:
+      foretrain analyze out/ --report training.html
+      foretrain analyze EleutherAI/pythia-70m --revisions step0,step1000,step143000
+      foretrain analyze gpt2 --text sample.txt --context 256
+      foretrain analyze config/ --checkpoints out/ --json
+    """  # fmt: skip
+    if report is not None:
+        is_html = report.suffix.lower() in (".html", ".htm")
+        require(is_html, f"--report writes HTML; got {report.name}; give a name that ends in .html.")
+        require_writable("--report", report)
+    require_writable("--runs", runs, folder=True)
+    from foretrain.checkpoints import analyze as analyze_checkpoints
+
+    names = [name.strip() for name in (revisions or "").split(",") if name.strip()]
+    require(revisions is None or bool(names), "--revisions names no revision; give a list such as step0,step1000.")
+    with progress_shown("analyzing"):
+        analysis = analyze_checkpoints(
+            model, revisions=names, checkpoints=checkpoints, text=text, context=context, heads=heads, runs=runs
+        )
+    for note in analysis.notes:
+        say(note)
+    if json_out:
+        _print_json(analysis.as_dict())
+    else:
+        _print_analysis(analysis)
+    if report is not None:
+        analysis.report(report)
+        say(f"Wrote {report}.")
+    if not analysis.complete or analysis.faults:
+        raise typer.Exit(FAULTS if analysis.complete else INCOMPLETE)
+
+
+def compare(
+    a: Annotated[str, typer.Argument(metavar="A", help="A model (folder, file, hub name) or a run (.jsonl).")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Another of the same kind.")],
+    heads: Heads = None,
+    json_out: AsJson = False,
+) -> None:
+    """How do two models differ, tensor by tensor, or two monitored runs, step by step?
+
+    \b
+    Examples:
+      foretrain compare out/checkpoint-500 out/checkpoint-1000
+      foretrain compare gpt2 my-fine-tuned-gpt2
+      foretrain compare first-run.jsonl second-run.jsonl
+    """
+    from foretrain.checkpoints import Comparison
+    from foretrain.checkpoints import compare as compare_both
+
+    with progress_shown("comparing"):
+        comparison = compare_both(a, b, heads=heads)
+    if json_out:
+        _print_json(comparison.as_dict())
+    elif isinstance(comparison, Comparison):
+        _print_models(comparison)
+    else:
+        _print_runs(comparison)
+
+
+def _print_analysis(analysis: Analysis) -> None:
+    from foretrain.checkpoints.sentences import layer_table
+
+    out = console(results=True)
+    out.print(visible(analysis.summary), markup=False)
+    for fault in analysis.faults[:LISTED]:
+        out.print(visible(f"  {fault.kind}: {fault.sentence}"), markup=False)
+    if len(analysis.faults) > LISTED:
+        out.print(f"  … and {len(analysis.faults) - LISTED} more (--report and --json have all)")
+    head, rows = layer_table(analysis)
+    chosen = _spread(len(rows), LAYERS)
+    title = "From the first step to the last" if len(analysis.records) > 1 else "By layer"
+    if len(chosen) < len(rows):
+        title += f"; {len(chosen)} of {len(rows)} layers (--report has all)"
+    _table(out, title, head, [rows[k] for k in chosen])
+    out.print(visible(f"Records: {analysis.file}"), markup=False)
+
+
+def _print_models(comparison: Comparison) -> None:
+    from foretrain.checkpoints.sentences import share, shown
+
+    out = console(results=True)
+    out.print(visible(comparison.summary), markup=False)
+    moved = [(name, distance) for name, distance in comparison.distances.items() if distance > 0]
+    rows = [
+        [name, f"{100 * distance:.3g} %", *(shown(rank) for rank in comparison.stable_ranks.get(name, ()))]
+        for name, distance in moved[:TENSORS]
+    ]
+    if rows:
+        title = "Distance, relative to A" + (f"; the largest {TENSORS} of {len(moved)}" if len(moved) > TENSORS else "")
+        head = ["tensor", "distance", "stable rank, A", "stable rank, B"]
+        _table(out, title, head, [row + [""] * (4 - len(row)) for row in rows])
+    layers = list(comparison.identity.items())
+    chosen = [layers[k] for k in _spread(len(layers), LAYERS)]
+    products = {"query_key": "W_Q·W_Kᵀ", "value_output": "W_V·W_O"}
+    rows = [
+        [layer, *(share(value) for product in products for value in shares.get(product, (float("nan"),) * 2))]
+        for layer, shares in chosen
+    ]
+    if rows:
+        head = ["layer", *(f"{title}, {side}" for title in products.values() for side in "AB")]
+        _table(out, "The identity's share, mean over heads", head, rows)
+
+
+def _print_runs(comparison: RunComparison) -> None:
+    from foretrain.checkpoints.sentences import shown
+
+    out = console(results=True)
+    out.print(visible(comparison.summary), markup=False)
+    layers = list(comparison.entropies.items())
+    chosen = [layers[k] for k in _spread(len(layers), LAYERS)]
+    if chosen:
+        rows = [[layer, shown(one), shown(other)] for layer, (one, other) in chosen]
+        _table(out, f"Entropy (nats) at step {comparison.steps[-1]}", ["layer", "A", "B"], rows)
+
+
+def _spread(count: int, most: int) -> list[int]:
+    """Up to `most` of `count` places, evenly spaced, with the first and the last."""
+    return list(range(count)) if count <= most else [round(k * (count - 1) / (most - 1)) for k in range(most)]
+
+
+def _table(out: Any, title: str, head: list[str], rows: list[list[Any]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left")
+    for index, name in enumerate(head):
+        table.add_column(name, justify="right" if index else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(visible(str(value))) for value in row))
+    out.print(table)
+
+
+def _print_json(content: dict[str, Any]) -> None:
+    typer.echo(json.dumps(_strict(content), indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def _strict(value: Any) -> Any:
+    """Strict JSON: numbers that are not finite become null."""
+    if isinstance(value, dict):
+        return {key: _strict(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(item) for item in value]
+    if (isinstance(value, float) and value - value != 0) or value in ("nan", "inf", "-inf"):
+        return None
+    return value

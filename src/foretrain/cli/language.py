@@ -1,0 +1,108 @@
+"""`foretrain language`: train a small language model on a text, watched, and report on it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from foretrain.cli.common import require_writable, say
+from foretrain.cli.progress import progress_shown
+from foretrain.core.errors import InputError, require
+
+if TYPE_CHECKING:
+    from foretrain.language.setting import LanguageSetting
+    from foretrain.language.training import LanguageRun
+
+
+def language(
+    texts: Annotated[list[str], typer.Argument(help="Text files, or wikitext-2.", metavar="TEXT...")],
+    out: Annotated[Path, typer.Option(help="Folder of the training.", metavar="DIR")] = Path("language"),
+    steps: Annotated[int, typer.Option(help="Length of training.", metavar="N")] = 1000,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Any other setting, such as layers=3 or rate=1e-3.", metavar="NAME=VALUE"),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the first weights and the order of the text.", metavar="N")] = 1,
+    every: Annotated[int, typer.Option(help="Steps between measurements of attention and weights.", metavar="N")] = 20,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder that has wikitext-2/.", metavar="DIR", show_default="$FORETRAIN_DATA")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Page to write.", metavar="FILE", show_default="DIR/report.html")
+    ] = None,
+) -> None:
+    """Train a small language model on your own text, watch it, and write a report.
+
+    With the defaults, a GPT with 2 layers of width 128 on byte pairs, this takes less than ten minutes. Stop it at any
+    time: the same command goes on where it stopped, with the same numbers as if it had never stopped. Give more steps
+    to train longer. Checkpoints are in DIR/checkpoints, for `foretrain analyze`.
+
+    \b
+    Examples:
+      foretrain language moby-dick.txt --out moby
+      foretrain language wikitext-2 --data ~/corpora --steps 3000 --set layers=3 --set rate=1e-3
+      foretrain language notes.txt --set identity_scaling=true
+      torchrun --nproc-per-node 8 -m foretrain language wikitext-2 --set width=768 --set layers=12 --set heads=12
+    """
+    from foretrain.language.text import read_texts, tokenize
+    from foretrain.language.training import train_language_model
+
+    setting = read_setting(settings or [], steps=steps, seed=seed)
+    require(every >= 1, f"--every must be at least 1; got {every}.")
+    require_writable("--out", out, folder=True)
+    page = report or out / "report.html"
+    if report is not None:
+        require_writable("--report", page)
+    with progress_shown("language"):
+        text = tokenize(read_texts(texts, data=data), setting)
+        run = train_language_model(setting, text, out, every=every)
+    say(f"The training text has {len(text.train):,} tokens, the vocabulary {text.vocabulary:,}.")
+    _tell(run, page)
+
+
+def read_setting(given: list[str], **more: Any) -> LanguageSetting:
+    """A setting from NAME=VALUE pairs; each value is read as the type of the setting's own default."""
+    from foretrain.language.setting import LanguageSetting
+
+    defaults = {field.name: field.default for field in fields(LanguageSetting)}
+    values: dict[str, Any] = {}
+    for pair in given:
+        name, equals, value = pair.partition("=")
+        require(bool(equals), f"--set {pair!r} must have the form NAME=VALUE.")
+        if name not in defaults:
+            raise InputError(f"There is no setting {name!r}; there are {', '.join(defaults)}.")
+        values[name] = _read(name, value, defaults[name])
+    return LanguageSetting(**{**values, **more})
+
+
+def _read(name: str, value: str, default: Any) -> Any:
+    if isinstance(default, bool):
+        require(value in ("true", "false"), f"{name} must be true or false; got {value!r}.")
+        return value == "true"
+    try:
+        return type(default)(value)
+    except ValueError as error:
+        kind = "whole number" if isinstance(default, int) else "number"
+        raise InputError(f"{name} must be a {kind}; got {value!r}.") from error
+
+
+def _tell(run: LanguageRun, page: Path) -> None:
+    from foretrain.monitor.report import write_page
+    from foretrain.monitor.story import story
+    from foretrain.runs.monitored import read_lines
+
+    losses = run.evaluated.loss.values
+    best, step = float(losses.min()), int(run.evaluated.step.values[losses.argmin()])
+    where = "at the end" if step == run.setting.steps else f"at step {step}, and {losses[-1]:.2f} at the end"
+    typer.echo(
+        f"Validation loss fell from {losses[0]:.2f} to {best:.2f} nats per token ({where}); "
+        f"that is a perplexity of {math.exp(best):.0f}."
+    )
+    records = read_lines(run.folder / "run.jsonl")
+    typer.echo(" ".join(story(run.watched, run.setting.steps)[1:]))
+    write_page(records, page, title=f"Language model in {run.folder.name}")
+    typer.echo(f"Report: {page}\nCheckpoints: {run.folder / 'checkpoints'}")

@@ -1,0 +1,51 @@
+"""The attention weights of a forward pass, mean over heads, for every way of computing attention that the monitor
+knows; fused attention, which never shows its weights, is computed again from queries and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from foretrain.monitor.capture import _reader_of
+from foretrain.monitor.names import names_of_running_modules
+
+
+@contextmanager
+def attention_weights_of(model: nn.Module) -> Iterator[dict[str, Float[Tensor, "sample query key"]]]:
+    """Attention weights of every attention call inside this block, mean over heads, by the name of the module that
+    makes it. What the model computes does not change."""
+    weights: dict[str, Tensor] = {}
+    with names_of_running_modules(model) as running:
+
+        def record(mean: Tensor) -> None:
+            weights[running.next_call()] = mean
+
+        with _WeightReader(record):
+            yield weights
+
+
+class _WeightReader(TorchFunctionMode):
+    def __init__(self, record: Callable[[Tensor], None]) -> None:
+        super().__init__()
+        self.record = record
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        read = _reader_of(func, args, kwargs)
+        if read is not None:
+            with torch.no_grad():
+                blocks = [
+                    call.logits.float().masked_fill(~call.allowed, -torch.inf).softmax(-1).mean(1)
+                    for call in read(*args, **kwargs)
+                ]
+            if blocks:
+                self.record(torch.cat(blocks))
+        return func(*args, **kwargs)
