@@ -13,9 +13,9 @@ from tokenizers import Tokenizer
 
 from foretrain.core.errors import InputError
 from foretrain.language.batches import training_batch, validation_windows
+from foretrain.language.made_up import made_up_text
 from foretrain.language.setting import LanguageSetting
 from foretrain.language.text import END, byte_pair_tokenizer, encode, read_texts, tokenize, word_tokenizer
-from language.made_up_text import made_up_text
 
 WORDS = LanguageSetting(tokens="words", vocabulary=50, context=8, batch=4)
 

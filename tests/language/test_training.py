@@ -22,12 +22,12 @@ from torch import Tensor, nn
 
 from foretrain.core.errors import DamagedFile, InputError
 from foretrain.language.batches import validation_windows
+from foretrain.language.made_up import made_up_text
 from foretrain.language.models import PostNormEncoder, build, next_token_loss
 from foretrain.language.setting import LanguageSetting
 from foretrain.language.state import load_model
 from foretrain.language.text import TokenText, tokenize
 from foretrain.language.training import LanguageRun, train_language_model
-from language.made_up_text import made_up_text
 
 SMALL = LanguageSetting(
     tokens="words", vocabulary=60, layers=2, width=16, heads=2, hidden=32, context=8, batch=8, steps=24, warm_up=4,

@@ -3,7 +3,7 @@ knows; fused attention, which never shows its weights, is computed again from qu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,30 +17,38 @@ from foretrain.monitor.names import names_of_running_modules
 
 
 @contextmanager
-def attention_weights_of(model: nn.Module) -> Iterator[dict[str, Float[Tensor, "sample query key"]]]:
-    """Attention weights of every attention call inside this block, mean over heads, by the name of the module that
-    makes it. What the model computes does not change."""
+def attention_weights_of(
+    model: nn.Module, inside: Sequence[str] = ("",)
+) -> Iterator[dict[str, Float[Tensor, "sample query key"]]]:
+    """Attention weights of every attention call made in this `with` block, mean over heads, by the name of the module
+    that makes it; `inside` lists the names of modules outside of which calls are left out.
+
+    What the model computes does not change.
+    """
     weights: dict[str, Tensor] = {}
     with names_of_running_modules(model) as running:
+
+        def wanted() -> bool:
+            return any(not name or name in running.stack for name in inside)
 
         def record(mean: Tensor) -> None:
             weights[running.next_call()] = mean
 
-        with _WeightReader(record):
+        with _WeightReader(wanted, record):
             yield weights
 
 
 class _WeightReader(TorchFunctionMode):
-    def __init__(self, record: Callable[[Tensor], None]) -> None:
+    def __init__(self, wanted: Callable[[], bool], record: Callable[[Tensor], None]) -> None:
         super().__init__()
-        self.record = record
+        self.wanted, self.record = wanted, record
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
         read = _reader_of(func, args, kwargs)
-        if read is not None:
+        if read is not None and self.wanted():
             with torch.no_grad():
                 blocks = [
                     call.logits.float().masked_fill(~call.allowed, -torch.inf).softmax(-1).mean(1)

@@ -7,27 +7,32 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import xarray as xr
 
 from foretrain.core.streams import stream
+from foretrain.language.made_up import made_up_text
 from foretrain.language.setting import LanguageSetting
 from foretrain.language.text import TokenText, read_texts, tokenize
 from foretrain.language.training import LanguageRun, train_language_model
+from foretrain.ledger.parameters import about
 
 Kind = Literal["real", "shuffled"]
+WIKITEXT, MADE_UP = "wikitext-2", "made-up"
+Source = Annotated[str, about("The text: wikitext-2, a text file, or made-up for words that mean nothing.", file=True)]
 
 
 @lru_cache(maxsize=2)
 def _tokens(source: str, tokens: str, vocabulary: int, context: int, batch: int) -> TokenText:
     setting = LanguageSetting(tokens=tokens, vocabulary=vocabulary, context=context, batch=batch)
-    return tokenize(read_texts([source]), setting)
+    made_up = (made_up_text(20_000), made_up_text(4_000, seed=1))
+    return tokenize(made_up if source == MADE_UP else read_texts([source]), setting)
 
 
-def text_for(setting: LanguageSetting, kind: Kind = "real", source: str = "wikitext-2") -> TokenText:
-    """The tokens of a corpus; shuffled ones have the same frequencies but say nothing about what follows."""
+def text_for(setting: LanguageSetting, kind: Kind = "real", source: str = WIKITEXT) -> TokenText:
+    """The tokens of a corpus, a text file or a made-up text. Shuffled ones say nothing about what follows them."""
     text = _tokens(source, setting.tokens, setting.vocabulary, setting.context, setting.batch)
     if kind == "real":
         return text

@@ -45,6 +45,7 @@ def mlp_layers(model: nn.Module) -> list[MlpLayer]:
 
 def chosen_layers(layers: Sequence[MlpLayer], numbers: Sequence[int] | None) -> list[MlpLayer]:
     """Those with these numbers, from 0 at the bottom; all of them if no numbers are given."""
+    require(numbers is None or len(numbers) > 0, "Name at least one layer.")
     for number in numbers or ():
         require(
             0 <= number < len(layers), f"There is no layer {number}; the model's layers are 0 to {len(layers) - 1}."

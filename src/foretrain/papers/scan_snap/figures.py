@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 import xarray as xr
 
 from foretrain.core.trajectory import config_of
+from foretrain.papers.scan_snap import language_figures
 from foretrain.papers.scan_snap.setting import TRAINING, published_fig6
 from foretrain.show.plotting import measurement_marks, new_figure, new_panels, panel_place, prediction_line
 
@@ -196,4 +197,5 @@ FIGURES: dict[str, Callable[[xr.Dataset], go.Figure]] = {
     "fig9": fig9,
     "fig11": fig11,
     "fig12": fig12,
+    **language_figures.FIGURES,
 }

@@ -9,4 +9,5 @@ MODULES = (
     "hyperparameters",
     "difficulty",
     "data_need",
+    "language",
 )

@@ -1,5 +1,5 @@
 """One Plotly figure per experiment."""
 
-from foretrain.papers.abstract_symbols.figures import kernel, needs, tasks, trained
+from foretrain.papers.abstract_symbols.figures import kernel, language, needs, tasks, trained
 
-FIGURES = {**tasks.FIGURES, **kernel.FIGURES, **trained.FIGURES, **needs.FIGURES}
+FIGURES = {**tasks.FIGURES, **kernel.FIGURES, **trained.FIGURES, **needs.FIGURES, **language.FIGURES}

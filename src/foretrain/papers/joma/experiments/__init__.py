@@ -8,4 +8,5 @@ MODULES = (
     "order",
     "table1",
     "wikitext",
+    "checkpoint_series",
 )

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from foretrain.core.streams import seed_list
 from foretrain.core.trajectory import trajectory
-from foretrain.language.cells import Kind, stacked, text_for, trained, with_room
+from foretrain.language.cells import MADE_UP, WIKITEXT, Kind, Source, stacked, text_for, trained, with_room
 from foretrain.language.setting import LanguageSetting
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import Count, Positive, Seeds, about
@@ -38,6 +38,7 @@ def fig8(
     vocabulary: Annotated[Count, about("Most frequent words that are kept.", unit="words")] = ENCODER.vocabulary,
     evaluations: Annotated[Count, about("How often the validation text is read.", unit="times")] = 58,
     deepest: Annotated[Count, about("Room for layers in the result.", unit="layers")] = 3,
+    source: Source = WIKITEXT,
 ) -> xr.Dataset:
     """Entropy of attention on the validation text, and its loss: [depth, rate, text, seed, step, layer].
 
@@ -47,7 +48,7 @@ def fig8(
 
     def cell(depth: int, rate: float, text: Kind, seed: int) -> xr.Dataset:
         own = LanguageSetting(**{**setting.as_dict(), "layers": depth, "rate": rate, "seed": seed})
-        _, evaluated = trained(own, text_for(own, text), every=steps, evaluations=evaluations)
+        _, evaluated = trained(own, text_for(own, text, source), every=steps, evaluations=evaluations)
         entropy = evaluated.attention_entropy.mean("head").drop_vars("head", errors="ignore")
         return with_room(xr.Dataset({"entropy": entropy, "validation_loss": evaluated.loss}), deepest)
 
@@ -72,9 +73,18 @@ EXPERIMENTS = [
         fig8,
         cut={"layers": "depth", "rates": "rate", "texts": "text", "seeds": "seed"},
         settings={
-            "fast": {"layers": (1,), "rates": (1e-3,), "seeds": 1, "steps": 40, "vocabulary": 1000, "evaluations": 4},
+            "fast": {
+                "layers": (1,),
+                "rates": (1e-3,),
+                "seeds": 1,
+                "steps": 20,
+                "vocabulary": 60,
+                "evaluations": 4,
+                "source": MADE_UP,
+            },
             "full": {
                 "rates": (1e-4, 1e-3, 1e-2),
+                "seeds": 2,
                 "steps": 5000,
                 "vocabulary": 4096,
                 "evaluations": 50,

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from foretrain.core.streams import seed_list
 from foretrain.core.trajectory import trajectory
 from foretrain.language.batches import validation_windows
-from foretrain.language.cells import Kind, stacked, text_for, trained
+from foretrain.language.cells import MADE_UP, WIKITEXT, Kind, Source, stacked, text_for, trained
 from foretrain.language.models import PostNormEncoder, build
 from foretrain.language.setting import LanguageSetting
 from foretrain.language.text import TokenText
@@ -48,6 +48,7 @@ def fig7(
     steps: Steps = ENCODER.steps,
     vocabulary: Words = ENCODER.vocabulary,
     marks: Annotated[Count, about("How often the attention is looked at, evenly along training.", unit="times")] = 20,
+    source: Source = WIKITEXT,
 ) -> xr.Dataset:
     """How far the first layer's attention moves between marks, and how sparse it is: [depth, rate, seed, step].
 
@@ -59,7 +60,7 @@ def fig7(
 
     def cell(depth: int, rate: float, seed: int) -> xr.Dataset:
         own = {**ENCODER.as_dict(), "layers": depth, "rate": rate, "seed": seed, "vocabulary": vocabulary}
-        text = text_for(LanguageSetting(**own))
+        text = text_for(LanguageSetting(**own), source=source)
         windows = validation_windows(text.valid, ENCODER.context)[:, :-1]
         at = np.linspace(0, steps, marks + 1).astype(int)
         maps, entropies = [], []
@@ -87,13 +88,14 @@ def fig10(
     seeds: Seeds = 5,
     steps: Steps = ENCODER.steps,
     vocabulary: Words = ENCODER.vocabulary,
+    source: Source = WIKITEXT,
 ) -> xr.Dataset:
     """Entropy of one layer's attention on validation text, before and after training: [rate, text, seed, step]."""
 
     def cell(rate: float, kind: Kind, seed: int) -> xr.Dataset:
         more = {"rate": rate, "seed": seed, "steps": steps, "vocabulary": vocabulary}
         setting = LanguageSetting(**{**ENCODER.as_dict(), **more})
-        _, evaluated = trained(setting, text_for(setting, kind), every=10**9, evaluations=1)
+        _, evaluated = trained(setting, text_for(setting, kind, source), every=10**9, evaluations=1)
         entropy = evaluated.attention_entropy.mean("head").isel(layer=0, drop=True)
         return xr.Dataset({"entropy": entropy, "validation_loss": evaluated.loss})
 
@@ -136,7 +138,7 @@ EXPERIMENTS = [
         fig7,
         cut={"layers": "depth", "rates": "rate", "seeds": "seed"},
         settings={
-            "fast": {"layers": (1,), "seeds": 1, "steps": 20, "vocabulary": 1000, "marks": 4},
+            "fast": {"layers": (1,), "seeds": 1, "steps": 8, "vocabulary": 60, "marks": 4, "source": MADE_UP},
             "full": {"rates": (0.05, 5.0), "steps": 5000, "vocabulary": 4096},
         },
     ),
@@ -146,7 +148,7 @@ EXPERIMENTS = [
         fig10,
         cut={"rates": "rate", "texts": "text", "seeds": "seed"},
         settings={
-            "fast": {"rates": (1.0, 5.0), "seeds": 1, "steps": 20, "vocabulary": 1000},
+            "fast": {"rates": (1.0, 5.0), "seeds": 1, "steps": 8, "vocabulary": 60, "source": MADE_UP},
             "full": {"rates": (0.5, 1.0, 2.0, 5.0), "texts": ("real", "shuffled"), "steps": 1500, "vocabulary": 4096},
         },
     ),

@@ -1,4 +1,4 @@
-"""A small text with words that follow each other, for tests that need no real corpus."""
+"""A small text of made-up words that follow each other, to try things without a corpus."""
 
 from __future__ import annotations
 

@@ -1,0 +1,108 @@
+"""Fig 7: stable rank of the lower MLP matrices and entropy of attention over a series of checkpoints.
+
+The paper reads OPT-2.7B and Pythia. Here a small GPT is trained on WikiText-2 and its checkpoints are analysed with
+`foretrain analyze`, which takes public series in the same way.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+import torch
+import xarray as xr
+from pydantic import Field
+from safetensors.torch import load_file, save_file
+
+from foretrain.checkpoints import analyze
+from foretrain.core.streams import seed_list, torch_stream
+from foretrain.core.trajectory import trajectory
+from foretrain.language.cells import MADE_UP, WIKITEXT, Source, stacked, text_for, trained
+from foretrain.language.setting import LanguageSetting
+from foretrain.language.training import LanguageRun
+from foretrain.ledger.experiment import Experiment
+from foretrain.ledger.parameters import Count, Seeds, about
+
+Weights = Literal["trained", "random walk"]
+LOWER = "mlp.c_fc"  # from the residual stream to the hidden neurons
+
+
+def fig7(
+    weights: Annotated[
+        Sequence[Weights],
+        Field(min_length=1),
+        about("The checkpoints, or a random walk from the first one with steps of the same size."),
+    ] = ("trained",),
+    seeds: Seeds = 3,
+    steps: Annotated[Count, about("Length of training.", unit="steps")] = 20_000,
+    layers: Annotated[Count, about("Depth of the model.", unit="layers")] = 6,
+    width: Annotated[Count, about("Width of the model; the MLP is four times as wide.")] = 512,
+    vocabulary: Annotated[Count, about("Size of the vocabulary of byte pairs.", unit="tokens")] = 8192,
+    source: Source = WIKITEXT,
+) -> xr.Dataset:
+    """Stable rank of the lower MLP matrix of every layer at log-spaced steps: [weights, seed, step, layer]."""
+
+    def cell(kind: Weights, seed: int) -> xr.Dataset:
+        setting = LanguageSetting(
+            layers=layers, width=width, hidden=4 * width, heads=max(1, width // 32), vocabulary=vocabulary,
+            steps=steps, seed=seed,
+        )  # fmt: skip
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary)
+            run, _ = trained(
+                setting, text_for(setting, source=source), every=10**9, evaluations=1, folder=folder / "run"
+            )
+            series = _random_walk(run, folder / "walk") if kind == "random walk" else run.folder / "checkpoints"
+            analysis = analyze(series, runs=folder / "analysis").dataset.load()
+        lower = [name for name in analysis.matrix.values if LOWER in str(name)]
+        ranks = analysis.stable_rank.sel(matrix=lower).values
+        return xr.Dataset({"stable_rank": (("step", "layer"), ranks)}, {"step": analysis.step.values})
+
+    runs = stacked(
+        [stacked([cell(k, s) for s in seed_list(seeds)], "seed", seed_list(seeds)) for k in weights],
+        "weights", list(weights),
+    )  # fmt: skip
+    coordinates = {name: runs[name].values for name in ("weights", "seed", "step")}
+    coordinates["layer"] = np.arange(runs.sizes["layer"])
+    return trajectory({"stable_rank": (runs.stable_rank.dims, runs.stable_rank.values)}, coordinates)
+
+
+def _random_walk(run: LanguageRun, folder: Path) -> Path:
+    """Checkpoints whose weights move as far as the trained ones from one to the next, in random directions."""
+    before: dict[str, torch.Tensor] = {}
+    walked: dict[str, torch.Tensor] = {}
+    for checkpoint in run.checkpoints:
+        now = load_file(checkpoint / "model.safetensors")
+        for name, W in now.items():
+            if name in before:
+                noise = torch.randn(
+                    W.shape, generator=torch_stream("joma/fig7", run.setting.seed, name, checkpoint.name)
+                )
+                walked[name] = walked[name] + noise * (W - before[name]).norm() / noise.norm()
+            else:
+                walked[name] = W
+        before = now
+        copy = folder / checkpoint.name
+        shutil.copytree(checkpoint, copy)
+        save_file(walked, copy / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
+EXPERIMENTS = [
+    Experiment(
+        "joma/fig7",
+        "Stable rank of the lower MLP matrices over a series of checkpoints",
+        fig7,
+        cut={"weights": "weights", "seeds": "seed"},
+        settings={
+            "fast": {"seeds": 1, "steps": 4, "layers": 1, "width": 32, "vocabulary": 300, "source": MADE_UP},
+            "full": {
+                "weights": ("trained", "random walk"), "seeds": 2, "steps": 1500, "layers": 4, "width": 128,
+            },
+        },
+    ),
+]  # fmt: skip
