@@ -57,7 +57,8 @@ def test_it_follows_a_growing_file_until_the_end(tmp_path: Path) -> None:
     ("name", "text", "words"),
     [
         ("missing.jsonl", None, "There is no file missing.jsonl"),
-        ("bad.jsonl", "what is this\n", "bad.jsonl, line 1 is damaged"),
+        ("bad.jsonl", "what is this\n", "bad.jsonl is not a record of a training"),
+        ("picture.html", "<html></html>\n", "picture.html is not a record of a training"),
         ("bad.jsonl", '{"step": 0}\n[1]\n{"step": 2}\n', "bad.jsonl, line 2 is damaged"),
     ],
 )

@@ -146,7 +146,9 @@ def test_no_experiment_depends_on_figures_or_on_another_paper() -> None:
         others = {path.split("/")[1] for path in closure if path.startswith("papers/") and path.count("/") > 1}
         assert others <= {experiment.paper}
         assert not [path for path in closure if "figures" in Path(path).with_suffix("").parts]
-        assert not [path for path in closure if path.startswith(("show/", "cli/", "runs/"))]
+        # what a monitored training leaves on disk is read back by experiments on language models
+        outside = [path for path in closure if path.startswith(("show/", "cli/", "runs/"))]
+        assert set(outside) <= {"runs/__init__.py", "runs/monitored.py"}
     assert max(sizes) < 80
 
 

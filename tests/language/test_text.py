@@ -54,7 +54,7 @@ def test_own_files_are_split_at_their_end(tmp_path: Path) -> None:
 def test_a_text_that_is_too_short_is_refused() -> None:
     with pytest.raises(InputError, match="fewer than one window of 128"):
         tokenize((made_up_text(2000), "a b c\n"), LanguageSetting(tokens="words"))
-    with pytest.raises(InputError, match="empty"):
+    with pytest.raises(InputError, match="has 1 characters"):
         tokenize(("", "a"), WORDS)
 
 

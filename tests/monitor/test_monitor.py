@@ -219,3 +219,43 @@ def test_only_a_training_that_ends_well_is_finished(tmp_path: Path) -> None:
             if ending is not None:
                 raise ending
         assert read_training(file)[1] == (name == "well")
+
+
+def test_a_finished_training_is_not_continued_by_accident(tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+    run(file, 5).detach()
+    with pytest.raises(InputError, match=r"a finished training \(steps 0 to 4\); give another file, or resume=True"):
+        Monitor(NanoGPT(), file=file)
+    assert Monitor(NanoGPT(), file=file, resume=True).steps == 5
+    with pytest.raises(InputError, match="cannot be read: Is a directory"):
+        Monitor(NanoGPT(), file=tmp_path)
+
+
+def test_a_model_in_evaluation_mode_is_named_as_the_reason() -> None:
+    model = NanoGPT().eval()
+    monitor = Monitor(model, every=1)
+    model(torch.zeros(1, 3, dtype=torch.long))
+    with pytest.warns(UserWarning, match=r"evaluation mode; call model.train\(\)"):
+        monitor.step()
+    monitor.step()  # said once
+    assert monitor.records == []
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+@pytest.mark.parametrize("loss", ["hi", torch.ones(3), [1.0]])
+def test_wrong_arguments_are_named(loss: object) -> None:
+    monitor = Monitor(NanoGPT(), every=5)
+    with pytest.raises(InputError, match="loss must be a single number"):
+        monitor.step(loss=loss)
+    with pytest.raises(InputError, match="Monitor takes a torch module; got a str"):
+        Monitor("gpt2")
+    with pytest.raises(InputError, match="sinks must be functions"):
+        Monitor(NanoGPT(), sinks="board")
+
+
+def test_a_loss_that_is_never_a_number_is_an_alarm() -> None:
+    model = NanoGPT()
+    monitor = Monitor(model, every=1)
+    model(torch.zeros(1, 3, dtype=torch.long))
+    monitor.step(loss=float("nan"))
+    assert [str(alarm) for alarm in monitor.alarms] == ["not a number in loss at step 0: it is not a number."]

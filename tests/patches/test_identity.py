@@ -223,11 +223,19 @@ def test_what_cannot_take_scalings_is_refused_and_left_alone() -> None:
         with pytest.raises(InputError, match="cannot be added to"):
             foretrain.add_identity_scaling(model)
         assert [name for name, _ in model.named_parameters()] == before
-    with pytest.raises(InputError, match="no identity scalings"):
+    with pytest.raises(InputError, match="There is no folder nowhere"):
         load_identity_scaling(made("GPT-2"), Path("nowhere"))
+    with pytest.raises(InputError, match="no identity scalings"):
+        load_identity_scaling(made("GPT-2"), Path())
     twice = made("GPT-2", a=0.0)
     with pytest.raises(InputError, match="already"):
         foretrain.add_identity_scaling(twice)
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+def test_a_name_in_place_of_a_model_is_refused() -> None:
+    with pytest.raises(InputError, match="takes a torch module; got a str"):
+        foretrain.add_identity_scaling("gpt2")
 
 
 def test_language_models_train_with_scalings(tmp_path: Path) -> None:

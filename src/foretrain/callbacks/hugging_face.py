@@ -46,7 +46,7 @@ class HuggingFace(TrainerCallback):
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
         """Put the monitor on the model, at the step where this training begins."""
         self.detach()
-        self.monitor = Monitor(model, **{"total": state.max_steps, **self.options})
+        self.monitor = Monitor(model, **{"total": state.max_steps, "resume": state.global_step > 0, **self.options})
         self.monitor.steps = state.global_step
 
     def on_step_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:

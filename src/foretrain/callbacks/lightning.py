@@ -64,7 +64,7 @@ class Lightning(_Callback):
         self.detach()
         planned = trainer.estimated_stepping_batches
         total = int(planned) if 0 < planned < math.inf else None
-        self.monitor = Monitor(pl_module, **{"total": total, **self.options})
+        self.monitor = Monitor(pl_module, **{"total": total, "resume": trainer.global_step > 0, **self.options})
         self.monitor.steps = trainer.global_step
         self._losses = []
 

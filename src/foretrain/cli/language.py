@@ -48,6 +48,7 @@ def language(
       foretrain language notes.txt --set identity_scaling=true
       torchrun --nproc-per-node 8 -m foretrain language wikitext-2 --set width=768 --set layers=12 --set heads=12
     """
+    from foretrain.language.state import reached
     from foretrain.language.text import read_texts, tokenize
     from foretrain.language.training import train_language_model
 
@@ -57,6 +58,11 @@ def language(
     page = report or out / "report.html"
     if report is not None:
         require_writable("--report", page)
+    before = reached(out)
+    if before >= steps:
+        say(f"{out} has reached step {before} already; nothing is trained. Give more --steps to go on.")
+    elif before > 0:
+        say(f"Going on at step {before} of {steps}.")
     with progress_shown("language"):
         text = tokenize(read_texts(texts, data=data), setting)
         run = train_language_model(setting, text, out, every=every)
@@ -97,10 +103,14 @@ def _tell(run: LanguageRun, page: Path) -> None:
 
     losses = run.evaluated.loss.values
     best, step = float(losses.min()), int(run.evaluated.step.values[losses.argmin()])
-    where = "at the end" if step == run.setting.steps else f"at step {step}, and {losses[-1]:.2f} at the end"
+    last = int(run.evaluated.step.values[-1])
+    later = f" at step {step}, and rose to {losses[-1]:.2f} by step {last}" if step < last else ""
     typer.echo(
-        f"Validation loss fell from {losses[0]:.2f} to {best:.2f} nats per token ({where}); "
-        f"that is a perplexity of {math.exp(best):.0f}."
+        f"Validation loss fell from {losses[0]:.2f} to {best:.2f} nats per token{later}; "
+        f"the lowest is a perplexity of {math.exp(best):.0f}."
+        if later
+        else f"Validation loss fell from {losses[0]:.2f} to {best:.2f} nats per token, a perplexity of "
+        f"{math.exp(best):.0f}."
     )
     records = read_lines(run.folder / "run.jsonl")
     typer.echo(" ".join(story(run.watched, run.setting.steps)[1:]))

@@ -41,11 +41,12 @@ def watch(
 
     require(file.is_file(), f"There is no file {file}; give the file that Monitor(model, file=...) writes.")
     if report is not None:
+        require(report.suffix == ".html", f"--report must end in .html; got {report.name!r}.")
         require_writable("--report", report)
     records, finished = read_training(file)
     screen = console(results=True)
     if once or finished or not screen.is_terminal:
-        screen.print(_view(records, finished))
+        screen.print(_view(records, finished, time.time() - file.stat().st_mtime))
     else:
         records = _follow(file, screen)
     if report is not None:
@@ -69,15 +70,15 @@ def _follow(file: Path, screen: Any) -> list[Record]:
                 if file.stat().st_size != size:
                     size = file.stat().st_size
                     records, finished = read_training(file)
-                    live.update(_view(records, finished), refresh=True)
-                else:
+                live.update(_view(records, finished, time.time() - file.stat().st_mtime), refresh=True)
+                if not finished:
                     time.sleep(LOOK_EVERY)
         except KeyboardInterrupt:
             pass
     return records
 
 
-def _view(records: Sequence[Record], finished: bool) -> RenderableType:
+def _view(records: Sequence[Record], finished: bool, age: float = 0.0) -> RenderableType:
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -88,14 +89,13 @@ def _view(records: Sequence[Record], finished: bool) -> RenderableType:
     from foretrain.runs.monitored import as_dataset
 
     dataset = as_dataset(records)
-    parts: list[RenderableType] = [
-        Text(visible(" ".join(story(dataset, records[-1].get("total") if records else None))))
-    ]
+    sentences = story(dataset, records[-1].get("total") if records else None)
     serious = [alarm for alarm in alarms_of(records) if alarm.serious]
+    shown = sentences[:1] if serious else sentences  # what theory expects does not matter where training goes wrong
+    parts: list[RenderableType] = [Text(visible(" ".join(shown)))]
     parts += [Text(visible(f"Warning: {line}"), style="bold red") for line in in_words(serious)]
     parts += [Text(visible(sentence), style="dim") for sentence in evidence_of(serious)]
-    if finished:
-        parts.append(Text("The training is finished.", style="dim"))
+    parts.append(Text("The training is finished." if finished else f"Last record {_ago(age)}.", style="dim"))
     if dataset.loss.notnull().any():
         parts.append(Text(f"\nloss {bars(dataset.loss.values)}  {float(dataset.loss[-1]):.4g}"))
     if "attention_relative_entropy" in dataset:
@@ -116,6 +116,12 @@ def _view(records: Sequence[Record], finished: bool) -> RenderableType:
             )
         parts += [Text(""), table]
     return Group(*parts)
+
+
+def _ago(seconds: float) -> str:
+    if seconds < 90:
+        return "just now" if seconds < 5 else f"{seconds:.0f} s ago"
+    return f"{seconds / 60:.0f} min ago; is the training still running?" if seconds < 7200 else "hours ago"
 
 
 def bars(values: Any, *, low: float | None = None, high: float | None = None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from foretrain.core.errors import require, require_known
+from foretrain.core.errors import require
 
 MODELS = ("gpt", "post-norm")
 TOKENS = ("byte pairs", "words")
@@ -49,7 +49,8 @@ class LanguageSetting:
         for name, known in (
             ("model", MODELS), ("tokens", TOKENS), ("optimizer", OPTIMIZERS), ("schedule", SCHEDULES), ("order", ORDERS)
         ):  # fmt: skip
-            require_known(name, getattr(self, name), known)
+            given = getattr(self, name)
+            require(given in known, f"{name} must be {' or '.join(map(repr, known))}; got {given!r}.")
         for name in ("vocabulary", "layers", "width", "heads", "hidden", "context", "batch", "steps"):
             value = getattr(self, name)
             require(isinstance(value, int) and value >= 1, f"{name} must be a whole number of at least 1; got {value}.")

@@ -100,6 +100,12 @@ class TrainingFolder:
         return folder
 
 
+def reached(folder: Path) -> int:
+    """The step that the training in a folder has reached; 0 if there is none."""
+    file = folder / STATE
+    return int(read_record(file)["step"]) if file.is_file() else 0
+
+
 def load_model(folder: Path) -> nn.Module:
     """The model of a checkpoint that a training here has saved."""
     from safetensors.torch import load_file

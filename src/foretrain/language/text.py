@@ -56,6 +56,7 @@ def read_texts(sources: Sequence[str | Path], *, data: str | Path | None = None)
         name = str(sources[0])
         return text_corpus(name, "train", data=data), text_corpus(name, "dev", data=data)
     for source in sources:
+        require(not Path(source).is_dir(), f"{source} is a folder; give the text files in it.")
         require(Path(source).is_file(), f"There is no text file {source}; give a file, or one of: {', '.join(TEXTS)}.")
     train, valid = zip(*(_split(text_corpus(str(source))) for source in sources), strict=True)
     return "".join(train), "".join(valid)
@@ -72,7 +73,8 @@ def _split(text: str) -> tuple[str, str]:
 def tokenize(texts: tuple[str, str], setting: LanguageSetting, tokenizer: Tokenizer | None = None) -> TokenText:
     """Both texts as tokens. The vocabulary is made from the training text, unless a tokenizer is given."""
     train, valid = texts
-    require(bool(train.strip()) and bool(valid.strip()), "The text is empty; give a longer file.")
+    length = len(train) + len(valid)
+    require(bool(train.strip()) and bool(valid.strip()), f"The text has {length} characters; give a longer one.")
     if tokenizer is None:
         made = word_tokenizer if setting.tokens == "words" else byte_pair_tokenizer
         tokenizer = made(train, setting.vocabulary)

@@ -21,13 +21,14 @@ from foretrain.language.models import build, next_token_loss
 from foretrain.language.setting import LanguageSetting
 from foretrain.language.state import CHECKPOINTS, TrainingFolder
 from foretrain.language.text import TokenText
-from foretrain.monitor.monitor import Monitor
+from foretrain.monitor.recorder import Recorder
 from foretrain.monitor.statistics import NAMES
 from foretrain.monitor.watch import attention_of
 from foretrain.runs.monitored import append_line, as_dataset, read_lines
 
 WATCHED, EVALUATED = "run.jsonl", "evaluations.jsonl"
-SAVE_EVERY = 60.0  # seconds between saved states: what a kill loses at most
+SAVE_EVERY = 60.0  # seconds between saved states, at most: what a kill loses
+SAVE_SHARE = 0.02  # of the time, at most, for saving: small models are saved every second or so
 EVALUATION_BATCH = 16
 
 
@@ -85,12 +86,15 @@ def train_language_model(
         outer = nn.parallel.DistributedDataParallel(model) if processes > 1 else model
         job = _Job(setting, text, home, model, outer, optimizer, rank, processes)
         history = losses.tolist()
-        monitor = Monitor(model, every=every, file=home.path / WATCHED, total=setting.steps)
-        monitor.steps = start
+        if start > 0:
+            tell(Progress(start, setting.steps, f"going on at step {start}"))
+        monitor = Recorder(model, every=every, file=home.path / WATCHED, total=setting.steps, resume=True)
+        monitor.steps, finished = start, False
         try:
             job.loop(start, history, monitor, max(1, setting.steps // max(1, evaluations)), checkpoints)
+            finished = True
         finally:
-            monitor.detach()
+            monitor.detach(finished=finished)
     return LanguageRun(home.path, model, setting)
 
 
@@ -107,18 +111,20 @@ class _Job:
     rank: int
     processes: int
 
-    def loop(self, start: int, losses: list[float], monitor: Monitor, evaluate_every: int, checkpoints: bool) -> None:
+    def loop(self, start: int, losses: list[float], monitor: Recorder, evaluate_every: int, checkpoints: bool) -> None:
         setting, first = self.setting, self.rank == 0
-        saved = time.monotonic()
+        saved, pause = time.monotonic(), 1.0
         for step in range(start, setting.steps + 1):
             if first and (step % evaluate_every == 0 or step == setting.steps):
                 evaluation = evaluate(self.model, self.text, setting)
                 append_line(self.home.path / EVALUATED, {"step": step, **evaluation})
             if first and checkpoints and (step & (step - 1) == 0 or step == setting.steps):
                 self.home.save_checkpoint(step, self.model, setting)
-            if first and step > start and (step == setting.steps or time.monotonic() - saved > SAVE_EVERY):
+            if first and step > start and (step == setting.steps or time.monotonic() - saved > min(pause, SAVE_EVERY)):
+                began = time.monotonic()
                 self.home.save(step, self.model, self.optimizer, torch.tensor(losses, dtype=torch.float64))
                 saved = time.monotonic()
+                pause = max(1.0, (saved - began) / SAVE_SHARE)
             if step < setting.steps:
                 loss = self._update(step)
                 losses.append(float(loss))

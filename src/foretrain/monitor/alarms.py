@@ -29,7 +29,11 @@ from foretrain.runs.monitored import Record
 KINDS = ("entropy collapse", "runaway logits", "rank collapse", "dead head", "attention sink", "not a number")
 Values = dict[str, np.ndarray]  # statistic -> one number per head; for a matrix or the loss, an array of one number
 READ = {"entropy", "relative_entropy", "first_token", "largest_logit"}  # a layer without these is passed over
-ALWAYS_FINITE = ("entropy", "norm")  # other values may be undefined by design: self-attention in cross-attention
+ALWAYS_FINITE = (
+    "entropy",
+    "norm",
+    "loss",
+)  # other values may be undefined by design: self-attention in cross-attention
 MAY_BE_INFINITE = ("gradient_norm",)  # in fp16 with a loss scale, which then skips the step
 
 
@@ -50,6 +54,14 @@ class Thresholds:
 
 
 CHOSEN = Thresholds()
+ADVICE = {
+    "entropy collapse": "Try a lower rate, a longer warm-up, or normalised queries and keys.",
+    "runaway logits": "Try a lower rate, a longer warm-up, or normalised queries and keys; compute softmax in float32.",
+    "rank collapse": "Common in sound trainings too; look at the update ratio if the loss stalls.",
+    "dead head": "Usually harmless.",
+    "attention sink": "Usually harmless; large language models commonly have them.",
+    "not a number": "Go back to the last sound checkpoint, lower the rate, and check the data and the precision.",
+}
 
 
 @dataclass(frozen=True)
@@ -58,7 +70,7 @@ class Alarm:
 
     kind: str  # one of KINDS
     step: int
-    where: str  # "head 5.2" for head 2 of layer 5, the name of a layer or of a matrix, or "loss"
+    where: str  # "layer 5, head 2", the name of a layer or of a matrix, or "loss"
     reason: str
     serious: bool  # False for a notice: in the benchmark, or in models known to be sound, it is common and harmless
 
@@ -67,14 +79,15 @@ class Alarm:
 
 
 def in_words(alarms: Iterable[Alarm]) -> list[str]:
-    """One line for each kind: where it came first and why, and how often it came after that."""
+    """One line for each kind: where it came first and why, how often it came after that, and what to try."""
     kinds: dict[str, list[Alarm]] = {}
     for alarm in alarms:
         kinds.setdefault(alarm.kind, []).append(alarm)
     lines = []
     for first, *more in kinds.values():
         until = f" by step {steps(more[-1].step)}" if more and more[-1].step > first.step else ""
-        lines.append(str(first) + (f" Also in {len(more)} other place{'s' * (len(more) > 1)}{until}." if more else ""))
+        also = f" Also in {len(more)} other place{'s' * (len(more) > 1)}{until}." if more else ""
+        lines.append(f"{first}{also} {ADVICE[first.kind]}")
     return lines
 
 
@@ -89,7 +102,7 @@ def evidence(kind: str) -> str | None:
     row = EVIDENCE.get(kind)
     if row is None:
         return None
-    lead = f", a median of {row['median_lead']:.0f} steps before the loss showed it" if row["in_time"] else ""
+    lead = f", and then a median of {row['median_lead']:.0f} steps before the loss showed it" if row["in_time"] else ""
     found = (
         f"In our benchmark this came in time in {row['in_time']} of {row['troubles']} trainings that went wrong{lead}"
     )
@@ -148,7 +161,7 @@ class Watcher:
         for kind, heads in holds.items():
             for head in np.flatnonzero(heads & np.isfinite(entropy)).tolist():
                 why = reason(kind, head, start, ago, now, step - before, others)
-                yield Alarm(kind, step, f"head {layer}.{head}", why, kind in SERIOUS)
+                yield Alarm(kind, step, f"layer {layer}, head {head}", why, kind in SERIOUS)
 
     def _matrix(self, seen: _Past, matrix: str) -> Iterator[Alarm]:
         t, (before, ago), (step, now) = self.thresholds, seen.recent[0], seen.recent[-1]
@@ -184,12 +197,9 @@ class _Past:
         for name, values in now.items():
             bad = ~np.isfinite(values) & (np.isfinite(self.start[name]) | (name in ALWAYS_FINITE))
             if bad.any() and name not in MAY_BE_INFINITE and not (no_rank and name.endswith("_rank")):
+                value = "infinite" if np.isinf(values[bad][0]) else "not a number"
                 heads = f" of head {', '.join(map(str, np.flatnonzero(bad)))}" if len(values) > 1 else ""
-                why = (
-                    f"its {name.replace('_', ' ')}{heads} is {values[bad][0]}"
-                    if name != where
-                    else f"it is {values[0]}"
-                )
+                why = f"it is {value}" if name == where else f"the {name.replace('_', ' ')}{heads} is {value}"
                 yield Alarm("not a number", step, where, why, "not a number" in SERIOUS)
                 return
 

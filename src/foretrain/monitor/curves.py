@@ -10,7 +10,7 @@ possible. Two papers say how this curve should look.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import xarray as xr
@@ -18,8 +18,9 @@ from jaxtyping import Float
 from numpy import ndarray
 
 FEWEST = 8  # measurements, below which nothing is said about a curve
+LEAST_REBOUND = 0.15  # of the fall before it, for a rise to count as one
 LEAST_MOVE = 0.02  # of the largest possible entropy: a smaller change does not count as a move
-SIGMAS = 4  # by how many standard errors a change must stand out from the scatter between measurements
+SIGMAS = 3.5  # by how many standard errors a change must stand out from the scatter between measurements
 FROZEN_SHARE = 0.3  # of the measured steps, at the end, for which a curve must stand still to count as frozen
 SHAPES = ("sparse, then dense", "sparser", "denser", "unmoved", "too short")
 
@@ -52,9 +53,26 @@ def curves_of(dataset: xr.Dataset) -> list[Curve]:
     if "attention_relative_entropy" not in dataset:
         return []
     entropy = dataset.attention_relative_entropy.mean("head")
-    return [
-        curve_of(str(layer), dataset.step.values, entropy.sel(layer=layer).values) for layer in dataset.layer.values
-    ]
+    return [settled(str(layer), dataset.step.values, entropy.sel(layer=layer).values) for layer in dataset.layer.values]
+
+
+def settled(layer: str, at: ndarray, values: Float[ndarray, "step"]) -> Curve:
+    """How a curve went, with a rebound or a stop only if it was there some records ago already: no headline that may be
+    gone with the next record."""
+    now = curve_of(layer, at, values)
+    earlier = [curve_of(layer, at[:count], values[:count]) for count in _shorter(len(values))]
+    known = [curve for curve in earlier if curve.shape != "too short"]
+    shape, frozen = now.shape, now.frozen_since
+    if shape == "sparse, then dense" and any(curve.shape != shape for curve in known):
+        shape = "sparser" if now.end < now.start - LEAST_MOVE else "unmoved"
+    if any(curve.frozen_since is None for curve in known):
+        frozen = None
+    return replace(now, shape=shape, frozen_since=frozen)
+
+
+def _shorter(count: int) -> list[int]:
+    """How many records there were one and two twentieths ago."""
+    return sorted({count - max(1, count // 20), count - max(2, count // 10)})
 
 
 def curve_of(layer: str, at: Sequence[int] | ndarray, values: Float[ndarray, "step"]) -> Curve:
@@ -72,7 +90,7 @@ def curve_of(layer: str, at: Sequence[int] | ndarray, values: Float[ndarray, "st
     least = max(LEAST_MOVE, SIGMAS * scatter * np.sqrt(2 / width))
     start, end, low = float(smooth[0]), float(smooth[-1]), int(np.argmin(smooth))
     fall, rise = start - smooth[low], end - smooth[low]
-    if fall >= least and rise >= least:
+    if fall >= least and rise >= max(least, LEAST_REBOUND * fall):
         shape = "sparse, then dense"
     elif start - end >= least:
         shape = "sparser"
@@ -108,5 +126,5 @@ def _still_since(values: Float[ndarray, "step"], least: float) -> int:
 
 
 def steps(number: int) -> str:
-    """12400 → "12 400", with a space that does not break."""
-    return f"{number:,}".replace(",", "\u202f") if number >= 10_000 else str(number)
+    """12400 → "12 400"."""
+    return f"{number:,}".replace(",", " ") if number >= 10_000 else str(number)

@@ -42,7 +42,8 @@ def entropy_figure(dataset: xr.Dataset, curves: Sequence[Curve]) -> go.Figure:
         name = f"layer {plain_text(short[curve.layer])}"
         figure.add_trace(_line(dataset.step, values, name, color), row=1, col=1)
         if curve.shape == "sparse, then dense":
-            figure.add_trace(_mark(curve.lowest_step, curve.lowest, color, f"{name}: sparsest"), row=1, col=1)
+            lowest = float(values.sel(step=curve.lowest_step, method="nearest"))
+            figure.add_trace(_mark(curve.lowest_step, lowest, color, f"{name}: sparsest"), row=1, col=1)
     for shape, color in ((sparse_then_dense(), PALETTE[1]), (scan_then_snap(), PALETTE[2])):
         line = _line(shape.time, shape.relative_entropy, shape.paper, color, dash="dash")
         figure.add_trace(line.update(showlegend=False), row=1, col=2)

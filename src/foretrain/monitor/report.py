@@ -41,7 +41,7 @@ def page(records: Sequence[Record], title: str) -> str:
         "monitor.html",
         title=title,
         first=sentences[0],
-        sentences=sentences[1:],
+        sentences=[] if any(alarm.serious for alarm in alarms) else sentences[1:],
         warnings=in_words(alarm for alarm in alarms if alarm.serious),
         notices=in_words(alarm for alarm in alarms if not alarm.serious),
         evidence=evidence_of(alarms),

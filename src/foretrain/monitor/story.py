@@ -28,13 +28,15 @@ def story(dataset: xr.Dataset, total: int | None = None) -> list[str]:
         where = _layers(rebound, short)
         sentences.append(f"Attention got sparser until {at} and then spread again in {where}, as JoMA predicts.")
     if falling := groups["sparser"]:
-        sentences.append(f"Attention has got sparser in {_layers(falling, short)} and has not clearly spread again.")
+        sentences.append(
+            f"Attention became sparser in {_layers(falling, short)} ({_from_to(falling)} of its largest entropy)."
+        )
     if rising := groups["denser"]:
         sentences.append(
-            f"Attention has only spread in {_layers(rising, short)}, without the sparse phase that JoMA predicts."
+            f"In {_layers(rising, short)} attention only became denser, without the sparse phase that JoMA predicts."
         )
     if unmoved := groups["unmoved"]:
-        sentences.append(f"Attention has hardly moved in {_layers(unmoved, short)}.")
+        sentences.append(f"Attention has hardly changed in {_layers(unmoved, short, negated=True)}.")
     if frozen := [curve for curve in curves if curve.frozen_since is not None]:
         at = _range(curve.frozen_since for curve in frozen if curve.frozen_since is not None)
         sentences.append(
@@ -51,7 +53,11 @@ def _loss(dataset: xr.Dataset) -> str:
         return ""
     if not np.isfinite(losses[-1]):
         return ", the loss is no longer a number"
-    return f", loss {losses[-1]:.3g} (at the start {losses[np.isfinite(losses)][0]:.3g})"
+    finite = losses[np.isfinite(losses)]
+    best = int(np.nanargmin(losses))
+    no_better = best < 0.8 * (len(losses) - 1) and losses[-1] > 1.05 * losses[best]
+    since = f", lowest {losses[best]:.3g} at step {steps(int(dataset.step.values[best]))}" if no_better else ""
+    return f", loss {losses[-1]:.3g} (at the start {finite[0]:.3g}{since})"
 
 
 def short_names(dataset: xr.Dataset) -> dict[str, str]:
@@ -59,10 +65,17 @@ def short_names(dataset: xr.Dataset) -> dict[str, str]:
     return without_shared([str(name) for name in dataset.layer.values] if "layer" in dataset.coords else [])
 
 
-def _layers(curves: Sequence[Curve], short: dict[str, str]) -> str:
+def _from_to(curves: Sequence[Curve]) -> str:
+    ends = [curve.end for curve in curves]
+    start = sum(curve.start for curve in curves) / len(curves)
+    low, high = f"{min(ends):.2f}", f"{max(ends):.2f}"
+    return f"{start:.2f} → {low}" if low == high else f"{start:.2f} → {low} to {high}"
+
+
+def _layers(curves: Sequence[Curve], short: dict[str, str], *, negated: bool = False) -> str:
     names = [short[curve.layer] for curve in curves]
     if len(names) == len(short) and len(names) > 1:
-        return "every layer"
+        return "any layer" if negated else "every layer"
     if len(names) == 1:
         return f"layer {names[0]}"
     if all(name.isdigit() for name in names):

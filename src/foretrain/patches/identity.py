@@ -36,6 +36,7 @@ def add_identity_scaling(model: nn.Module, *, a: float = 0.0, b: float = 0.0) ->
     The new parameters are called `….identity_scaling.a` and `….b`. Give them a rate of their own, about ten times that
     of the other parameters: `identity_parameters(model)` lists them.
     """
+    require(isinstance(model, nn.Module), f"add_identity_scaling takes a torch module; got a {type(model).__name__}.")
     layers = list(_attention_layers(model))
     require(len(layers) > 0, _unknown(model))
     for layer, heads in layers:
@@ -67,6 +68,7 @@ def load_identity_scaling(model: nn.Module, folder: str | Path) -> nn.Module:
     """
     from safetensors import safe_open
 
+    require(Path(folder).is_dir(), f"There is no folder {folder}.")
     saved: dict[str, Tensor] = {}
     for file in sorted(Path(folder).glob("*.safetensors")):
         with safe_open(file, "pt") as tensors:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 from collections.abc import Hashable
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,8 +17,9 @@ import xarray as xr
 from foretrain.core.errors import require, require_known
 from foretrain.core.files import write_bytes, write_text
 from foretrain.core.trajectory import save
-from foretrain.runs.stored import load
+from foretrain.runs.stored import RunFolder, load
 
+ORIGIN = "origin"  # attribute of an exported netCDF file: what computed it, and when
 ENDINGS = {"netcdf": ".nc", "csv": ".csv", "parquet": ".parquet"}
 
 
@@ -59,6 +63,8 @@ def export_run(run: Path, to: str, out: Path) -> str:
     require(out.resolve() != run.resolve(), f"{out} is the run itself; choose another --out.")
     dataset = load(run)
     if to == "netcdf":
+        if run.is_dir():
+            dataset = dataset.assign_attrs({ORIGIN: json.dumps(_origin(run))})
         save(dataset, out)
         return f"{len(dataset.data_vars)} variables over {', '.join(map(str, dataset.sizes)) or 'no axis'}"
     table = long_table(dataset)
@@ -68,6 +74,20 @@ def export_run(run: Path, to: str, out: Path) -> str:
         require_parquet()
         write_bytes(out, table.to_parquet(index=False, engine="pyarrow"))
     return f"{len(table)} rows"
+
+
+def _origin(run: Path) -> dict[str, Any]:
+    """What was computed, with which code and versions, and today's date."""
+    folder = RunFolder.open(run)
+    identity = folder.identity
+    return {
+        "experiment": identity.experiment,
+        "arguments": identity.config,
+        "code": identity.source,
+        "versions": identity.versions,
+        "complete": folder.status == "done",
+        "exported": datetime.now(UTC).date().isoformat(),
+    }
 
 
 def require_parquet() -> None:

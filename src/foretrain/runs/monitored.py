@@ -26,6 +26,20 @@ from foretrain.core.trajectory import trajectory
 FORMAT = "foretrain-monitor-1"
 FINISHED = "finished"  # the only key of the line that ends a training; more may follow if the training is resumed
 UNITS = {"attention_entropy": "nats"}
+MEANINGS = {
+    "attention_entropy": "mean entropy of a query's attention",
+    "attention_relative_entropy": "entropy as a share of the largest possible for that many keys",
+    "attention_first_token": "attention on the first token",
+    "attention_self_attention": "attention of a query on its own token",
+    "attention_largest_logit": "largest logit of any query",
+    "identity_query_key": "the identity's share of W_Q·W_Kᵀ",
+    "identity_value_output": "the identity's share of W_V·W_O",
+    "norm": "Frobenius norm before the update",
+    "stable_rank": "squared norm over squared largest singular value, before the update",
+    "effective_rank": "exponential of the entropy of the singular values, before the update",
+    "gradient_norm": "norm of the gradient before clipping",
+    "update_ratio": "size of the update relative to the weights",
+}
 DIGITS = 8  # kept of every number: as exact as float32
 Record = dict[str, Any]
 
@@ -34,9 +48,17 @@ PER_HEAD = {"attention": "attention_", "identity": "identity_"}
 PER_MATRIX = "weights"
 
 
+def append_nothing(file: Path) -> None:
+    """Make an empty file, or fail now rather than at the first record."""
+    _append(file, b"")
+
+
 def append_line(file: Path, record: Mapping[str, Any]) -> None:
     """Add a record to the end of a file, in one write; a torn last line, left by a killed process, is cut off first."""
-    line = json.dumps(_writable(record), separators=(",", ":"), allow_nan=False).encode() + b"\n"
+    _append(file, json.dumps(_writable(record), separators=(",", ":"), allow_nan=False).encode() + b"\n")
+
+
+def _append(file: Path, line: bytes) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with open(file, "ab+") as stream:
@@ -89,6 +111,10 @@ def read_training(file: Path) -> tuple[list[Record], bool]:
             require(isinstance(entry, dict) and ("step" in entry or FINISHED in entry), "not a record")
             entries.append(entry)
         except (ValueError, RecursionError) as error:
+            if not entries:
+                raise InputError(
+                    f"{file} is not a record of a training; give the .jsonl file that Monitor(model, file=...) writes."
+                ) from error
             raise DamagedFile(f"{file}, line {number} is damaged; delete that line to read the rest.") from error
     records: list[Record] = []
     for entry in entries:
@@ -140,7 +166,11 @@ def as_dataset(records: Iterable[Record]) -> xr.Dataset:
         ]
         variables[name] = (("step", "matrix"), np.array(table, dtype=float))
     units = {name: unit for name, unit in UNITS.items() if name in variables}
-    return trajectory(variables, coordinates, units, format=FORMAT)
+    dataset = trajectory(variables, coordinates, units, format=FORMAT)
+    for name, words in MEANINGS.items():
+        if name in dataset:
+            dataset[name].attrs["long_name"] = words
+    return dataset
 
 
 def _names(mappings: Iterable[Mapping[str, Any]]) -> list[str]:

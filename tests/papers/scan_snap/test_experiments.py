@@ -15,14 +15,14 @@ from foretrain.core.streams import stream
 from foretrain.data import SequenceClasses
 from foretrain.dynamics.train import STEPS_AT_ONCE
 from foretrain.papers.scan_snap import figures, theory
-from foretrain.papers.scan_snap.experiments import curves
+from foretrain.papers.scan_snap.experiments import curves, wikitext
 from foretrain.papers.scan_snap.experiments import training as experiments
 from foretrain.papers.scan_snap.experiments.curves import fig3, fig8, fig9
 from foretrain.papers.scan_snap.experiments.training import fig4, fig5, fig6, fig11, fig12
 from foretrain.papers.scan_snap.setting import published_fig4, published_fig6
 from foretrain.runs.stored import combine
 
-BY_NAME = {e.id.split("/")[1]: e for e in (*curves.EXPERIMENTS, *experiments.EXPERIMENTS)}
+BY_NAME = {e.id.split("/")[1]: e for e in (*curves.EXPERIMENTS, *experiments.EXPERIMENTS, *wikitext.EXPERIMENTS)}
 QUICK = {"queries": (1, 2), "eta_z": (1.0, 3.0), "ratio": (1.0, 2.0), "seeds": 2, "steps": 5}
 
 

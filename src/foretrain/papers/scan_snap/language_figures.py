@@ -12,7 +12,7 @@ def fig7(data: xr.Dataset) -> go.Figure:
     """Entropy of the first layer's attention, and how far it moves per 100 steps."""
     panels = ["entropy", "movement per 100 steps (total variation)"]
     figure = new_panels(
-        "The first layer's attention while encoders are trained with SGD", panels, horizontal_spacing=0.1
+        "Fig 7: the first layer's attention while encoders are trained with SGD", panels, horizontal_spacing=0.1
     )
     cells = [(d, r) for d in data["depth"].values.tolist() for r in data["rate"].values.tolist()]
     for color, (depth, rate) in enumerate(cells):
@@ -29,7 +29,7 @@ def fig7(data: xr.Dataset) -> go.Figure:
 
 def fig10(data: xr.Dataset) -> go.Figure:
     """Entropy after training against the rate, with the spread over seeds."""
-    figure = new_figure("Entropy of attention after training with SGD", x="learning rate", y="nats", log_x=True)
+    figure = new_figure("Fig 10: entropy of attention after training with SGD", x="learning rate", y="nats", log_x=True)
     for color, text in enumerate(data["text"].values.tolist()):
         end = data["entropy"].sel(text=text).isel(step=-1)
         marks = measurement_marks(data["rate"], end.mean("seed"), f"{text} text", color, error=end.std("seed"))

@@ -1,7 +1,7 @@
 """Fig 7: stable rank of the lower MLP matrices and entropy of attention over a series of checkpoints.
 
-The paper reads OPT-2.7B and Pythia. Here a small GPT is trained on WikiText-2 and its checkpoints are analysed with
-`foretrain analyze`, which takes public series in the same way.
+The paper reads OPT-2.7B and Pythia. Here a small GPT is trained on WikiText-2 and its checkpoints are read.
+`foretrain analyze` does the same with public series.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import xarray as xr
 from pydantic import Field
 from safetensors.torch import load_file, save_file
 
-from foretrain.checkpoints import analyze
 from foretrain.core.streams import seed_list, torch_stream
 from foretrain.core.trajectory import trajectory
 from foretrain.language.cells import MADE_UP, WIKITEXT, Source, stacked, text_for, trained
@@ -26,6 +25,7 @@ from foretrain.language.setting import LanguageSetting
 from foretrain.language.training import LanguageRun
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import Count, Seeds, about
+from foretrain.measures import stable_rank
 
 Weights = Literal["trained", "random walk"]
 LOWER = "mlp.c_fc"  # from the residual stream to the hidden neurons
@@ -57,10 +57,9 @@ def fig7(
                 setting, text_for(setting, source=source), every=10**9, evaluations=1, folder=folder / "run"
             )
             series = _random_walk(run, folder / "walk") if kind == "random walk" else run.folder / "checkpoints"
-            analysis = analyze(series, runs=folder / "analysis").dataset.load()
-        lower = [name for name in analysis.matrix.values if LOWER in str(name)]
-        ranks = analysis.stable_rank.sel(matrix=lower).values
-        return xr.Dataset({"stable_rank": (("step", "layer"), ranks)}, {"step": analysis.step.values})
+            ranks = [_lower_ranks(series / checkpoint.name) for checkpoint in run.checkpoints]
+        steps_of_series = [int(checkpoint.name.removeprefix("step-")) for checkpoint in run.checkpoints]
+        return xr.Dataset({"stable_rank": (("step", "layer"), ranks)}, {"step": steps_of_series})
 
     runs = stacked(
         [stacked([cell(k, s) for s in seed_list(seeds)], "seed", seed_list(seeds)) for k in weights],
@@ -69,6 +68,12 @@ def fig7(
     coordinates = {name: runs[name].values for name in ("weights", "seed", "step")}
     coordinates["layer"] = np.arange(runs.sizes["layer"])
     return trajectory({"stable_rank": (runs.stable_rank.dims, runs.stable_rank.values)}, coordinates)
+
+
+def _lower_ranks(checkpoint: Path) -> list[float]:
+    """Stable rank of the lower MLP matrix of every layer, as `foretrain analyze` gives it too."""
+    tensors = load_file(checkpoint / "model.safetensors")
+    return [float(stable_rank(W)) for name, W in tensors.items() if f"{LOWER}.weight" in name]
 
 
 def _random_walk(run: LanguageRun, folder: Path) -> Path:

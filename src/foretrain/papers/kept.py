@@ -1,0 +1,54 @@
+"""Results that take up to an hour: computed once at tier full, and kept with the source in docs/results.
+
+They are made by two commands, and a test checks that every kept file still fits its experiment:
+
+    foretrain run joma/fig8 --tier full --jobs 2
+    foretrain export runs/joma/fig8/... --to netcdf --out docs/results/joma_fig8.nc
+
+At tier fast, claims are judged from them, with a note that says how old they are and which code computed them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+
+from foretrain.core.errors import MissingData, require
+from foretrain.core.trajectory import load_file
+
+RESULTS_FOLDER = "FORETRAIN_RESULTS"  # environment variable with the path of the folder
+ORIGIN = "origin"  # attribute with what computed a file
+
+
+def results_folder() -> Path:
+    """Where kept results are: beside the source, unless the environment says otherwise."""
+    given = os.environ.get(RESULTS_FOLDER)
+    return Path(given) if given else Path(__file__).parents[3] / "docs" / "results"
+
+
+def kept(experiment: str) -> xr.Dataset:
+    """The kept result of an experiment; MissingData if it is not there, as in an installed package."""
+    path = results_folder() / f"{experiment.replace('/', '_')}.nc"
+    if not path.is_file():
+        raise MissingData(
+            f"There is no {path.name}; set {RESULTS_FOLDER} to the folder docs/results of the source, or compute it: "
+            f"foretrain run {experiment} --tier full."
+        )
+    dataset = load_file(path)
+    made = origin_of(dataset)
+    require(made.get("experiment") == experiment, f"{path} is a result of {made.get('experiment')}, not {experiment}.")
+    days = (date.today() - date.fromisoformat(made["exported"])).days
+    age = "today" if days <= 0 else "yesterday" if days == 1 else f"{days} days ago"
+    warnings.warn(f"Judged from {path.name}, computed {age} ({made['exported']}) by code {made['code']}.", stacklevel=2)
+    return dataset
+
+
+def origin_of(dataset: xr.Dataset) -> dict[str, Any]:
+    """Experiment, arguments, code, versions and date of an exported result."""
+    return dict(json.loads(dataset.attrs.get(ORIGIN, "{}")))
