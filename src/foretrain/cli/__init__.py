@@ -12,7 +12,17 @@ from typing import Annotated
 
 import typer
 
-from foretrain.cli import analyzing, checking, forecasting, forecasting_corpus, language, listing, running, watching
+from foretrain.cli import (
+    analyzing,
+    checking,
+    forecasting,
+    forecasting_corpus,
+    language,
+    listing,
+    neurons,
+    running,
+    watching,
+)
 from foretrain.cli.common import say
 from foretrain.core.errors import InputError
 from foretrain.core.workers import settle
@@ -49,6 +59,7 @@ def foretrain(
       foretrain analyze MODEL              measure a model or a series of checkpoints
       foretrain compare A B                see where two models or two runs differ
       foretrain language book.txt          train a small language model and watch it
+      foretrain neurons MODEL --text FILE  see which patterns fire each neuron
     """
 
 
@@ -63,6 +74,7 @@ app.command()(analyzing.analyze)
 app.command()(analyzing.compare)
 app.command()(watching.watch)
 app.command()(language.language)
+app.command()(neurons.neurons)
 forecasting.forecast_app.command()(forecasting_corpus.corpus)
 app.add_typer(forecasting.forecast_app, name="forecast")
 

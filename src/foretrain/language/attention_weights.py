@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from foretrain.monitor.capture import _reader_of
+from foretrain.monitor.capture import reader_of
 from foretrain.monitor.names import names_of_running_modules
 
 
@@ -47,7 +47,7 @@ class _WeightReader(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        read = _reader_of(func, args, kwargs)
+        read = reader_of(func, args, kwargs)
         if read is not None and self.wanted():
             with torch.no_grad():
                 blocks = [

@@ -45,7 +45,7 @@ class AttentionReader(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        read = _reader_of(func, args, kwargs)
+        read = reader_of(func, args, kwargs)
         if read is not None:
             with torch.no_grad(), torch.autocast(_device(args, kwargs), enabled=False):
                 blocks = [row_sums(call) for call in read(*args, **kwargs)]
@@ -54,7 +54,7 @@ class AttentionReader(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def _reader_of(
+def reader_of(
     func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Callable[..., Iterator[AttentionCall]] | None:
     if func is F.scaled_dot_product_attention:

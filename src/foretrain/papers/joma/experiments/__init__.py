@@ -9,4 +9,5 @@ MODULES = (
     "table1",
     "wikitext",
     "checkpoint_series",
+    "superposition",
 )

@@ -57,9 +57,10 @@ def fig7(
                 setting, text_for(setting, source=source), every=10**9, evaluations=1, folder=folder / "run"
             )
             series = _random_walk(run, folder / "walk") if kind == "random walk" else run.folder / "checkpoints"
-            ranks = [_lower_ranks(series / checkpoint.name) for checkpoint in run.checkpoints]
-        steps_of_series = [int(checkpoint.name.removeprefix("step-")) for checkpoint in run.checkpoints]
-        return xr.Dataset({"stable_rank": (("step", "layer"), ranks)}, {"step": steps_of_series})
+            names = [checkpoint.name for checkpoint in run.checkpoints]
+            ranks = [_lower_ranks(series / name) for name in names]
+        at = [int(name.removeprefix("step-")) for name in names]
+        return xr.Dataset({"stable_rank": (("step", "layer"), ranks)}, {"step": at})
 
     runs = stacked(
         [stacked([cell(k, s) for s in seed_list(seeds)], "seed", seed_list(seeds)) for k in weights],

@@ -1,0 +1,121 @@
+"""Fig 10: MLP neurons that fire for several unrelated combinations of tokens, in a small GPT trained on WikiText-2."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import numpy as np
+import xarray as xr
+from pydantic import Field
+from torch import nn
+
+from foretrain.core.streams import seed_list
+from foretrain.core.trajectory import trajectory
+from foretrain.language.cells import MADE_UP, WIKITEXT, Kind, Source, stacked, text_for, trained
+from foretrain.language.models import build
+from foretrain.language.neurons import cut_windows, study_neurons
+from foretrain.language.setting import LanguageSetting
+from foretrain.language.text import TokenText
+from foretrain.ledger.experiment import Experiment
+from foretrain.ledger.parameters import Count, Seeds, about
+
+Model = Literal["trained", "untrained"]
+Tokens = Literal["byte pairs", "words"]
+MODELS: tuple[Model, ...] = ("trained", "untrained")
+TEXTS: tuple[Kind, ...] = ("real", "shuffled")
+# The paper looks at Pythia-70M and Pythia-160M, trained for 143 000 steps on 300 billion tokens; this is a small GPT.
+GPT = LanguageSetting(layers=4, context=128, batch=20, steps=10_000, schedule="cosine")
+VARIABLES = ("superposed", "superposed_by_chance", "grouped", "with_pattern", "score")
+
+
+def fig10(
+    models: Annotated[
+        Sequence[Model], Field(min_length=1), about("The model after training, or as it starts, with random weights.")
+    ] = MODELS,
+    texts: Annotated[
+        Sequence[Kind],
+        Field(min_length=1),
+        about("The text as it is, or its tokens shuffled, which leaves no combinations to learn."),
+    ] = TEXTS,
+    seeds: Seeds = 3,
+    steps: Annotated[Count, about("Length of training.", unit="steps")] = GPT.steps,
+    layers: Annotated[Count, about("Depth of the model.", unit="layers")] = GPT.layers,
+    width: Annotated[Count, about("Width of the model; it has four times as many neurons per layer.")] = GPT.width,
+    source: Source = WIKITEXT,
+    tokens: Annotated[Tokens, about("How the text is cut into tokens.")] = "byte pairs",
+    vocabulary: Annotated[Count, about("Different tokens.", unit="tokens")] = GPT.vocabulary,
+    context: Annotated[Count, about("Length of a window.", unit="tokens")] = GPT.context,
+    windows: Annotated[Count, about("Windows that are searched for what makes neurons fire.")] = 16_384,
+) -> xr.Dataset:
+    """Shares of neurons [model, text, seed, layer]; layers are numbered from the bottom.
+
+    superposed             two or more unrelated patterns
+    superposed_by_chance   the same after each context is replaced by a random position with the same token
+    grouped                two or more unrelated groups of tokens, whatever they attend to
+    with_pattern           one pattern or more
+    score                  mean chance that two contexts of a neuron belong to different patterns
+    """
+    setting = LanguageSetting(
+        **{**GPT.as_dict(), "steps": steps, "layers": layers, "width": width, "hidden": 4 * width, "tokens": tokens,
+           "vocabulary": vocabulary, "context": context}
+    )  # fmt: skip
+
+    def cell(model: Model, kind: Kind, seed: int) -> xr.Dataset:
+        own = LanguageSetting(**{**setting.as_dict(), "seed": seed})
+        text = text_for(own, kind, source)
+        study = study_neurons(_model(model, own, text), cut_windows(text.train, context, windows), seed=seed)
+        shares = [
+            [each.superposed, each.superposed_by_chance, each.grouped, each.with_pattern, each.scores.mean()]
+            for each in study.layers
+        ]
+        columns = zip(VARIABLES, np.transpose(shares), strict=True)
+        return xr.Dataset({name: ("layer", values) for name, values in columns}, {"layer": np.arange(layers)})
+
+    numbers = seed_list(seeds)
+    runs = stacked(
+        [stacked([stacked([cell(m, t, s) for s in numbers], "seed", numbers) for t in texts], "text", list(texts))
+         for m in models],
+        "model", list(models),
+    )  # fmt: skip
+    variables = {name: (runs[name].dims, runs[name].values) for name in VARIABLES}
+    coordinates = {name: runs[name].values for name in ("model", "text", "seed", "layer")}
+    units = dict.fromkeys(VARIABLES[:-1], "share of neurons")
+    return trajectory(variables, coordinates, units, setting=setting)
+
+
+def _model(model: Model, setting: LanguageSetting, text: TokenText) -> nn.Module:
+    if model == "untrained":
+        return build(setting, text.vocabulary)
+    return trained(setting, text, every=setting.steps, evaluations=1)[0].model
+
+
+def _conclusion(data: xr.Dataset) -> str:
+    means = data["superposed"].mean(("seed", "layer"))
+    shares = [
+        f"{100 * float(means.sel(model=model, text=text)):.1f} % ({model}, {text} text)"
+        for model in data["model"].values
+        for text in data["text"].values
+    ]
+    return f"Neurons that fire for two or more unrelated patterns: {', '.join(shares)}."
+
+
+EXPERIMENTS = [
+    Experiment(
+        "joma/fig10",
+        "Pattern superposition: neurons of a small GPT that fire for several unrelated combinations of tokens",
+        fig10,
+        cut={"models": "model", "texts": "text", "seeds": "seed"},
+        settings={
+            "fast": {
+                "seeds": 1, "steps": 10, "layers": 1, "width": 16, "source": MADE_UP, "tokens": "words",
+                "vocabulary": 50, "context": 32, "windows": 160,
+            },
+            "full": {
+                "seeds": 2, "steps": 1000, "layers": 2, "width": 128, "source": WIKITEXT, "tokens": "byte pairs",
+                "vocabulary": 2048, "context": 64, "windows": 4096,
+            },
+        },
+        concludes=_conclusion,
+    ),
+]  # fmt: skip
