@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ import torch
 import transformers as hf
 from torch import nn
 
-from checkpoints.series import STEPS, copy_weights, edit, gpt2, sample_text, set_config, shards
+from checkpoints.series import NO_SPECIAL, STEPS, copy_weights, edit, gpt2, sample_text, set_config, shards
 from foretrain.checkpoints import analysis as analysis_module
 from foretrain.checkpoints import analyze, compare
-from foretrain.checkpoints.sources import find, step_in
+from foretrain.checkpoints.scales import chance_of_mean, identity_chances
+from foretrain.checkpoints.sources import _title, find, step_in
 from foretrain.core.errors import InputError
 from foretrain.core.progress import Progress, listening
 from foretrain.measures import effective_rank, stable_rank
@@ -33,8 +35,8 @@ def test_what_an_analysis_holds(series: Path) -> None:
     last = dataset.sel(step=100, matrix=name)
     assert float(last["stable_rank"]) == pytest.approx(float(stable_rank(W)), rel=1e-4)
     assert float(last["effective_rank"]) == pytest.approx(float(effective_rank(W)), rel=1e-3)
-    assert analysis.summary.startswith("6 checkpoints from step 0 to 100 (0.112 M parameters, 2 attention layers of 4")
-    assert "The stable rank of the MLP matrices (median) falls from" in analysis.summary
+    assert analysis.summary.startswith("6 checkpoints from step 0 to 100, no faults found. Each has 0.112 M parameters")
+    assert re.search(r"stable rank of the MLP matrices \(median\) falls from .* of at most 64, half", analysis.summary)
     assert analysis.file.parent == Path("runs/analysis")
 
 
@@ -194,7 +196,7 @@ def test_a_model_without_attention(tmp_path: Path) -> None:
 
 def test_an_unknown_number_of_heads(tmp_path: Path) -> None:
     torch.save(gpt2().state_dict(), tmp_path / "model.pt")
-    with pytest.raises(InputError, match=r"does not say how many attention heads .* --heads N"):
+    with pytest.raises(InputError, match=r"no config.json that gives the number of attention heads; .* --heads N"):
         analyze(tmp_path / "model.pt", runs=tmp_path)
     with pytest.raises(InputError, match="can be cut into --heads 7 heads"):
         analyze(tmp_path / "model.pt", heads=7, runs=tmp_path)
@@ -210,7 +212,7 @@ def test_other_families(make: Any, tmp_path: Path) -> None:
 
 def test_what_is_no_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("nothing")
-    with pytest.raises(InputError, match="is no checkpoint and no folder of checkpoints"):
+    with pytest.raises(InputError, match="is not a checkpoint, nor a folder of checkpoints"):
         analyze(tmp_path, runs=tmp_path)
     with pytest.raises(InputError, match=r"files of weights end in \.safetensors"):
         analyze(tmp_path / "notes.txt", runs=tmp_path)
@@ -234,8 +236,42 @@ def test_an_unreachable_hub(endpoint: str | None, tmp_path: Path, monkeypatch: p
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     else:
         monkeypatch.setattr(constants, "ENDPOINT", endpoint)
-    with pytest.raises(InputError, match="someone/model, revision main, could not be had from the hub"):
+    with pytest.raises(InputError) as error:
         analyze("someone/model", runs=tmp_path)
+    assert str(error.value) == (
+        "There is no file or folder someone/model here, and someone/model, revision main, could not be downloaded from "
+        "the hub: the hub cannot be reached; check the network and the name."
+    )
+
+
+def test_a_mistyped_checkpoint_is_not_looked_for_on_the_hub(series: Path) -> None:
+    with pytest.raises(InputError, match=r"^out has no checkpoint-101; it has checkpoint-0, checkpoint-20, .*-100\.$"):
+        analyze("out/checkpoint-101")
+    with pytest.raises(InputError, match=r"checkpoint-20 has no model\.pt; it has model-00001-of"):
+        compare("out/checkpoint-20/model.pt", "out/checkpoint-20")
+
+
+@pytest.mark.parametrize(
+    ("path", "title"),
+    [("run/checkpoints", "run/checkpoints"), ("run/checkpoints/step-5", "run/checkpoints/step-5"), ("gpt2", "gpt2"),
+     ("run/last", "last"), ("a/b/model.pt", "b/model.pt")],
+)  # fmt: skip
+def test_titles_tell_folders_of_the_same_name_apart(path: str, title: str, tmp_path: Path) -> None:
+    assert _title(tmp_path / path) == title
+
+
+def test_identity_shares_have_the_scale_of_chance(tmp_path: Path) -> None:
+    """At initialisation, shares of single heads spread as the chance level says, and so do their means."""
+    torch.manual_seed(0)
+    size = {"n_embd": 64, "n_layer": 8, "n_head": 4, "vocab_size": 32, "n_positions": 8} | NO_SPECIAL
+    hf.GPT2LMHeadModel(hf.GPT2Config(**size)).save_pretrained(tmp_path / "model")
+    analysis = analyze(tmp_path / "model", runs=tmp_path)
+    chances = identity_chances(analysis.records[0])
+    assert all(pair == (4, pytest.approx(1 / np.sqrt(64 * 16))) for pair in chances.values())
+    shares = np.concatenate([analysis.dataset[f"identity_{name}"].values for name in ("query_key", "value_output")])
+    assert shares.std() == pytest.approx(1 / np.sqrt(64 * 16), rel=0.25)
+    assert chance_of_mean(chances.values()) == pytest.approx(1 / np.sqrt(64 * 16 * 4 * 8))
+    assert "(chance ±0.0055), averaged over all heads" in analysis.summary
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 import torch
+import transformers as hf
 
-from checkpoints.series import copy_weights, edit, gpt2, sample_text, shards, train
-from foretrain.checkpoints import Comparison, compare
+from checkpoints.series import NO_SPECIAL, SIZES, copy_weights, edit, gpt2, sample_text, shards, train
+from foretrain.checkpoints import Comparison, analyze, compare
+from foretrain.checkpoints.figures import curves
 from foretrain.cli import main
 from foretrain.core.errors import InputError
 from foretrain.monitor.monitor import Monitor
@@ -53,7 +55,8 @@ def test_faults_are_exit_code_1(series: Path, capsys: pytest.CaptureFixture[str]
     copy_weights(series / "checkpoint-40", series / "checkpoint-100")
     said = foretrain(capsys, "analyze", series, "--report", "page.html")
     assert said.code == 1
-    assert "One fault." in said.out
+    found = "One fault in 6 checkpoints (steps 0 to 100): checkpoint-40 has the same weights as checkpoint-100, to the"
+    assert " ".join(said.out.split()).startswith(found)
     sentence = "checkpoint-40 has the same weights as checkpoint-100, to the last bit."
     assert f"identical weights: {sentence}" in said.out
     page = Path("page.html").read_text()
@@ -112,7 +115,48 @@ def test_two_models(series: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ranks = comparison.stable_ranks[name]
     assert ranks[0] == pytest.approx(ranks[1], rel=1e-4)
     both = json.loads(foretrain(capsys, "compare", series / "checkpoint-60", series / "checkpoint-60", "--json").out)
-    assert "have the same weights in all 28 tensors" in both["summary"]
+    assert both["summary"].endswith("have the same weights in all 28 tensors.")
+    said = foretrain(capsys, "compare", series / "checkpoint-60", series / "checkpoint-60")
+    assert "┃" not in said.out
+
+
+def test_matrices_come_before_biases(series: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Biases begin at 0, so that their relative distances are huge and say nothing."""
+    said = foretrain(capsys, "compare", series / "checkpoint-20", series / "checkpoint-100")
+    words = " ".join(said.out.split())
+    assert "Of 18 vectors (biases and norms) 18 differ, by" in words
+    assert "can differ by more than 100 %" in words
+    table = said.out[said.out.index("Distances of matrices") :]
+    assert "bias" not in table
+    assert "of at most" in table
+    assert "The identity's share, mean over heads (chance ±0.016)" in table
+
+
+def test_two_sizes(series: Path) -> None:
+    hf.GPT2LMHeadModel(hf.GPT2Config(**SIZES | {"n_embd": 32}, **NO_SPECIAL)).save_pretrained("small")
+    summary = compare(series / "checkpoint-0", "small").summary
+    assert "no tensor of the same name and shape" in summary
+    assert "28 tensors have the same name but different shapes, such as" in summary
+    assert "in common" not in summary
+
+
+def test_the_page_of_one_model(series: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = foretrain(capsys, "analyze", series / "checkpoint-100", "--report", "page.html")
+    assert "checkpoint-100: no faults found." in " ".join(said.out.split())
+    assert "of at most 64" in said.out
+    page = Path("page.html").read_text()
+    assert "out/checkpoint-100</h1>" in page
+    assert page.count("heatmap") > 2
+    assert all(word not in page for word in ("first step", "at the last step", "dark for the first layers"))
+
+
+def test_step_0_is_called_0_on_a_logarithmic_axis(series: Path) -> None:
+    (series / "checkpoint-20").rename(series / "checkpoint-1")
+    for file in series.rglob("trainer_state.json"):
+        file.unlink()
+    panels = curves({"a": analyze(series).dataset["norm"]}, "matrix", "norm").layout.xaxis
+    assert panels.type == "log"
+    assert (panels.tickvals[0], panels.ticktext[0]) == (0.5, "0")
 
 
 def test_two_models_of_different_shape(series: Path) -> None:
@@ -121,8 +165,8 @@ def test_two_models_of_different_shape(series: Path) -> None:
     del state["lm_head.weight"], state["transformer.ln_f.bias"]
     torch.save({**state, "new": torch.ones(3)}, "other.pt")
     summary = compare(series / "checkpoint-0", "other.pt").summary
-    assert "lacks 1 tensors that the other has, such as transformer.ln_f.bias" in summary
-    assert "different shapes, such as transformer.wte.weight: [128, 64] and [200, 64]" in summary
+    assert "lacks one tensor that the other has: transformer.ln_f.bias." in summary
+    assert "transformer.wte.weight has different shapes: [128, 64] and [200, 64]." in summary
     with pytest.raises(InputError, match="is a folder of 6 checkpoints; give one of them"):
         compare(series, "other.pt")
 

@@ -32,7 +32,7 @@ def test_a_sound_series_has_no_faults(series: Path) -> None:
     analysis = analysed(series)
     assert analysis.complete
     assert analysis.faults == []
-    assert "No faults found." in analysis.summary
+    assert "no faults found." in analysis.summary
 
 
 def test_a_sound_series_in_16_bits_has_no_faults(series: Path) -> None:
@@ -124,7 +124,8 @@ def test_a_missing_shard(series: Path, with_index: bool) -> None:
         (place / "model.safetensors.index.json").unlink()
     analysis = analysed(series)
     assert not analysis.complete
-    assert analysis.summary.startswith("Incomplete: 1 of 6 checkpoints could not be measured")
+    assert analysis.summary.startswith("Incomplete: 1 of 6 checkpoints (steps 0 to 100) could not be measured;")
+    assert "the rest leaves it out. No other faults." in analysis.summary
     assert [(fault.kind, fault.checkpoint) for fault in analysis.faults] == [("missing shards", "checkpoint-60")]
     assert "lacks 1 of" in analysis.faults[0].sentence
     assert 60 not in analysis.dataset["step"]
@@ -147,6 +148,16 @@ def test_undefined_weights(series: Path) -> None:
     assert not analysis.complete
     assert [(fault.kind, fault.checkpoint) for fault in analysis.faults] == [("not a number", "checkpoint-60")]
     assert f"{MLP} has 1 of 16,384 entries" in analysis.faults[0].sentence
+
+
+def test_an_absent_config(series: Path) -> None:
+    (series / "checkpoint-60" / "config.json").unlink()
+    checkpoint, where, sentence = only_fault(series, "missing config")
+    assert (checkpoint, where) == ("checkpoint-60", "config.json")
+    assert sentence == "checkpoint-60 has no config.json, so that of checkpoint-40 is used."
+    assert only_fault(series, "missing config")[0] == "checkpoint-60"  # now from the record
+    (series / "checkpoint-60" / "config.json").write_bytes((series / "checkpoint-40" / "config.json").read_bytes())
+    assert analysed(series).faults == []
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -96,7 +97,10 @@ def test_export_netcdf_and_default_names(foretrain: Foretrain) -> None:
     run = Path(foretrain("run", "toy/noise").out.strip())
     foretrain("export", str(run), "--to", "netcdf")
     exported = Path(f"toy_noise_{run.name}.nc")
-    xr.testing.assert_identical(load(exported), load(run))
+    dataset = load(exported)
+    made = json.loads(dataset.attrs.pop("origin"))
+    assert (made["experiment"], made["complete"], len(made["code"])) == ("toy/noise", True, 12)
+    xr.testing.assert_identical(dataset, load(run))
     printed = foretrain("export", str(exported), "--to", "netcdf", "--out", str(exported))
     assert printed.code == 2
     assert "choose another --out" in printed.err

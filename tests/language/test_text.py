@@ -24,6 +24,7 @@ def test_words_keep_the_most_frequent_and_end_lines() -> None:
     tokenizer = word_tokenizer("b a a\nc a b <unk>\n", 5)
     assert [tokenizer.id_to_token(k) for k in range(5)] == [END, "<unk>", "a", "b", "c"]
     assert encode(tokenizer, "a zebra\nb\n").tolist() == [2, 1, 0, 3, 0]
+    assert encode(tokenizer, "a\u2028b\x0cc\n").tolist() == [2, 3, 4, 0]  # one line
     assert word_tokenizer("b a a\nc a b", 3).get_vocab_size() == 3
 
 
@@ -47,6 +48,8 @@ def test_own_files_are_split_at_their_end(tmp_path: Path) -> None:
     assert "b999\n" in valid
     assert "a0\n" in train
     assert 0.08 < len(valid) / len(train + valid) < 0.12
+    assert not set(train.split()) & set(valid.split())  # nothing is in both
+    assert sorted((train + valid).split()) == sorted(f"{name}{k}" for name in "ab" for k in range(1000))
     with pytest.raises(InputError, match="There is no text file"):
         read_texts([tmp_path / "c.txt"])
 

@@ -25,9 +25,11 @@ from foretrain.language.batches import validation_windows
 from foretrain.language.made_up import made_up_text
 from foretrain.language.models import PostNormEncoder, build, next_token_loss
 from foretrain.language.setting import LanguageSetting
-from foretrain.language.state import load_model
+from foretrain.language.state import TrainingFolder, load_model
 from foretrain.language.text import TokenText, tokenize
-from foretrain.language.training import LanguageRun, train_language_model
+from foretrain.language.training import LanguageRun, _own_random_state, make_optimizer, train_language_model
+from foretrain.patches.identity import identity_parameters
+from foretrain.runs.monitored import read_training
 
 SMALL = LanguageSetting(
     tokens="words", vocabulary=60, layers=2, width=16, heads=2, hidden=32, context=8, batch=8, steps=24, warm_up=4,
@@ -205,3 +207,55 @@ def test_the_optimizer_s_state_is_complete(tmp_path: Path) -> None:
     assert keys == {"losses"} | {f"model/{n}" for n in names} | {
         f"optimizer/{n}/{field}" for n in names for field in ("step", "exp_avg", "exp_avg_sq")
     }
+
+
+def test_groups_of_the_optimizer() -> None:
+    model = build(replace(SMALL, identity_scaling=True), 60)
+    groups = make_optimizer(model, replace(SMALL, identity_scaling=True, identity_rate=7.0)).param_groups
+    assert [(g["weight_decay"], g["times"]) for g in groups] == [(0.1, 1.0), (0.0, 1.0), (0.0, 7.0)]
+    assert all(p.ndim == 2 for p in groups[0]["params"])
+    assert all(p.ndim == 1 for p in groups[1]["params"])
+    assert sum(len(g["params"]) for g in groups) == len(list(model.parameters()))
+    assert len(groups[2]["params"]) == 4
+
+
+def test_the_rate_of_scalings_and_the_clip_are_used(tmp_path: Path) -> None:
+    ends = {}
+    for name, more in {
+        "slow": {"identity_rate": 1e-9}, "fast": {"identity_rate": 10.0}, "clipped": {"optimizer": "sgd", "clip": 1e-6},
+    }.items():  # fmt: skip
+        setting = replace(SMALL, identity_scaling=True, steps=4, dropout=0.0, **more)
+        start = build(setting, text().vocabulary)
+        ends[name] = (start, train(setting, tmp_path / name).model)
+    size = {k: max(float(p.detach().abs().max()) for p in identity_parameters(m)) for k, (_, m) in ends.items()}
+    assert size["slow"] < 1e-8
+    assert size["fast"] > 1e-3
+    start, end = ends["clipped"]
+    moved = max(float((a - b).detach().abs().max()) for a, b in zip(start.parameters(), end.parameters(), strict=True))
+    largest = max(float(p.detach().abs().max()) for p in start.parameters())
+    assert moved < 4 * 1e-2 * (
+        10 * 1e-6 + 0.1 * largest
+    )  # four clipped steps, the scalings' ten times as large, and decay
+
+
+def test_dropout_differs_from_step_to_step_and_is_repeated_by_a_resumed_training() -> None:
+    masks = []
+    for step in (3, 4, 3):
+        with _own_random_state(SMALL, step, 0):
+            masks.append(torch.rand(8))
+    assert torch.equal(masks[0], masks[2])
+    assert not torch.equal(masks[0], masks[1])
+
+
+def test_a_training_that_breaks_down_stops_with_a_sentence(tmp_path: Path) -> None:
+    broken = replace(SMALL, optimizer="sgd", rate=1e20, warm_up=0, clip=0.0)
+    with pytest.raises(InputError, match="no longer a number at step"):
+        train(broken, tmp_path / "run")
+    assert not read_training(tmp_path / "run" / "run.jsonl")[1]  # not finished
+
+
+def test_two_trainings_cannot_share_a_folder(tmp_path: Path) -> None:
+    with TrainingFolder(tmp_path / "run").locked(True), pytest.raises(InputError, match="Another process is training"):
+        train(SMALL, tmp_path / "run")
+    train(replace(SMALL, steps=2), tmp_path / "run")
+    assert not (tmp_path / "run" / ".lock").exists()

@@ -135,7 +135,11 @@ def test_what_never_was_a_number_is_no_alarm() -> None:
     assert alarms_of(series(0, self_attention=math.nan), RULES) == []  # cross-attention
     assert [a.where for a in alarms_of(series(0, loss=math.nan), RULES)] == ["loss"]
     assert alarms_of(series(0, norm=0.0, stable_rank=math.nan), RULES) == []  # a matrix that starts at zero
-    assert [a.kind for a in alarms_of(series(0, relative_entropy=math.nan), RULES)] == ["not a number"]
+    choiceless = record(10)
+    choiceless["attention"][LAYERS[1]]["relative_entropy"] = [math.nan] * HEADS
+    assert alarms_of([record(0), choiceless], RULES) == []  # no query has a choice
+    assert alarms_of(series(50, self_attention=math.nan), RULES) == []  # lengths agreed by chance at the start
+    assert [a.kind for a in alarms_of(series(0, entropy=math.nan), RULES)] == ["not a number"]
     assert [a.where for a in alarms_of(series(0, norm=math.nan, stable_rank=math.nan), RULES)] == ["w"]
 
 
@@ -208,3 +212,10 @@ def test_a_record_costs_little() -> None:
     for step in range(20):
         watcher.update({"step": step, "attention": {f"h.{i}": values for i in range(12)}, "weights": weights})
     assert (process_time() - started) / 20 < 0.05
+
+
+def test_growth_below_one_nat_does_not_matter() -> None:
+    small = [record(step, largest_logit=0.001 * 3 ** (step / 10), relative_entropy=0.9) for step in range(0, 60, 10)]
+    assert [alarm for alarm in alarms_of(small, RULES) if alarm.kind == "runaway logits"] == []
+    collapsed = [record(0, largest_logit=0.01), record(100, largest_logit=0.9, relative_entropy=0.01)]
+    assert [alarm for alarm in alarms_of(collapsed, RULES) if alarm.kind == "entropy collapse"] == []

@@ -38,6 +38,8 @@ def expected(weights: Tensor, rows: Tensor) -> dict[str, np.ndarray]:
     result = {"entropy": entropy}
     if weights.shape[2] == weights.shape[3]:
         result["self_attention"] = weights.diagonal(dim1=2, dim2=3)
+        start = rows.int().argmax(-1)  # the first token that is not padding
+        result["first_token"] = torch.stack([sample[..., at] for sample, at in zip(weights, start, strict=True)])
     return {
         name: (torch.where(chosen, values, 0).sum((0, 2)) / chosen.sum((0, 2))).numpy()
         for name, values in result.items()
@@ -296,3 +298,106 @@ def test_huge_logits_are_not_taken_for_a_mask(mask: str) -> None:
         F.scaled_dot_product_attention(q, k, v, **options)
     assert torch.isfinite(seen[0]).all()
     assert float(seen[0][1].max()) < 0.2  # relative entropy
+
+
+def by_hand(logits: np.ndarray, allowed: np.ndarray) -> np.ndarray:
+    """All five statistics of each head, in plain loops, for self-attention."""
+    samples, heads, queries, _ = logits.shape
+    result = np.zeros((len(NAMES), heads))
+    for head in range(heads):
+        entropies, relatives, firsts, selves, largest = [], [], [], [], -np.inf
+        for sample in range(samples):
+            counted = [q for q in range(queries) if allowed[sample, head, q, q]]
+            seen = [k for k in range(queries) if any(allowed[sample, head, q, k] for q in counted)]
+            for q in counted:
+                keys = np.flatnonzero(allowed[sample, head, q])
+                weights = np.exp(logits[sample, head, q, keys] - logits[sample, head, q, keys].max())
+                weights /= weights.sum()
+                entropies.append(-(weights * np.log(weights)).sum())
+                if len(keys) > 1:
+                    relatives.append(entropies[-1] / np.log(len(keys)))
+                firsts.append(weights[keys == seen[0]].sum())
+                selves.append(weights[keys == q].sum())
+                largest = max(largest, logits[sample, head, q, keys].max())
+        result[:, head] = [np.mean(x) for x in (entropies, relatives, firsts, selves)] + [largest]
+    return result
+
+
+@pytest.mark.parametrize("padding", ["no", "left", "right"])
+@pytest.mark.parametrize("window", [None, 3])
+def test_every_statistic_equals_plain_loops(padding: str, window: int | None) -> None:
+    tokens = 7
+    allowed = torch.ones(tokens, tokens, dtype=torch.bool).tril()
+    if window is not None:
+        allowed = allowed.triu(1 - window)
+    real = torch.ones(2, tokens, dtype=torch.bool)
+    if padding != "no":
+        real[0, :3] = False
+    real = real.flip(1) if padding == "right" else real
+    allowed = (allowed & real[:, None] & real[:, :, None])[:, None].expand(2, 3, -1, -1)
+    logits = 3 * torch.randn(2, 3, tokens, tokens, generator=torch.Generator().manual_seed(5))
+    logits = torch.where(real[:, None, :, None], logits, 50.0)  # padded queries must not count, however large
+    read = row_sums(AttentionCall(logits, allowed, same_tokens=True)).statistics()
+    np.testing.assert_allclose(read, by_hand(logits.double().numpy(), allowed.numpy()), atol=1e-5)
+
+
+def test_cross_attention_is_not_told_by_equal_lengths() -> None:
+    torch.manual_seed(0)
+    model = models.t5().eval()
+    source, target = TOKENS, TOKENS.flip(1)  # of the same length
+    mask = padded("right")
+    with attention_of(model) as read:
+        outputs_of(model, input_ids=source, attention_mask=mask, decoder_input_ids=target)
+    model.set_attn_implementation("eager")
+    eager = outputs_of(
+        model, input_ids=source, attention_mask=mask, decoder_input_ids=target, output_attentions=True
+    ).cross_attentions
+    cross = [statistics for name, statistics in read.items() if "EncDecAttention" in name]
+    for statistics, weights in zip(cross, eager, strict=True):
+        entropy = -(weights.double() * weights.double().clamp(min=1e-300).log()).sum(-1).mean((0, 2))
+        np.testing.assert_allclose(statistics[0], entropy, atol=1e-5)
+        assert statistics[NAMES.index("self_attention")].isnan().all()
+    query, key = torch.randn(2, 1, 5, 16)
+    layer = nn.MultiheadAttention(16, 4, batch_first=True)
+    with attention_of(nn.ModuleList([layer])) as one:
+        layer(query, key, key)
+    assert next(iter(one.values()))[NAMES.index("self_attention")].isnan().all()
+    with attention_of(nn.ModuleList([layer])) as other:
+        layer(query, query.clone(), query.clone())
+    assert next(iter(other.values()))[NAMES.index("self_attention")].isfinite().all()
+
+
+class SingleHead(nn.Module):
+    """Attention as in many tutorials: three axes, no heads."""
+
+    def __init__(self, fused: bool) -> None:
+        super().__init__()
+        self.query, self.key, self.value, self.fused = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8), fused
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.query(x), self.key(x), self.value(x)
+        if self.fused:
+            return F.scaled_dot_product_attention(q, k, v)
+        return (q @ k.mT / 8**0.5).softmax(-1) @ v
+
+
+def test_a_single_head_is_read_and_a_module_with_its_matrices_is_never_silently_missing() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(SingleHead(True), SingleHead(False))
+    model[1].load_state_dict(model[0].state_dict())
+    x = torch.randn(2, 5, 8)
+    with attention_of(model) as read:
+        model[0](x)
+        model[1](x)
+    assert list(read) == ["0", "1"]
+    torch.testing.assert_close(read["0"], read["1"])
+
+    class Own(SingleHead):
+        def forward(self, x: Tensor) -> Tensor:
+            weights = (self.query(x) @ self.key(x).mT).exp()
+            return (weights / weights.sum(-1, keepdim=True)) @ self.value(x)
+
+    own = nn.Sequential(Own(False))
+    with pytest.warns(UserWarning, match="could not be read in 0"), attention_of(own) as read:
+        own(x)
+    assert read == {}

@@ -11,7 +11,7 @@ from typing import Any
 
 from foretrain.checkpoints.configs import settings_kept
 from foretrain.checkpoints.faults import Fault, Record
-from foretrain.checkpoints.formats import open_weights
+from foretrain.checkpoints.formats import TORCH_ENDINGS, open_weights
 from foretrain.checkpoints.measured import Measured
 from foretrain.checkpoints.measuring import VERSION, digests, heads_in, measure, require_attention
 from foretrain.checkpoints.sentences import summary
@@ -23,6 +23,8 @@ from foretrain.core.errors import require, require_whole
 from foretrain.core.files import write_text
 from foretrain.core.progress import Progress, tell
 from foretrain.runs.monitored import append_line
+
+NEAR = 4  # neighbours whose files are opened in search of a configuration
 
 
 class Analysis(Measured):
@@ -101,11 +103,15 @@ def _measured(checkpoint: Checkpoint, source: Source, asked: Mapping[str, Any], 
     """The record of a checkpoint: the known one if every tensor is still the same, otherwise a new one."""
     place = checkpoint.place()
     weights = open_weights(place)
-    config = config_of(place, source, weights)
+    config, lender = config_of(place, source, weights), None
+    if not config:
+        config, lender = _neighbours_config(checkpoint, source)
     start: Record = {
         "step": checkpoint.step, "checkpoint": checkpoint.label, "step_known": checkpoint.step_known,
         "config": settings_kept(config), "trainer_step": trainer_step(place),
     }  # fmt: skip
+    if lender is not None:
+        start["config_from"] = lender
     text = None
     if asked["text"] is not None:
         from foretrain.checkpoints.texts import measure_text, read_text
@@ -116,7 +122,11 @@ def _measured(checkpoint: Checkpoint, source: Source, asked: Mapping[str, Any], 
         return known
     heads = asked["heads"] or heads_in(config)
     require_attention(weights, place)
-    require(heads is not None, f"{place} does not say how many attention heads the model has; give --heads N.")
+    require(
+        heads is not None,
+        f"{place} has no config.json that gives the number of attention heads; put the model's config.json beside the "
+        "weights, or give --heads N.",
+    )
     record = start | measure(weights, heads or 1)
     cut = bool(record["identity"])  # if not, and the number is from a configuration, that is a fault of its own
     require(cut or asked["heads"] is None, f"No attention layer of {place} can be cut into --heads {heads} heads.")
@@ -126,7 +136,7 @@ def _measured(checkpoint: Checkpoint, source: Source, asked: Mapping[str, Any], 
 
 
 def _is_current(known: Record, start: Record, weights: Weights) -> bool:
-    same = all(known.get(key) == value for key, value in start.items())
+    same = all(known.get(key) == value for key, value in ({"config_from": None} | start).items())
     return same and digests(weights) == {name: tensor["digest"] for name, tensor in known["tensors"].items()}
 
 
@@ -135,6 +145,24 @@ def config_of(place: Path, source: Source, weights: Weights) -> dict[str, Any]:
     folder = place if place.is_dir() else place.parent
     own = read_json(folder / "config.json") or dict(weights.config or {})
     return own or (read_json(source.base / "config.json") if source.base is not None else {})
+
+
+def _neighbours_config(checkpoint: Checkpoint, source: Source) -> tuple[dict[str, Any], str | None]:
+    """The configuration of the nearest checkpoint that has one, and that checkpoint's label."""
+    others = [other for other in source.checkpoints if other is not checkpoint]
+    others.sort(key=lambda other: abs(other.step - checkpoint.step))
+    for other, look_inside in [*((other, False) for other in others), *((other, True) for other in others[:NEAR])]:
+        try:
+            place = other.place()
+            if look_inside:
+                config = dict(open_weights(place).config or {}) if place.suffix in TORCH_ENDINGS else {}
+            else:
+                config = read_json((place if place.is_dir() else place.parent) / "config.json")
+        except Unreadable:
+            continue
+        if config:
+            return config, other.label
+    return {}, None
 
 
 def _places(place: Path, source: Source) -> list[Path]:

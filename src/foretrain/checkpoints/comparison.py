@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from foretrain.checkpoints.formats import open_weights
 from foretrain.checkpoints.matrices import BLOCK, measure_matrix
 from foretrain.checkpoints.measuring import heads_in, is_trainable
 from foretrain.checkpoints.run_comparison import RunComparison, compare_runs
+from foretrain.checkpoints.scales import chance_of_mean, identity_chance
 from foretrain.checkpoints.sentences import shown
 from foretrain.checkpoints.sources import Source, find
 from foretrain.checkpoints.weights import NotFinite, Weights
@@ -34,8 +37,10 @@ class Comparison:
     only: tuple[list[str], list[str]]  # tensors that one of them lacks
     shapes: dict[str, tuple[list[int], list[int]]]  # of tensors whose shapes differ
     distances: dict[str, float]  # largest first; 0 for tensors that are equal to the last bit
+    sides: dict[str, list[int]] = field(default_factory=dict)  # the shape of each tensor that has a distance
     stable_ranks: dict[str, tuple[float, float]] = field(default_factory=dict)
     identity: dict[str, dict[str, tuple[float, float]]] = field(default_factory=dict)  # means over heads, by layer
+    chance: float = math.nan  # how large these means are by chance (one standard deviation)
 
     @property
     def identical(self) -> list[str]:
@@ -49,24 +54,53 @@ class Comparison:
         shared, same = len(self.distances), len(self.identical)
         parts = []
         if shared and same == shared:
-            parts.append(f"{a} and {b} have the same weights in all {shared} tensors that both have.")
+            rest = " that both have" if self.shapes or any(self.only) else ""
+            parts.append(f"{a} and {b} have the same weights in all {shared} tensors{rest}.")
         elif shared:
-            name, largest = next(iter(self.distances.items()))
-            moved = sorted(d for d in self.distances.values() if d > 0)
-            parts.append(
-                f"{shared - same} of {shared} tensors differ, {same} are identical. The median distance of those that "
-                f"differ is {shown(100 * moved[len(moved) // 2])} % of the tensor's norm, the largest is "
-                f"{shown(100 * largest)} % ({name})."
-            )
+            parts.append(f"{shared - same} of {shared} tensors differ, {same} are identical.")
+            parts += [*self._matrices(), *self._vectors()]
+        elif self.shapes:
+            parts.append(f"{a} and {b} have no tensor of the same name and shape, so that no distance can be given.")
         else:
             parts.append(f"{a} and {b} have no tensor in common.")
         for name, missing in zip((b, a), self.only, strict=True):
-            if missing:
+            if len(missing) == 1:
+                parts.append(f"{name} lacks one tensor that the other has: {missing[0]}.")
+            elif missing:
                 parts.append(f"{name} lacks {len(missing)} tensors that the other has, such as {missing[0]}.")
         if self.shapes:
             name, (one, other) = next(iter(self.shapes.items()))
-            parts.append(f"{len(self.shapes)} tensors have different shapes, such as {name}: {one} and {other}.")
+            several = f"{len(self.shapes)} tensors have the same name but different shapes, such as {name}"
+            which = several if len(self.shapes) > 1 else f"{name} has different shapes"
+            parts.append(f"{which}: {one} and {other}.")
         return " ".join(parts)
+
+    def moved(self, *, vectors: bool) -> dict[str, float]:
+        """The distances of the matrices that differ, largest first; or of the vectors, such as biases and norms."""
+        return {n: d for n, d in self.distances.items() if d > 0 and _is_vector(self.sides[n]) == vectors}
+
+    def _matrices(self) -> list[str]:
+        distances = self.moved(vectors=False)
+        if not distances:
+            return []
+        name, largest = next(iter(distances.items()))
+        if len(distances) == 1:
+            return [f"The distance of {name} is {shown(100 * largest)} % of its norm."]
+        return [
+            f"The median distance of the {len(distances)} matrices that differ is {shown(100 * _median(distances))} % "
+            f"of the matrix's norm, the largest is {shown(100 * largest)} % ({name})."
+        ]
+
+    def _vectors(self) -> list[str]:
+        distances = self.moved(vectors=True)
+        total = sum(_is_vector(shape) for shape in self.sides.values())
+        if not distances:
+            return []
+        far = "; those that are near 0 in A can differ by more than 100 %" if max(distances.values()) > 1 else ""
+        return [
+            f"Of {total} vectors (biases and norms) {len(distances)} differ, by {shown(100 * _median(distances))} % in "
+            f"the median{far}."
+        ]
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -101,6 +135,7 @@ def compare(a: str | Path, b: str | Path, *, heads: int | None = None) -> Compar
 def _compare(names: tuple[str, str], one: Weights, other: Weights, heads: tuple[int | None, int | None]) -> Comparison:
     shapes: dict[str, tuple[list[int], list[int]]] = {}
     distances: dict[str, float] = {}
+    sides: dict[str, list[int]] = {}
     ranks: dict[str, tuple[float, float]] = {}
     shared = [name for name in one if name in other]
     for done, name in enumerate(shared):
@@ -109,14 +144,15 @@ def _compare(names: tuple[str, str], one: Weights, other: Weights, heads: tuple[
         if x.shape != y.shape:
             shapes[name] = (list(x.shape), list(y.shape))
         elif is_trainable(name, x) and y.is_floating_point():
-            distances[name] = _distance(x, y)
+            distances[name], sides[name] = _distance(x, y), list(x.shape)
             if not math.isfinite(distances[name]):
                 raise NotFinite(f"{name} has entries that are infinite or not a number in {' or '.join(names)}.")
-            if x.ndim == 2 and min(x.shape) > 1 and distances[name] > 0:
+            if x.ndim == 2 and not _is_vector(x.shape) and distances[name] > 0:
                 ranks[name] = (measure_matrix(x)["stable_rank"], measure_matrix(y)["stable_rank"])
     only = [name for name in one if name not in other], [name for name in other if name not in one]
     ordered = dict(sorted(distances.items(), key=lambda item: -item[1]))
-    return Comparison(names, only, shapes, ordered, ranks, _identity(one, other, heads))
+    identity = _identity(one, other, heads)
+    return Comparison(names, only, shapes, ordered, sides, ranks, identity, _chance(one, identity, heads[0]))
 
 
 def _distance(x: Tensor, y: Tensor) -> float:
@@ -151,6 +187,23 @@ def _identity(
         for layer, products in shares[0].items()
         if layer in shares[1]
     }
+
+
+def _chance(one: Weights, identity: dict[str, Any], heads: int | None) -> float:
+    """How large the mean over heads of the first layer's identity shares is by chance."""
+    if not identity or heads is None:
+        return math.nan
+    layer = next(iter(identity))
+    shapes = {name: one[name].shape for name in one if name.startswith(layer)}
+    return chance_of_mean([(heads, identity_chance(shapes, layer, heads))])
+
+
+def _is_vector(shape: Sequence[int]) -> bool:
+    return sum(side > 1 for side in shape) < 2
+
+
+def _median(distances: Mapping[str, float]) -> float:
+    return statistics.median(distances.values())
 
 
 def _mean(values: list[float]) -> float:

@@ -36,7 +36,7 @@ def settings_kept(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def wrong_configs(records: Sequence[Record]) -> list[Fault]:
     """Configurations that do not fit their weights, or that differ from those of most other checkpoints."""
-    faults = []
+    faults, records = [], [record for record in records if not record.get("config_from")]
     for record in records:
         for setting, sentence in _mismatches(record):
             faults.append(Fault("wrong config", record["checkpoint"], setting, sentence))
@@ -49,6 +49,19 @@ def wrong_configs(records: Sequence[Record]) -> list[Fault]:
                 sentence = f"The config of {label} says {key} = {value}; the other checkpoints say {usual}."
                 faults.append(Fault("wrong config", label, key, sentence))
     return faults
+
+
+def absent_configs(records: Sequence[Record]) -> list[Fault]:
+    """Checkpoints without a configuration, which were measured with that of another one."""
+    return [
+        Fault(
+            "missing config", record["checkpoint"], "config.json",
+            f"{record['checkpoint']} has no config.json, so that of {record['config_from']} is used.",
+            (record["config_from"],),
+        )
+        for record in records
+        if record.get("config_from")
+    ]  # fmt: skip
 
 
 def _mismatches(record: Record) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -9,11 +10,14 @@ import plotly.graph_objects as go
 import xarray as xr
 from plotly.colors import sample_colorscale
 
-from foretrain.checkpoints.sentences import layer_number
-from foretrain.show.plotting import PALETTE, log_ticks, new_panels, panel_place, plain_text
+from foretrain.checkpoints.kinds import in_order, layer_labels, layer_number
+from foretrain.show.plotting import PALETTE, log_ticks, new_panels, panel_place, plain_text, power_ticks
 
-COLUMNS = 4  # panels in a row, for layers
+COLUMNS = 4  # most panels in a row
 COLOURS = "Viridis"  # from the first layer (dark) to the last (light)
+DASHES = ("solid", "dot", "dash")  # heads beyond the number of colours
+NAMED = 8  # most layers or heads in the legend
+Over = xr.DataArray | xr.Dataset
 
 
 def losses(dataset: xr.Dataset) -> go.Figure:
@@ -21,58 +25,64 @@ def losses(dataset: xr.Dataset) -> go.Figure:
     figure = new_panels("", [""], columns=1)
     figure.add_scatter(
         x=_positive(dataset), y=dataset["loss"].values.tolist(), mode="lines+markers", line={"color": PALETTE[0]},
-        name="loss", showlegend=False, **panel_place(0, 1),
+        name="loss", showlegend=False, text=_steps(dataset), hovertemplate="step %{text}: %{y:.4g} nats<extra></extra>",
+        **panel_place(0, 1),
     )  # fmt: skip
     figure.update_yaxes(title_text="loss (nats)")
-    return _finished(figure, dataset)
+    figure.update_layout(height=340)
+    return _finished(figure, dataset, 1)
 
 
-def curves(panels: Mapping[str, xr.DataArray], axis: str, title: str) -> go.Figure:
-    """A panel for each array over (step, axis), a line for each entry of the axis, coloured by the layer it is in."""
-    figure = new_panels("", list(panels), columns=len(panels), shared_yaxes=False)
+def curves(panels: Mapping[str, xr.DataArray], axis: str, title: str, band: float = math.nan) -> go.Figure:
+    """A panel for each array over (step, axis), a line for each entry of the axis, coloured by the layer it is in.
+
+    `band` shades what is within this distance of 0.
+    """
+    columns = _columns(list(panels))
+    figure = _small_panels([plain_text(name) for name in panels], columns)
+    numbers = sorted({layer_number(name) or 0 for values in panels.values() for name in values[axis].values.tolist()})
+    named = {numbers[k] for k in np.linspace(0, len(numbers) - 1, min(NAMED, len(numbers))).round().astype(int)}
     for index, values in enumerate(panels.values()):
-        names = values[axis].values.tolist()
-        numbers = [layer_number(name) or 0 for name in names]
-        top = max(1, *numbers) if numbers else 1
-        for place, (name, number) in enumerate(zip(names, numbers, strict=True)):
-            line = values.isel({axis: place})
+        for name in in_order(values[axis].values.tolist()):
+            number = layer_number(name) or 0
+            color = sample_colorscale(COLOURS, [0.9 * number / max(1, numbers[-1])])[0]
             figure.add_scatter(
-                x=_positive(values), y=_rounded(line), mode="lines+markers", showlegend=False, name=plain_text(name),
-                line={"color": sample_colorscale(COLOURS, [0.9 * number / top])[0], "width": 1.5}, marker={"size": 4},
+                x=_positive(values), y=_rounded(values.sel({axis: name})), mode="lines+markers",
+                name=f"layer {number}", legendgroup=f"layer {number}", showlegend=number in named,
+                line={"color": color, "width": 1.5}, marker={"size": 4}, text=_steps(values),
                 hovertemplate=f"{plain_text(name)}<br>step %{{text}}: %{{y:.4g}}<extra></extra>",
-                text=[str(step) for step in values["step"].values.tolist()],
-                **panel_place(index, len(panels)),
+                **panel_place(index, columns),
             )  # fmt: skip
+            named.discard(number)
+    if math.isfinite(band):
+        figure.add_hrect(y0=-band, y1=band, fillcolor="#000000", opacity=0.1, line_width=0)
     figure.update_yaxes(title_text=title, col=1)
-    figure.update_layout(height=380)
-    return _finished(figure, next(iter(panels.values())))
+    return _finished(figure, next(iter(panels.values())), columns)
 
 
 def heads(entropy: xr.DataArray) -> go.Figure:
     """A small panel for each layer with a line for each head, over (step, layer, head)."""
-    layers = entropy["layer"].values.tolist()
-    columns = min(COLUMNS, len(layers))
-    figure = new_panels("", [plain_text(_short(name)) for name in layers], columns=columns, shared_yaxes=True)
-    for index, layer in enumerate(layers):
+    layers = in_order(entropy["layer"].values.tolist())
+    labels = [plain_text(label) for label in layer_labels(layers)]
+    columns = _columns(labels)
+    figure = _small_panels(labels, columns, shared_yaxes="all")
+    unnamed = list(range(min(entropy.sizes["head"], len(PALETTE) * len(DASHES))))
+    for index, (layer, label) in enumerate(zip(layers, labels, strict=True)):
         for head in range(entropy.sizes["head"]):
             line = entropy.sel(layer=layer).isel(head=head)
             if np.isfinite(line).any():
+                dash = DASHES[head // len(PALETTE) % len(DASHES)]
                 figure.add_scatter(
-                    x=_positive(entropy), y=_rounded(line), mode="lines", showlegend=False, name=f"head {head}",
-                    line={"color": PALETTE[head % len(PALETTE)], "width": 1.5},
-                    text=[str(step) for step in entropy["step"].values.tolist()],
-                    hovertemplate=f"head {head}<br>step %{{text}}: %{{y:.3f}} nats<extra></extra>",
+                    x=_positive(entropy), y=_rounded(line), mode="lines+markers", marker={"size": 4},
+                    name=f"head {head}", legendgroup=f"head {head}", showlegend=head in unnamed,
+                    line={"color": PALETTE[head % len(PALETTE)], "width": 1.5, "dash": dash}, text=_steps(entropy),
+                    hovertemplate=f"{label}, head {head}<br>step %{{text}}: %{{y:.3f}} nats<extra></extra>",
                     **panel_place(index, columns),
                 )  # fmt: skip
-    rows = -(-len(layers) // columns)
+                unnamed = [other for other in unnamed if other != head]
     figure.update_yaxes(rangemode="tozero")
-    figure.update_layout(height=110 + 190 * rows)
-    return _finished(figure, entropy, title=False)
-
-
-def _short(layer: str) -> str:
-    number = layer_number(layer)
-    return layer if number is None else f"layer {number}"
+    figure.update_yaxes(title_text="entropy (nats)", col=1)
+    return _finished(figure, entropy, columns)
 
 
 def mark_steps(figure: go.Figure, over: xr.Dataset, steps: list[int]) -> go.Figure:
@@ -83,32 +93,64 @@ def mark_steps(figure: go.Figure, over: xr.Dataset, steps: list[int]) -> go.Figu
     return figure
 
 
-def _finished(figure: go.Figure, over: xr.DataArray | xr.Dataset, *, title: bool = True) -> go.Figure:
-    """A logarithmic axis if the steps span decades; step 0 is then drawn below the first step."""
-    if title:
-        figure.update_xaxes(title_text="step" if not _starts_at_zero(over) else "step (0 at the left edge)")
+def _columns(titles: list[str]) -> int:
+    """As many panels in a row as their titles have room for."""
+    longest = max(map(len, titles))
+    return min(len(titles), COLUMNS if longest <= 28 else 2 if longest <= 60 else 1)
+
+
+def _small_panels(titles: list[str], columns: int, **options: object) -> go.Figure:
+    rows = -(-len(titles) // columns)
+    height = 80 + 240 * rows if columns > 2 else 100 + 280 * rows
+    spacing = {"horizontal_spacing": 0.28 / columns, "vertical_spacing": 62 / height if rows > 1 else 0.0}
+    figure = new_panels("", titles, columns=columns, **spacing, **options)
+    figure.update_annotations(font_size=13)
+    figure.update_layout(height=height, font_size=12)
+    return figure
+
+
+def _finished(figure: go.Figure, over: Over, columns: int) -> go.Figure:
+    """A logarithmic axis if the steps span decades; step 0 is then drawn left of the first step."""
+    figure.update_xaxes(title_text="step", title_standoff=4)
     if _is_log(over):
-        figure.update_xaxes(type="log", **log_ticks(_positive(over)))
+        figure.update_xaxes(type="log", **_ticks(over, columns))
     figure.update_layout(margin={"l": 60, "r": 12, "t": 40, "b": 50})
     return figure
 
 
-def _is_log(over: xr.DataArray | xr.Dataset) -> bool:
+def _ticks(over: Over, columns: int) -> dict[str, list[object]]:
+    """Few in small panels; the place left of the first step, where step 0 is drawn, is called 0."""
+    steps = over["step"].values
+    positive = steps[steps > 0]
+    ticks = (power_ticks if columns > 2 else log_ticks)(positive)
+    pairs = [
+        (x, text)
+        for x, text in zip(ticks["tickvals"], ticks["ticktext"], strict=True)
+        if 0.9 * positive[0] <= x <= steps[-1]
+    ]
+    if steps[-1] > 2.5 * pairs[-1][0] or len(pairs) < 2:
+        pairs.append((float(steps[-1]), f"{steps[-1]:,}"))
+    if len(positive) < len(steps):
+        pairs.insert(0, (_positive(over)[0], "0"))
+    return {"tickvals": [x for x, _ in pairs], "ticktext": [text for _, text in pairs]}
+
+
+def _is_log(over: Over) -> bool:
     steps = over["step"].values
     positive = steps[steps > 0]
     return len(positive) > 2 and bool(positive[-1] / positive[0] >= 30)
 
 
-def _starts_at_zero(over: xr.DataArray | xr.Dataset) -> bool:
-    return _is_log(over) and int(over["step"].values[0]) == 0
-
-
-def _positive(over: xr.DataArray | xr.Dataset) -> list[float]:
+def _positive(over: Over) -> list[float]:
     """The steps; on a logarithmic axis, 0 is drawn at half of the first positive step."""
     steps = over["step"].values.astype(float)
     if _is_log(over):
         steps = np.where(steps > 0, steps, steps[steps > 0][0] / 2)
     return [float(step) for step in steps]
+
+
+def _steps(over: Over) -> list[str]:
+    return [str(step) for step in over["step"].values.tolist()]
 
 
 def _rounded(values: xr.DataArray) -> list[float | None]:

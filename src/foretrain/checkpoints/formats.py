@@ -30,7 +30,7 @@ def open_weights(place: Path) -> Weights:
         return TorchWeights(shards_in(place, place / TORCH_INDEX, "pytorch_model*.bin"))
     files = weight_files(place)
     if not files:
-        raise Unreadable(f"{place} is no checkpoint: it has no file of weights ({', '.join(ENDINGS)}).")
+        raise Unreadable(f"{place} is not a checkpoint: it has no file of weights ({', '.join(ENDINGS)}).")
     if any(file.name.startswith("pytorch_model") for file in files):
         files = shards_in(place, place / TORCH_INDEX, "pytorch_model*.bin")
     elif len(files) > 1:
@@ -58,7 +58,7 @@ def _open(files: list[Path]) -> Weights:
         return GGUFWeights(files[0])
     if ending in PICKLES:
         raise Unreadable(f"{files[0]} is a pickle, and reading it could run code; save the weights as safetensors.")
-    raise Unreadable(f"{files[0]} is no checkpoint; files of weights end in {', '.join(ENDINGS)}.")
+    raise Unreadable(f"{files[0]} is not a checkpoint; files of weights end in {', '.join(ENDINGS)}.")
 
 
 class GGUFWeights(Weights):

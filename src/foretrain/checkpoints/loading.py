@@ -32,10 +32,9 @@ def load_model(place: Path, weights: Weights, config: Mapping[str, Any]) -> tupl
         reason = str(error).split("\n")[0][:200]
         raise Unreadable(f"{place} cannot be loaded by transformers ({type(error).__name__}: {reason}).") from error
     if absent:
-        raise Unreadable(
-            f"{place} lacks {len(absent)} tensors that the model needs, such as {absent[0]}; without them it would run "
-            "with random ones."
-        )
+        one = f"lacks {absent[0]}, which the model needs; it would run on random numbers there"
+        several = f"lacks {len(absent)} tensors that the model needs, such as {absent[0]}; it would run on random ones"
+        raise Unreadable(f"{place} {one if len(absent) == 1 else several}.")
     return model.eval(), has_loss
 
 

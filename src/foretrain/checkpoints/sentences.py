@@ -1,47 +1,28 @@
-"""What an analysis says in words and in a table: first what is missing, then what changed, then what is wrong."""
+"""What an analysis says in words and in a table: first what is wrong or missing, then what changed."""
 
 from __future__ import annotations
 
 import math
-import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from foretrain.checkpoints.configs import LAYER
+from foretrain.checkpoints.faults import Fault
+from foretrain.checkpoints.kinds import GROUPS, by_group, layer_number
 from foretrain.checkpoints.measured import Measured
+from foretrain.checkpoints.scales import chance_of_mean, identity_chances, largest_ranks
 from foretrain.core.errors import visible
 
-GROUPS = {
-    "attention": re.compile(r"attn|attention|q_proj|k_proj|v_proj|o_proj|query|key|value"),
-    "MLP": re.compile(r"mlp|ffn|feed_forward|\bfc\d?\b|c_fc|up_proj|down_proj|gate_proj|w[123]\b|dense"),
-}
 CHANGED = 0.05  # share by which a number must change to be called a change
+BRIEF = 2  # faults that the summary names
+PRODUCTS = {"query_key": "W_Q·W_Kᵀ", "value_output": "W_V·W_O"}
 
 
 def summary(analysis: Measured) -> str:
-    """A few sentences that answer: how much was measured, what changed, how many faults."""
-    return visible(" ".join([_missing(analysis), _counted(analysis), *_changes(analysis), _faults(analysis)]).strip())
-
-
-def group_of(matrix: str) -> str | None:
-    """Whether a matrix belongs to attention or to an MLP, by its name inside a layer; None for others."""
-    match = LAYER.match(matrix)
-    inside = matrix[match.end() :] if match else ""
-    return next((group for group, pattern in GROUPS.items() if pattern.search(inside)), None)
-
-
-def layer_number(name: str) -> int | None:
-    """The number of the layer that a matrix or module is in."""
-    match = LAYER.match(f"{name}.")
-    return int(match["number"]) if match else None
-
-
-def by_group(dataset: xr.Dataset, measure: str, group: str) -> xr.DataArray:
-    """A measure of the matrices of one group, over (step, matrix)."""
-    chosen = [name for name in dataset["matrix"].values.tolist() if group_of(name) == group]
-    return dataset[measure].sel(matrix=chosen)
+    """A few sentences that answer: is the series sound, how large is the model, what changed."""
+    return visible(" ".join([_soundness(analysis), _size(analysis), *_changes(analysis)]))
 
 
 def shown(value: float) -> str:
@@ -58,15 +39,23 @@ def share(value: float) -> str:
     return f"{value + 0.0:.3f}" if math.isfinite(value) else "–"
 
 
+def chance(deviation: float) -> str:
+    """How large identity shares are by chance, for a heading or beside a number."""
+    return f"chance ±{deviation:.2g}" if math.isfinite(deviation) else "chance unknown"
+
+
 def layer_table(analysis: Measured) -> tuple[list[str], list[list[Any]]]:
     """A row per layer: medians of its matrices and means over its heads, at the first and the last step."""
-    dataset = analysis.dataset
+    dataset, last = analysis.dataset, analysis.records[-1]
     columns: dict[str, dict[int, np.ndarray]] = {}
     for group in GROUPS:
         ranks = by_group(dataset, "stable_rank", group)
-        columns[f"stable rank, {group}"] = _per_layer(ranks, "matrix", np.nanmedian)
-    for name, title in (("query_key", "identity in W_Q·W_Kᵀ"), ("value_output", "identity in W_V·W_O")):
+        title = f"stable rank, {group} (of at most {largest_ranks(last, group)})"
+        columns[title] = _per_layer(ranks, "matrix", np.nanmedian)
+    by_chance = max((chance_of_mean([pair]) for pair in identity_chances(last).values()), default=math.nan)
+    for name, product in PRODUCTS.items():
         if f"identity_{name}" in dataset:
+            title = f"identity in {product} ({chance(by_chance)})"
             columns[title] = _per_layer(dataset[f"identity_{name}"].mean("head"), "layer", np.nanmean)
     if "attention_entropy" in dataset:
         columns["entropy (nats)"] = _per_layer(dataset["attention_entropy"].mean("head"), "layer", np.nanmean)
@@ -93,24 +82,45 @@ def _first_last(title: str, values: np.ndarray | None) -> str:
     return ends[0] if len(values) == 1 or ends[0] == ends[1] else f"{ends[0]} → {ends[1]}"
 
 
-def _missing(analysis: Measured) -> str:
-    absent = analysis.total - len(analysis.records)
-    if not absent:
-        return ""
-    left_out = "it" if absent == 1 else "them"
-    missing = f"{absent} of {analysis.total} checkpoints could not be measured"
-    return f"Incomplete: {missing}; what follows is without {left_out}."
+def _soundness(analysis: Measured) -> str:
+    """What could not be measured, and the faults of the rest."""
+    absent, total = len(analysis.unmeasured), analysis.total
+    faults = analysis.faults[absent:]
+    if total == 1:
+        found = _listing(f"{_named(faults)} in {analysis.name}", faults) if faults else ""
+        return found or f"{analysis.name}: no faults found."
+    steps = sorted([*(record["step"] for record in analysis.records), *analysis.unmeasured])
+    first, last = shown(steps[0]), shown(steps[-1])
+    if absent:
+        out = "it" if absent == 1 else "them"
+        missing = f"Incomplete: {absent} of {total} checkpoints (steps {first} to {last}) could not be measured"
+        others = _listing(_named(faults, " other"), faults) if faults else "No other faults."
+        return f"{missing}; the rest leaves {out} out. {others}"
+    if not faults:
+        return f"{total} checkpoints from step {first} to {last}, no faults found."
+    return _listing(f"{_named(faults)} in {total} checkpoints (steps {first} to {last})", faults)
 
 
-def _counted(analysis: Measured) -> str:
+def _named(faults: Sequence[Fault], other: str = "") -> str:
+    return f"One{other} fault" if len(faults) == 1 else f"{len(faults)}{other} faults"
+
+
+def _listing(start: str, faults: Sequence[Fault]) -> str:
+    """The first faults, each without its explanation, which follows a colon."""
+    briefly = [fault.sentence.split(": ")[0].removesuffix(".") for fault in faults[:BRIEF]]
+    briefly = [f"the {text.removeprefix('The ')}" if text.startswith("The ") else text for text in briefly]
+    more = [f"and {len(faults) - BRIEF} more"] if len(faults) > BRIEF else []
+    return f"{start}: {'; '.join([*briefly, *more])}."
+
+
+def _size(analysis: Measured) -> str:
     last = analysis.records[-1]
     layers = len(last["identity"])
     heads = max((len(v) for shares in last["identity"].values() for v in shares.values()), default=0)
-    model = f"{shown(last['parameters'] / 1e6)} M parameters, {layers} attention layers of {heads} heads"
-    if analysis.total == 1:
-        return f"{analysis.name}: {model}."
-    steps = [record["step"] for record in analysis.records]
-    return f"{len(steps)} checkpoints from step {shown(steps[0])} to {shown(steps[-1])} ({model})."
+    who = "It" if analysis.total == 1 else "Each"
+    layer, head = "layer" if layers == 1 else "layers", "head" if heads == 1 else "heads"
+    parameters = shown(last["parameters"] / 1e6)
+    return f"{who} has {parameters} M parameters and {layers} attention {layer} of {heads} {head}."
 
 
 def _changes(analysis: Measured) -> list[str]:
@@ -120,11 +130,13 @@ def _changes(analysis: Measured) -> list[str]:
         ranks = by_group(dataset, "stable_rank", group)
         if ranks.sizes["matrix"]:
             what = f"The stable rank of the {group} matrices (median)"
-            sentences.append(_change(what, steps, ranks.median("matrix").values))
-    for name, title in (("query_key", "W_Q·W_Kᵀ"), ("value_output", "W_V·W_O")):
+            scale = f" of at most {largest_ranks(analysis.records[-1], group)}"
+            sentences.append(_change(what, steps, ranks.median("matrix").values, scale))
+    for name, product in PRODUCTS.items():
         if f"identity_{name}" in dataset and len(steps) == 1:
-            shares = dataset[f"identity_{name}"][0]
-            sentences.append(f"The identity's share of {title} is {share(float(shares.mean()))} on average.")
+            mean = share(float(dataset[f"identity_{name}"].mean()))
+            by_chance = chance(chance_of_mean(identity_chances(analysis.records[-1]).values()))
+            sentences.append(f"The identity's share of {product} is {mean} ({by_chance}), averaged over all heads.")
     if "attention_entropy" in dataset:
         entropy = dataset["attention_entropy"].mean(("layer", "head")).values
         sentences.append(_change("The entropy of attention (mean, in nats)", steps, entropy))
@@ -133,23 +145,15 @@ def _changes(analysis: Measured) -> list[str]:
     return sentences
 
 
-def _change(what: str, steps: np.ndarray, values: np.ndarray) -> str:
+def _change(what: str, steps: np.ndarray, values: np.ndarray, scale: str = "") -> str:
     """A sentence on how a number went from the first step to the last, and when half of that had happened."""
     first, last = float(values[0]), float(values[-1])
     if len(values) == 1:
-        return f"{what} is {shown(first)}."
+        return f"{what} is {shown(first)}{scale}."
     if abs(last - first) <= CHANGED * abs(first):
-        return f"{what} stays near {shown(first)}."
+        return f"{what} stays near {shown(first)}{scale}."
     verb = "falls" if last < first else "rises"
-    sentence = f"{what} {verb} from {shown(first)} to {shown(last)}"
+    sentence = f"{what} {verb} from {shown(first)} to {shown(last)}{scale}"
     half = int(np.argmax((values - first) / (last - first) >= 0.5))
     early = 0 < half < len(values) - 1
     return f"{sentence}, half of it by step {shown(float(steps[half]))}." if early else f"{sentence}."
-
-
-def _faults(analysis: Measured) -> str:
-    count = len(analysis.faults) - len(analysis.unmeasured)
-    more = "" if analysis.complete else " more"
-    if not count:
-        return f"No{more} faults found."
-    return f"One{more} fault." if count == 1 else f"{count}{more} faults."

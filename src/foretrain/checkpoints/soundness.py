@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from foretrain.checkpoints.configs import wrong_configs
+from foretrain.checkpoints.configs import absent_configs, wrong_configs
 from foretrain.checkpoints.faults import Fault, Record
 from foretrain.checkpoints.identical import identical_weights
 from foretrain.checkpoints.initialisation import late_starts, like_initialisation
@@ -17,12 +17,13 @@ def find_faults(records: Sequence[Record]) -> list[Fault]:
     A cause hides what follows from it: a checkpoint that equals another one, or is random, or has another step in its
     trainer's state, is not called an outlier or out of order as well.
     """
-    configs, random, identical = wrong_configs(records), like_initialisation(records), identical_weights(records)
+    random, identical = like_initialisation(records), identical_weights(records)
     steps = wrong_steps(records)
     plain = _without(records, [*random, *identical, *steps])
     misplaced = out_of_order(plain)
     misplaced += late_starts(_without(plain, misplaced))
-    return [*configs, *random, *identical, *steps, *misplaced, *outliers(_without(plain, misplaced))]
+    others = outliers(_without(plain, misplaced))
+    return [*wrong_configs(records), *random, *identical, *steps, *misplaced, *others, *absent_configs(records)]
 
 
 def _without(records: Sequence[Record], faults: Sequence[Fault]) -> list[Record]:

@@ -18,6 +18,9 @@ STEP = re.compile(r"step[-_=]?(\d+)", re.IGNORECASE)
 SERIES = re.compile(r"(?:step|iter|checkpoint|ckpt|epoch)[-_=]?(\d+)", re.IGNORECASE)
 LAST_NUMBER = re.compile(r"(\d+)(?!.*\d)")
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+GENERIC = ("checkpoints", "checkpoint", "ckpts", "ckpt", "model", "models", "weights", "out", "output", "outputs")
+SHOWN = 6  # most names to list
+UNREACHABLE = {"OfflineModeIsEnabled", "LocalEntryNotFoundError", "ConnectionError", "ConnectError", "TimeoutException"}
 HUB_FILES = ("*.json", "*.safetensors", "tokenizer*", "*.model", "vocab.txt", "merges.txt")
 
 
@@ -57,9 +60,10 @@ def find(model: str, *, revisions: Sequence[str] = (), checkpoints: Path | None 
         require(checkpoints.is_dir(), f"--checkpoints {checkpoints} is not a folder.")
         return _series(checkpoints, base=path if path.is_dir() else None)
     if path.is_dir():
-        return Source(_name(path), [_single(path)], path) if _is_model(path) else _series(path, base=path)
+        return Source(_title(path), [_single(path)], path) if _is_model(path) else _series(path, base=path)
     if path.is_file():
-        return Source(path.name, [_single(path)], path.parent)
+        return Source(_title(path), [_single(path)], path.parent)
+    _require_in_folder(path)
     looks_like_a_path = model.startswith((".", "/", "~")) or model.endswith(ENDINGS) or model.count("/") > 1
     require(
         not looks_like_a_path and HUB_NAME.fullmatch(model) is not None,
@@ -81,11 +85,36 @@ def download(model: str, revision: str) -> Path:
             folder = Path(snapshot_download(model, revision=revision, allow_patterns=patterns))
         return folder
     except Exception as error:  # no network, no such model, no such revision, no space: many kinds, one sentence
-        reason = str(error).split("\n")[0].strip().removesuffix(".")[:200]
         raise Unreadable(
-            f"{model}, revision {revision}, could not be had from the hub ({type(error).__name__}: {reason}); "
-            "check the name and the network, or give a folder."
+            f"There is no file or folder {model} here, and {model}, revision {revision}, could not be downloaded from "
+            f"the hub: {_reason(error)}."
         ) from error
+
+
+def _reason(error: Exception) -> str:
+    """Why a download failed, and what to do about it, without the name of an exception."""
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    if "GatedRepoError" in kinds:
+        return "its owner gives it only to some users; log in with `hf auth login`"
+    if "RepositoryNotFoundError" in kinds:
+        return "the hub has no public model of that name; check the name, or log in if it is private"
+    if "RevisionNotFoundError" in kinds:
+        return "the model has no such revision; check --revisions"
+    if kinds & UNREACHABLE:
+        return "the hub cannot be reached; check the network and the name"
+    reason = str(error).split("\n")[0].strip().removesuffix(".")[:200]
+    return f"{reason or 'the download failed'}; check the name and the network"
+
+
+def _require_in_folder(path: Path) -> None:
+    """If a path names nothing, but its folder is there and holds checkpoints, say which: it is no name on the hub."""
+    folder = path.parent
+    if folder == Path() or not folder.is_dir():
+        return
+    names = [place.name for place in [*_folders(folder), *weight_files(folder)]]
+    names.sort(key=lambda name: (step_in(name) is None, step_in(name) or 0, name))
+    shown = ", ".join(names if len(names) <= SHOWN else [*names[: SHOWN - 2], "…", names[-1]])
+    require(not names, f"{folder} has no {path.name}; it has {shown}.")
 
 
 def step_in(name: str) -> int | None:
@@ -147,12 +176,15 @@ def _series(folder: Path, base: Path | None) -> Source:
     stepped = [Checkpoint(place.name, step, path=place) for place, step in found if step is not None]
     if not stepped:
         raise Unreadable(
-            f"{folder} is no checkpoint and no folder of checkpoints: it has neither files of weights "
+            f"{folder} is not a checkpoint, nor a folder of checkpoints: it has neither files of weights "
             f"({', '.join(ENDINGS)}) nor folders or files with steps in their names."
         )
-    notes = [f"{len(own)} files of weights beside the folders of checkpoints are left out."] if inside and own else []
+    notes = []
+    if inside and own:
+        left_out = f"{own[0].name} is" if len(own) == 1 else f"{len(own)} files of weights are"
+        notes.append(f"{left_out} left out: only the folders of checkpoints beside them are measured.")
     notes += [f"{place.name} is left out: its name has no step." for place, step in found if step is None]
-    return Source(_name(folder), _in_order(stepped), base or folder, notes)
+    return Source(_title(folder), _in_order(stepped), base or folder, notes)
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -172,3 +204,15 @@ def _in_order(checkpoints: list[Checkpoint]) -> list[Checkpoint]:
 
 def _name(path: Path) -> str:
     return path.resolve().name or str(path)
+
+
+def _title(path: Path) -> str:
+    """The name of a folder or file, after the folders it is in as long as names say little: run-2/checkpoints."""
+    whole = path.resolve()
+    places = [whole, *list(whole.parents)[:2]]
+    count = next((k for k, place in enumerate(places) if not _is_generic(place)), len(places) - 1)
+    return "/".join(place.name for place in reversed(places[: count + 1]) if place.name) or str(path)
+
+
+def _is_generic(place: Path) -> bool:
+    return place.stem.lower() in GENERIC or SERIES.search(place.name) is not None or place.stem.isdigit()

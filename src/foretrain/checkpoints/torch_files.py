@@ -16,6 +16,7 @@ from foretrain.checkpoints.weights import Unreadable, Weights, torn, unwrapped
 
 INSIDE = ("model", "state_dict", "model_state_dict", "module")  # keys under which training scripts put the weights
 CONFIGS = ("model_args", "config", "hparams", "args")  # and under which they put sizes
+ALONE = 'torch.save(torch.load({file!r}, weights_only=False)["model"], "weights.pt")'
 REOPEN = 8  # a file is opened again after an eighth of it was read, because pages of a mapped file stay in memory
 
 
@@ -49,8 +50,8 @@ def _load(file: Path) -> Any:
             return torch.load(file, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(file))
     except pickle.UnpicklingError as error:
         raise Unreadable(
-            f"{file} is a pickle that holds more than tensors, and reading it could run code; "
-            "save the state dict alone, or better as safetensors."
+            f"{file} is a pickle that holds more than tensors, and reading it could run code; only if you trust it, "
+            f"save its weights alone and give that file: {ALONE.format(file=str(file))}"
         ) from error
     except (RuntimeError, EOFError, OSError, ValueError, KeyError, AttributeError, TypeError, IndexError) as error:
         with open(file, "rb") as stream:

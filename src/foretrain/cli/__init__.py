@@ -82,6 +82,9 @@ app.add_typer(forecasting.forecast_app, name="forecast")
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command. Exit codes: 0 done, 1 an unexpected verdict, 2 bad input or an error, 130 interrupted."""
     settle()  # before numpy and torch are loaded
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show a sign gets a question mark
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # acts like Ctrl-C, so that finished work is saved
     words = list(sys.argv[1:] if arguments is None else arguments)
     sys.exit(_exit_code(words or ["--help"]))

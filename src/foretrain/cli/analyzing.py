@@ -137,37 +137,41 @@ def _print_analysis(analysis: Analysis) -> None:
 
 
 def _print_models(comparison: Comparison) -> None:
-    from foretrain.checkpoints.sentences import share, shown
+    from foretrain.checkpoints.kinds import in_order
+    from foretrain.checkpoints.sentences import PRODUCTS, chance, share, shown
 
     out = console(results=True)
     out.print(visible(comparison.summary), markup=False)
-    moved = [(name, distance) for name, distance in comparison.distances.items() if distance > 0]
-    rows = [
-        [name, f"{100 * distance:.3g} %", *(shown(rank) for rank in comparison.stable_ranks.get(name, ()))]
-        for name, distance in moved[:TENSORS]
-    ]
+    if comparison.distances and not comparison.shapes and len(comparison.identical) == len(comparison.distances):
+        return
+    moved = list(comparison.moved(vectors=False).items())
+    rows = []
+    for name, distance in moved[:TENSORS]:
+        ranks = comparison.stable_ranks.get(name)
+        numbers = [*map(shown, ranks), min(comparison.sides[name])] if ranks else ["", "", ""]
+        rows.append([name, f"{100 * distance:.3g} %", *numbers])
     if rows:
-        title = "Distance, relative to A" + (f"; the largest {TENSORS} of {len(moved)}" if len(moved) > TENSORS else "")
-        head = ["tensor", "distance", "stable rank, A", "stable rank, B"]
-        _table(out, title, head, [row + [""] * (4 - len(row)) for row in rows])
-    layers = list(comparison.identity.items())
+        title = "Distances of matrices, relative to A"
+        title += f"; the largest {TENSORS} of {len(moved)}" if len(moved) > TENSORS else ""
+        _table(out, title, ["matrix", "distance", "stable rank, A", "stable rank, B", "of at most"], rows)
+    layers = [(layer, comparison.identity[layer]) for layer in in_order(comparison.identity)]
     chosen = [layers[k] for k in _spread(len(layers), LAYERS)]
-    products = {"query_key": "W_Q·W_Kᵀ", "value_output": "W_V·W_O"}
     rows = [
-        [layer, *(share(value) for product in products for value in shares.get(product, (float("nan"),) * 2))]
+        [layer, *(share(value) for product in PRODUCTS for value in shares.get(product, (float("nan"),) * 2))]
         for layer, shares in chosen
     ]
     if rows:
-        head = ["layer", *(f"{title}, {side}" for title in products.values() for side in "AB")]
-        _table(out, "The identity's share, mean over heads", head, rows)
+        head = ["layer", *(f"{title}, {side}" for title in PRODUCTS.values() for side in "AB")]
+        _table(out, f"The identity's share, mean over heads ({chance(comparison.chance)})", head, rows)
 
 
 def _print_runs(comparison: RunComparison) -> None:
+    from foretrain.checkpoints.kinds import in_order
     from foretrain.checkpoints.sentences import shown
 
     out = console(results=True)
     out.print(visible(comparison.summary), markup=False)
-    layers = list(comparison.entropies.items())
+    layers = [(layer, comparison.entropies[layer]) for layer in in_order(comparison.entropies)]
     chosen = [layers[k] for k in _spread(len(layers), LAYERS)]
     if chosen:
         rows = [[layer, shown(one), shown(other)] for layer, (one, other) in chosen]

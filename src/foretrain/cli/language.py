@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -66,6 +67,8 @@ def language(
     with progress_shown("language"):
         text = tokenize(read_texts(texts, data=data), setting)
         run = train_language_model(setting, text, out, every=every)
+    if int(os.environ.get("RANK", "0")) > 0:
+        return  # under torchrun, the first process speaks for all
     say(f"The training text has {len(text.train):,} tokens, the vocabulary {text.vocabulary:,}.")
     _tell(run, page)
 

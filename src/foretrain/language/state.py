@@ -12,11 +12,14 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock, Timeout
 from torch import Tensor, nn
 
 from foretrain.core.errors import DamagedFile, InputError, require
@@ -24,6 +27,7 @@ from foretrain.core.files import read_record, remove_abandoned, sha256_of, write
 from foretrain.language.setting import LanguageSetting
 
 SETTING, STATE, TOKENIZER, CHECKPOINTS = "setting.json", "state.json", "tokenizer.json", "checkpoints"
+LOCK = ".lock"
 FORMAT = "foretrain-language-1"
 
 
@@ -33,12 +37,31 @@ class TrainingFolder:
 
     path: Path
 
+    @contextmanager
+    def locked(self, wanted: bool) -> Iterator[None]:
+        """Keep other trainings out of the folder; only the first of several processes asks."""
+        if not wanted:
+            yield
+            return
+        was_there = self.path.is_dir()
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            with FileLock(self.path / LOCK, timeout=0):
+                yield
+        except Timeout as error:
+            message = f"Another process is training in {self.path}; wait for it, or give another folder."
+            raise InputError(message) from error
+        finally:
+            (self.path / LOCK).unlink(missing_ok=True)
+            if not was_there and self.path.is_dir() and not any(self.path.iterdir()):
+                self.path.rmdir()  # refused before anything was written
+
     def require_own(self, setting: LanguageSetting, text_digest: str) -> None:
         """Refuse a folder that has other files in it, or a training with another setting or text."""
         file = self.path / SETTING
         if file.exists():
             _require_same(read_record(file), _identity(setting, text_digest), self.path)
-        elif self.path.exists() and any(self.path.iterdir()):
+        elif self.path.exists() and any(path.name != LOCK for path in self.path.iterdir()):
             raise InputError(
                 f"{self.path} has other files in it; give an empty folder, or one of a training to go on with."
             )

@@ -139,7 +139,8 @@ def load_tokenizer(file: Path) -> Tokenizer:
 
 
 def _lines_at_once(text: str) -> Iterator[list[str]]:
-    lines = text.splitlines(keepends=True)
+    lines = text.split("\n")  # not splitlines, which cuts at form feeds and other signs too
+    lines = [*(line + "\n" for line in lines[:-1]), *([lines[-1]] if lines[-1] else [])]
     for first in range(0, len(lines), LINES_AT_ONCE):
         yield lines[first : first + LINES_AT_ONCE]
 

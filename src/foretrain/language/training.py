@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
-from foretrain.core.errors import require
+from foretrain.core.errors import InputError, require
 from foretrain.core.progress import Progress, tell
 from foretrain.core.streams import torch_stream
 from foretrain.language.batches import training_batch, validation_windows
@@ -72,10 +73,11 @@ def train_language_model(
     takes its part of every batch.
     """
     text.require_context(setting.context, setting.batch)
-    with _processes() as (rank, processes):
+    home = TrainingFolder(Path(folder))
+    with _processes() as (rank, processes), home.locked(rank == 0):
         require(setting.batch % processes == 0, f"batch {setting.batch} must be a multiple of {processes} processes.")
-        home = TrainingFolder(Path(folder))
         home.require_own(setting, text.digest)
+        _wait(processes)  # so that nobody looks into a folder that another process has begun to fill
         model = build(setting, text.vocabulary)
         optimizer = make_optimizer(model, setting)
         start, losses = home.restore(model, optimizer)
@@ -95,6 +97,7 @@ def train_language_model(
             finished = True
         finally:
             monitor.detach(finished=finished)
+        _wait(processes)  # for what the first process writes
     return LanguageRun(home.path, model, setting)
 
 
@@ -128,6 +131,10 @@ class _Job:
             if step < setting.steps:
                 loss = self._update(step)
                 losses.append(float(loss))
+                if not math.isfinite(losses[-1]):
+                    raise InputError(
+                        f"The loss is no longer a number at step {step}; give a lower rate, or clip the gradient."
+                    )
                 monitor.step(loss=loss)
                 tell(Progress(step + 1, setting.steps, f"loss {losses[-1]:.3f}"))
 
@@ -195,6 +202,11 @@ def _own_random_state(setting: LanguageSetting, step: int, rank: int) -> Iterato
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(torch_stream("language", setting.seed, "dropout", step, rank).initial_seed())
         yield
+
+
+def _wait(processes: int) -> None:
+    if processes > 1:
+        torch.distributed.barrier()
 
 
 @contextmanager

@@ -35,6 +35,7 @@ ALWAYS_FINITE = (
     "loss",
 )  # other values may be undefined by design: self-attention in cross-attention
 MAY_BE_INFINITE = ("gradient_norm",)  # in fp16 with a loss scale, which then skips the step
+MAY_BE_UNDEFINED = ("self_attention", "relative_entropy")  # in cross-attention; where no query has a choice
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,11 @@ class _Past:
         no_rank = "norm" in now and now["norm"][0] == 0  # of a zero matrix
         for name, values in now.items():
             bad = ~np.isfinite(values) & (np.isfinite(self.start[name]) | (name in ALWAYS_FINITE))
-            if bad.any() and name not in MAY_BE_INFINITE and not (no_rank and name.endswith("_rank")):
+            if (
+                bad.any()
+                and name not in (*MAY_BE_INFINITE, *MAY_BE_UNDEFINED)
+                and not (no_rank and name.endswith("_rank"))
+            ):
                 value = "infinite" if np.isinf(values[bad][0]) else "not a number"
                 heads = f" of head {', '.join(map(str, np.flatnonzero(bad)))}" if len(values) > 1 else ""
                 why = f"it is {value}" if name == where else f"the {name.replace('_', ' ')}{heads} is {value}"

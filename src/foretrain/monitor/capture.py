@@ -3,7 +3,7 @@
 It is a mode of torch that is asked before each torch function is called. It catches
 
     scaled_dot_product_attention   most models, also those that import it by name
-    softmax of 4-D tensors         eager attention, soft caps, hand-written code
+    softmax of 4-D tensors         eager attention, soft caps, hand-written code; of 3-D ones if [sample, query, query]
     multi_head_attention_forward   nn.MultiheadAttention, whose inner call cannot be seen: logits are computed again
 
 and passes everything on unchanged. What it computes for itself is outside autograd and autocast and draws no random
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import Any
@@ -37,9 +38,9 @@ _SOFTMAX = frozenset({torch.softmax, torch.Tensor.softmax, F.softmax, torch.spec
 class AttentionReader(TorchFunctionMode):
     """Calls `record(statistics [statistic, head])` for every attention call made while it is active."""
 
-    def __init__(self, record: Callable[[Tensor], None]) -> None:
+    def __init__(self, record: Callable[[Tensor], None], is_cross: Callable[[], bool] = lambda: False) -> None:
         super().__init__()
-        self.record = record
+        self.record, self.is_cross = record, is_cross  # whether keys are other tokens than queries
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -48,7 +49,10 @@ class AttentionReader(TorchFunctionMode):
         read = reader_of(func, args, kwargs)
         if read is not None:
             with torch.no_grad(), torch.autocast(_device(args, kwargs), enabled=False):
-                blocks = [row_sums(call) for call in read(*args, **kwargs)]
+                calls = read(*args, **kwargs)
+                if self.is_cross():
+                    calls = (replace(call, same_tokens=False) for call in calls)
+                blocks = [row_sums(call) for call in calls]
                 if blocks:
                     self.record(reduce(add, blocks).statistics())
         return func(*args, **kwargs)
@@ -81,8 +85,13 @@ def _of_products(
 ) -> Iterator[AttentionCall]:
     """The logits that scaled_dot_product_attention computes inside, a block of samples at a time."""
     query, key = query.detach().float(), key.detach().float()
+    if query.ndim == key.ndim == 3:  # [sample, query, width]: a single head, or heads that are counted as samples
+        query, key = query[:, None], key[:, None]
+        attn_mask = attn_mask[:, None] if attn_mask is not None and attn_mask.ndim == 3 else attn_mask
     if query.ndim != 4 or key.ndim != 4:
         return
+    key = key.expand(query.shape[0], *key.shape[1:]) if len(key) == 1 else key
+    query = query.expand(key.shape[0], *query.shape[1:]) if len(query) == 1 else query
     if key.shape[1] != query.shape[1]:  # grouped heads: several queries share a key
         key = key.repeat_interleave(query.shape[1] // key.shape[1], dim=1)
     queries, keys = query.shape[-2], key.shape[-2]
@@ -103,7 +112,10 @@ def _of_products(
 
 
 def _of_softmax(input: Tensor, dim: int | None = None, *_: Any, **__: Any) -> Iterator[AttentionCall]:
-    """The logits that a hand-written softmax over the last of four axes is given."""
+    """The logits that a hand-written softmax is given: over the last of four axes, or of three if the last two are of
+    the same length, as for a single head."""
+    if input.ndim == 3 and dim in (-1, 2) and input.shape[-1] == input.shape[-2] > 1:
+        input, dim = input[:, None], -1
     if input.ndim == 4 and dim in (-1, 3) and input.is_floating_point() and min(input.shape) > 0:
         logits = input.detach()
         for samples in _blocks(len(logits), logits[0].numel()):
@@ -111,7 +123,14 @@ def _of_softmax(input: Tensor, dim: int | None = None, *_: Any, **__: Any) -> It
             yield AttentionCall(block, allowed_keys(block), same_tokens=block.shape[-2] == block.shape[-1])
 
 
-def _of_multihead(
+def _of_multihead(query: Tensor, key: Tensor, *args: Any, **kwargs: Any) -> Iterator[AttentionCall]:
+    """As below, and cross-attention is told by queries and keys that differ, not by their number."""
+    same = query is key or (query.shape == key.shape and torch.equal(query, key))
+    calls = _multihead_logits(query, key, *args, **kwargs)
+    yield from calls if same else (replace(call, same_tokens=False) for call in calls)
+
+
+def _multihead_logits(
     query: Tensor,
     key: Tensor,
     value: Tensor,

@@ -22,7 +22,8 @@ class Monitor(Recorder):
     Step 0 is measured, then every `every` steps: the first forward pass of that step in training mode, and the weights
     as they are at that moment. With gradient accumulation, call `step` once per update. With a `file`, each record is
     added to it as a line of JSON, and a resumed training goes on with the same file; to go on with one whose training
-    is finished, say `resume=True`. `weights=False` leaves the matrices out. Every sink is called with each new record,
+    is finished, say `resume=True`. `start` is the step at which a resumed training goes on; by default, the one after
+    the last record. `weights=False` leaves the matrices out. Every sink is called with each new record,
     and closed at the end if it can be. `total` is the number of steps planned, for the report. In a distributed
     training every process measures its own batches, and only the first one writes. A model wrapped by torch.compile is
     given as it is, wrapped: at measured steps it runs eagerly.

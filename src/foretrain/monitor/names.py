@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import torch
 from torch import nn
 
 from foretrain.monitor.wrappers import plain_name
+
+CROSS = ("cross", "encoder_attn", "encdecattention")  # in the names that Hugging Face's families use
 
 
 @dataclass
@@ -18,6 +21,11 @@ class Running:
     stack: list[str] = field(default_factory=list)
     calls: dict[str, int] = field(default_factory=dict)
     entered: list[str] = field(default_factory=list)  # every module that ran, in order
+
+    def in_cross_attention(self) -> bool:
+        """Whether the running module is called so that its keys are other tokens than its queries."""
+        name = self.stack[-1].lower() if self.stack else ""
+        return any(part in name for part in CROSS)
 
     def next_call(self) -> str:
         """A name for the attention call that is made now: the running module, and a number from its second call on."""
@@ -35,7 +43,7 @@ def names_of_running_modules(model: nn.Module) -> Iterator[Running]:
     running = Running()
     handles = []
     for name, module in model.named_modules():
-        if module is not model:
+        if module is not model and not isinstance(module, torch.jit.ScriptModule):  # which takes no hooks
             handles.append(module.register_forward_pre_hook(_entering(running, plain_name(name))))
             handles.append(module.register_forward_hook(_leaving(running), always_call=True))
     try:

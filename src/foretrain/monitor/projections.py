@@ -86,7 +86,7 @@ def projections_of(weights: Mapping[str, Tensor], heads: int | Mapping[str, int]
         found = None
         if queries:
             found = _separate(weights, names, layer, queries[0], count)
-        elif last in FUSED:
+        elif last in FUSED and (last != "in_proj" or name.endswith("in_proj_weight")):  # else Mamba's, or DeBERTa's
             found = _fused(weights, names, layer, last, name, count)
         if found is not None:
             yield layer, found

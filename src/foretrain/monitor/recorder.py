@@ -61,6 +61,7 @@ class Recorder:
         weights: bool = True,
         total: int | None = None,
         resume: bool = False,
+        start: int | None = None,
     ) -> None:
         require(isinstance(model, nn.Module), f"Monitor takes a torch module; got a {type(model).__name__}.")
         require_whole("every", every, 1)
@@ -71,6 +72,9 @@ class Recorder:
         if self.file is not None:
             self.records = _begun(self.file, resume)
             self.steps = max((record["step"] + 1 for record in self.records), default=0)
+        if start is not None:
+            require_whole("start", start, 0)
+            self.steps = start
         self._watcher = Watcher()
         self.alarms: list[Alarm] = [alarm for record in self.records for alarm in self._watcher.update(record)]
         self._model = weakref.ref(model)
@@ -143,9 +147,16 @@ class Recorder:
             for line in in_words(alarm for alarm in new if alarm.serious):
                 _log.warning("%s", line)
             if self.file is not None:
-                append_line(self.file, record)
+                self._write(self.file, record)
             for sink in self.sinks:
                 sink(record)
+
+    def _write(self, file: Path, record: Record) -> None:
+        """A disk that is full is no reason to stop someone's training: records are kept in memory all the same."""
+        try:
+            append_line(file, record)
+        except InputError as error:
+            _log.error("%s Records from step %d on are not in the file.", error, record["step"])
 
     def begin(self) -> None:
         """Read from here on if this step is due; only for loops that do not call the model itself, as Lightning's."""

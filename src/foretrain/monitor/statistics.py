@@ -56,7 +56,8 @@ def row_sums(call: AttentionCall) -> RowSums:
     """Sums over the rows that count, of what `NAMES` lists, for each head.
 
     Entropy is in nats. Relative entropy is its share of the largest entropy possible for that row, over rows that have
-    a choice. The largest logit is that of all rows that count.
+    a choice. The first token is the first that any of these rows sees; a row whose window has passed it gives it 0.
+    The largest logit is that of all rows that count.
     """
     logits, allowed = call.logits.float(), call.allowed
     queries, keys = logits.shape[-2:]
@@ -74,7 +75,9 @@ def row_sums(call: AttentionCall) -> RowSums:
     entropy = total.log()[..., 0] - (weights * shifted.masked_fill(~allowed, 0.0)).sum(-1)
     count = allowed.sum(-1)  # keys that a row may attend to
     relative = entropy / count.clamp(min=2).to(entropy.dtype).log()
-    first = weights.gather(-1, allowed.int().argmax(-1, keepdim=True))[..., 0]
+    seen = (allowed & rows[..., None]).any(-2)  # [sample, head, key]: with a window, not every row sees the first one
+    first_key = seen.int().argmax(-1)[..., None, None].expand(*logits.shape[:-1], 1)
+    first = weights.gather(-1, first_key)[..., 0]
     own = weights.gather(-1, own_key)[..., 0]
     no_row = torch.zeros_like(rows)
     parts = [

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from foretrain.monitor.capture import AttentionReader
 from foretrain.monitor.compiled import eager_step
 from foretrain.monitor.names import Running, names_of_running_modules
+from foretrain.monitor.projections import SEPARATE
 from foretrain.monitor.wrappers import plain_name, unwrapped
 
 
@@ -28,7 +29,7 @@ def attention_of(model: nn.Module) -> Iterator[dict[str, Tensor]]:
         def record(statistics: Tensor) -> None:
             calls[running.next_call()] = statistics
 
-        with AttentionReader(record):
+        with AttentionReader(record, running.in_cross_attention):
             yield calls
     unread = unread_attention(model, running)
     if unread:
@@ -41,9 +42,15 @@ def attention_of(model: nn.Module) -> Iterator[dict[str, Tensor]]:
 def unread_attention(model: nn.Module, running: Running) -> list[str]:
     """Modules that look like attention and ran, but in which no attention was seen; only the innermost are named."""
     modules = {plain_name(name): module for name, module in model.named_modules()}
-    ran = [name for name in dict.fromkeys(running.entered) if "attention" in type(modules[name]).__name__.lower()]
+    ran = [name for name in dict.fromkeys(running.entered) if _looks_like_attention(modules[name])]
     silent = [name for name in ran if not any(_inside(call, name) for call in running.calls)]
     return [name for name in silent if not any(other != name and _inside(other, name) for other in silent)]
+
+
+def _looks_like_attention(module: nn.Module) -> bool:
+    """By the name of its class, or because it holds matrices for queries, keys and values."""
+    parts = set(module._modules)
+    return "attention" in type(module).__name__.lower() or any(parts.issuperset(group) for group in SEPARATE)
 
 
 def _inside(inner: str, outer: str) -> bool:

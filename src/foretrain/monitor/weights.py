@@ -6,10 +6,10 @@ moved them.
     effective_rank   exp of the entropy of the singular values; large matrices only at every tenth measurement
     gradient_norm    of the gradient as backward leaves it: this process's own, summed over accumulated batches, before
                      clipping, and times the loss scale where there is one
-    update_ratio     ‖ΔW‖/‖W‖ of the optimizer's step
+    update_ratio     ‖ΔW‖/‖W‖ from the forward pass to the end of the step
 
-Gradients are read by hooks on the parameters, updates by hooks that torch calls around every optimizer's step. Both
-exist only from the forward pass of a measured step to the end of that step.
+Gradients are read by hooks on the parameters, which exist only from the forward pass of a measured step to the end of
+that step. For updates, a sample of every matrix's entries is kept for that time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from foretrain.core.errors import InputError
 from foretrain.measures import SpectrumTracker
@@ -30,7 +29,7 @@ from foretrain.measures.matrices import plain_arithmetic
 from foretrain.monitor.wrappers import parameters_of
 
 EFFECTIVE_RANK_EVERY = 10  # measurements: all singular values cost 30 to 80 times as much as the largest one
-ENTRIES = 1 << 20  # of a matrix that are kept to see how far it moves; of a larger matrix, evenly spaced ones
+ENTRIES = 1 << 17  # of a matrix that are kept to see how far it moves; of a larger matrix, evenly spaced ones
 Measures = dict[str, dict[str, float]]
 
 
@@ -42,7 +41,7 @@ class WeightReader:
         self._tracker = SpectrumTracker()
         self._measures: Measures = {}
         self._before: dict[str, Tensor] = {}
-        self._names: dict[int, str] = {}  # by the identity of the parameter
+        self._matrices: dict[str, nn.Parameter] = {}
         self._handles: list[Any] = []
         self._warned = False
         weakref.finalize(self, _remove, self._handles)
@@ -52,26 +51,26 @@ class WeightReader:
         self.stop()
         full = self.measurements % EFFECTIVE_RANK_EVERY == 0
         self.measurements += 1
-        matrices = self._matrices(model)
-        self._measures = {name: self._spectrum(name, W, full) for name, W in matrices.items()}
-        self._names = {id(W): name for name, W in matrices.items()}
-        for name, W in matrices.items():
+        self._matrices = self._chosen(model)
+        self._measures = {name: self._spectrum(name, W, full) for name, W in self._matrices.items()}
+        self._before = {name: _entries(W).clone() for name, W in self._matrices.items()}
+        for name, W in self._matrices.items():
             self._handles.append(W.register_post_accumulate_grad_hook(_calling(self, "_gradient", name)))
-        self._handles.append(register_optimizer_step_pre_hook(_calling(self, "_before_update")))
-        self._handles.append(register_optimizer_step_post_hook(_calling(self, "_after_update")))
 
     def finish(self) -> Measures:
         """What was measured since `begin`."""
+        for name, before in self._before.items():
+            self._measures[name]["update_ratio"] = _moved(before, _entries(self._matrices[name]))
         self.stop()
         measures, self._measures = self._measures, {}
         return measures
 
     def stop(self) -> None:
-        """Remove every hook."""
+        """Remove every hook, and let go of the weights."""
         _remove(self._handles)
-        self._before = {}
+        self._before, self._matrices = {}, {}
 
-    def _matrices(self, model: nn.Module) -> dict[str, nn.Parameter]:
+    def _chosen(self, model: nn.Module) -> dict[str, nn.Parameter]:
         parameters = parameters_of(model)
         matrices = {n: p for n, p in parameters.items() if p.requires_grad and p.ndim == 2 and min(p.shape) > 1}
         split = [name for name, W in matrices.items() if hasattr(W, "full_tensor")]
@@ -94,25 +93,20 @@ class WeightReader:
         if W.grad is not None and name in self._measures:
             with plain_arithmetic(W.device):
                 gradient = W.grad.coalesce().values() if W.grad.is_sparse else W.grad
-                self._measures[name]["gradient_norm"] = float(torch.linalg.vector_norm(gradient, dtype=torch.float32))
+                self._measures[name]["gradient_norm"] = _norm(gradient)
 
-    def _before_update(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        for group in optimizer.param_groups:
-            for W in group["params"]:
-                name = self._names.get(id(W))
-                if name is not None and name not in self._before:
-                    self._before[name] = _entries(W).clone()
 
-    def _after_update(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        for group in optimizer.param_groups:
-            for W in group["params"]:
-                name = self._names.get(id(W))
-                if name in self._before and name in self._measures:
-                    before, after = self._before.pop(name).float(), _entries(W).float()
-                    with plain_arithmetic(W.device):
-                        size = float(torch.linalg.vector_norm(before))
-                        moved = float(torch.linalg.vector_norm(after - before))
-                    self._measures[name]["update_ratio"] = moved / size if size > 0 else math.nan
+def _moved(before: Tensor, after: Tensor) -> float:
+    """How far entries have moved, relative to their size."""
+    if before.shape != after.shape:
+        return math.nan  # the matrix was replaced
+    size = _norm(before)
+    return _norm(after - before) / size if size > 0 else math.nan
+
+
+def _norm(values: Tensor) -> float:
+    with plain_arithmetic(values.device):
+        return float(torch.linalg.vector_norm(values, dtype=torch.promote_types(values.dtype, torch.float32)))
 
 
 def _entries(W: Tensor) -> Tensor:

@@ -173,13 +173,16 @@ def _attention(
     scaling: float | None = None,
     dropout: float = 0.0,
     **_: Any,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor | None]:
     """What transformers calls in place of its own attention."""
     groups = query.shape[1] // key.shape[1]
     if groups > 1:
         key, value = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
-    own: IdentityScaling = getattr(module, NAME)
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    own: IdentityScaling | None = getattr(module, NAME, None)
+    if own is None:  # cross-attention, which has none
+        mixed = F.scaled_dot_product_attention(query, key, value, attention_mask, dropout, scale=scale)
+        return mixed.transpose(1, 2).contiguous(), None
     mixed, weights = own.attend(query, key, value, attention_mask, scale, dropout)
     return mixed.transpose(1, 2).contiguous(), weights
 
