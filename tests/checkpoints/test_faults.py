@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import transformers as hf
 from torch import Tensor
 
 from checkpoints.series import copy_weights, edit, exchange, gpt2, set_config, shards
@@ -50,6 +51,32 @@ def test_frozen_tensors_are_no_fault(series: Path) -> None:
     for step in (0, 20, 40, 60, 80, 100):
         edit(series / f"checkpoint-{step}", freeze)
     assert analysed(series).faults == []
+
+
+def test_layers_that_are_unfrozen_late_are_a_note(series: Path) -> None:
+    start: dict[str, Tensor] = {}
+
+    def freeze(name: str, tensor: Tensor) -> Tensor:
+        return start.setdefault(name, tensor) if ".h." in name else tensor
+
+    for step in (0, 20, 40):
+        edit(series / f"checkpoint-{step}", freeze)
+    analysis = analysed(series)
+    assert [f for f in analysis.faults if f.kind == "identical weights"] == []
+    assert len(analysis.notes) == 1
+    assert analysis.notes[0].startswith("Not trained until step 40, and the same as in the first checkpoint: ")
+    assert analysis.notes[0].endswith("and 5 more.")
+    assert [f.sentence for f in analysis.faults] == []
+
+
+def test_a_shard_of_the_first_checkpoint(series: Path) -> None:
+    """It holds biases that are all 0; the file is named all the same."""
+    place, source = series / "checkpoint-60", series / "checkpoint-0"
+    shard = shards(place)[1].name
+    (place / shard).write_bytes((source / shard).read_bytes())
+    faults = [fault for fault in analysed(series).faults if fault.kind == "identical weights"]
+    assert [(fault.checkpoint, fault.where) for fault in faults] == [("checkpoint-60", shard)]
+    assert analysed(series).notes == []
 
 
 @pytest.mark.parametrize(("wrong", "right"), [(40, 20), (40, 100), (20, 80), (100, 0)])
@@ -196,3 +223,14 @@ def test_a_matrix_like_an_initialisation(series: Path, step: int) -> None:
     faults = analysed(series).faults
     assert ("like initialisation", f"checkpoint-{step}", MLP) in [(f.kind, f.checkpoint, f.where) for f in faults]
     assert {fault.checkpoint for fault in faults} == {f"checkpoint-{step}"}
+
+
+def test_a_wrong_number_of_key_heads(tmp_path: Path) -> None:
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "vocab_size": 50}
+    config = hf.LlamaConfig(**sizes, num_attention_heads=4, num_key_value_heads=2)
+    hf.LlamaForCausalLM(config).save_pretrained(tmp_path / "model")
+    assert "wrong config" not in {fault.kind for fault in analyze(tmp_path / "model", runs=tmp_path).faults}
+    set_config(tmp_path / "model", num_key_value_heads=4)
+    faults = [f for f in analyze(tmp_path / "model", runs=tmp_path).faults if f.kind == "wrong config"]
+    assert [fault.where for fault in faults] == ["num_key_value_heads"]
+    assert "room for 2 heads of width 8" in faults[0].sentence

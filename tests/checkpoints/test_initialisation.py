@@ -13,6 +13,8 @@ from torch import nn
 from checkpoints.series import gpt2, train
 from checkpoints.stories import stories
 from foretrain.checkpoints import Fault, analyze
+from foretrain.checkpoints.initialisation import independent_entries
+from foretrain.checkpoints.matrices import measure_matrix
 from monitor.models import DECODERS, ENCODERS, NanoGPT
 
 
@@ -72,3 +74,12 @@ def test_a_pretrained_model_without_its_norms(data_dir: Path, tmp_path: Path) ->
         if parameter.ndim == 1:
             nn.init.ones_(parameter)
     assert faults_of(model, tmp_path, heads=8) == []
+
+
+def test_rows_of_different_size_are_no_initialisation() -> None:
+    """Neither the kurtosis nor the edge shows it, only the spread of the rows, or of the columns."""
+    W = torch.randn(512, 512, generator=torch.Generator().manual_seed(0))
+    assert independent_entries(measure_matrix(W), W.shape)
+    uneven = torch.linspace(0.9, 1.1, 512)
+    assert not independent_entries(measure_matrix(uneven[:, None] * W), W.shape)
+    assert not independent_entries(measure_matrix(uneven * W), W.shape)

@@ -217,6 +217,16 @@ def test_the_monitor_reads_scaled_attention() -> None:
     torch.testing.assert_close(next(iter(seen.values()))[0], entropy, atol=1e-5, rtol=1e-4)
 
 
+def test_the_monitor_records_the_scalars() -> None:
+    model = made("GPT-2", a=2.0, b=-1.0)
+    monitor = foretrain.Monitor(model, every=1)
+    logits(model)
+    monitor.step()
+    dataset = monitor.dataset().isel(step=0)
+    assert dataset.identity_scaling_a.values.tolist() == [[2.0] * 4] * 2
+    assert dataset.identity_scaling_b.values.tolist() == [[-1.0] * 4] * 2
+
+
 def test_what_cannot_take_scalings_is_refused_and_left_alone() -> None:
     for model in (ENCODERS["BERT"](), t5(), nn.Linear(3, 3)):
         before = [name for name, _ in model.named_parameters()]

@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from foretrain.checkpoints.configs import settings_kept
+from foretrain.checkpoints.configs import settings_kept, sound_settings, unsound
 from foretrain.checkpoints.faults import Fault, Record
 from foretrain.checkpoints.formats import TORCH_ENDINGS, open_weights
+from foretrain.checkpoints.identical import unfrozen_late
 from foretrain.checkpoints.measured import Measured
-from foretrain.checkpoints.measuring import VERSION, digests, heads_in, measure, require_attention
+from foretrain.checkpoints.measuring import VERSION, digests, has_attention, heads_in, measure
 from foretrain.checkpoints.sentences import summary
 from foretrain.checkpoints.soundness import find_faults
 from foretrain.checkpoints.sources import Checkpoint, Source, find, read_json, trainer_step
@@ -96,7 +97,7 @@ def analyze(
     on_disk = read_records(file)  # as it will be read the next time
     records = [on_disk[label] for label in measured]
     faults = [*failures, *find_faults(records)]
-    return Analysis(source.name, records, faults, unmeasured, file, source.notes)
+    return Analysis(source.name, records, faults, unmeasured, file, [*source.notes, *unfrozen_late(records)])
 
 
 def _measured(checkpoint: Checkpoint, source: Source, asked: Mapping[str, Any], known: Record | None) -> Record:
@@ -114,16 +115,25 @@ def _measured(checkpoint: Checkpoint, source: Source, asked: Mapping[str, Any], 
         start["config_from"] = lender
     text = None
     if asked["text"] is not None:
-        from foretrain.checkpoints.texts import measure_text, read_text
+        from foretrain.checkpoints.texts import measure_text, read_text, require_language_model
 
+        require_language_model(config)
         text = read_text(asked["text"], _places(place, source), config, asked["context"])
         start["text"] = text.digest
+        start["whole_config"] = hashlib.sha256(json.dumps(config, sort_keys=True, default=str).encode()).hexdigest()[
+            :32
+        ]
     if known is not None and _is_current(known, start, weights):
         return known
     heads = asked["heads"] or heads_in(config)
-    require_attention(weights, place)
+    attention = has_attention(list(weights))
     require(
-        heads is not None,
+        attention or (text is None and asked["heads"] is None),
+        f"{place} has no attention: none of its {len(weights)} tensors has a name that queries and keys have, such as "
+        "q_proj, c_attn or query_key_value; leave out --text and --heads to measure its matrices alone.",
+    )
+    require(
+        heads is not None or not attention,
         f"{place} has no config.json that gives the number of attention heads; put the model's config.json beside the "
         "weights, or give --heads N.",
     )
@@ -143,8 +153,19 @@ def _is_current(known: Record, start: Record, weights: Weights) -> bool:
 def config_of(place: Path, source: Source, weights: Weights) -> dict[str, Any]:
     """config.json of the checkpoint, or inside its file, or of the folder that the series is in."""
     folder = place if place.is_dir() else place.parent
-    own = read_json(folder / "config.json") or dict(weights.config or {})
-    return own or (read_json(source.base / "config.json") if source.base is not None else {})
+    own = read_config(folder) or sound_settings(weights.config or {})
+    return own or (read_config(source.base) if source.base is not None else {})
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """config.json in a folder, empty if there is none; sizes that are no numbers are refused."""
+    file = folder / "config.json"
+    config = read_json(file)
+    for key, value in config.items():
+        if unsound(key, value):
+            what = "a word" if key == "model_type" else "a whole number"
+            raise Unreadable(f"{file} says {key} = {json.dumps(value)[:80]}, which is not {what}; correct it.")
+    return config
 
 
 def _neighbours_config(checkpoint: Checkpoint, source: Source) -> tuple[dict[str, Any], str | None]:
@@ -155,9 +176,9 @@ def _neighbours_config(checkpoint: Checkpoint, source: Source) -> tuple[dict[str
         try:
             place = other.place()
             if look_inside:
-                config = dict(open_weights(place).config or {}) if place.suffix in TORCH_ENDINGS else {}
+                config = sound_settings(open_weights(place).config or {}) if place.suffix in TORCH_ENDINGS else {}
             else:
-                config = read_json((place if place.is_dir() else place.parent) / "config.json")
+                config = read_config(place if place.is_dir() else place.parent)
         except Unreadable:
             continue
         if config:

@@ -23,10 +23,25 @@ SIZES: dict[str, tuple[str, ...]] = {
     "width of a head": ("head_dim", "d_kv"),
 }  # fmt: skip
 OTHER_WIDTH = ("embedding_size", "word_embed_proj_dim", "d_embed")  # models whose embeddings are narrower
+LISTS = ("num_heads", "num_key_value_heads", "intermediate_size")  # some models have one for each layer
 SAME_IN_A_SERIES = (
     *(key for keys in SIZES.values() for key in keys),
     *("model_type", "intermediate_size", "n_inner"),
 )
+
+
+def unsound(key: str, value: object) -> bool:
+    """Whether a setting has a value of a type that it cannot have."""
+    if key == "model_type":
+        return not isinstance(value, str | None)
+    if isinstance(value, list) and key in LISTS:
+        return not all(type(item) is int for item in value)
+    return key in (*SAME_IN_A_SERIES, *OTHER_WIDTH) and isinstance(value, bool | list | dict)
+
+
+def sound_settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration without the settings whose type is wrong: scripts put other things under the same names."""
+    return {key: value for key, value in config.items() if not unsound(key, value)}
 
 
 def settings_kept(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -42,7 +57,7 @@ def wrong_configs(records: Sequence[Record]) -> list[Fault]:
             faults.append(Fault("wrong config", record["checkpoint"], setting, sentence))
     found = {(fault.checkpoint, fault.where) for fault in faults}
     for key in SAME_IN_A_SERIES:
-        values = {r["checkpoint"]: r["config"].get(key) for r in records if r.get("config")}
+        values = {r["checkpoint"]: _plain(r["config"].get(key)) for r in records if r.get("config")}
         (usual, count), *others = Counter(values.values()).most_common() or [(None, 0)]
         for label, value in values.items():
             if others and count > len(values) / 2 and value != usual and (label, key) not in found:
@@ -98,6 +113,10 @@ def _mismatches(record: Record) -> Iterator[tuple[str, str]]:
         shape = next((s for name, s in shapes.items() if pattern.search(name) and len(s) == 2), None)
         if shape is not None and key and per_head and shape[0] != config[key] * per_head:
             yield wrong(key, f"the weights have room for {shape[0] / per_head:g} heads of width {per_head}")
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, list) else value
 
 
 def _key(config: Mapping[str, Any], size: str) -> str | None:

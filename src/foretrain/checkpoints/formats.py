@@ -17,35 +17,49 @@ TORCH_ENDINGS = (".pt", ".pth", ".ckpt", ".bin")
 ENDINGS = (".safetensors", *TORCH_ENDINGS, ".gguf")
 PICKLES = (".pkl", ".pickle")
 TORCH_INDEX = "pytorch_model.bin.index.json"
-NOT_WEIGHTS = ("optimizer", "scheduler", "scaler", "rng_state", "training_args", "random_states", "tok", "adapter")
+NOT_WEIGHTS = ("optimizer", "scheduler", "scaler", "rng_state", "training_args", "random_states", "tok", "adapter", ".")
+STATE = "state-"  # with which the name of a training's state begins: weights, and an optimizer's moments beside them
+SECOND = "consolidated"  # the same weights once more, under other names
 
 
 def open_weights(place: Path) -> Weights:
     """The weights in a file or folder. Raises Unreadable, or MissingShards, with a sentence for the user."""
     if place.is_file():
         return _open([place])
-    if (place / INDEX).is_file() or list(place.glob("*.safetensors")):
-        return SafetensorsWeights(shards_in(place, place / INDEX, "*.safetensors"))
-    if (place / TORCH_INDEX).is_file():
-        return TorchWeights(shards_in(place, place / TORCH_INDEX, "pytorch_model*.bin"))
     files = weight_files(place)
+    parts = [file for file in files if file.suffix == ".safetensors"]
+    if (place / INDEX).is_file() or parts:
+        named = [file for file in parts if file.name.startswith("model")]
+        return SafetensorsWeights(shards_in(place, place / INDEX, named or parts))
+    parts = [file for file in files if file.name.startswith("pytorch_model") and file.suffix == ".bin"]
+    if (place / TORCH_INDEX).is_file() or parts:
+        return TorchWeights(shards_in(place, place / TORCH_INDEX, parts))
+    if not files and list(place.glob("adapter_model.*")):
+        raise Unreadable(f"{place} holds only an adapter, not a model; merge it into its model and save that.")
     if not files:
         raise Unreadable(f"{place} is not a checkpoint: it has no file of weights ({', '.join(ENDINGS)}).")
-    if any(file.name.startswith("pytorch_model") for file in files):
-        files = shards_in(place, place / TORCH_INDEX, "pytorch_model*.bin")
-    elif len(files) > 1:
+    if len(files) > 1:
         listed = ", ".join(file.name for file in files[:3])
         raise Unreadable(f"{place} has several files of weights ({listed}); give one of them, or give each a step.")
     return _open(files)
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The files of a folder that look like weights: not those of an optimizer, nor other pickles."""
-    return [
+    """The files of a folder that look like weights: not those of an optimizer, nor what a killed process left."""
+    files = [
         file
         for file in sorted(folder.iterdir())
         if file.is_file() and file.suffix in (*ENDINGS, *PICKLES) and not file.name.startswith(NOT_WEIGHTS)
     ]
+    files = [file for file in files if not (file.name.startswith(STATE) and file.suffix == ".safetensors")]
+    if any(file.name.startswith("model") and file.suffix == ".safetensors" for file in files):
+        files = [file for file in files if not file.name.startswith(SECOND)]
+    return files
+
+
+def has_weights(folder: Path) -> bool:
+    """Whether a folder has files of weights, or an index that says which it should have."""
+    return any((folder / index).is_file() for index in (INDEX, TORCH_INDEX)) or bool(weight_files(folder))
 
 
 def _open(files: list[Path]) -> Weights:
@@ -84,7 +98,9 @@ def gguf_model(file: Path) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, local_files_only=True)
+            return AutoModelForCausalLM.from_pretrained(
+                file.parent, gguf_file=file.name, local_files_only=True, trust_remote_code=False
+            )
     except Exception as error:  # whatever transformers raises: the file is not one it can load
         reason = str(error).split("\n")[0][:200]
         raise Unreadable(f"{file} cannot be loaded by transformers ({type(error).__name__}: {reason}).") from error

@@ -1,7 +1,8 @@
 """Finds weights that are the same in two checkpoints although they should have moved: in all tensors, in the tensors
 of one shard, or in single tensors.
 
-A tensor that is the same in the whole series is frozen, or a constant, and no fault. Vectors alone are none either:
+A tensor that is the same in the whole series is frozen, or a constant, and no fault; nor is one that is the same from
+the first checkpoint up to some step, because it may be unfrozen then. Vectors alone are none either:
 rounded to 16 bits, the scale of a norm may move by less than the rounding, or come back to where it was.
 """
 
@@ -20,7 +21,7 @@ KIND = "identical weights"
 
 def identical_weights(records: Sequence[Record]) -> list[Fault]:
     """A fault for every pair of checkpoints that share weights; of several equal ones, the first is in every pair."""
-    moving = moving_tensors(records)
+    moving, untrained = moving_tensors(records), until(records)
     faults: list[Fault] = []
     repeated: set[int] = set()
     for first, second in combinations(range(len(records)), 2):
@@ -34,9 +35,32 @@ def identical_weights(records: Sequence[Record]) -> list[Fault]:
             sentence = f"{wrong} has the same weights as {right}, to the last bit."
             faults.append(Fault(KIND, wrong, "all", sentence, (right,)))
         else:
-            shared = [name for name in same if name in moving and "constant" not in other[name]]
+            shared = [name for name in same if name in moving and second > untrained[name]]
             faults += _in_part(records, first, second, shared, moving)
     return faults
+
+
+def until(records: Sequence[Record]) -> dict[str, int]:
+    """For each tensor: the last record up to which it is the same as in the first; it may be unfrozen after that."""
+    last = {}
+    for name in {name for record in records for name in record["tensors"]}:
+        found = [record["tensors"].get(name, {}).get("digest") for record in records]
+        last[name] = next((k for k, digest in enumerate(found) if digest != found[0]), len(found)) - 1
+    return last
+
+
+def unfrozen_late(records: Sequence[Record]) -> list[str]:
+    """A sentence on the matrices that stay as they were at first, and move later."""
+    moving, steps = moving_tensors(records), until(records)
+    equal = min((steps[name] for name in moving), default=0)  # up to here whole checkpoints are equal: a fault
+    late: dict[int, list[str]] = {}
+    for name in records[0]["tensors"] if records else ():
+        if name in moving and steps[name] > equal and _is_matrix(records[0]["tensors"][name]):
+            late.setdefault(steps[name], []).append(name)
+    return [
+        f"Not trained until step {records[k]['step']}, and the same as in the first checkpoint: {listed(names)}."
+        for k, names in sorted(late.items())
+    ]
 
 
 def moving_tensors(records: Sequence[Record]) -> set[str]:

@@ -14,6 +14,8 @@ from foretrain.checkpoints.formats import gguf_model
 from foretrain.checkpoints.weights import Unreadable, Weights
 from foretrain.core.errors import require
 
+NO_CODE = "{} needs code of its own (auto_map), which is never run here; leave out --text to measure the weights alone."
+MASKED = "ForMaskedLM"
 WITH_LOSS = ("ForCausalLM", "LMHeadModel")
 
 
@@ -22,13 +24,17 @@ def load_model(place: Path, weights: Weights, config: Mapping[str, Any]) -> tupl
     if place.suffix == ".gguf":
         return gguf_model(place).eval(), True
     require(bool(config.get("model_type")), f"{place} has no config.json for transformers, which --text needs.")
-    has_loss = any(name.endswith(WITH_LOSS) for name in config.get("architectures") or WITH_LOSS)
+    has_loss = any(name.endswith(WITH_LOSS) for name in architectures(config) or WITH_LOSS)
+    kind = _kind(config, has_loss)
     try:
         with quiet():
-            model, absent = _filled(weights, config, has_loss)
+            model, absent = _filled(weights, config, kind)
             if absent and (place / "config.json").is_file():  # other names than the model's: transformers knows more
-                model, absent = _from_folder(place, has_loss)
+                model, absent = _from_folder(place, kind)
     except Exception as error:  # transformers raises many kinds
+        unknown = config.get("auto_map") and "Unrecognized model" in str(error)
+        if unknown or "trust_remote_code" in str(error):
+            raise Unreadable(NO_CODE.format(place)) from error
         reason = str(error).split("\n")[0][:200]
         raise Unreadable(f"{place} cannot be loaded by transformers ({type(error).__name__}: {reason}).") from error
     if absent:
@@ -38,13 +44,22 @@ def load_model(place: Path, weights: Weights, config: Mapping[str, Any]) -> tupl
     return model.eval(), has_loss
 
 
-def _kind(has_loss: bool) -> Any:
+def architectures(config: Mapping[str, Any]) -> list[str]:
+    """The classes that a configuration names."""
+    named = config.get("architectures")
+    return [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
+
+
+def _kind(config: Mapping[str, Any], has_loss: bool) -> Any:
     import transformers
 
-    return transformers.AutoModelForCausalLM if has_loss else transformers.AutoModel
+    if has_loss:
+        return transformers.AutoModelForCausalLM
+    masked = any(name.endswith(MASKED) for name in architectures(config))
+    return transformers.AutoModelForMaskedLM if masked else transformers.AutoModel
 
 
-def _filled(weights: Weights, config: Mapping[str, Any], has_loss: bool) -> tuple[Any, list[str]]:
+def _filled(weights: Weights, config: Mapping[str, Any], kind: Any) -> tuple[Any, list[str]]:
     """A model made from a configuration and filled tensor by tensor, and the names of tensors that are absent.
 
     `from_pretrained` would hold the pages of the mapped file beside the model: twice the size of the checkpoint.
@@ -54,8 +69,10 @@ def _filled(weights: Weights, config: Mapping[str, Any], has_loss: bool) -> tupl
 
     settings = {key: value for key, value in config.items() if key != "model_type"}
     with no_init_weights():
-        model = _kind(has_loss).from_config(
-            transformers.AutoConfig.for_model(config["model_type"], **settings), dtype=torch.float32
+        model = kind.from_config(
+            transformers.AutoConfig.for_model(config["model_type"], **settings),
+            dtype=torch.float32,
+            trust_remote_code=False,
         )
     model.tie_weights()
     prefix = f"{model.base_model_prefix}."
@@ -75,9 +92,14 @@ def _filled(weights: Weights, config: Mapping[str, Any], has_loss: bool) -> tupl
     return model, sorted(name for name, parameter in absent if id(parameter) not in filled)
 
 
-def _from_folder(place: Path, has_loss: bool) -> tuple[Any, list[str]]:
-    model, said = _kind(has_loss).from_pretrained(
-        place, local_files_only=True, output_loading_info=True, dtype=torch.float32, weights_only=True
+def _from_folder(place: Path, kind: Any) -> tuple[Any, list[str]]:
+    model, said = kind.from_pretrained(
+        place,
+        local_files_only=True,
+        output_loading_info=True,
+        dtype=torch.float32,
+        weights_only=True,
+        trust_remote_code=False,
     )
     return model, sorted(said["missing_keys"])
 

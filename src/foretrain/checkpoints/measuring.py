@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,16 +14,17 @@ import torch
 from torch import Tensor
 
 from foretrain.checkpoints.matrices import MatrixReader
-from foretrain.checkpoints.weights import NotFinite, Weights
-from foretrain.core.errors import InputError
+from foretrain.checkpoints.weights import NotFinite, Unreadable, Weights
 from foretrain.core.progress import Progress, tell
 from foretrain.core.streams import stream
 from foretrain.measures.matrices import plain_arithmetic
 from foretrain.monitor.projections import FUSED, SEPARATE, identity_shares
 
-VERSION = 1  # of the measures: a change of what is computed makes old records worthless
+VERSION = 2  # of the measures: a change of what is computed makes old records worthless
 SAMPLE = 256  # entries kept of each tensor, at the same places in every checkpoint: distances to 4 %
 HEADS = ("num_attention_heads", "n_head", "num_heads", "n_heads", "decoder_attention_heads", "encoder_attention_heads")
+WHOLE = (torch.int8, torch.uint8, torch.int16, torch.int32)
+_ENDING = re.compile(r"(\.|_)q?weight$")
 BUFFERS = ("inv_freq", "position_ids", "masked_bias", "attn.bias", "attention.bias", "rotary_emb", "freqs")
 
 
@@ -31,6 +33,8 @@ def measure(weights: Weights, heads: int) -> dict[str, Any]:
     tensors: dict[str, Any] = {}
     matrices: dict[str, dict[str, float]] = {}
     by_digest: dict[str, dict[str, float]] = {}
+    quantised: list[str] = []
+    whole_numbers: set[str] = set()
     parameters, reader = 0, MatrixReader()
     with plain_arithmetic(torch.device("cpu")):
         for done, name in enumerate(weights):
@@ -38,7 +42,10 @@ def measure(weights: Weights, heads: int) -> dict[str, Any]:
             tensor = weights[name]
             digest = digest_of(tensor)
             tensors[name] = {"digest": digest, "shape": list(tensor.shape), "shard": weights.shard_of(name)}
+            if not tensor.is_floating_point():
+                whole_numbers.add(name)
             if not is_trainable(name, tensor):
+                quantised += [name] if _is_quantised(name, tensor) else []
                 continue
             if digest not in by_digest:  # tied weights count once
                 parameters += tensor.numel()
@@ -49,8 +56,38 @@ def measure(weights: Weights, heads: int) -> dict[str, Any]:
             else:
                 _require_finite(name, tensor)
         tell(Progress(len(weights), len(weights), "measuring identity shares", inner=True))
-        identity = identity_shares(weights, heads)
-    return {"weights": matrices, "identity": identity, "tensors": tensors, "parameters": parameters}
+        identity = identity_shares(_Without(weights, whole_numbers), heads)
+    _require_matrices(matrices, quantised)
+    return {
+        "weights": matrices, "identity": identity, "tensors": tensors, "parameters": parameters,
+        "quantised": len(quantised),
+    }  # fmt: skip
+
+
+class _Without(Mapping[str, Tensor]):
+    """Weights without some of their tensors."""
+
+    def __init__(self, weights: Weights, left_out: set[str]) -> None:
+        self._weights, self._names = weights, [name for name in weights if name not in left_out]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._weights[name]
+
+
+def _require_matrices(matrices: Collection[str], quantised: Collection[str]) -> None:
+    if quantised and not matrices:
+        raise Unreadable(
+            f"All {len(quantised)} matrices are quantised, and whole numbers are not weights; give the model as it was "
+            "before."
+        )
+    if not matrices:
+        raise Unreadable("It has no matrix of at least 2 by 2 numbers; check that this is a model's file of weights.")
 
 
 def digests(weights: Weights) -> dict[str, str]:
@@ -71,8 +108,16 @@ def digest_of(tensor: Tensor) -> str:
 
 def is_trainable(name: str, tensor: Tensor) -> bool:
     """Whether a tensor holds weights: not a mask, not positions, not the frequencies of rotary embeddings."""
-    buffer = f".{name}".endswith(tuple(f".{ending}" for ending in BUFFERS))
-    return tensor.is_floating_point() and tensor.numel() > 0 and not buffer
+    return tensor.is_floating_point() and tensor.numel() > 0 and not _is_buffer(name)
+
+
+def _is_quantised(name: str, tensor: Tensor) -> bool:
+    """Whether a tensor looks like a matrix of weights in whole numbers: not a mask, nor positions, which are int64."""
+    return tensor.ndim == 2 and tensor.numel() > 1 and tensor.dtype in WHOLE and not _is_buffer(name)
+
+
+def _is_buffer(name: str) -> bool:
+    return f".{name}".endswith(tuple(f".{ending}" for ending in BUFFERS))
 
 
 def sample(name: str, tensor: Tensor) -> str:
@@ -98,19 +143,16 @@ def heads_in(config: Mapping[str, Any]) -> int | None:
     for part in (config, inner if isinstance(inner, Mapping) else {}):
         for key in HEADS:
             value = part.get(key)
-            if isinstance(value, int) and value > 0:
+            if type(value) is int and value > 0:
                 return value
     return None
 
 
-def require_attention(weights: Weights, place: object) -> None:
-    """Refuse a model whose tensors have none of the names that attention has."""
-    known = {*FUSED, *(names[0] for names in SEPARATE)}
-    if not any(name.removesuffix(".weight").removesuffix("_weight").rpartition(".")[2] in known for name in weights):
-        raise InputError(
-            f"{place} has no attention: none of its {len(weights)} tensors has a name that queries and keys have, "
-            "such as q_proj, c_attn or query_key_value."
-        )
+def has_attention(names: Collection[str]) -> bool:
+    """Whether tensors have names that attention's have, in any number type."""
+    known = {*FUSED, *(group[0] for group in SEPARATE)} - {"in_proj"}
+    ends = {_ENDING.sub("", name).rpartition(".")[2] for name in names}
+    return bool(ends & known) or any(name.endswith("in_proj_weight") for name in names)  # in_proj.weight is Mamba's
 
 
 def _constant(name: str, tensor: Tensor) -> dict[str, Any]:

@@ -7,6 +7,7 @@ bytes of the tensors. Files are read, not mapped: the pages of a mapped file sta
 from __future__ import annotations
 
 import json
+import math
 import re
 import struct
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from foretrain.checkpoints.weights import MissingShards, Unreadable, Weights, to
 
 INDEX = "model.safetensors.index.json"
 NUMBERED = re.compile(r"(?P<stem>.+)-(?P<number>\d+)-of-(?P<total>\d+)(?P<ending>\.\w+)")
+MOST = 2**48  # rows, or bytes
 MOST_HEADER = 100_000_000  # bytes, as the format says
 TYPES = {
     "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
@@ -79,17 +81,18 @@ def _places(file: Path) -> dict[str, _Place]:
 
 
 def _place(file: Path, entry: Any, data: int) -> _Place:
-    dtype, shape = TYPES[entry["dtype"]], tuple(int(side) for side in entry["shape"])
+    dtype, shape = TYPES[entry["dtype"]], tuple(entry["shape"])
     first, end = entry["data_offsets"]
+    if not all(type(number) is int and 0 <= number < MOST for number in (*shape, first, end)):
+        raise ValueError("a shape or a place is not a whole number of at least 0")
     place = _Place(file, dtype, shape, data + first, end - first)
-    if first < 0 or place.size != torch.Size(shape).numel() * dtype.itemsize:
+    if place.size != math.prod(shape) * dtype.itemsize:
         raise ValueError("shapes and places do not match")
     return place
 
 
-def shards_in(folder: Path, index: Path, pattern: str) -> list[Path]:
+def shards_in(folder: Path, index: Path, files: list[Path]) -> list[Path]:
     """The files of a checkpoint in parts, from its index or from the numbers in their names; all must be there."""
-    files = sorted(folder.glob(pattern))
     wanted = set(_listed(index)) if index.is_file() else {file.name for file in files}
     for file in files:
         match = NUMBERED.fullmatch(file.name)
@@ -108,6 +111,10 @@ def shards_in(folder: Path, index: Path, pattern: str) -> list[Path]:
 
 def _listed(index: Path) -> list[str]:
     try:
-        return [str(name) for name in json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()]
+        names = [str(name) for name in json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Unreadable(f"{index} cannot be read as an index of shards ({type(error).__name__}).") from error
+    for name in names:
+        if name in ("", ".", "..") or "/" in name or "\\" in name:
+            raise Unreadable(f"{index} names {name!r} as a file of weights; only files in the same folder are read.")
+    return names

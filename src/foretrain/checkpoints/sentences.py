@@ -12,6 +12,7 @@ import xarray as xr
 from foretrain.checkpoints.faults import Fault
 from foretrain.checkpoints.kinds import GROUPS, by_group, layer_number
 from foretrain.checkpoints.measured import Measured
+from foretrain.checkpoints.measuring import has_attention
 from foretrain.checkpoints.scales import chance_of_mean, identity_chances, largest_ranks
 from foretrain.core.errors import visible
 
@@ -22,7 +23,7 @@ PRODUCTS = {"query_key": "W_Q·W_Kᵀ", "value_output": "W_V·W_O"}
 
 def summary(analysis: Measured) -> str:
     """A few sentences that answer: is the series sound, how large is the model, what changed."""
-    return visible(" ".join([_soundness(analysis), _size(analysis), *_changes(analysis)]))
+    return visible(" ".join([*_no_attention(analysis), _soundness(analysis), _size(analysis), *_changes(analysis)]))
 
 
 def shown(value: float) -> str:
@@ -82,6 +83,12 @@ def _first_last(title: str, values: np.ndarray | None) -> str:
     return ends[0] if len(values) == 1 or ends[0] == ends[1] else f"{ends[0]} → {ends[1]}"
 
 
+def _no_attention(analysis: Measured) -> list[str]:
+    if any(has_attention(record["tensors"]) for record in analysis.records):
+        return []
+    return [f"In {analysis.name} no attention layer was found; only its matrices are measured."]
+
+
 def _soundness(analysis: Measured) -> str:
     """What could not be measured, and the faults of the rest."""
     absent, total = len(analysis.unmeasured), analysis.total
@@ -120,7 +127,11 @@ def _size(analysis: Measured) -> str:
     who = "It" if analysis.total == 1 else "Each"
     layer, head = "layer" if layers == 1 else "layers", "head" if heads == 1 else "heads"
     parameters = shown(last["parameters"] / 1e6)
-    return f"{who} has {parameters} M parameters and {layers} attention {layer} of {heads} {head}."
+    attention = f" and {layers} attention {layer} of {heads} {head}" if has_attention(last["tensors"]) else ""
+    quantised = last.get("quantised", 0)
+    matrices = "matrix is" if quantised == 1 else "matrices are"
+    left_out = f" {quantised} {matrices} quantised to whole numbers, and left out of all this." if quantised else ""
+    return f"{who} has {parameters} M parameters{attention}.{left_out}"
 
 
 def _changes(analysis: Measured) -> list[str]:

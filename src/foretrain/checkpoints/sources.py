@@ -10,15 +10,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from foretrain.checkpoints.formats import ENDINGS, PICKLES, weight_files
+from foretrain.checkpoints.formats import ENDINGS, PICKLES, has_weights, weight_files
 from foretrain.checkpoints.weights import Unreadable
 from foretrain.core.errors import InputError, require
 
 STEP = re.compile(r"step[-_=]?(\d+)", re.IGNORECASE)
 SERIES = re.compile(r"(?:step|iter|checkpoint|ckpt|epoch)[-_=]?(\d+)", re.IGNORECASE)
+VERSIONED = re.compile(r"(?P<name>.+)-v(?P<version>\d+)\.ckpt")  # Lightning's, if the name was taken
 LAST_NUMBER = re.compile(r"(\d+)(?!.*\d)")
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 GENERIC = ("checkpoints", "checkpoint", "ckpts", "ckpt", "model", "models", "weights", "out", "output", "outputs")
+BELOW = "checkpoints"  # the folder inside a training's folder that holds them
 SHOWN = 6  # most names to list
 UNREACHABLE = {"OfflineModeIsEnabled", "LocalEntryNotFoundError", "ConnectionError", "ConnectError", "TimeoutException"}
 HUB_FILES = ("*.json", "*.safetensors", "tokenizer*", "*.model", "vocab.txt", "merges.txt")
@@ -119,7 +121,8 @@ def _require_in_folder(path: Path) -> None:
 
 def step_in(name: str) -> int | None:
     """The step that a name gives: step32000, checkpoint-500, epoch=3-step=500.ckpt, or its last number."""
-    stem = name
+    version = VERSIONED.fullmatch(name)
+    stem = version["name"] if version else name
     for ending in (*ENDINGS, *PICKLES):
         stem = stem.removesuffix(ending)
     match = STEP.search(stem) or SERIES.search(stem) or LAST_NUMBER.search(stem)
@@ -162,8 +165,10 @@ def _single(place: Path) -> Checkpoint:
 def _is_model(folder: Path) -> bool:
     """Whether a folder holds one checkpoint, not a series of folders or files with steps in their names."""
     own = weight_files(folder)
-    if not own or _folders(folder):
+    if not has_weights(folder) or _folders(folder):
         return False
+    if not own:
+        return True  # an index without any of its files
     sharded = any("-of-" in file.name for file in own)
     stepped = [file for file in own if step_in(file.name) is not None]
     return (folder / "config.json").is_file() or sharded or len(stepped) < 2
@@ -172,6 +177,8 @@ def _is_model(folder: Path) -> bool:
 def _series(folder: Path, base: Path | None) -> Source:
     """The checkpoints directly below a folder."""
     own, inside = weight_files(folder), _folders(folder)
+    if not own and not inside and (folder / BELOW).is_dir():
+        return _series(folder / BELOW, base or folder)
     found = [(place, step_in(place.name)) for place in (inside or own)]
     stepped = [Checkpoint(place.name, step, path=place) for place, step in found if step is not None]
     if not stepped:
@@ -183,16 +190,36 @@ def _series(folder: Path, base: Path | None) -> Source:
     if inside and own:
         left_out = f"{own[0].name} is" if len(own) == 1 else f"{len(own)} files of weights are"
         notes.append(f"{left_out} left out: only the folders of checkpoints beside them are measured.")
-    notes += [f"{place.name} is left out: its name has no step." for place, step in found if step is None]
+    unnamed = [place for place in _visible(folder) if inside and place not in inside and has_weights(place)]
+    unnamed += [place for place, step in found if step is None]
+    notes += [f"{place.name} is left out: its name has no step." for place in unnamed]
+    stepped, older = _newest_versions(stepped)
+    notes += [f"{one.label} is left out: {other.label} is a later version of the same step." for one, other in older]
     return Source(_title(folder), _in_order(stepped), base or folder, notes)
 
 
+def _newest_versions(checkpoints: list[Checkpoint]) -> tuple[list[Checkpoint], list[tuple[Checkpoint, Checkpoint]]]:
+    """Of files that Lightning wrote under one name (a.ckpt, a-v1.ckpt), the last; and each older one beside it."""
+    versions: dict[str, list[tuple[int, Checkpoint]]] = {}
+    for checkpoint in checkpoints:
+        match = VERSIONED.fullmatch(checkpoint.label)
+        name, number = (match["name"] + ".ckpt", int(match["version"])) if match else (checkpoint.label, 0)
+        versions.setdefault(name, []).append((number, checkpoint))
+    ordered = [[c for _, c in sorted(same, key=lambda pair: pair[0])] for same in versions.values()]
+    return [same[-1] for same in ordered], [(old, same[-1]) for same in ordered for old in same[:-1]]
+
+
 def _folders(folder: Path) -> list[Path]:
-    return [place for place in sorted(folder.iterdir()) if place.is_dir() and _is_checkpoint(place)]
+    return [place for place in _visible(folder) if _is_checkpoint(place)]
+
+
+def _visible(folder: Path) -> list[Path]:
+    """The folders in a folder, without those that a killed process left, such as .step-4.part."""
+    return [place for place in sorted(folder.iterdir()) if place.is_dir() and not place.name.startswith(".")]
 
 
 def _is_checkpoint(place: Path) -> bool:
-    return SERIES.search(place.name) is not None or (step_in(place.name) is not None and bool(weight_files(place)))
+    return SERIES.search(place.name) is not None or (step_in(place.name) is not None and has_weights(place))
 
 
 def _in_order(checkpoints: list[Checkpoint]) -> list[Checkpoint]:

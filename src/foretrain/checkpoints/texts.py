@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from foretrain.checkpoints.loading import load_model, quiet
+from foretrain.checkpoints.loading import NO_CODE, WITH_LOSS, architectures, load_model, quiet
 from foretrain.checkpoints.weights import NotFinite, Weights
 from foretrain.core.errors import InputError, require
 from foretrain.core.progress import Progress, tell
@@ -57,6 +57,22 @@ def read_text(file: Path, places: Sequence[Path], config: Mapping[str, Any], con
     starts = [round(k * (len(tokens) - length) / max(1, count - 1)) for k in range(count)]
     windows = torch.tensor([tokens[start : start + length] for start in starts])
     return Text(windows, hashlib.sha256(windows.numpy().tobytes()).hexdigest()[:32])
+
+
+def require_language_model(config: Mapping[str, Any]) -> None:
+    """Refuse models of a type that reads something else than text, or that needs a second text to read one."""
+    try:
+        from transformers.models.auto import modeling_auto
+    except ImportError as error:
+        raise InputError(f"--text needs transformers; install foretrain[hf] ({error}).") from error
+    kind = config.get("model_type")
+    decoder = any(name.endswith(WITH_LOSS) for name in architectures(config))
+    texts = {*modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, *modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES}
+    other = kind in modeling_auto.MODEL_MAPPING_NAMES and kind not in texts
+    require(
+        decoder or not (other or config.get("is_encoder_decoder")),
+        f"--text needs a language model that predicts text; this is a {kind}; leave out --text to measure its weights.",
+    )
 
 
 def measure_text(place: Path, weights: Weights, config: Mapping[str, Any], text: Text) -> dict[str, Any]:
@@ -137,9 +153,10 @@ def _tokenize(words: str, places: Sequence[Path]) -> list[int]:
     folder, options = (gguf[0].parent, {"gguf_file": gguf[0].name}) if gguf else (folders[0], {})
     try:
         with quiet():
-            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, **options)
+            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **options)
             return list(tokenizer(words, add_special_tokens=False, verbose=False)["input_ids"])
     except Exception as error:  # transformers raises many kinds
+        require("trust_remote_code" not in str(error), NO_CODE.format(f"The tokenizer in {folder}"))
         reason = str(error).split("\n")[0][:200]
         raise InputError(
             f"The tokenizer in {folder} cannot be loaded by transformers ({type(error).__name__}: {reason})."

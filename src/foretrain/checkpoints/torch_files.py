@@ -17,6 +17,7 @@ from foretrain.checkpoints.weights import Unreadable, Weights, torn, unwrapped
 INSIDE = ("model", "state_dict", "model_state_dict", "module")  # keys under which training scripts put the weights
 CONFIGS = ("model_args", "config", "hparams", "args")  # and under which they put sizes
 ALONE = 'torch.save(torch.load({file!r}, weights_only=False)["model"], "weights.pt")'
+EXPANDED = 2**28  # bytes that a tensor may take although it is stored in fewer
 REOPEN = 8  # a file is opened again after an eighth of it was read, because pages of a mapped file stay in memory
 
 
@@ -68,7 +69,22 @@ def _state(whole: Any, file: Path) -> Mapping[str, Tensor]:
     tensors = {str(k): v for k, v in whole.items() if isinstance(v, Tensor)} if isinstance(whole, Mapping) else {}
     if not tensors:
         raise Unreadable(f"{file} holds no tensors by name; give a file with a state dict.")
+    for name, tensor in tensors.items():
+        if (reason := _not_plain(tensor)) is not None:
+            raise Unreadable(f"{name} in {file} {reason}; save the weights as plain tensors, and give that file.")
     return tensors
+
+
+def _not_plain(tensor: Tensor) -> str | None:
+    """Why a tensor cannot be read entry by entry, if so."""
+    if tensor.is_meta:
+        return "has no entries (it is on the device meta)"
+    if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested:
+        return "is stored in a special form (sparse, quantised or nested)"
+    size = tensor.numel() * tensor.element_size()
+    if size > max(EXPANDED, tensor.untyped_storage().nbytes()):
+        return f"claims {size / 1e9:,.1f} GB, more than the file holds of it"
+    return None
 
 
 def _config(whole: Any) -> dict[str, Any] | None:

@@ -167,7 +167,7 @@ class Watcher:
     def _matrix(self, seen: _Past, matrix: str) -> Iterator[Alarm]:
         t, (before, ago), (step, now) = self.thresholds, seen.recent[0], seen.recent[-1]
         first, earlier, rank = (float(values["stable_rank"][0]) for values in (seen.start, ago, now))
-        if rank <= t.rank_left * first and rank <= t.rank_fall * earlier:
+        if earlier > 0 and rank <= t.rank_left * first and rank <= t.rank_fall * earlier:
             why = (
                 f"its stable rank fell from {first:.3g} at the start to {rank:.3g}, and by {1 - rank / earlier:.0%} in "
             )

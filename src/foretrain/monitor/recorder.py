@@ -24,7 +24,7 @@ from foretrain.monitor.projections import heads_of, identity_shares
 from foretrain.monitor.statistics import NAMES
 from foretrain.monitor.watch import attention_of
 from foretrain.monitor.weights import Measures, WeightReader
-from foretrain.monitor.wrappers import parameters_of
+from foretrain.monitor.wrappers import parameters_of, plain_name, unwrapped
 from foretrain.runs.monitored import (
     FINISHED,
     Record,
@@ -217,6 +217,11 @@ class Recorder:
         if self._weights is not None and model is not None:
             with plain_arithmetic(_device(model)):
                 self._identity = identity_shares(parameters_of(model), heads_of(self._attention))
+                for name, module in unwrapped(model).named_modules():
+                    scaling = module._modules.get("identity_scaling")  # see patches.identity
+                    if scaling is not None:
+                        scalars = {f"scaling_{key}": value.tolist() for key, value in scaling.named_parameters()}
+                        self._identity.setdefault(plain_name(name), {}).update(scalars)
 
 
 def _begun(file: Path, resume: bool) -> list[Record]:
