@@ -14,7 +14,7 @@ import transformers as hf
 from safetensors.torch import load_file, save_file
 
 from checkpoints.series import gpt2, sample_text, set_config
-from foretrain.checkpoints import analyze
+from foretrain.checkpoints import Comparison, analyze, compare
 from foretrain.checkpoints.formats import open_weights
 from foretrain.checkpoints.weights import Unreadable
 from foretrain.core.errors import InputError
@@ -35,8 +35,11 @@ def test_a_model_without_attention_has_matrices(version: int, tmp_path: Path) ->
     assert "0 attention" not in analysis.summary
     assert analysis.dataset.sizes["matrix"] > 4
     analysis.report(tmp_path / "page.html")
-    with pytest.raises(InputError, match=r"has no attention.*leave out --text and --heads"):
-        analyze(tmp_path / "mamba", heads=4, runs=tmp_path)
+    (tmp_path / "text.txt").write_text(sample_text(100))
+    asked: dict[str, Any]
+    for asked in ({"heads": 4}, {"text": tmp_path / "text.txt"}):
+        with pytest.raises(InputError, match=r"has no attention.*leave out --text and --heads"):
+            analyze(tmp_path / "mamba", **asked, runs=tmp_path)
 
 
 @pytest.mark.parametrize("key", ["num_attention_heads", "n_head", "vocab_size", "n_layer", "n_inner", "model_type"])
@@ -105,6 +108,10 @@ def test_quantised_matrices_are_left_out(tmp_path: Path) -> None:
     assert name not in record["weights"]
     assert list(record["identity"]) == ["transformer.h.1.attn"]
     assert record["parameters"] == whole["parameters"] - tensors[name].numel()
+    gpt2(seed=1).save_pretrained(tmp_path / "other")
+    compared = compare(tmp_path / "model", tmp_path / "other")
+    assert isinstance(compared, Comparison)
+    assert list(compared.identity) == ["transformer.h.1.attn"]
     everything = {name: tensor.to(torch.int8) for name, tensor in tensors.items()}
     save_file(everything, file, {"format": "pt"})
     with pytest.raises(Unreadable, match=r"All \d+ matrices are quantised.*give the model as it was before"):

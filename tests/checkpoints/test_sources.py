@@ -51,6 +51,10 @@ def test_an_adapter_alone(tmp_path: Path) -> None:
 def test_what_a_killed_process_left_is_no_checkpoint(series: Path) -> None:
     shutil.copytree(series / "checkpoint-40", series / ".step-50.part")
     assert len(find(str(series)).checkpoints) == 6
+    Path("files").mkdir()
+    for name in ("step_1.pt", "step_2.pt", ".step_3.pt"):
+        torch.save(MOMENTS, f"files/{name}")
+    assert [checkpoint.step for checkpoint in find("files").checkpoints] == [1, 2]
 
 
 def test_a_folder_without_a_step_is_named(series: Path) -> None:

@@ -104,6 +104,12 @@ def _measured(checkpoint: Checkpoint, source: Source, asked: Mapping[str, Any], 
     """The record of a checkpoint: the known one if every tensor is still the same, otherwise a new one."""
     place = checkpoint.place()
     weights = open_weights(place)
+    attention = has_attention(list(weights))
+    require(
+        attention or (asked["text"] is None and asked["heads"] is None),
+        f"{place} has no attention: none of its {len(weights)} tensors has a name that queries and keys have, such as "
+        "q_proj, c_attn or query_key_value; leave out --text and --heads to measure its matrices alone.",
+    )
     config, lender = config_of(place, source, weights), None
     if not config:
         config, lender = _neighbours_config(checkpoint, source)
@@ -126,12 +132,6 @@ def _measured(checkpoint: Checkpoint, source: Source, asked: Mapping[str, Any], 
     if known is not None and _is_current(known, start, weights):
         return known
     heads = asked["heads"] or heads_in(config)
-    attention = has_attention(list(weights))
-    require(
-        attention or (text is None and asked["heads"] is None),
-        f"{place} has no attention: none of its {len(weights)} tensors has a name that queries and keys have, such as "
-        "q_proj, c_attn or query_key_value; leave out --text and --heads to measure its matrices alone.",
-    )
     require(
         heads is not None or not attention,
         f"{place} has no config.json that gives the number of attention heads; put the model's config.json beside the "

@@ -15,7 +15,7 @@ from torch import Tensor
 from foretrain.checkpoints.analysis import config_of
 from foretrain.checkpoints.formats import open_weights
 from foretrain.checkpoints.matrices import BLOCK, measure_matrix
-from foretrain.checkpoints.measuring import heads_in, is_trainable
+from foretrain.checkpoints.measuring import Without, heads_in, is_trainable
 from foretrain.checkpoints.run_comparison import RunComparison, compare_runs
 from foretrain.checkpoints.scales import chance_of_mean, identity_chance
 from foretrain.checkpoints.sentences import shown
@@ -138,9 +138,12 @@ def _compare(names: tuple[str, str], one: Weights, other: Weights, heads: tuple[
     sides: dict[str, list[int]] = {}
     ranks: dict[str, tuple[float, float]] = {}
     shared = [name for name in one if name in other]
+    whole_numbers: set[str] = set()  # masks and quantised weights
     for done, name in enumerate(shared):
         tell(Progress(done, len(shared), name))
         x, y = one[name], other[name]
+        if not (x.is_floating_point() and y.is_floating_point()):
+            whole_numbers.add(name)
         if x.shape != y.shape:
             shapes[name] = (list(x.shape), list(y.shape))
         elif is_trainable(name, x) and y.is_floating_point():
@@ -151,7 +154,7 @@ def _compare(names: tuple[str, str], one: Weights, other: Weights, heads: tuple[
                 ranks[name] = (measure_matrix(x)["stable_rank"], measure_matrix(y)["stable_rank"])
     only = [name for name in one if name not in other], [name for name in other if name not in one]
     ordered = dict(sorted(distances.items(), key=lambda item: -item[1]))
-    identity = _identity(one, other, heads)
+    identity = _identity(Without(one, whole_numbers), Without(other, whole_numbers), heads)
     return Comparison(names, only, shapes, ordered, sides, ranks, identity, _chance(one, identity, heads[0]))
 
 
@@ -173,7 +176,7 @@ def _heads(
 
 
 def _identity(
-    one: Weights, other: Weights, heads: tuple[int | None, int | None]
+    one: Mapping[str, Tensor], other: Mapping[str, Tensor], heads: tuple[int | None, int | None]
 ) -> dict[str, dict[str, tuple[float, float]]]:
     if heads[0] is None or heads[1] is None:
         return {}

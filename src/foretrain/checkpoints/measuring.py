@@ -56,7 +56,7 @@ def measure(weights: Weights, heads: int) -> dict[str, Any]:
             else:
                 _require_finite(name, tensor)
         tell(Progress(len(weights), len(weights), "measuring identity shares", inner=True))
-        identity = identity_shares(_Without(weights, whole_numbers), heads)
+        identity = identity_shares(Without(weights, whole_numbers), heads)
     _require_matrices(matrices, quantised)
     return {
         "weights": matrices, "identity": identity, "tensors": tensors, "parameters": parameters,
@@ -64,10 +64,10 @@ def measure(weights: Weights, heads: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-class _Without(Mapping[str, Tensor]):
+class Without(Mapping[str, Tensor]):
     """Weights without some of their tensors."""
 
-    def __init__(self, weights: Weights, left_out: set[str]) -> None:
+    def __init__(self, weights: Mapping[str, Tensor], left_out: set[str]) -> None:
         self._weights, self._names = weights, [name for name in weights if name not in left_out]
 
     def __iter__(self) -> Iterator[str]:
