@@ -21,6 +21,7 @@ from foretrain.core.files import plain, write_bytes
 
 # After the netCDF contents, where readers of netCDF do not look: this word and the sha256 of everything before it.
 SEAL = b"\nforetrain-sha256:"
+ORIGIN = "origin"  # attribute of an exported file: what computed it, with which code and versions, and when
 NOTES = "notes"  # attribute with the warnings given while a trajectory was computed
 
 

@@ -1,6 +1,6 @@
 """Results that take up to an hour: computed once at tier full, and kept with the source in docs/results.
 
-They are made by two commands, and a test checks that every kept file still fits its experiment:
+They are made by two commands:
 
     foretrain run joma/fig8 --tier full --jobs 2
     foretrain export runs/joma/fig8/... --to netcdf --out docs/results/joma_fig8.nc
@@ -20,10 +20,9 @@ from typing import Any
 import xarray as xr
 
 from foretrain.core.errors import MissingData, require
-from foretrain.core.trajectory import load_file
+from foretrain.core.trajectory import ORIGIN, load_file
 
 RESULTS_FOLDER = "FORETRAIN_RESULTS"  # environment variable with the path of the folder
-ORIGIN = "origin"  # attribute with what computed a file
 
 
 def results_folder() -> Path:

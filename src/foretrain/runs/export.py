@@ -16,10 +16,9 @@ import xarray as xr
 
 from foretrain.core.errors import require, require_known
 from foretrain.core.files import write_bytes, write_text
-from foretrain.core.trajectory import save
+from foretrain.core.trajectory import ORIGIN, save
 from foretrain.runs.stored import RunFolder, load
 
-ORIGIN = "origin"  # attribute of an exported netCDF file: what computed it, and when
 ENDINGS = {"netcdf": ".nc", "csv": ".csv", "parquet": ".parquet"}
 
 
