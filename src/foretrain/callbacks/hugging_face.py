@@ -46,8 +46,8 @@ class HuggingFace(TrainerCallback):
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
         """Put the monitor on the model, at the step where this training begins."""
         self.detach()
-        self.monitor = Monitor(model, **{"total": state.max_steps, "resume": state.global_step > 0, **self.options})
-        self.monitor.steps = state.global_step
+        step = state.global_step
+        self.monitor = Monitor(model, **{"total": state.max_steps, "resume": step > 0, "start": step, **self.options})
 
     def on_step_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
         """Prepare to read the next forward pass, if this step is to be measured."""

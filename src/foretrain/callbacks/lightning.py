@@ -64,8 +64,8 @@ class Lightning(_Callback):
         self.detach()
         planned = trainer.estimated_stepping_batches
         total = int(planned) if 0 < planned < math.inf else None
-        self.monitor = Monitor(pl_module, **{"total": total, "resume": trainer.global_step > 0, **self.options})
-        self.monitor.steps = trainer.global_step
+        step = trainer.global_step
+        self.monitor = Monitor(pl_module, **{"total": total, "resume": step > 0, "start": step, **self.options})
         self._losses = []
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:

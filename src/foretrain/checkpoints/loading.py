@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import torch
 from foretrain.checkpoints.formats import gguf_model
 from foretrain.checkpoints.weights import Unreadable, Weights
 from foretrain.core.errors import require
+from foretrain.core.quiet import quiet_transformers
 
 NO_CODE = "{} needs code of its own (auto_map), which is never run here; leave out --text to measure the weights alone."
 MASKED = "ForMaskedLM"
@@ -27,7 +26,7 @@ def load_model(place: Path, weights: Weights, config: Mapping[str, Any]) -> tupl
     has_loss = any(name.endswith(WITH_LOSS) for name in architectures(config) or WITH_LOSS)
     kind = _kind(config, has_loss)
     try:
-        with quiet():
+        with quiet_transformers():
             model, absent = _filled(weights, config, kind)
             if absent and (place / "config.json").is_file():  # other names than the model's: transformers knows more
                 model, absent = _from_folder(place, kind)
@@ -102,21 +101,3 @@ def _from_folder(place: Path, kind: Any) -> tuple[Any, list[str]]:
         trust_remote_code=False,
     )
     return model, sorted(said["missing_keys"])
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Without the progress bars and warnings of transformers; what matters raises an error here."""
-    from transformers.utils import logging
-
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()

@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from foretrain.checkpoints.loading import NO_CODE, WITH_LOSS, architectures, load_model, quiet
+from foretrain.checkpoints.loading import NO_CODE, WITH_LOSS, architectures, load_model
 from foretrain.checkpoints.weights import NotFinite, Weights
 from foretrain.core.errors import InputError, require
 from foretrain.core.progress import Progress, tell
+from foretrain.core.quiet import quiet_transformers
 from foretrain.monitor.statistics import NAMES
 from foretrain.monitor.watch import attention_of
 
@@ -107,7 +108,7 @@ def _parts(model: Any, window: Tensor) -> tuple[Any, Any]:
     """
     body, head = model.base_model, model.get_output_embeddings()
     few = window[None, :ROWS]
-    with torch.inference_mode(), quiet():
+    with torch.inference_mode(), quiet_transformers():
         whole = model(few, use_cache=False)[0]
         hidden = body(few, use_cache=False)[0] if body is not model and head is not None else None
         plain = hidden is not None and hidden.shape[-1] == getattr(head, "in_features", None)
@@ -117,7 +118,7 @@ def _parts(model: Any, window: Tensor) -> tuple[Any, Any]:
 def _read(model: Any, body: Any, window: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
     """The output at every token, and the attention of every layer; a layer that cannot be read is refused."""
     try:
-        with torch.inference_mode(), quiet():
+        with torch.inference_mode(), quiet_transformers():
             warnings.filterwarnings("error", message="Attention could not be read")
             with attention_of(model) as calls:
                 return body(window[None], use_cache=False)[0][0], calls
@@ -152,7 +153,7 @@ def _tokenize(words: str, places: Sequence[Path]) -> list[int]:
     require(bool(gguf or folders), f"There is no tokenizer in {searched}, which --text needs; save it there.")
     folder, options = (gguf[0].parent, {"gguf_file": gguf[0].name}) if gguf else (folders[0], {})
     try:
-        with quiet():
+        with quiet_transformers():
             tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **options)
             return list(tokenizer(words, add_special_tokens=False, verbose=False)["input_ids"])
     except Exception as error:  # transformers raises many kinds

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import xarray as xr
 
 from foretrain.core.streams import stream
+from foretrain.core.trajectory import trajectory
 from foretrain.language.made_up import made_up_text
 from foretrain.language.setting import LanguageSetting
 from foretrain.language.text import TokenText, read_texts, tokenize
@@ -61,12 +62,15 @@ def with_room(dataset: xr.Dataset, layers: int) -> xr.Dataset:
     return dataset.reindex(layer=np.arange(layers))
 
 
-def steps_of(steps: int, evaluations: int) -> list[int]:
-    """The steps at which a training of this length is evaluated."""
-    every = max(1, steps // max(1, evaluations))
-    return sorted({*range(0, steps + 1, every), steps})
+def over(cell: Callable[..., xr.Dataset], **axes: Sequence[Any]) -> xr.Dataset:
+    """`cell(first, second, …)` at every combination of values, as one dataset with an axis for each argument."""
+    (name, values), *rest = axes.items()
+    parts = [over(partial(cell, value), **dict(rest)) if rest else cell(value) for value in values]
+    return xr.concat([part.expand_dims({name: [value]}) for part, value in zip(parts, values, strict=True)], dim=name)
 
 
-def stacked(cells: Sequence[xr.Dataset], name: str, values: Sequence[object]) -> xr.Dataset:
-    """Cells side by side along a new axis."""
-    return xr.concat([cell.expand_dims({name: [value]}) for cell, value in zip(cells, values, strict=True)], dim=name)
+def as_trajectory(runs: xr.Dataset, units: Mapping[str, str], **config: Any) -> xr.Dataset:
+    """The result of an experiment, with units and its configuration."""
+    variables = {str(name): (values.dims, values.values) for name, values in runs.data_vars.items()}
+    coordinates = {str(name): runs[name].values for name in runs.dims}
+    return trajectory(variables, coordinates, units, **config)

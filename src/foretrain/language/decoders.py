@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from torch import nn
 
 from foretrain.core.errors import InputError, require
 from foretrain.core.files import read_record
+from foretrain.core.quiet import quiet_transformers
 from foretrain.language.setting import LanguageSetting
 from foretrain.language.state import CHECKPOINTS, SETTING, TOKENIZER, load_model
 from foretrain.language.text import UNKNOWN, encode, load_tokenizer
@@ -102,11 +101,11 @@ def _hugging_face(name: str, *, local: bool) -> Decoder:
         from transformers import AutoModelForCausalLM, AutoTokenizer
     except ImportError as error:
         raise InputError(f"Hugging Face models need transformers; pip install 'foretrain[hf]' ({error}).") from error
-    with _quiet():
+    with quiet_transformers():
         model, loaded = _loaded(
             f"{name} cannot be loaded as a decoder",
             lambda: AutoModelForCausalLM.from_pretrained(
-                name, local_files_only=local, output_loading_info=True, dtype=torch.float32
+                name, local_files_only=local, output_loading_info=True, dtype=torch.float32, trust_remote_code=False
             ),
         )
         missing = sorted(loaded["missing_keys"])
@@ -116,7 +115,7 @@ def _hugging_face(name: str, *, local: bool) -> Decoder:
         )
         tokenizer = _loaded(
             f"The tokenizer of {name} cannot be loaded",
-            lambda: AutoTokenizer.from_pretrained(name, local_files_only=local),
+            lambda: AutoTokenizer.from_pretrained(name, local_files_only=local, trust_remote_code=False),
         )
 
     def piece(token: int) -> str:
@@ -127,7 +126,7 @@ def _hugging_face(name: str, *, local: bool) -> Decoder:
         return np.array(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"], dtype=np.int64)
 
     def untrained() -> nn.Module:
-        with _quiet(), torch.random.fork_rng(devices=[]):
+        with quiet_transformers(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(1)
             return AutoModelForCausalLM.from_config(model.config, dtype=torch.float32)
 
@@ -141,21 +140,3 @@ def _loaded(what: str, load: Callable[[], Any]) -> Any:
     except Exception as error:  # transformers raises many kinds
         reason = str(error).strip().split("\n")[0].removesuffix(".")[:200]
         raise InputError(f"{what} ({type(error).__name__}: {reason}).") from error
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the progress bars and warnings of transformers; what matters raises an error here."""
-    from transformers.utils import logging
-
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()

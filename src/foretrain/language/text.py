@@ -38,8 +38,8 @@ class TokenText:
     def vocabulary(self) -> int:
         return int(self.tokenizer.get_vocab_size())
 
-    def require_context(self, context: int, batch: int) -> None:
-        """Refuse a text that is too short for one batch of windows."""
+    def require_context(self, context: int) -> None:
+        """Refuse a text that is too short for a window."""
         for name, tokens in (("training", self.train), ("validation", self.valid)):
             require(
                 len(tokens) > context + 1,
@@ -82,7 +82,7 @@ def tokenize(texts: tuple[str, str], setting: LanguageSetting, tokenizer: Tokeni
     for part in (train, valid, tokenizer.to_str()):
         digest.update(hashlib.sha256(part.encode("utf-8", "surrogatepass")).digest())
     result = TokenText(tokenizer, encode(tokenizer, train), encode(tokenizer, valid), digest.hexdigest()[:16])
-    result.require_context(setting.context, setting.batch)
+    result.require_context(setting.context)
     return result
 
 

@@ -72,7 +72,7 @@ def train_language_model(
     evenly spaced steps. Checkpoints are saved at steps 0, 1, 2, 4, 8, … and at the end. Under torchrun, each process
     takes its part of every batch.
     """
-    text.require_context(setting.context, setting.batch)
+    text.require_context(setting.context)
     home = TrainingFolder(Path(folder))
     with _processes() as (rank, processes), home.locked(rank == 0):
         require(setting.batch % processes == 0, f"batch {setting.batch} must be a multiple of {processes} processes.")
@@ -90,8 +90,9 @@ def train_language_model(
         history = losses.tolist()
         if start > 0:
             tell(Progress(start, setting.steps, f"going on at step {start}"))
-        monitor = Recorder(model, every=every, file=home.path / WATCHED, total=setting.steps, resume=True)
-        monitor.steps, finished = start, False
+        file = home.path / WATCHED
+        monitor = Recorder(model, every=every, file=file, total=setting.steps, resume=True, start=start)
+        finished = False
         try:
             job.loop(start, history, monitor, max(1, setting.steps // max(1, evaluations)), checkpoints)
             finished = True

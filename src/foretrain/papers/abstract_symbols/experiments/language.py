@@ -15,8 +15,7 @@ from torch.nn import functional as F
 
 from foretrain.core.errors import InputError
 from foretrain.core.streams import seed_list, stream
-from foretrain.core.trajectory import trajectory
-from foretrain.language.cells import MADE_UP, WIKITEXT, Source, stacked, text_for, trained
+from foretrain.language.cells import MADE_UP, WIKITEXT, Source, as_trajectory, over, text_for, trained
 from foretrain.language.models import build
 from foretrain.language.setting import LanguageSetting
 from foretrain.language.text import TokenText
@@ -73,13 +72,8 @@ def fig6(
         size = float(torch.stack(scalars).mean()) if scalars else 0.0
         return xr.Dataset({"validation_loss": evaluated.loss, "scalar_size": size})
 
-    runs = stacked(
-        [stacked([cell(c, s) for s in seed_list(seeds)], "seed", seed_list(seeds)) for c in scalings],
-        "scaling", list(scalings),
-    )  # fmt: skip
-    variables = {name: (runs[name].dims, runs[name].values) for name in ("validation_loss", "scalar_size")}
-    coordinates = {name: runs[name].values for name in ("scaling", "seed", "step")}
-    return trajectory(variables, coordinates, {"validation_loss": "nats per token"}, setting=base)
+    runs = over(cell, scaling=scalings, seed=seed_list(seeds))
+    return as_trajectory(runs, {"validation_loss": "nats per token"}, setting=base)
 
 
 def fig7(
@@ -113,13 +107,7 @@ def fig7(
             {"test_loss": (("start", "n"), losses), **largest}, {"start": list(STARTS), "n": list(samples)}
         )
 
-    runs = stacked(
-        [stacked([cell(d, s) for s in seed_list(seeds)], "seed", seed_list(seeds)) for d in layers],
-        "depth", list(layers),
-    )  # fmt: skip
-    names = ("test_loss", *(f"identity_{name}" for name in PRODUCTS))
-    coordinates = {name: runs[name].values for name in ("depth", "seed", "start", "n")}
-    return trajectory({name: (runs[name].dims, runs[name].values) for name in names}, coordinates)
+    return as_trajectory(over(cell, depth=layers, seed=seed_list(seeds)), {})
 
 
 PRODUCTS = ("query_key", "value_output")

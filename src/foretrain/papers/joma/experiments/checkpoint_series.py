@@ -19,8 +19,7 @@ from pydantic import Field
 from safetensors.torch import load_file, save_file
 
 from foretrain.core.streams import seed_list, torch_stream
-from foretrain.core.trajectory import trajectory
-from foretrain.language.cells import MADE_UP, WIKITEXT, Source, stacked, text_for, trained
+from foretrain.language.cells import MADE_UP, WIKITEXT, Source, as_trajectory, over, text_for, trained
 from foretrain.language.setting import LanguageSetting
 from foretrain.language.training import LanguageRun
 from foretrain.ledger.experiment import Experiment
@@ -60,15 +59,11 @@ def fig7(
             names = [checkpoint.name for checkpoint in run.checkpoints]
             ranks = [_lower_ranks(series / name) for name in names]
         at = [int(name.removeprefix("step-")) for name in names]
-        return xr.Dataset({"stable_rank": (("step", "layer"), ranks)}, {"step": at})
+        coordinates = {"step": at, "layer": np.arange(layers)}
+        return xr.Dataset({"stable_rank": (("step", "layer"), ranks)}, coordinates)
 
-    runs = stacked(
-        [stacked([cell(k, s) for s in seed_list(seeds)], "seed", seed_list(seeds)) for k in weights],
-        "weights", list(weights),
-    )  # fmt: skip
-    coordinates = {name: runs[name].values for name in ("weights", "seed", "step")}
-    coordinates["layer"] = np.arange(runs.sizes["layer"])
-    return trajectory({"stable_rank": (runs.stable_rank.dims, runs.stable_rank.values)}, coordinates)
+    runs = over(cell, weights=weights, seed=seed_list(seeds))
+    return as_trajectory(runs, {})
 
 
 def _lower_ranks(checkpoint: Path) -> list[float]:

@@ -11,8 +11,7 @@ from pydantic import Field
 from torch import nn
 
 from foretrain.core.streams import seed_list
-from foretrain.core.trajectory import trajectory
-from foretrain.language.cells import MADE_UP, WIKITEXT, Kind, Source, stacked, text_for, trained
+from foretrain.language.cells import MADE_UP, WIKITEXT, Kind, Source, as_trajectory, over, text_for, trained
 from foretrain.language.models import build
 from foretrain.language.neurons import cut_windows, study_neurons
 from foretrain.language.setting import LanguageSetting
@@ -72,16 +71,8 @@ def fig10(
         columns = zip(VARIABLES, np.transpose(shares), strict=True)
         return xr.Dataset({name: ("layer", values) for name, values in columns}, {"layer": np.arange(layers)})
 
-    numbers = seed_list(seeds)
-    runs = stacked(
-        [stacked([stacked([cell(m, t, s) for s in numbers], "seed", numbers) for t in texts], "text", list(texts))
-         for m in models],
-        "model", list(models),
-    )  # fmt: skip
-    variables = {name: (runs[name].dims, runs[name].values) for name in VARIABLES}
-    coordinates = {name: runs[name].values for name in ("model", "text", "seed", "layer")}
-    units = dict.fromkeys(VARIABLES[:-1], "share of neurons")
-    return trajectory(variables, coordinates, units, setting=setting)
+    runs = over(cell, model=models, text=texts, seed=seed_list(seeds))
+    return as_trajectory(runs, dict.fromkeys(VARIABLES[:-1], "share of neurons"), setting=setting)
 
 
 def _model(model: Model, setting: LanguageSetting, text: TokenText) -> nn.Module:

@@ -9,8 +9,7 @@ import xarray as xr
 from pydantic import Field
 
 from foretrain.core.streams import seed_list
-from foretrain.core.trajectory import trajectory
-from foretrain.language.cells import MADE_UP, WIKITEXT, Kind, Source, stacked, text_for, trained, with_room
+from foretrain.language.cells import MADE_UP, WIKITEXT, Kind, Source, as_trajectory, over, text_for, trained, with_room
 from foretrain.language.setting import LanguageSetting
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import Count, Positive, Seeds, about
@@ -52,18 +51,8 @@ def fig8(
         entropy = evaluated.attention_entropy.mean("head").drop_vars("head", errors="ignore")
         return with_room(xr.Dataset({"entropy": entropy, "validation_loss": evaluated.loss}), deepest)
 
-    runs = stacked(
-        [stacked(
-            [stacked(
-                [stacked([cell(d, r, t, s) for s in seed_list(seeds)], "seed", seed_list(seeds)) for t in texts],
-                "text", list(texts)) for r in rates],
-            "rate", list(rates)) for d in layers],
-        "depth", list(layers),
-    )  # fmt: skip
-    variables = {name: (runs[name].dims, runs[name].values) for name in ("entropy", "validation_loss")}
-    coordinates = {name: runs[name].values for name in ("depth", "rate", "text", "seed", "step", "layer")}
-    units = {"entropy": "nats", "validation_loss": "nats per token"}
-    return trajectory(variables, coordinates, units, setting=setting)
+    runs = over(cell, depth=layers, rate=rates, text=texts, seed=seed_list(seeds))
+    return as_trajectory(runs, {"entropy": "nats", "validation_loss": "nats per token"}, setting=setting)
 
 
 EXPERIMENTS = [

@@ -16,9 +16,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from foretrain.core.streams import seed_list
-from foretrain.core.trajectory import trajectory
 from foretrain.language.batches import validation_windows
-from foretrain.language.cells import MADE_UP, WIKITEXT, Kind, Source, stacked, text_for, trained
+from foretrain.language.cells import MADE_UP, WIKITEXT, Kind, Source, as_trajectory, over, text_for, trained
 from foretrain.language.models import PostNormEncoder, build
 from foretrain.language.setting import LanguageSetting
 from foretrain.language.text import TokenText
@@ -74,12 +73,9 @@ def fig7(
         per_100 = [np.nan, *(100 * np.array(moved) / np.diff(at))]
         return xr.Dataset({"entropy": ("step", entropies), "movement": ("step", per_100)}, {"step": at})
 
-    runs = stacked(
-        [stacked([stacked([cell(d, r, s) for s in seed_list(seeds)], "seed", seed_list(seeds)) for r in rates],
-                 "rate", list(rates)) for d in layers],
-        "depth", list(layers),
-    )  # fmt: skip
-    return _trajectory(runs, ("entropy", "movement"), {"entropy": "nats", "movement": "total variation per 100 steps"})
+    runs = over(cell, depth=layers, rate=rates, seed=seed_list(seeds))
+    units = {"entropy": "nats", "movement": "total variation per 100 steps"}
+    return as_trajectory(runs, units, setting=ENCODER)
 
 
 def fig10(
@@ -99,12 +95,8 @@ def fig10(
         entropy = evaluated.attention_entropy.mean("head").isel(layer=0, drop=True)
         return xr.Dataset({"entropy": entropy, "validation_loss": evaluated.loss})
 
-    runs = stacked(
-        [stacked([stacked([cell(r, t, s) for s in seed_list(seeds)], "seed", seed_list(seeds)) for t in texts],
-                 "text", list(texts)) for r in rates],
-        "rate", list(rates),
-    )  # fmt: skip
-    return _trajectory(runs, ("entropy", "validation_loss"), {"entropy": "nats", "validation_loss": "nats per token"})
+    runs = over(cell, rate=rates, text=texts, seed=seed_list(seeds))
+    return as_trajectory(runs, {"entropy": "nats", "validation_loss": "nats per token"}, setting=ENCODER)
 
 
 def go_on(setting: LanguageSetting, text: TokenText, folder: Path) -> nn.Module:
@@ -123,12 +115,6 @@ def first_attention(model: nn.Module, windows: Int[Tensor, "window token"]) -> F
     logits = q @ k.mT / q.shape[-1] ** 0.5
     later = torch.full(logits.shape[-2:], -torch.inf).triu(1)
     return (logits + later).softmax(-1)
-
-
-def _trajectory(runs: xr.Dataset, names: Sequence[str], units: dict[str, str]) -> xr.Dataset:
-    variables = {name: (runs[name].dims, runs[name].values) for name in names}
-    coordinates = {str(name): runs[name].values for name in runs.coords if name in runs.dims}
-    return trajectory(variables, coordinates, units, setting=ENCODER)
 
 
 EXPERIMENTS = [
