@@ -192,7 +192,7 @@ EXPERIMENTS = [
             },
             "full": {
                 "scalings": ("none", "trained", "frozen"),
-                "steps": 600,
+                "steps": 400,
                 "layers": 2,
                 "width": 128,
                 "context": 128,
@@ -212,7 +212,7 @@ EXPERIMENTS = [
                 "context": 32, "vocabulary": 300, "source": MADE_UP,
             },
             "full": {
-                "layers": (2,), "samples": (16, 64, 256, 1024), "pretraining": 1500, "fine_tuning": 400, "width": 128,
+                "layers": (1, 2), "samples": (16, 64, 256, 1024), "pretraining": 1000, "fine_tuning": 300, "width": 128,
                 "context": 128, "vocabulary": 8192,
             },
         },

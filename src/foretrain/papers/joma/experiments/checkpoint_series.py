@@ -6,36 +6,34 @@ The paper reads OPT-2.7B and Pythia. Here a small GPT is trained on WikiText-2 a
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 import xarray as xr
-from pydantic import Field
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
+from torch import Tensor
 
 from foretrain.core.streams import seed_list, torch_stream
 from foretrain.language.cells import MADE_UP, WIKITEXT, Source, as_trajectory, over, text_for, trained
+from foretrain.language.models import build
 from foretrain.language.setting import LanguageSetting
-from foretrain.language.training import LanguageRun
+from foretrain.language.text import TokenText
+from foretrain.language.training import evaluate
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import Count, Seeds, about
 from foretrain.measures import stable_rank
 
-Weights = Literal["trained", "random walk"]
+Weights = dict[str, Tensor]
+WEIGHTS = ("trained", "random walk")
 LOWER = "mlp.c_fc"  # from the residual stream to the hidden neurons
 
 
 def fig7(
-    weights: Annotated[
-        Sequence[Weights],
-        Field(min_length=1),
-        about("The checkpoints, or a random walk from the first one with steps of the same size."),
-    ] = ("trained",),
     seeds: Seeds = 3,
     steps: Annotated[Count, about("Length of training.", unit="steps")] = 20_000,
     layers: Annotated[Count, about("Depth of the model.", unit="layers")] = 6,
@@ -43,67 +41,62 @@ def fig7(
     vocabulary: Annotated[Count, about("Size of the vocabulary of byte pairs.", unit="tokens")] = 8192,
     source: Source = WIKITEXT,
 ) -> xr.Dataset:
-    """Stable rank of the lower MLP matrix of every layer at log-spaced steps: [weights, seed, step, layer]."""
+    """Stable rank of the lower MLP matrix, and entropy of attention: [weights, seed, step, layer].
 
-    def cell(kind: Weights, seed: int) -> xr.Dataset:
+    Steps are log-spaced. `weights` are the trained ones, or a random walk from the same start whose steps are as long
+    as those of training.
+    """
+
+    def cell(seed: int) -> xr.Dataset:
         setting = LanguageSetting(
             layers=layers, width=width, hidden=4 * width, heads=max(1, width // 32), vocabulary=vocabulary,
             steps=steps, seed=seed,
         )  # fmt: skip
-        with tempfile.TemporaryDirectory() as temporary:
-            folder = Path(temporary)
-            run, _ = trained(
-                setting, text_for(setting, source=source), every=10**9, evaluations=1, folder=folder / "run"
-            )
-            series = _random_walk(run, folder / "walk") if kind == "random walk" else run.folder / "checkpoints"
-            names = [checkpoint.name for checkpoint in run.checkpoints]
-            ranks = [_lower_ranks(series / name) for name in names]
-        at = [int(name.removeprefix("step-")) for name in names]
-        coordinates = {"step": at, "layer": np.arange(layers)}
-        return xr.Dataset({"stable_rank": (("step", "layer"), ranks)}, coordinates)
+        text = text_for(setting, source=source)
+        with tempfile.TemporaryDirectory() as folder:
+            run, _ = trained(setting, text, every=10**9, evaluations=1, folder=Path(folder))
+            at = [int(checkpoint.name.removeprefix("step-")) for checkpoint in run.checkpoints]
+            series = [load_file(checkpoint / "model.safetensors") for checkpoint in run.checkpoints]
+        walk = _random_walk(series, seed)
+        measured = [[_measured(weights, setting, text) for weights in kind] for kind in (series, walk)]
+        ranks, entropies = np.moveaxis(np.array(measured), 2, 0)
+        axes = ("weights", "step", "layer")
+        coordinates = {"weights": list(WEIGHTS), "step": at, "layer": np.arange(layers)}
+        return xr.Dataset({"stable_rank": (axes, ranks), "entropy": (axes, entropies)}, coordinates)
 
-    runs = over(cell, weights=weights, seed=seed_list(seeds))
-    return as_trajectory(runs, {})
-
-
-def _lower_ranks(checkpoint: Path) -> list[float]:
-    """Stable rank of the lower MLP matrix of every layer, as `foretrain analyze` gives it too."""
-    tensors = load_file(checkpoint / "model.safetensors")
-    return [float(stable_rank(W)) for name, W in tensors.items() if f"{LOWER}.weight" in name]
+    return as_trajectory(over(cell, seed=seed_list(seeds)), {"entropy": "nats"})
 
 
-def _random_walk(run: LanguageRun, folder: Path) -> Path:
-    """Checkpoints whose weights move as far as the trained ones from one to the next, in random directions."""
-    before: dict[str, torch.Tensor] = {}
-    walked: dict[str, torch.Tensor] = {}
-    for checkpoint in run.checkpoints:
-        now = load_file(checkpoint / "model.safetensors")
+def _measured(weights: Weights, setting: LanguageSetting, text: TokenText) -> tuple[list[float], list[float]]:
+    """Stable rank of the lower MLP matrix of every layer, and entropy of its attention on the validation text."""
+    model = build(setting, text.vocabulary)
+    model.load_state_dict(weights, strict=False)  # the output layer shares its weights with the embedding
+    ranks = [float(stable_rank(W)) for name, W in model.state_dict().items() if f"{LOWER}.weight" in name]
+    attention: Any = evaluate(model, text, setting)["attention"]
+    return ranks, [float(np.mean(layer["entropy"])) for layer in attention.values()]
+
+
+def _random_walk(series: Sequence[Weights], seed: int) -> list[Weights]:
+    """Weights that move as far as the trained ones from one checkpoint to the next, in random directions."""
+    walk = [dict(series[0])]
+    for number, (before, now) in enumerate(pairwise(series)):
+        moved = {}
         for name, W in now.items():
-            if name in before:
-                noise = torch.randn(
-                    W.shape, generator=torch_stream("joma/fig7", run.setting.seed, name, checkpoint.name)
-                )
-                walked[name] = walked[name] + noise * (W - before[name]).norm() / noise.norm()
-            else:
-                walked[name] = W
-        before = now
-        copy = folder / checkpoint.name
-        shutil.copytree(checkpoint, copy)
-        save_file(walked, copy / "model.safetensors", metadata={"format": "pt"})
-    return folder
+            noise = torch.randn(W.shape, generator=torch_stream("joma/fig7", seed, name, number))
+            moved[name] = walk[-1][name] + noise * (W - before[name]).norm() / noise.norm()
+        walk.append(moved)
+    return walk
 
 
 EXPERIMENTS = [
     Experiment(
         "joma/fig7",
-        "Stable rank of the lower MLP matrices over a series of checkpoints",
+        "Stable rank of the lower MLP matrices and entropy of attention over a series of checkpoints",
         fig7,
-        cut={"weights": "weights", "seeds": "seed"},
+        cut={"seeds": "seed"},
         settings={
             "fast": {"seeds": 1, "steps": 4, "layers": 1, "width": 32, "vocabulary": 300, "source": MADE_UP},
-            "full": {
-                "weights": ("trained", "random walk"), "seeds": 2, "steps": 1500, "layers": 4, "width": 128,
-            },
+            "full": {"seeds": 3, "steps": 1500, "layers": 4, "width": 128},
         },
     ),
 ]  # fmt: skip

@@ -74,9 +74,9 @@ EXPERIMENTS = [
             "full": {
                 "rates": (1e-4, 1e-3, 1e-2),
                 "seeds": 2,
-                "steps": 5000,
+                "steps": 4000,
                 "vocabulary": 4096,
-                "evaluations": 50,
+                "evaluations": 40,
             },
         },
     ),
