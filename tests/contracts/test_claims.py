@@ -37,7 +37,7 @@ def test_verdict_control_trajectories_and_figure(claim: Claim, tmp_path: Path) -
         assert verdict.status == expected, verdict.reason
         assert verdict.control_status == flipped(expected), f"the control does not flip it: {verdict.control_reason}"
     assert verdict.reason
-    assert not np.isnan(verdict.error) or verdict.status == "inconclusive"
+    assert not np.isnan(verdict.margin) or verdict.status == "inconclusive"
 
     assert verdict.prediction is not None
     assert verdict.observation is not None

@@ -39,7 +39,7 @@ def test_a_claim_holds_and_its_control_fails() -> None:
     verdict = judge(made())
     assert (verdict.status, verdict.control_status, verdict.as_expected) == ("holds", "fails", True)
     assert verdict.summary().keys() == {
-        "id", "status", "expected", "error", "tolerance", "reason", "seconds", "control_status"
+        "id", "status", "expected", "margin", "reason", "seconds", "control_status"
     }  # fmt: skip
 
 

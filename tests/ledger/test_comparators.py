@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from foretrain.core.trajectory import trajectory
 from foretrain.ledger import comparators as c
 from foretrain.ledger.claim import Comparator, Drawn, Outcome
+from foretrain.ledger.margins import margin_words, number
 from foretrain.ledger.tolerances import Tolerance
 
 TOLERANCE = Tolerance(1e-3, "made up")
@@ -27,8 +28,9 @@ def series(**values: object) -> xr.Dataset:
 def test_close_measures_the_largest_difference(offset: float, size: float) -> None:
     predicted = series(h=[0, size, size / 2])
     outcome = c.close("h", TOLERANCE)(predicted, predicted + offset)
-    assert outcome.error == pytest.approx(abs(offset) / max(1, size), abs=1e-12)
-    assert (outcome.status == "holds") == (outcome.error <= 1e-3)
+    error = abs(offset) / max(1, size)
+    assert 1e-3 / outcome.margin == pytest.approx(error, abs=1e-12)
+    assert (outcome.status == "holds") == (error <= 1e-3) == (outcome.margin >= 1)
 
 
 def test_close_wants_the_same_points() -> None:
@@ -52,13 +54,13 @@ def test_slope_does_not_average_unlike_rows() -> None:
     rows = xr.Dataset({"h": (("row", "time"), np.stack([t**2, 1000 * t]))}, {"time": t})
     outcome = c.slope("h", "time", 1.0)(NOTHING, rows)
     assert outcome.status == "fails"
-    assert outcome.error == pytest.approx(1.0)
+    assert 0.1 / outcome.margin == pytest.approx(1.0)
 
 
 def test_close_relative_sees_small_values() -> None:
     outcome = c.close_relative("h", TOLERANCE)(series(h=[1, 1, 1e-6]), series(h=[1, 1, 1.1e-6]))
     assert outcome.status == "fails"
-    assert outcome.error == pytest.approx(0.1)
+    assert 1e-3 / outcome.margin == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize(("value", "status"), [([1, 2, 3], "holds"), ([1, 2, 3.5], "fails"), ([-1, 2, 3], "fails")])
@@ -75,7 +77,7 @@ def test_conserved() -> None:
 @given(st.floats(-3, 3), st.floats(0.1, 10))
 def test_slope_reads_the_exponent(power: float, factor: float) -> None:
     t = np.array([1.0, 2.0, 4.0])
-    assert c.slope("h", "time", power)(NOTHING, series(h=factor * t**power)).error == pytest.approx(0, abs=1e-9)
+    assert c.slope("h", "time", power)(NOTHING, series(h=factor * t**power)).margin > 1e6
     assert c.slope("h", "time", power + 0.2)(NOTHING, series(h=factor * t**power)).status == "fails"
 
 
@@ -99,7 +101,7 @@ def test_as_printed_leaves_out_what_cannot_be_told() -> None:
     assert judged([0.0, 1.0, 0.0, 1.0, 0.0]).status == "inconclusive"
     both = judged([0.01, 0.12, 0.02], [0.1, 1.0, 0.4])
     assert both.status == "holds"
-    assert "at 1 of 2 points; the others vary too much" in both.reason
+    assert "at 1 of 2 points, and varies too much over seeds to tell at the others" in both.reason
     assert judged([0.31, 0.36, 0.33], [0.1, 1.0, 0.4]).status == "fails"
     assert judged([0.7, 1.1, 0.9]).status == "fails"  # it varies much, and yet is far
     assert judged([0.01, float("nan"), 0.02]).status == "fails"
@@ -169,13 +171,15 @@ def test_not_a_number_never_holds(compare) -> None:
 
 
 def test_every_reports_the_worst_part() -> None:
-    def says(status: str, error: float):
-        return Comparator(lambda p, o: Outcome(status, error, 1.0, f"{status} {error}"), (Drawn(status),))
+    def says(status: str, margin: float):
+        return Comparator(lambda p, o: Outcome(status, margin, f"{status} {margin}"), (Drawn(status),))
 
-    assert c.every(says("holds", 0.2), says("holds", 0.9))(NOTHING, NOTHING).error == 0.9
-    out = c.every(says("holds", 0.2), says("fails", 2.0), says("inconclusive", 0.0))(NOTHING, NOTHING)
-    assert (out.status, out.reason) == ("fails", "fails 2.0")
-    assert c.every(says("holds", 0.2), says("inconclusive", 0.0))(NOTHING, NOTHING).status == "inconclusive"
+    assert c.every(says("holds", 5.0), says("holds", 1.1))(NOTHING, NOTHING).margin == 1.1
+    out = c.every(says("holds", 5.0), says("fails", 0.5), says("fails", 0.1), says("inconclusive", np.nan))
+    worst = out(NOTHING, NOTHING)
+    assert (worst.status, worst.margin, worst.reason) == ("fails", 0.1, "fails 0.5. fails 0.1")
+    undecided = c.every(says("holds", 5.0), says("inconclusive", np.nan))(NOTHING, NOTHING)
+    assert undecided.status == "inconclusive"
 
 
 def by_network(**values: object) -> xr.Dataset:
@@ -191,10 +195,10 @@ def test_explains_is_the_worst_share_of_variance_around_the_line_of_slope_one(sh
     observed = by_network(score=[[-1, 0, 1], [shift - factor, shift, shift + factor]])
     outcome = c.explains("score", Tolerance(0.05, "made up"))(predicted, observed)
     expected = (3 * shift**2 + 2 * (factor - 1) ** 2) / (2 * factor**2)
-    assert outcome.error == pytest.approx(expected, abs=1e-12)
+    assert 0.05 / outcome.margin == pytest.approx(expected, abs=1e-12)
     assert outcome.status == ("holds" if expected <= 0.05 else "fails")
     if expected > 1e-6:
-        assert "at network b" in outcome.reason
+        assert "least for network b" in outcome.reason
 
 
 def test_explains_never_passes_a_nan() -> None:
@@ -212,3 +216,51 @@ def test_a_comparator_says_what_it_draws_and_cannot_be_changed() -> None:
 
 def test_no_difference_is_called_exact() -> None:
     assert c.close("h", TOLERANCE)(series(h=[1.0, 2.0, 3.0]), series(h=[1.0, 2.0, 3.0])).reason == "h agrees exactly"
+
+
+def test_a_reason_gives_both_values_where_they_differ_most() -> None:
+    compare = c.close("h", TOLERANCE, label="B", by="by the printed formula", seen="by integration")
+    wrong = compare(series(h=[1.0, 2.074, 1.0]), series(h=[1.0, 2.65, 1.0]))
+    assert wrong.reason == (
+        "B is 2.074 by the printed formula and 2.65 by integration at t = 2, 22 % too low; 0.001 is allowed"
+    )
+    right = compare(series(h=[1.0, 2.0, 1.0]), series(h=[1.0, 2.0, 1.0 + 2e-12]))
+    assert right.reason == "B agrees to 10⁻¹² at all 3 points; 0.001 is allowed"
+
+
+def test_no_name_from_the_code_reaches_a_reader() -> None:
+    bounds = series(least_share=[0.5, 0.5, 0.5])
+    reason = c.bounded("alive_share", low="least_share")(bounds, series(alive_share=[0.4, 0.6, 0.6])).reason
+    assert reason == "Alive share is 0.4 at t = 1; at least 0.5 is allowed"
+
+
+@given(st.floats(-10, 10), st.floats(-10, 10), st.floats(0, 1))
+def test_margins_of_bounds_agree_with_their_status(value: float, edge: float, slack: float) -> None:
+    compare = c.bounded("h", high="high", slack=Tolerance(slack, "made up"))
+    outcome = compare(series(high=[edge] * 3), series(h=[value] * 3))
+    assert (outcome.status == "holds") == (value - edge <= slack) == (outcome.margin >= 1)
+
+
+def test_the_margin_between_two_bounds_counts_from_their_middle() -> None:
+    bounds = series(low=[0.9] * 3, high=[1.1] * 3)
+    compare = c.bounded("h", low="low", high="high")
+    assert compare(bounds, series(h=[1.01, 1.0, 1.0])).margin == pytest.approx(10)
+    assert compare(bounds, series(h=[1.2, 1.0, 1.0])).margin == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("margin", "words"),
+    [(12.3, "12× inside"), (1.0, "1× inside"), (0.5, "2× outside"), (np.inf, ">1000× inside"), (0.0, ">1000× outside"),
+     (np.nan, "")],
+)  # fmt: skip
+def test_margins_in_words(margin: float, words: str) -> None:
+    assert margin_words(margin) == words
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(2.65, "2.65"), (0.0, "0"), (2e-12, "2·10⁻¹²"), (1e-8, "10⁻⁸"), (-1e6, "−10⁶"), (12345.6, "12346"), (-0.5, "−0.5"),
+     (1823.37, "1823"), (3.14e7, "3.1·10⁷")],
+)  # fmt: skip
+def test_numbers_as_written_by_hand(value: float, text: str) -> None:
+    assert number(value) == text

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from foretrain.cli.common import RUNS, Jobs, Runs, Tier, console, require_jobs, require_writable, say
+from foretrain.cli.common import RUNS, Jobs, Runs, Tier, require_jobs, require_writable, say
 from foretrain.cli.finding import find_claims
 from foretrain.cli.listing import Patterns
 from foretrain.cli.progress import progress_shown
 from foretrain.core.errors import require, require_known
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from foretrain.ledger.check import VerdictFolder
     from foretrain.ledger.claim import Claim
     from foretrain.ledger.verdict import Verdict
@@ -59,6 +57,7 @@ def check(
       foretrain check "Theorem 4"                      by the number in the paper
       foretrain check --tier full --json verdicts.json --report report.html
     """
+    from foretrain.cli.verdicts import print_verdicts
     from foretrain.ledger.verdict import tally
 
     to_stdout = as_json == Path("-")
@@ -74,7 +73,7 @@ def check(
     verdicts = _judge(chosen, folder, check=this_check, jobs=jobs)
     folder.finish(this_check, names)
 
-    console(results=not to_stdout).print(_table(verdicts))
+    print_verdicts({claim.id: claim for claim in chosen}, verdicts, results=not to_stdout)
     say(f"{tally(verdicts)} (tier {tier}, {time.perf_counter() - started:.1f} s).")
     for verdict in verdicts:
         if not verdict.as_expected:
@@ -151,33 +150,6 @@ def _judge(chosen: list[Claim], folder: VerdictFolder, *, check: str | None, job
             verdicts[verdict.claim] = verdict
             tell(Progress(len(verdicts), len(chosen), f"{verdict.claim} {verdict.status}"))
     return [verdicts[claim.id] for claim in chosen]
-
-
-def _table(verdicts: list[Verdict]) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("claim", "status", "expected", "control"):
-        table.add_column(name, no_wrap=True)
-    for name in ("error", "tolerance", "seconds"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for verdict in verdicts:
-        colour = "green" if verdict.as_expected else "yellow" if verdict.status == "skipped" else "bold red"
-        table.add_row(
-            verdict.claim,
-            f"[{colour}]{verdict.status}[/]",
-            verdict.expected or "(measured)",
-            verdict.control_status or "",
-            _number(verdict.error),
-            _number(verdict.tolerance),
-            f"{verdict.seconds:.1f}",
-        )
-    return table
-
-
-def _number(value: float) -> str:
-    return f"{value:.3g}" if math.isfinite(value) else str(value)
 
 
 def _surprise(verdict: Verdict) -> str:

@@ -233,6 +233,6 @@ def _to_plain(verdict: Verdict) -> dict[str, Any]:
 
 
 def _from_plain(record: dict[str, Any]) -> Verdict:
-    numbers = {f.name: float(record[f.name]) for f in fields(Verdict) if f.name in ("error", "tolerance", "seconds")}
+    numbers = {f.name: float(record[f.name]) for f in fields(Verdict) if f.name in ("margin", "seconds")}
     checks = tuple(AssumptionCheck(**check) for check in record["assumptions"])
     return Verdict(**{**record, **numbers, "assumptions": checks, "notes": tuple(record["notes"])})

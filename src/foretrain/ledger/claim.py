@@ -17,22 +17,13 @@ from foretrain.core.calls import call_with
 from foretrain.core.errors import require_known
 from foretrain.core.provenance import unwrapped
 from foretrain.core.trajectory import trajectory
+from foretrain.ledger.margins import Expected as Expected
+from foretrain.ledger.margins import Outcome as Outcome
 from foretrain.ledger.tiers import TIERS, Settings, Tier, at_tier, reaches
 
 # skipped: its data is not on this machine. stopped: predict, observe or compare raised an error.
 Status = Literal["holds", "fails", "inconclusive", "skipped", "stopped"]
-Expected = Literal["holds", "fails", "inconclusive"]
 Whose = Literal["the paper's statement", "a step of the paper's proof", "our own expectation"]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a comparator says: a status, the error in its own measure, the largest error allowed, and a sentence."""
-
-    status: Expected
-    error: float
-    tolerance: float
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -90,14 +81,19 @@ class Claim:
     expect: Expected | None = "holds"  # None: a measurement with no expected verdict
     expect_from: Tier = "fast"  # the first tier large enough to show it; at smaller ones it is a measurement
     assumes: tuple[Assumption, ...] = ()
-    erratum: str | None = None  # what is printed, what is right, with numbers
-    corrects: str | None = None  # the id of the printed claim that this one replaces
     whose: Whose | None = None  # None: not sorted yet
+    erratum: str | None = None  # what is printed, what is right, with numbers; never for an expectation of our own
+    formulas: tuple[str, str] | None = None  # the printed and the corrected formula of an erratum, in LaTeX
+    consequence: str = ""  # what the error changes for a reader of the paper
+    corrects: str | None = None  # the id of the printed claim that this one replaces
+    finding: str | None = None  # what we found that is not an error of the paper: a limit, a reading, a surprise
     figure: Callable[[xr.Dataset, xr.Dataset], Any] | None = None  # default: drawn from the two datasets
     module: str = ""  # where it is written; filled in when its paper is loaded
 
     def __post_init__(self) -> None:
         require_known("tier", self.expect_from, TIERS)
+        if self.whose == "our own expectation" and (self.erratum or self.corrects or self.formulas):
+            raise ValueError(f"{self.id} is an expectation of our own, so the paper cannot have an erratum there.")
 
     @property
     def paper(self) -> str:

@@ -63,8 +63,7 @@ def _judge_in(claim: Claim, setting: Mapping[str, Any], guarded: bool = True) ->
         claim=claim.id,
         status=status,
         expected=claim.expect,
-        error=outcome.error,
-        tolerance=outcome.tolerance,
+        margin=outcome.margin,
         reason=reason,
         seconds=0.0,
         assumptions=checks,
@@ -74,8 +73,7 @@ def _judge_in(claim: Claim, setting: Mapping[str, Any], guarded: bool = True) ->
 
 
 def _not_judged(claim: Claim, status: Status, reason: str) -> Verdict:
-    nan = float("nan")
-    return Verdict(claim.id, status, claim.expect, nan, nan, reason, 0.0)
+    return Verdict(claim.id, status, claim.expect, float("nan"), reason, 0.0)
 
 
 def _evaluate(assumption: Assumption, setting: Mapping[str, Any]) -> AssumptionCheck:

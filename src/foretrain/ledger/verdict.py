@@ -23,13 +23,12 @@ class AssumptionCheck:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a claim came out: its status and error, those of its control, and the two trajectories that were compared."""
+    """How a claim came out: its status and margin, how its control came out, and the two trajectories compared."""
 
     claim: str
     status: Status
     expected: Expected | None
-    error: float
-    tolerance: float
+    margin: float  # how many times inside what is allowed: 1 is the edge, below 1 is outside
     reason: str
     seconds: float
     control_status: Status | None = None
@@ -53,7 +52,7 @@ class Verdict:
 
     def summary(self) -> dict[str, Any]:
         """What `foretrain check --json` writes for this claim."""
-        names = ("status", "expected", "error", "tolerance", "reason", "seconds", "control_status")
+        names = ("status", "expected", "margin", "reason", "seconds", "control_status")
         return {"id": self.claim, **{name: getattr(self, name) for name in names}}
 
 

@@ -33,6 +33,17 @@ class Symbol:
 
 
 @dataclass(frozen=True)
+class Story:
+    """A paper on one card: four short paragraphs in plain words, and the claim whose figure is shown."""
+
+    says: str  # what the paper says
+    holds: str  # what holds
+    wrong: str  # what is wrong as printed
+    training: str  # what training does instead, or where the theory stops
+    picture: str  # id of a claim
+
+
+@dataclass(frozen=True)
 class Paper:
     """A paper: what it is called, how to cite it, and its letters."""
 
@@ -40,6 +51,11 @@ class Paper:
     title: str
     citation: str
     symbols: tuple[Symbol, ...]
+    short: str = ""  # what it is called in a sentence; the title if empty
+    story: Story | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "short", self.short or self.title)
 
 
 @cache

@@ -4,6 +4,7 @@ from foretrain.papers import Paper, Symbol
 
 PAPER = Paper(
     name="feature_extraction",
+    short="Feature extraction",
     title="Unraveling Feature Extraction Mechanisms in Neural Networks",
     citation="Xiaobing Sun, Jiaxi Li, Wei Lu. EMNLP 2023. The mathematics here was derived anew from its summary.",
     symbols=(

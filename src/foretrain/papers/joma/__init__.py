@@ -4,6 +4,7 @@ from foretrain.papers import Paper, Symbol
 
 PAPER = Paper(
     name="joma",
+    short="JoMA",
     title="JoMA: Demystifying Multilayer Transformers via JOint Dynamics of MLP and Attention",
     citation="Yuandong Tian, Yiping Wang, Zhenyu Zhang, Beidi Chen, Simon Du. 2023.",
     symbols=(

@@ -4,6 +4,7 @@ from foretrain.papers import Paper, Symbol
 
 PAPER = Paper(
     name="scan_snap",
+    short="Scan and Snap",
     title="Scan and Snap: Understanding Training Dynamics and Token Composition in 1-layer Transformer",
     citation="Yuandong Tian, Yiping Wang, Beidi Chen, Simon Du. NeurIPS 2023.",
     symbols=(

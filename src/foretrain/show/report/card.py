@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from foretrain.ledger.claim import Claim, other_half
+from foretrain.ledger.margins import margin_words
 from foretrain.ledger.verdict import Verdict
 
 
@@ -57,12 +57,8 @@ class ClaimView:
         return self.verdict.reason.removesuffix(".")
 
     @property
-    def error(self) -> str:
-        return _number(self.verdict.error)
-
-    @property
-    def tolerance(self) -> str:
-        return _number(self.verdict.tolerance)
+    def margin(self) -> str:
+        return margin_words(self.verdict.margin)
 
     @property
     def setting(self) -> dict[str, str]:
@@ -92,10 +88,6 @@ def claim_view(
         if id is not None and id in verdicts
     }
     return ClaimView(claim, verdicts[claim.id], tier, drawn, pair if len(pair) == 2 else {})
-
-
-def _number(value: float) -> str:
-    return f"{value:.4g}" if math.isfinite(value) else str(value)
 
 
 def _brief(setting: Mapping[str, Any]) -> dict[str, str]:

@@ -1,0 +1,138 @@
+"""Comparators of values: two that agree, one within bounds, one that does not change."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import xarray as xr
+
+from foretrain.ledger.claim import Comparator
+from foretrain.ledger.comparators.shared import drawn, in_words, same_points, worst_place
+from foretrain.ledger.margins import (
+    ROUNDING,
+    Outcome,
+    beyond_noise,
+    compared_to,
+    number,
+    outcome,
+    place_words,
+    sentence,
+    within,
+)
+from foretrain.ledger.tolerances import NONE, Tolerance
+
+BY, SEEN = "in the prediction", "in the measurement"
+
+
+def close(
+    name: str, tolerance: Tolerance, *, relative: bool = True, label: str = "", by: str = BY, seen: str = SEEN
+) -> Comparator:
+    """Largest difference; `relative` divides by the largest size of the prediction (by 1 if that is smaller)."""
+
+    def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
+        predicted, observed = same_points(prediction[name], observation[name])
+        scale = max(1.0, float(abs(predicted).max())) if relative else 1.0
+        return _agreement(predicted, observed, abs(predicted - observed) / scale, tolerance, label or name, by, seen)
+
+    return Comparator(compare, drawn(name, name))
+
+
+def close_relative(name: str, tolerance: Tolerance, *, label: str = "", by: str = BY, seen: str = SEEN) -> Comparator:
+    """Largest pointwise relative difference: every value counts for itself, however small."""
+
+    def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
+        predicted, observed = same_points(prediction[name], observation[name])
+        errors = abs(predicted - observed) / abs(predicted)
+        return _agreement(predicted, observed, errors, tolerance, label or name, by, seen)
+
+    return Comparator(compare, drawn(name, name))
+
+
+def bounded(
+    name: str, *, low: str | None = None, high: str | None = None, slack: Tolerance = NONE, label: str = ""
+) -> Comparator:
+    """`name` (measured) stays between the predicted `low` and `high`, give or take `slack`.
+
+    Between two bounds the margin is counted from their middle.
+    """
+
+    def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
+        sides = []
+        both = low is not None and high is not None
+        middle = float((prediction[low] + prediction[high]).mean()) / 2 if both else 0.0
+        for bound, sign, most in ((low, -1, "at least"), (high, 1, "at most")):
+            if bound is None:
+                continue
+            edge, value = same_points(prediction[bound], observation[name])
+            edge, value = xr.broadcast(edge.astype(float), value.astype(float))
+            excess = (sign * (value - edge)).fillna(np.inf)
+            at = worst_place(excess)
+            allowed, seen = float(edge.isel(at)), float(value.isel(at))
+            words = f"{in_words(label or name)} is {number(seen)}{place_words(value, at)}"
+            words += f"; {most} {number(allowed)} is allowed"
+            if slack.value:
+                words += f", give or take {number(slack.value)}"
+            margin = _room(sign * (seen - middle), sign * (allowed - middle) + slack.value, float(abs(value).max()))
+            sides.append(outcome(float(excess.isel(at)) <= slack.value, margin, sentence(words)))
+        return min(sides, key=lambda side: side.margin)
+
+    return Comparator(compare, drawn(name, low, high))
+
+
+def conserved(name: str, tolerance: Tolerance, axis: str = "time", *, label: str = "") -> Comparator:
+    """`name` (measured) does not change along `axis`."""
+
+    def compare(_: xr.Dataset, observation: xr.Dataset) -> Outcome:
+        value = observation[name]
+        drift = float(abs(value - value.isel({axis: 0})).max(skipna=False)) / max(1.0, float(abs(value).max()))
+        words = (
+            f"{in_words(label or name)} drifts by {number(drift)}; {number(tolerance.value)} is allowed"
+        )
+        return within(drift, tolerance.value, sentence(words))
+
+    return Comparator(compare, drawn(name))
+
+
+def _agreement(
+    predicted: xr.DataArray,
+    observed: xr.DataArray,
+    errors: xr.DataArray,
+    allowed: Tolerance,
+    label: str,
+    by: str,
+    seen: str,
+) -> Outcome:
+    """How well two arrays agree where they agree worst."""
+    at = worst_place(errors.fillna(np.inf))
+    error, called, limit = float(errors.isel(at)), in_words(label), number(allowed.value)
+    if error == 0:
+        return outcome(True, math.inf, sentence(f"{called} agrees exactly"))
+    first, second = (
+        float(array.isel({a: i for a, i in at.items() if a in array.dims})) for array in (predicted, observed)
+    )
+    pair = f"{called} is {number(first)} {by} and {number(second)} {seen}{place_words(errors, at)}"
+    if error <= allowed.value:
+        where = "" if errors.size == 1 else f" at all {errors.size} points"
+        words = f"{called} agrees to {number(error)}{where}; {limit} is allowed"
+    elif number(first) == number(second):
+        words = f"{pair}, which differ by {number(error)}; {limit} is allowed"
+    else:
+        words = f"{pair}, {compared_to(first, second)}; {limit} is allowed"
+    return within(error, allowed.value, sentence(words))
+
+
+def _room(value: float, edge: float, largest: float) -> float:
+    """The margin of value ≤ edge: edge over value where both are above 0, the reverse below, noise where one is 0."""
+    if math.isnan(value):
+        return math.nan
+    if edge > 0:
+        return edge / value if value > 0 else math.inf
+    if edge < 0:
+        return value / edge if value < 0 else 0.0
+    return beyond_noise(-value, ROUNDING * max(1.0, largest)) if value != 0 else 1.0
+
+
+def _value_at(array: xr.DataArray, at: dict[str, int]) -> float:
+    """The value at a position of an array that may have more axes."""
+    return float(array.isel({axis: index for axis, index in at.items() if axis in array.dims}))

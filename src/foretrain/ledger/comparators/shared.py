@@ -1,0 +1,30 @@
+"""What all comparators use: points that two arrays share, the worst of them, and words."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+
+from foretrain.ledger.claim import Drawn
+
+
+def worst_place(badness: xr.DataArray) -> dict[str, int]:
+    """The position of the largest entry."""
+    index = np.unravel_index(int(np.argmax(badness.values)), badness.shape)
+    return dict(zip(map(str, badness.dims), map(int, index), strict=True))
+
+
+def in_words(text: str) -> str:
+    return text.replace("_", " ")
+
+
+def drawn(measured: str, *predicted: str | None) -> tuple[Drawn, ...]:
+    return (Drawn(measured, tuple(name for name in predicted if name)),)
+
+
+def same_points(predicted: xr.DataArray, observed: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
+    """Both at the same coordinates; one may lack axes of the other, but not each some of the other's."""
+    own, other = set(predicted.dims), set(observed.dims)
+    if not (own <= other or other <= own):
+        raise ValueError(f"{predicted.dims} and {observed.dims} have no axes to be compared along")
+    return xr.align(predicted, observed, join="exact")
