@@ -124,6 +124,9 @@ def erratum_pair(
 
     `says` is the corrected statement; `prints` is the printed one, if its wording differs too. The control of the
     printed claim uses the corrected formula instead, which shows that the comparator is able to say "holds".
+
+    The report's table of errata shows `formulas` (printed and corrected, in LaTeX), `erratum` (what is wrong, with
+    numbers) and `consequence` (what it changes for a reader, in one sentence); give all three.
     """
 
     def predict_printed(formula: str = "printed", **setting: Any) -> xr.Dataset:
