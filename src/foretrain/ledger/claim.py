@@ -85,6 +85,7 @@ class Claim:
     erratum: str | None = None  # what is printed, what is right, with numbers; never for an expectation of our own
     formulas: tuple[str, str] | None = None  # the printed and the corrected formula of an erratum, in LaTeX
     consequence: str = ""  # what the error changes for a reader of the paper
+    headline: bool = False  # among the first in the table of errata
     corrects: str | None = None  # the id of the printed claim that this one replaces
     finding: str | None = None  # what we found that is not an error of the paper: a limit, a reading, a surprise
     figure: Callable[[xr.Dataset, xr.Dataset], Any] | None = None  # default: drawn from the two datasets

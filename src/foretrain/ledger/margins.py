@@ -124,5 +124,5 @@ def place_words(array: xr.DataArray, at: dict[str, int]) -> str:
 
 def sentence(text: str) -> str:
     """The text with a capital where it begins with a word; symbols such as z or η stay as they are."""
-    first = text.split(" ", 1)[0]
+    first = text.split(" ", 1)[0].rstrip(":,")
     return text[0].upper() + text[1:] if len(first) > 1 and first.isascii() and first.isalpha() else text

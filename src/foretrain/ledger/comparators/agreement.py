@@ -86,9 +86,7 @@ def conserved(name: str, tolerance: Tolerance, axis: str = "time", *, label: str
     def compare(_: xr.Dataset, observation: xr.Dataset) -> Outcome:
         value = observation[name]
         drift = float(abs(value - value.isel({axis: 0})).max(skipna=False)) / max(1.0, float(abs(value).max()))
-        words = (
-            f"{in_words(label or name)} drifts by {number(drift)}; {number(tolerance.value)} is allowed"
-        )
+        words = f"{in_words(label or name)} drifts by {number(drift)}; {number(tolerance.value)} is allowed"
         return within(drift, tolerance.value, sentence(words))
 
     return Comparator(compare, drawn(name))
@@ -131,8 +129,3 @@ def _room(value: float, edge: float, largest: float) -> float:
     if edge < 0:
         return value / edge if value < 0 else 0.0
     return beyond_noise(-value, ROUNDING * max(1.0, largest)) if value != 0 else 1.0
-
-
-def _value_at(array: xr.DataArray, at: dict[str, int]) -> float:
-    """The value at a position of an array that may have more axes."""
-    return float(array.isel({axis: index for axis, index in at.items() if axis in array.dims}))

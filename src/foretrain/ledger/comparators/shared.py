@@ -28,3 +28,8 @@ def same_points(predicted: xr.DataArray, observed: xr.DataArray) -> tuple[xr.Dat
     if not (own <= other or other <= own):
         raise ValueError(f"{predicted.dims} and {observed.dims} have no axes to be compared along")
     return xr.align(predicted, observed, join="exact")
+
+
+def value_at(array: xr.DataArray, at: dict[str, int]) -> float:
+    """The value at a position of an array that may have more axes."""
+    return float(array.isel({axis: index for axis, index in at.items() if axis in array.dims}))

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from foretrain.ledger.claim import Comparator
-from foretrain.ledger.comparators.shared import drawn, in_words, same_points, worst_place
+from foretrain.ledger.comparators.shared import drawn, in_words, same_points, value_at, worst_place
 from foretrain.ledger.margins import (
     Outcome,
     inconclusive,
@@ -61,16 +61,15 @@ def same_mean(name: str, tolerance: Tolerance = THREE_ERRORS, least_seeds: int =
         distance = abs(mean - prediction[name]) / np.hypot(own, theirs)
         published = prediction[name].notnull()
         total = int(published.sum())
-        distance, published = xr.align(distance, published, join="inner")
+        distance, published, mean, expected = xr.align(distance, published, mean, prediction[name], join="inner")
         cells, called = int(published.sum()), in_words(label or name)
         if cells < total:
             return outcome(False, 0.0, sentence(f"{called}: only {cells} of {total} predicted means were measured"))
         distance = distance.where(published, 0.0)
         at = worst_place(distance.fillna(np.inf))
         error = float(distance.isel(at))
-        place = {axis: distance[axis].values[index] for axis, index in at.items() if axis in distance.coords}
-        theirs_at, own_at = float(prediction[name].sel(place)), float(mean.sel(place))
-        pair = f"{number(own_at)} here and {number(theirs_at)} expected{place_words(distance, at)}"
+        here, there = number(value_at(mean, at)), number(value_at(expected, at))
+        pair = f"{here} here and {there} expected{place_words(distance, at)}"
         if cells == 1:
             words = f"{called} is {pair}: {number(round(error, 2))} standard errors apart"
         else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from foretrain.ledger.claim import Claim, other_half
+from foretrain.ledger.claim import Claim
 from foretrain.ledger.margins import margin_words
 from foretrain.ledger.verdict import Verdict
 
@@ -29,9 +29,12 @@ class ClaimView:
     verdict: Verdict
     tier: str
     drawn: Figures = field(default_factory=Figures)
-    pair: Mapping[str, ClaimView] = field(
-        default_factory=dict
-    )  # "As printed" and "Corrected", if the claim has an erratum
+    corrected: ClaimView | None = None  # the correction, if the claim has one: both share a row
+
+    @property
+    def halves(self) -> dict[str, ClaimView]:
+        """What a card shows one after the other."""
+        return {"": self} if self.corrected is None else {"As printed": self, "Corrected": self.corrected}
 
     @property
     def name(self) -> str:
@@ -49,12 +52,21 @@ class ClaimView:
     @property
     def text(self) -> str:
         """The text that the page's search box searches."""
-        claim = self.claim
-        return f"{claim.id} {claim.source} {claim.says} {claim.erratum or ''} {self.verdict.reason}".lower()
+        parts = [
+            part
+            for view in self.halves.values()
+            for claim in [view.claim]
+            for part in (claim.id, claim.source, claim.says, claim.erratum, claim.finding, view.reason)
+        ]
+        return " ".join(filter(None, parts)).lower()
 
     @property
     def reason(self) -> str:
         return self.verdict.reason.removesuffix(".")
+
+    @property
+    def as_expected(self) -> bool:
+        return all(half.verdict.as_expected for half in self.halves.values())
 
     @property
     def margin(self) -> str:
@@ -77,17 +89,17 @@ class ClaimView:
         return f"{Path('foretrain') / path.relative_to(package) if inside else path.name}:{line}"
 
 
-def claim_view(
-    claim: Claim, known: Mapping[str, Claim], verdicts: Mapping[str, Verdict], tier: str, drawn: Figures
-) -> ClaimView:
-    other = other_half(claim, known)
-    printed, corrected = (other, claim.id) if claim.corrects else (claim.id, other)
-    pair = {
-        title: ClaimView(known[id], verdicts[id], tier)
-        for title, id in (("As printed", printed), ("Corrected", corrected))
-        if id is not None and id in verdicts
-    }
-    return ClaimView(claim, verdicts[claim.id], tier, drawn, pair if len(pair) == 2 else {})
+def claim_views(
+    verdicts: Mapping[str, Verdict], known: Mapping[str, Claim], tier: str, drawn: Mapping[str, Figures]
+) -> list[ClaimView]:
+    """One view per row: a correction belongs to the claim that it corrects, if both were judged."""
+    corrections = {known[id].corrects: id for id in verdicts if known[id].corrects in verdicts}
+    rows = [id for id in verdicts if id not in corrections.values()]
+
+    def view(id: str, corrected: ClaimView | None = None) -> ClaimView:
+        return ClaimView(known[id], verdicts[id], tier, drawn[id], corrected)
+
+    return [view(id, view(corrections[id]) if id in corrections else None) for id in rows]
 
 
 def _brief(setting: Mapping[str, Any]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from foretrain.ledger.verdict import Verdict, tally
 from foretrain.papers import Paper, claims, papers
 from foretrain.show.pages import CONFIG, render
 from foretrain.show.plotting import TEMPLATE
-from foretrain.show.report.card import ClaimView, claim_view
+from foretrain.show.report.card import ClaimView, claim_views
 from foretrain.show.report.compact import for_script
 from foretrain.show.report.drawing import draw_all
 
@@ -29,7 +29,14 @@ class Section:
 
     @property
     def tally(self) -> str:
-        return tally([view.verdict for view in self.views])
+        return tally([half.verdict for view in self.views for half in view.halves.values()])
+
+    @property
+    def picture(self) -> ClaimView | None:
+        """The claim whose figure the story shows, if it was judged and has one."""
+        wanted = self.paper.story.picture if self.paper.story else ""
+        halves = [half for view in self.views for half in view.halves.values()]
+        return next((half for half in halves if half.claim.id == wanted and half.drawn.figures), None)
 
 
 def write_report(verdicts: Mapping[str, Verdict], tier: str, out: Path) -> int:
@@ -43,14 +50,17 @@ def report_page(verdicts: Mapping[str, Verdict], tier: str, known: Mapping[str, 
     """The report as HTML. `known` has the claims of the verdicts; by default, those of the papers."""
     known = claims(*verdicts) if known is None else known
     figures = draw_all([(known[name], verdict) for name, verdict in verdicts.items()])
-    views = [claim_view(known[name], known, verdicts, tier, figures[name]) for name in verdicts]
+    views = claim_views(verdicts, known, tier, figures)
     by_paper = {name: [view for view in views if view.claim.paper == name] for name in papers()}
     everything = verdicts.values()
     return render(
         "report.html",
         tier=tier,
         count=tally(everything),
-        errata=sum(known[name].corrects in verdicts for name in verdicts),
+        statements=len(views),
+        paper_names={name: paper.short for name, paper in papers().items()},
+        errata=sorted((view for view in views if view.claim.erratum), key=lambda view: not view.claim.headline),
+        findings=[half for view in views for half in view.halves.values() if half.claim.finding],
         facts=_facts(verdicts, tier),
         surprises=[verdict for verdict in everything if not verdict.as_expected and verdict.status != "skipped"],
         skipped=[verdict for verdict in everything if verdict.status == "skipped"],

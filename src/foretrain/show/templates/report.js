@@ -4,7 +4,7 @@
   const form = document.getElementById("filters");
   const claims = Array.from(document.querySelectorAll(".claim"));
 
-  // A figure is drawn when its card is opened, because drawing a hundred at once takes seconds.
+  // A figure is drawn when its card is opened or its story scrolled to: drawing a hundred at once takes seconds.
   function draw(card) {
     for (const place of card.querySelectorAll(".figure:not([data-drawn])")) {
       const figure = JSON.parse(document.getElementById(place.dataset.figure).textContent);
@@ -29,7 +29,8 @@
     for (const card of claims) {
       const matches =
         (!wanted.get("status") || card.dataset.status === wanted.get("status")) &&
-        (!wanted.get("expected") || card.dataset.expected === wanted.get("expected")) &&
+        (!wanted.get("whose") || card.dataset.whose === wanted.get("whose")) &&
+        (!wanted.get("erratum") || card.dataset.erratum === "yes") &&
         (!wanted.get("paper") || card.dataset.paper === wanted.get("paper")) &&
         (!wanted.get("surprises") || card.dataset.surprise === "yes") &&
         words.every((word) => card.dataset.text.includes(word));
@@ -43,19 +44,30 @@
     form.elements.shown.value = shown + " of " + claims.length + " shown";
   }
 
-  // A link to a claim opens it, even if the filters hide it.
+  // A link to a claim, or to its correction, opens its card, even if the filters hide it.
   function follow() {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    if (target && target.classList.contains("claim")) {
-      if (target.hidden) {
+    const card = target && target.closest(".claim");
+    if (card) {
+      if (card.hidden) {
         form.reset();
         filter();
       }
-      target.open = true;
-      draw(target);
+      card.open = true;
+      draw(card);
       target.scrollIntoView();
     }
   }
+
+  const pictures = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      if (entry.isIntersecting) {
+        draw(entry.target);
+        pictures.unobserve(entry.target);
+      }
+    }
+  });
+  document.querySelectorAll(".picture").forEach((picture) => pictures.observe(picture));
 
   form.hidden = false;
   form.addEventListener("input", filter);

@@ -1,6 +1,6 @@
 """A made-up paper: every kind of claim and experiment, each a matter of milliseconds."""
 
-from foretrain.papers import Paper, Symbol
+from foretrain.papers import Paper, Story, Symbol
 
 PAPER = Paper(
     name="toy",
@@ -9,5 +9,13 @@ PAPER = Paper(
     symbols=(
         Symbol("ρ<b>", "rate", "[time]", "how fast <i>x</i> decays"),
         Symbol("its bounds, ζ", "correction factor", "", "what is allowed"),
+    ),
+    short="Toys <b>",
+    story=Story(
+        says="Everything decays <i>slowly</i>.",
+        holds="The rate does.",
+        wrong="A factor of two.",
+        training="Nothing here is trained.",
+        picture="toy/bounds",
     ),
 )

@@ -60,6 +60,9 @@ misprint = erratum_pair(
     settings={"fast": {"rate": 1.0}},
     control=Control("the measurement slips", {"slip": 0.1}),
     erratum="Printed 2ρ, right is ρ: at t = 1 printed .135, true .368.",
+    formulas=(r"x = e^{-2\rho t}", r"x = e^{-\rho t} \text{<img src=x onerror=alert(2)>}"),
+    consequence="Decay takes twice as long as one would think.",
+    whose="the paper's statement",
 )
 
 
@@ -116,6 +119,8 @@ skips = Claim(
 surprise = Claim(
     id="toy/surprise",
     source="Remark 4",
+    whose="our own expectation",
+    finding="It does not <u>hold</u>.",
     says="Said to hold, and does not.",
     predict=_decay_misprinted,
     observe=_warns,
