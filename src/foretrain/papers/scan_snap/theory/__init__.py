@@ -1,5 +1,9 @@
-"""Scan and Snap on paper: one result, one function. numpy arrays in and out, float64."""
+"""Scan and Snap on paper: one result, one function. numpy arrays in and out, float64.
 
+Every time is in steps of one sample, or of a batch whose loss is averaged (`TIME_UNIT`): on average both move alike.
+"""
+
+from foretrain.papers.scan_snap.theory.applicability import TIME_UNIT, Applicability, Condition, Meaning, applies
 from foretrain.papers.scan_snap.theory.attention import (
     attention_velocity,
     by_query,
@@ -24,6 +28,7 @@ from foretrain.papers.scan_snap.theory.concentration import (
     steps_to_error,
     theta_bound,
 )
+from foretrain.papers.scan_snap.theory.confusion import confusion_drive, confusion_drive_at_first, memory
 from foretrain.papers.scan_snap.theory.correlation import (
     correlation_window,
     gradient_coefficients,
@@ -48,11 +53,14 @@ from foretrain.papers.scan_snap.theory.decoder import (
     snap_time,
     speed,
 )
+from foretrain.papers.scan_snap.theory.finite_length import feature_noise, finite_length_force, least_length
 from foretrain.papers.scan_snap.theory.gradient import (
     attention_limit,
     frequency_radius,
     loss_gradients,
 )
+from foretrain.papers.scan_snap.theory.growth_from_data import theorem4_c0, theorem4_growth, theorem4_growth_factor
+from foretrain.papers.scan_snap.theory.prediction import predicted_logits, predicted_logits_adiabatic, snap_of_curve
 from foretrain.papers.scan_snap.theory.transition import (
     attention_drive,
     attention_growth,
@@ -68,6 +76,11 @@ from foretrain.papers.scan_snap.theory.transition import (
 )
 
 __all__ = [
+    "TIME_UNIT",
+    "Applicability",
+    "Condition",
+    "Meaning",
+    "applies",
     "attention_drive",
     "attention_growth",
     "attention_growth_equal_overlaps",
@@ -79,6 +92,8 @@ __all__ = [
     "attention_velocity",
     "by_query",
     "class_directions",
+    "confusion_drive",
+    "confusion_drive_at_first",
     "correlation_window",
     "count_radius",
     "count_radius_simple",
@@ -88,7 +103,9 @@ __all__ = [
     "error_spread",
     "error_spread_late",
     "fates",
+    "feature_noise",
     "features",
+    "finite_length_force",
     "frequency_radius",
     "gradient_coefficients",
     "gradient_coefficients_printed",
@@ -101,6 +118,7 @@ __all__ = [
     "largest_correlation",
     "late_time",
     "late_time_printed",
+    "least_length",
     "least_vocab",
     "least_vocab_equal_overlaps",
     "logarithmic_start",
@@ -108,15 +126,22 @@ __all__ = [
     "logit_velocity",
     "loss_gradients",
     "mean_count",
+    "memory",
     "next_token_error",
     "omega0",
     "omega1",
     "overlaps",
+    "predicted_logits",
+    "predicted_logits_adiabatic",
     "prediction_error",
     "relative_gain",
+    "snap_of_curve",
     "snap_time",
     "speed",
     "steps_to_error",
+    "theorem4_c0",
+    "theorem4_growth",
+    "theorem4_growth_factor",
     "theta_bound",
     "unmixing",
     "unmixing_bound",

@@ -54,7 +54,10 @@ def speed(t: ArrayLike, *, eta_y: ArrayLike, vocab: ArrayLike, classes: ArrayLik
 
 
 def snap_time(*, eta_y: ArrayLike, vocab: ArrayLike, classes: ArrayLike) -> Values:
-    """Theorem 4 and Lemma 9: t0 = 2(1+ω1)K·ln M/η_Y, the time from which e^{Mh} dominates eq. 45."""
+    """Theorem 4 and Lemma 9: t0 = 2(1+ω1)K·ln M/η_Y, the time from which e^{Mh} dominates eq. 45.
+
+    In steps of one sample, or of a batch whose loss is averaged; in samples, multiply by the size of the batch.
+    """
     _, eta_y, M = checked(eta_y=eta_y, vocab=vocab)
     return 2 * (1 + omega1(vocab=M)) * checked_classes(classes) * np.log(M) / eta_y
 

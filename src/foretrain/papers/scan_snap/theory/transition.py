@@ -1,7 +1,8 @@
 """Section 6 and appendix F: how far attention grows, and when it snaps.
 
 Γ(t) = η_Z∫γ is the drive that the decoder gives to attention. The paper writes ν for η_Y/η_Z in eq. 130 and for
-η_Z/η_Y in Fig 9; these functions take both learning rates by name.
+η_Z/η_Y in Fig 9; these functions take both learning rates by name. Times t are in steps of one sample, or of a batch
+whose loss is averaged.
 """
 
 from __future__ import annotations

@@ -1,0 +1,76 @@
+"""Which assumptions a setting meets, and what it may therefore predict."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from foretrain.core.errors import InputError
+from foretrain.data import SequenceClasses
+from foretrain.papers.scan_snap import theory
+from foretrain.papers.scan_snap.experiments.full_gradient import common_for_overlap, shared_token_classes
+
+
+def _meaningful(found: theory.Applicability) -> set[str]:
+    return {p.function for p in found.predictions if p.meaningful}
+
+
+def test_a_setting_that_meets_everything_but_lemma_3() -> None:
+    """K = 2 with overlap .45 and M = 200 meets Assumptions 1 and 2; Theorem 4 fails all the same."""
+    P = shared_token_classes(2, 200, common=common_for_overlap(0.45))
+    found = theory.applies(P, eta_y=0.9, eta_z=1e-3, length=10**6)
+    assert [c.name for c in found.conditions if c.met is False] == ["Gradient of Lemma 3"]
+    assert found["Assumption 2"].met
+    assert _meaningful(found) == {"fates", "relative_gain", "snap_time", "predicted_logits"}
+    assert found.snap_time == pytest.approx(theory.snap_time(eta_y=0.9, vocab=200, classes=2))
+
+
+def test_the_setting_of_figure_3_misses_assumption_1c_by_a_thousand() -> None:
+    """Fig 3: η_Y/η_Z = .2 where about 200 is needed; Assumption 2 cannot be met at K = 10, M = 1000."""
+    found = theory.applies(shared_token_classes(10, 1000, common=0.2), eta_y=0.1, eta_z=0.5)
+    assert found["Assumption 1(c)"].miss == pytest.approx(1000, rel=0.2)
+    assert "no features can meet" in found["Assumption 2"].measured
+    assert found["Assumption 1(b)"].met is None
+    assert _meaningful(found) == {"predicted_logits"}
+
+
+def test_each_condition_is_missed_by_what_breaks_it_alone() -> None:
+    good = {"eta_y": 0.9, "eta_z": 1e-3, "length": 10**6}
+    P = shared_token_classes(2, 200, common=common_for_overlap(0.45))
+    even = shared_token_classes(2, 200, common=common_for_overlap(0.45, (0.5, 0.5)), shares=(0.5, 0.5))
+    uneven = P.copy()
+    uneven[:, 1:5] *= 0.98
+    uneven[:, 190:192] = 0.02 * (1 - P[:, :1]) * np.array([[0.3, 0.7], [0.6, 0.4]])
+    cases = {
+        "Assumption 1(b)": (P, {**good, "length": 20}),
+        "Assumption 1(c)": (P, {**good, "eta_z": 0.9}),
+        "Theorem 1": (P, {**good, "eta_y": 1.5, "eta_z": 1e-3}),
+        "Equal classes": (P, {**good, "class_weights": [0.9, 0.1]}),
+        "One query": (P, {**good, "query": [0, 1]}),
+        "Common tokens": (uneven, good),
+        "Dominant token": (even, good),
+        "Assumption 2": (shared_token_classes(2, 200, common=common_for_overlap(0.1)), good),
+    }
+    for name, (table, setting) in cases.items():
+        missed = {c.name for c in theory.applies(table, **setting).conditions if c.met is False}
+        assert missed == {name, "Gradient of Lemma 3"}, name
+
+
+def test_a_task_brings_its_own_queries_length_and_weights() -> None:
+    found = theory.applies(SequenceClasses.syn_medium(3, length=128), eta_y=1.0, eta_z=0.5)
+    assert found["One query"].miss == 3
+    assert "T = 128" in found["Assumption 1(b)"].measured
+
+
+def test_it_prints_as_a_table_and_refuses_nonsense() -> None:
+    found = theory.applies(shared_token_classes(3, 20, common=0.2), eta_y=0.1, eta_z=0.5)
+    text = str(found)
+    assert max(map(len, text.splitlines())) <= 100
+    assert theory.TIME_UNIT in text
+    assert len(found.rows()) == len(found.conditions) + len(found.predictions)
+    with pytest.raises(InputError, match="There is no condition"):
+        found["Assumption 3"]
+    with pytest.raises(InputError, match="sum to 1"):
+        theory.applies([[0.5, 0.1, 0.1, 0.1], [1, 0, 0, 0]], eta_y=1.0, eta_z=1.0)
+    with pytest.raises(InputError, match="eta_y"):
+        theory.applies(shared_token_classes(3, 20, common=0.2), eta_y=0.0, eta_z=0.5)
