@@ -12,8 +12,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binom, multinomial
 
-from foretrain.kernels.regression import ideal_predictions
+from foretrain.data.template_tasks import same_different
+from foretrain.kernels.architectures import MLP_XX, TRANSFORMER
+from foretrain.kernels.regression import ideal_predictions, unseen_strings
+from foretrain.kernels.template_matrix import template_matrix
+from foretrain.papers.abstract_symbols.setting import KernelSetting
 from foretrain.papers.abstract_symbols.theory import generalisation as theory
+from foretrain.papers.abstract_symbols.theory import templates as theory_of_templates
 
 Array = NDArray[np.float64]
 
@@ -138,3 +143,59 @@ def test_principal_angle() -> None:
     two = np.array([[1.0, 0], [0, math.cos(turn)], [0, math.sin(turn)]])
     assert theory.principal_angle(one, two) == pytest.approx(30)
     assert theory.principal_angle(one, one[:, ::-1]) == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("architecture", [MLP_XX, TRANSFORMER])
+def test_many_samples_from_few_tokens_tend_to_the_solution_of_r_equations(architecture: str) -> None:
+    """Theorem 3.4 at n → ∞: regression on every string of six tokens, each often, against N·M⁻¹f*."""
+    task, kernel = same_different().with_cls(), KernelSetting(architecture).kernel
+    own = len(task.vocabulary)
+    cls = task.one_per_template()[0, -1]
+    strings = np.array([(a, b, cls) for a, b in itertools.product(range(own, own + 6), repeat=2)])
+    same = strings[:, 0] == strings[:, 1]
+    # Each template has half of the samples: a string of αα is drawn five times as often as one of αβ.
+    often = np.where(same, 0.5 / 6, 0.5 / 30) * 1e9
+    gram = kernel(strings, strings)
+    unseen = unseen_strings(task, 6)
+    direct = kernel(unseen, strings) @ np.linalg.solve(gram + np.diag(0.01 / often), np.where(same, 1.0, -1.0))
+    mean = np.array([[gram[np.ix_(one, two)].mean() for two in (same, ~same)] for one in (same, ~same)])
+    N = template_matrix(task, kernel).N
+    estimate = theory.many_samples_estimate(N, mean, np.array([1.0, -1.0]))
+    assert estimate == pytest.approx(direct, abs=1e-5)
+    assert abs(estimate - [1.0, -1.0]).max() > 0.05  # six tokens are not enough
+
+
+def test_the_error_of_many_samples_is_of_order_one_over_rho() -> None:
+    """Theorem 3.4: M = N + O(1/ρ), and so is the error, not of order √(1/ρ)."""
+    N, _, labels, _ = setup(3, 7)
+    extra = positive_matrix(3, 8)
+    errors = [abs(theory.many_samples_estimate(N, N + extra / rho, labels) - labels).max() for rho in (1e4, 1e5)]
+    assert errors[0] / errors[1] == pytest.approx(10, rel=0.05)
+
+
+@given(st.integers(1, 4), st.integers(0, 100))
+@settings(max_examples=15)
+def test_the_printed_chain_needs_a_ridge_between_two_powers_of_rho(r: int, seed: int) -> None:
+    """Lemma D.1, its proof: D.2 plus D.4 at the best λ falls as ρ^(−1/4); at a fixed λ it grows with n."""
+    N, _, labels, _ = setup(r, seed)
+    weights = np.full(r, 1 / r)
+
+    def best(diversity: float) -> float:
+        n = 1e3 * diversity
+        ridges = n * np.geomspace(1e-9, 1e2, 400)
+        return min(theory.chain_bound(N, weights, labels, n=n, diversity=diversity, ridge=x) for x in ridges)
+
+    power = math.log(best(1e24) / best(1e22)) / math.log(100)
+    assert power == pytest.approx(-0.25, abs=0.02)
+    fixed = [theory.chain_bound(N, weights, labels, n=n, diversity=n, ridge=1.0) for n in (1e8, 1e10)]
+    assert fixed[1] > 9 * fixed[0]
+
+
+def test_majority_templates_are_counted_by_enumeration() -> None:
+    """Section 1.1: equality patterns of strings over two symbols with a majority; 5 for k = 4, not 8."""
+    for k in range(1, 10):
+        strings = ["".join(s) for s in itertools.product("ab", repeat=k)]
+        with_majority = [s for s in strings if 2 * s.count("a") > k]  # a is the majority; b the other symbol
+        assert theory_of_templates.majority_templates(k) == len(with_majority)
+    assert theory_of_templates.majority_templates(4) == 5
+    assert all(theory_of_templates.majority_templates(k) == 2 ** (k - 1) for k in (1, 3, 5, 7, 9))

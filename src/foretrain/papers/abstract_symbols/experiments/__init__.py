@@ -4,7 +4,9 @@
 MODULES = (
     "tasks",
     "kernel",
+    "last_layer",
     "unseen",
+    "skip",
     "architectures",
     "hyperparameters",
     "difficulty",

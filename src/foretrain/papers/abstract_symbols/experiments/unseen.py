@@ -102,6 +102,22 @@ def mlp_outputs(seeds: int, width: int, layers: int, steps: int) -> xr.Dataset:
     return _outputs(np.stack(outputs), list(WAYS))
 
 
+def relational_weights() -> tuple[OneHotMLP, Parameters]:
+    """Remark I.3: weights of an MLP that tell same from different on every string, seen or not.
+
+    Unit t is φ(1[x_1 = t] + 1[x_2 = t] − 1), 1 if both places hold token t; a last unit is always 1, and
+    f = 2·Σ_t(unit t) − 1. Eq. 23 has no biases: the 1 is Σ_t 1[x_1 = t].
+    """
+    model = OneHotMLP(TOKENS, 2, width=TOKENS + 1)
+    first = torch.zeros(1, TOKENS + 1, 2, TOKENS, dtype=torch.float64)  # [run, unit, place, token]
+    first[0, :TOKENS] = torch.eye(TOKENS, dtype=torch.float64)[:, None]
+    first[0, :TOKENS, 0] -= 1
+    first[0, TOKENS, 0] = 1
+    readout = torch.full((1, TOKENS + 1), 2.0, dtype=torch.float64)
+    readout[0, TOKENS] = -1
+    return model, {"W1": first.flatten(2), "w": readout}
+
+
 def _outputs(values: np.ndarray, ways: Sequence[str]) -> xr.Dataset:
     return trajectory(
         {"output": (("way", "seed", "string"), values)},

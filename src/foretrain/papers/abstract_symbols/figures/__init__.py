@@ -1,5 +1,12 @@
 """One Plotly figure per experiment."""
 
-from foretrain.papers.abstract_symbols.figures import kernel, language, needs, tasks, trained
+from foretrain.papers.abstract_symbols.figures import kernel, language, layers, needs, tasks, trained
 
-FIGURES = {**tasks.FIGURES, **kernel.FIGURES, **trained.FIGURES, **needs.FIGURES, **language.FIGURES}
+FIGURES = {
+    **tasks.FIGURES,
+    **kernel.FIGURES,
+    **layers.FIGURES,
+    **trained.FIGURES,
+    **needs.FIGURES,
+    **language.FIGURES,
+}

@@ -19,6 +19,8 @@ from foretrain.papers.abstract_symbols.theory.kernel import (
     attention_expectation,
     cosine_expectation,
 )
+from foretrain.papers.abstract_symbols.theory.layers import identity_kernel
+from foretrain.papers.abstract_symbols.theory.templates import majority_templates
 from foretrain.papers.abstract_symbols.theory.wick import (
     derivative_value,
     invariant,
@@ -31,11 +33,13 @@ __all__ = [
     "cosine_expectation",
     "derivative_value",
     "error_floor",
+    "identity_kernel",
     "identity_velocity",
     "invariant",
     "invariant_value",
     "kernel_derivative",
     "log_derivative_bound",
+    "majority_templates",
     "output_variance",
     "pointwise_derivatives",
     "train_velocity",

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bernoulli
 
+from foretrain.papers.abstract_symbols.theory import series as power_series
+
 Array = NDArray[np.float64]
 
 
@@ -63,9 +65,9 @@ def pointwise_derivatives(
         for i, token in enumerate(string):  # (β + s)(ζ + (γ + t)p)
             logits[i, :2, :2] = [[beta * (zeta[token] + gamma * p[i]), beta * p[i]], [zeta[token] + gamma * p[i], p[i]]]
         logits[:, 0, 0] -= logits[:, 0, 0].max()
-        powers = np.stack([_exponential(row) for row in logits])
-        total = _reciprocal(powers.sum(axis=0))
-        series[side] = np.stack([_product(row, total) for row in powers])
+        powers = np.stack([power_series.exponential(row) for row in logits])
+        total = power_series.reciprocal(powers.sum(axis=0))
+        series[side] = np.stack([power_series.product(row, total) for row in powers])
     square = np.zeros((size, size))
     square[0, :3] = np.array([gamma**2, 2 * gamma, 1.0])[:size]
     result = np.zeros((size, size))
@@ -74,7 +76,7 @@ def pointwise_derivatives(
             if a == b or i == j:
                 entry = square * (i == j)
                 entry[0, 0] += a == b
-                result += _product(entry, _product(series[0, i], series[1, j]))
+                result += power_series.product(entry, power_series.product(series[0, i], series[1, j]))
     factorials = np.array([math.factorial(n) for n in range(size)])
     return (result * np.multiply.outer(factorials, factorials))[: order + 1, : order + 1]
 
@@ -108,38 +110,3 @@ def log_derivative_bound(
 
 def _log_factorial(n: NDArray[np.int64]) -> Array:
     return np.array([math.lgamma(v + 1) for v in n])
-
-
-def _product(left: Array, right: Array) -> Array:
-    """The product of two truncated power series in two variables."""
-    from scipy.signal import convolve2d  # slow to load
-
-    return convolve2d(left, right)[: left.shape[0], : left.shape[1]]
-
-
-def _exponential(series: Array) -> Array:
-    """The exponential of a truncated power series."""
-    rest = series.copy()
-    rest[0, 0] = 0.0
-    total = term = _one(series)
-    for n in range(1, 2 * len(series)):
-        term = _product(term, rest) / n
-        total = total + term
-    return math.exp(series[0, 0]) * total
-
-
-def _reciprocal(series: Array) -> Array:
-    """1 over a truncated power series."""
-    rest = -series / series[0, 0]
-    rest[0, 0] = 0.0
-    total = term = _one(series)
-    for _ in range(1, 2 * len(series)):
-        term = _product(term, rest)
-        total = total + term
-    return total / series[0, 0]
-
-
-def _one(series: Array) -> Array:
-    one = np.zeros_like(series)
-    one[0, 0] = 1.0
-    return one

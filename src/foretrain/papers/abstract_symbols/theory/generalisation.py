@@ -34,6 +34,28 @@ def proportional_ridge_limit(N: Array, weights: Array, labels: Array, ratio: flo
     return N @ np.linalg.solve(N + ratio * np.diag(1 / weights), labels)
 
 
+def many_samples_estimate(N: Array, mean_kernel: Array, labels: Array) -> Array:
+    """Theorem 3.4 at n → ∞ and fixed ρ: the estimator tends to N·M⁻¹f* on unseen symbols, whatever the fixed λ.
+
+    M_ij is the mean of K over pairs of samples of templates i and j, with the tokens they happen to share; such pairs
+    are a share O(1/ρ) of all, so M = N + O(1/ρ), and the error (N − M)M⁻¹f* is of order 1/ρ, not √(1/ρ). (By symmetry
+    all samples of one template get the same coefficient, which makes eq. 5 a system of r equations.)
+    """
+    return np.asarray(N @ np.linalg.solve(mean_kernel, labels))
+
+
+def chain_bound(
+    N: Array, weights: Array, labels: Array, *, n: float, diversity: float, ridge: float, constant: float = 1.0
+) -> float:
+    """Proof of Lemma D.1: Claim D.2 plus Claim D.4, |f̂ − f̂_ideal| ≤ C/λ + Cn/(λ√ρ) and |f̂_ideal − f*| without noise.
+
+    Printed, the second part is O(√(log(1/δ)/n)) for every λ, so λ = Θ(n) gives √(1/ρ). It is λ/n times a constant: the
+    first part needs λ ≫ n/√ρ, the second λ ≪ n, and the best λ, near n·ρ^(−1/4), leaves ρ^(−1/4).
+    """
+    shrunk = abs(proportional_ridge_limit(N, weights, labels, ridge / n) - labels).max()
+    return float(constant * idealisation_rate(n, diversity, ridge) + shrunk)
+
+
 def threshold(N: Array, counts: Array) -> float:
     """Claim D.3: τ = min_j |ℐ_j| / ‖N⁻¹‖."""
     return float(counts.min() * np.linalg.eigvalsh(N)[0])
