@@ -14,6 +14,7 @@ PUBLIC = {
     "Adam": "foretrain.dynamics.optimizers",
     "Adagrad": "foretrain.dynamics.optimizers",
     "Verdict": "foretrain.ledger.verdict",
+    "check": "foretrain.show.checking",
     "add_identity_scaling": "foretrain.patches.identity",
     "integrate": "foretrain.dynamics.flow",
     "judge": "foretrain.ledger.judging",

@@ -24,10 +24,11 @@ from foretrain.cli import (
     watching,
 )
 from foretrain.cli.common import say
+from foretrain.cli.helping import Command, Group
 from foretrain.core.errors import InputError
 from foretrain.core.workers import settle
 
-app = typer.Typer(rich_markup_mode="rich", add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(cls=Group, rich_markup_mode="rich", add_completion=False, pretty_exceptions_enable=False)
 
 
 def _show_version(wanted: bool) -> bool:
@@ -48,35 +49,37 @@ def foretrain(
     """Predicts what training will do to an attention network, and checks predictions against real training.
 
     \b
-    Examples:
-      foretrain list                       list the claims of every paper
-      foretrain show scan_snap/lemma6      show one claim in full
-      foretrain check scan_snap --jobs 2   check the claims of one paper
-      foretrain run scan_snap/fig6         compute an experiment, resumably
-      foretrain figure scan_snap/fig6      draw it
-      foretrain report                     write all verdicts to one HTML file
-      foretrain watch run.jsonl            follow a training of your own
-      foretrain analyze MODEL              measure a model or a series of checkpoints
-      foretrain compare A B                see where two models or two runs differ
-      foretrain language book.txt          train a small language model and watch it
-      foretrain neurons MODEL --text FILE  see which patterns fire each neuron
+    You train or fine-tune models:
+      foretrain watch run.jsonl              follow a training, with warnings
+      foretrain analyze MODEL                measure a model or its checkpoints
+      foretrain compare A B                  see where two models differ
+      foretrain language book.txt            train a small language model
+      foretrain neurons MODEL --text FILE    see what fires each neuron
+
+    \b
+    You label data or design tasks:
+      foretrain forecast corpus texts.csv    which words will a classifier use?
+      foretrain forecast templates task.toml will a network learn this, from what?
+
+    \b
+    You study theory (a claim: a statement of a paper that a program checks):
+      foretrain list                         the claims of every paper
+      foretrain show "Theorem 4"             one of them in full
+      foretrain check scan_snap --jobs 2     do they hold?
+      foretrain report                       verdicts and errata on one page
+      foretrain run scan_snap/fig6           compute an experiment, resumably
+      foretrain figure scan_snap/fig6        draw it
     """
 
 
-app.command("list")(listing.list_all)
-app.command()(listing.show)
-app.command()(checking.check)
-app.command()(running.run)
-app.command()(running.figure)
-app.command()(checking.report)
-app.command()(running.export)
-app.command()(analyzing.analyze)
-app.command()(analyzing.compare)
-app.command()(watching.watch)
-app.command()(language.language)
-app.command()(neurons.neurons)
-forecasting.forecast_app.command()(forecasting_corpus.corpus)
 app.add_typer(forecasting.forecast_app, name="forecast")
+app.command("list", cls=Command)(listing.list_all)
+for command in (
+    watching.watch, analyzing.analyze, analyzing.compare, language.language, neurons.neurons,
+    listing.show, checking.check, checking.report, running.run, running.figure, running.export,
+):  # fmt: skip
+    app.command(cls=Command)(command)
+forecasting.forecast_app.command(cls=Command)(forecasting_corpus.corpus)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

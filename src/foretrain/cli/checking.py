@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from foretrain.cli.common import RUNS, Jobs, Runs, Tier, require_jobs, require_writable, say
-from foretrain.cli.finding import find_claims
 from foretrain.cli.listing import Patterns
 from foretrain.cli.progress import progress_shown
 from foretrain.core.errors import require, require_known
+from foretrain.show.finding import find_claims
 
 if TYPE_CHECKING:
     from foretrain.ledger.check import VerdictFolder

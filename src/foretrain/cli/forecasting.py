@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foretrain.cli.common import console, require_writable, say
+from foretrain.cli.helping import Command, Group
 from foretrain.core.errors import require, visible
 
 if TYPE_CHECKING:
     import xarray as xr
 
-forecast_app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+forecast_app = typer.Typer(cls=Group, no_args_is_help=True, pretty_exceptions_enable=False)
 MOST_TEMPLATES = 12  # most templates to print; the JSON has all
 FIGURE_KINDS = (".html", ".png", ".svg")
 
@@ -30,7 +31,7 @@ def _forecast() -> None:
     """
 
 
-@forecast_app.command()
+@forecast_app.command(cls=Command)
 def templates(
     task: Annotated[
         Path, typer.Argument(metavar="TASK.toml", help="The task file; see examples/*.toml for each kind.")

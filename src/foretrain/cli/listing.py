@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from foretrain.cli.common import console
-from foretrain.cli.finding import HELP, find_claims, find_either, find_experiments
+from foretrain.show.finding import HELP, find_claims, find_either, find_experiments
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from foretrain.cli.common import RUNS, Jobs, Runs, console, require_jobs, require_writable, say
-from foretrain.cli.finding import HELP, find_experiment
 from foretrain.cli.progress import progress_shown
 from foretrain.cli.values import read_settings
 from foretrain.core.errors import InputError, require, require_known
+from foretrain.show.finding import HELP, find_experiment
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

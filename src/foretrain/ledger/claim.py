@@ -107,6 +107,11 @@ class Claim:
         """The expected verdict at a tier; None if it is only a measurement there."""
         return self.expect if reaches(tier, self.expect_from) else None
 
+    def _repr_html_(self) -> str:
+        from foretrain.ledger.display import claim_html
+
+        return claim_html(self)
+
     def code(self) -> tuple[str, int]:
         """File and line of the measurement."""
         function = unwrapped(self.observe)

@@ -50,6 +50,11 @@ class Verdict:
             return self.judged
         return self.status == self.expected and self.control_status == flipped(self.expected)
 
+    def _repr_html_(self) -> str:
+        from foretrain.ledger.display import verdict_html
+
+        return verdict_html(self)
+
     def summary(self) -> dict[str, Any]:
         """What `foretrain check --json` writes for this claim."""
         names = ("status", "expected", "margin", "reason", "seconds", "control_status")
