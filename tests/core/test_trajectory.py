@@ -63,7 +63,7 @@ def test_changed_numbers_and_truncation_are_noticed(tmp_path: Path) -> None:
     with pytest.raises(DamagedFile, match="damaged"):
         load(path)
     path.write_bytes(blob[: len(blob) // 2])
-    with pytest.raises(DamagedFile, match="not a readable"):
+    with pytest.raises(DamagedFile, match="begins like a netCDF file, but cannot be read"):
         load(path)
 
 

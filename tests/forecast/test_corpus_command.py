@@ -49,7 +49,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["imdb", "--classes", "0,1"], "--classes is for files"),
         (["imdb", "--no-header"], "--header is for files"),
         (["imdb", "--data", "."], "There is no imdb/train.csv.gz"),
-        (["./imdb"], "There is no file ./imdb"),
+        (["./imdb"], "./imdb is a folder; give a file in it."),
     ],
 )
 def test_refused_in_one_sentence(

@@ -142,6 +142,7 @@ def _read(file: str, options: dict[str, str | bool | None], data: Path | None) -
         option = next(iter(given), None)
         require(option is None, f"--{option} is for files; the columns and classes of {file} are known.")
         return labelled_corpus(file, data=data)
+    require(not Path(file).is_dir(), f"{file} is a folder; give a file in it.")
     if not Path(file).is_file() and not Path(file).suffix:
         near = get_close_matches(file, LABELLED, 1)
         hint = f"did you mean {near[0]}?" if near else f"the corpora with names are {', '.join(LABELLED)}."

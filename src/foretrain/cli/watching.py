@@ -39,6 +39,7 @@ def watch(
     """
     from foretrain.runs.monitored import read_training
 
+    require(not file.is_dir(), f"{file} is a folder; give the file in it that Monitor(model, file=...) writes.")
     require(file.is_file(), f"There is no file {file}; give the file that Monitor(model, file=...) writes.")
     if report is not None:
         require(report.suffix == ".html", f"--report must end in .html; got {report.name!r}.")

@@ -60,6 +60,10 @@ def save(dataset: xr.Dataset, path: str | Path) -> Path:
     return path
 
 
+def _is_hdf5(content: bytes) -> bool:
+    return content.startswith(b"\x89HDF")
+
+
 def load_file(path: str | Path) -> xr.Dataset:
     """Read a trajectory back from a netCDF file; `foretrain.load` opens run folders too."""
     path = Path(path)
@@ -67,14 +71,13 @@ def load_file(path: str | Path) -> xr.Dataset:
     whole = path.read_bytes()
     content, seal, digest = whole.rpartition(SEAL)
     if seal and digest != hashlib.sha256(content).hexdigest().encode():
-        raise DamagedFile(f"{path} is damaged: its contents do not match their digest; delete it and run again.")
+        raise DamagedFile(f"{path} is damaged: its contents do not match their digest; run what made it again.")
     try:
         # xarray adds a filter for a warning of its own to those of the process; they are set back afterwards
         with warnings.catch_warnings(), xr.open_dataset(io.BytesIO(whole), engine="h5netcdf") as opened:
             dataset = opened.load()
     except (OSError, ValueError, KeyError, RuntimeError, TypeError) as error:
-        raise DamagedFile(
-            f"{path} is not a readable netCDF file ({type(error).__name__}); delete it and run again."
-        ) from error
+        what = "is damaged: it begins like a netCDF file, but cannot be read" if _is_hdf5(whole) else "is not netCDF"
+        raise DamagedFile(f"{path} {what}; give a .nc file or the folder of a run that foretrain wrote.") from error
     dataset.encoding = {}
     return dataset

@@ -68,6 +68,7 @@ def read_labelled(
     header   whether the first line is a header; by default yes, unless all columns are given as numbers
     """
     path = Path(path)
+    require(not path.is_dir(), f"{path} is a folder; give a file in it.")
     require(path.is_file(), f"There is no file {path}.")
     _require_classes(classes)
     unit = "row" if kind_of(path) == ".parquet" else "line"
@@ -138,6 +139,7 @@ def _refuse_header(path: Path, names: Sequence[str], classes: Sequence[str] | No
 def read_text(path: str | Path) -> str:
     """The content of a text file, plain or gzipped."""
     path = Path(path)
+    require(not path.is_dir(), f"{path} is a folder; give a file in it.")
     require(path.is_file(), f"There is no file {path}.")
     return decoded(path)
 

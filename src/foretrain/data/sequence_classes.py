@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt
 from numpy import ndarray as Array
+from numpy.typing import ArrayLike
 
 from foretrain.core.errors import InputError, require, require_whole
 
@@ -54,7 +55,7 @@ class SequenceClasses:
 
     def __init__(
         self,
-        probabilities: Sequence[Sequence[float]] | Array,
+        probabilities: ArrayLike,
         query: Sequence[int] | Array,
         label: Sequence[int] | Array | None = None,
         *,
@@ -62,17 +63,22 @@ class SequenceClasses:
         class_weights: Sequence[float] | Array | None = None,
     ) -> None:
         try:
-            table = np.asarray(probabilities, dtype=np.float64)
+            given = np.asarray(probabilities)
+            table = given.astype(np.float64)
         except (ValueError, TypeError) as error:
             raise InputError("probabilities must be rows of numbers, all of the same length.") from error
         require(table.ndim == 2, f"probabilities must have two axes, class and token; got {table.ndim}.")
         classes, vocab = table.shape
         require(classes >= 1, "There must be at least one sequence class; got none.")
         require(vocab >= 2, f"vocab must be at least 2; got {vocab}.")
-        _require_distributions("P(l|n) of class", table)
+        if given.dtype in (np.float32, np.float16):  # whose rows sum to 1 only up to their rounding
+            table = np.where(
+                abs(table.sum(axis=1, keepdims=True) - 1) < 1e-3, table / table.sum(axis=1, keepdims=True), table
+            )
+        _require_distributions("probabilities of class", table)
         require_whole("length (a query and its context tokens)", length, 2)
         self.probabilities: Float[Array, "class vocab"] = table
-        self.query = _tokens("ψ", query, classes, vocab)
+        self.query = _tokens("query", query, classes, vocab)
         self.label = _tokens("label", np.arange(classes) if label is None else label, classes, vocab)
         require(len(set(self.label.tolist())) == classes, "Every class needs a label token of its own.")
         weights = np.full(classes, 1 / classes) if class_weights is None else np.asarray(class_weights, float)
@@ -83,7 +89,9 @@ class SequenceClasses:
 
     def __repr__(self) -> str:
         queries = len(np.unique(self.query))
-        return f"SequenceClasses({self.classes} classes, {self.vocab} tokens, {queries} queries, length {self.length})"
+        classes = f"{self.classes} class{'es' * (self.classes != 1)}"
+        asked = f"{queries} quer{'y' if queries == 1 else 'ies'}"
+        return f"SequenceClasses({classes}, {self.vocab} tokens, {asked}, length {self.length})"
 
     @classmethod
     def syn_small(cls, *, length: int = 128) -> SequenceClasses:

@@ -94,7 +94,9 @@ def rates_by_block(rate: Rate | Mapping[str, Rate], blocks: list[str]) -> dict[s
     rates = {}
     for block in blocks:
         keys = [key for key in rate if block.startswith(key)]
-        require(bool(keys), f"No learning rate is given for {block!r}; there are rates for {', '.join(rate)}.")
+        require(
+            bool(keys), f"No learning rate is given for {block.split('_')[0]!r}; there are rates for {', '.join(rate)}."
+        )
         rates[block] = _array(rate[max(keys, key=len)])
     return rates
 

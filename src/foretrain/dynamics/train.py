@@ -53,6 +53,12 @@ def train(
     and `diverged_at` has its step; the other runs go on. `seeds_at_once` (by default chosen by size) trades memory for
     fewer, larger operations; no number depends on it.
     """
+    require(isinstance(record, Mapping), f"record must map names to measures, and may be {{}}; got {record!r}.")
+    require(
+        hasattr(optimizer, "rate"),
+        f"optimizer must be one of foretrain's, such as SGD({{...}}); got {type(optimizer).__module__}."
+        f"{type(optimizer).__name__}, which moves one model's weights, not many runs at once.",
+    )
     require_whole("steps", steps, 0)
     require_whole("batch", batch, 1)
     listed = seed_list(seeds)
@@ -163,6 +169,12 @@ class _SeedGroup:
             measured = measure(self.parameters)
             require(isinstance(measured, tuple) and len(measured) == 2, f"{name} must return (names of axes, values).")
             self.axes[name], value = measured
+            own = value.shape[2:]
+            require(
+                len(self.axes[name]) == len(own),
+                f"{name} names the axes {tuple(self.axes[name])}, but its values have {len(own)} axes besides those of "
+                f"the runs: {tuple(own)}.",
+            )
             array = value.detach().to(torch.float64).numpy().copy()
             array[np.isfinite(self.diverged)] = np.nan
             self.saved[name].append(array)

@@ -49,6 +49,9 @@ COPYING = (
 )
 
 
+LARGEST = 100.0  # of beta, gamma and identity: attention is one-hot well before, and the kernels are exact up to here
+
+
 @dataclass(frozen=True)
 class ForecastSetting:
     """Constants of the kernels; the defaults are those of a network at initialisation."""
@@ -99,6 +102,9 @@ def forecast_templates(
     setting = setting or ForecastSetting()
     require(0 < error < 1, f"error must lie between 0 and 1, as a share of the error of a constant guess; got {error}.")
     require_positive("ridge", setting.ridge)
+    for name in ("beta", "gamma", "identity"):
+        value = getattr(setting, name)
+        require(0 <= value <= LARGEST, f"{name} must lie between 0 and {LARGEST:g}; got {value:g}.")
     require(len(samples) >= 1 and min(samples) >= 1, f"samples must be whole numbers of at least 1; got {samples}.")
     require(
         0 <= simulate <= MOST_SIMULATED,

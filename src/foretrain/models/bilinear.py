@@ -75,6 +75,10 @@ class Bilinear:
                 not task.occurs[:, task.query].any(), "With a residual, query tokens must not occur in the context."
             )
 
+    def __repr__(self) -> str:
+        residual = ", with a residual connection" if self.residual else ""
+        return f"Bilinear({self.task}, start {self.start_from}{residual})"
+
     @cached_property
     def common(self) -> Int[Tensor, "common"]:
         return torch.from_numpy(self.task.common_tokens)
