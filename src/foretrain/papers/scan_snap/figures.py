@@ -9,46 +9,42 @@ import plotly.graph_objects as go
 import xarray as xr
 
 from foretrain.core.trajectory import config_of
-from foretrain.papers.scan_snap import language_figures
+from foretrain.papers.scan_snap import language_figures, map_figures
 from foretrain.papers.scan_snap.setting import TRAINING, published_fig6
-from foretrain.show.plotting import measurement_marks, new_figure, new_panels, panel_place, prediction_line
+from foretrain.show.plotting import measurement_marks, new_panels, panel_place, prediction_line
 
 
 def fig3(run: xr.Dataset) -> go.Figure:
     config = config_of(run)
-    figure = new_figure(
-        f"Fig 3: growth factor of a distinct token, η_Z = {config['eta_z']:g} (dotted: the snap t₀)",
-        x="time (steps)",
-        y="growth factor χ = e<sup>2B</sup>",
-    )
-    for i, rate in enumerate(run["eta_y"].values):
-        one = run.sel(eta_y=rate)
-        _curve_with_snap(figure, one, "growth_factor", f"η_Y = {rate:g}", i)
-    return figure
+    title = f"Fig 3: growth factor of a distinct token, η_Z = {config['eta_z']:g} (dot: the snap t₀)"
+    return _by_formula(run, "growth_factor", "eta_y", "η_Y", title, "growth factor χ")
 
 
 def fig9(run: xr.Dataset) -> go.Figure:
-    ratio = config_of(run)["ratio"]
-    figure = new_figure(
-        f"Fig 9: growth of attention at η_Y/η_Z = {ratio:g}; at the snap t₀ (dotted) it is the same for all",
-        x="time (steps)",
-        y="B_n",
+    title = (
+        f"Fig 9: logit of a distinct token at η_Y/η_Z = {config_of(run)['ratio']:g}; the same for all at the snap t₀"
     )
-    for i, rate in enumerate(run["eta_z"].values):
-        one = run.sel(eta_z=rate)
-        _curve_with_snap(figure, one, "growth", f"η_Z = {rate:g}", i)
+    return _by_formula(run, "logit", "eta_z", "η_Z", title, "logit z")
+
+
+def _by_formula(run: xr.Dataset, name: str, axis: str, symbol: str, title: str, y: str) -> go.Figure:
+    """One panel per formula: a curve per rate, with a dot where it snaps."""
+    formulas = run["formula"].values.tolist()
+    figure = new_panels(title, [f"Theorem 4 {f}" if "training" not in f else f for f in formulas], columns=3)
+    for panel, formula in enumerate(formulas):
+        for color, rate in enumerate(run[axis].values):
+            one, label = run.sel({axis: rate, "formula": formula}), f"{symbol} = {rate:g}"
+            group = {"legendgroup": label, "showlegend": panel == 0}
+            line = prediction_line(one["time"], one[name], label, color, **group)
+            figure.add_trace(line, **panel_place(panel, 3))
+            t0 = float(one["snap_time"])
+            if t0 <= float(one["time"].max()):
+                at = float(one[name].interp(time=t0))
+                dot = measurement_marks([t0], [at], label, color, legendgroup=label, showlegend=False)
+                figure.add_trace(dot, **panel_place(panel, 3))
+    figure.update_xaxes(title="time (steps)")
+    figure.update_yaxes(title=y, col=1)
     return figure
-
-
-def _curve_with_snap(figure: go.Figure, one: xr.Dataset, name: str, label: str, color: int) -> None:
-    """A curve, a dot where it snaps, and a dotted line from there down to the axis."""
-    figure.add_trace(prediction_line(one["time"], one[name], label, color, legendgroup=label))
-    t0 = float(one["snap_time"])
-    if t0 <= float(one["time"].max()):
-        at = float(one[name].interp(time=t0))
-        figure.add_trace(measurement_marks([t0], [at], label, color, showlegend=False, legendgroup=label))
-        down = prediction_line([t0, t0], [0, at], label, color, showlegend=False, legendgroup=label, hoverinfo="skip")
-        figure.add_trace(down.update(line_dash="dot"))
 
 
 def fig4(run: xr.Dataset) -> go.Figure:
@@ -197,5 +193,6 @@ FIGURES: dict[str, Callable[[xr.Dataset], go.Figure]] = {
     "fig9": fig9,
     "fig11": fig11,
     "fig12": fig12,
+    **map_figures.FIGURES,
     **language_figures.FIGURES,
 }

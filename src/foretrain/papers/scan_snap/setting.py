@@ -27,7 +27,7 @@ class Transition:
     classes: int = 10  # K
     vocab: int = 1000  # M
     eta_z: float = 0.5
-    c0: float = 0.1  # ρ0⁴/K with features of length ρ0 = 1
+    common: float = 0.2  # P(common token | class): the paper gives no data, from which C0 = ρ0⁴/K follows
 
 
 TRAINING, TRANSITION = Training(), Transition()

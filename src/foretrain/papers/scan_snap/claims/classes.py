@@ -146,8 +146,8 @@ def _decoder_trained(
 theorem5 = Claim(
     id="scan_snap/theorem5",
     source="Theorem 5, eq. 70",
-    says="After N steps of eq. 26 on uniformly drawn classes, Y = (F†)ᵀ(I+Θ)W̄(N) with |θ_n| ≤ K/√N·√ln(K/δ) for all n, "
-    "with probability 1 − δ.",
+    says="After N steps of eq. 26 on uniformly drawn classes, Y = (F†)ᵀ(I+Θ)W̄(N) with |θ_n| ≤ K/√N·√ln(K/δ) for all "
+    "n, with probability 1 − δ.",
     predict=_decoder_in_closed_form,
     observe=_decoder_trained,
     compare=every(close("Y", ALGEBRA), covered("within", "promised")),

@@ -4,5 +4,6 @@
 MODULES = (
     "curves",
     "training",
+    "training_map",
     "wikitext",
 )

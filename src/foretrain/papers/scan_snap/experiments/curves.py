@@ -1,24 +1,26 @@
-"""Figures 3, 8 and 9: curves of the closed forms."""
+"""Figures 3, 8 and 9: curves of the closed forms, and of the flow that predicts training."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
+from numpy import ndarray as Array
 from pydantic import Field
 
-from foretrain.core.errors import require_at_least, require_positive
+from foretrain.core.errors import require, require_at_least, require_positive
 from foretrain.core.trajectory import trajectory
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import Count, about
 from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.experiments.axes import rate_axis, sweep_axis
+from foretrain.papers.scan_snap.experiments.full_gradient import shared_token_classes
 from foretrain.papers.scan_snap.experiments.parameters import (
-    C0,
     AttentionRate,
     AttentionRates,
     Classes,
+    Common,
     DecoderRates,
     Ratio,
     Until,
@@ -26,34 +28,45 @@ from foretrain.papers.scan_snap.experiments.parameters import (
 )
 from foretrain.papers.scan_snap.setting import TRANSITION
 
+FORMULAS = ("as printed", "with all corrections", "in training")
+NONE: dict[str, Any] = {"constant": False, "per_class": False, "clock": False}
+
 
 def fig3(
     eta_y: DecoderRates = (0.1, 0.2, 0.5, 1.0, 2.0),
     eta_z: AttentionRate = TRANSITION.eta_z,
     vocab: Vocab = TRANSITION.vocab,
     classes: Classes = TRANSITION.classes,
-    c0: C0 = TRANSITION.c0,
+    common: Common = TRANSITION.common,
     until: Until = 4000.0,
 ) -> xr.Dataset:
-    """Fig 3: the growth factor χ of a distinct token at fixed η_Z, by η_Y, with the time t0 of the snap.
+    """Fig 3: the growth factor χ of the dominant distinct token at fixed η_Z, by η_Y, with the time t0 of the snap.
 
-    χ is drawn at its upper bound e^{2B} (eq. 12), which a token reaches if it holds all attention of its class.
+    Three curves each: Theorems 3 and 4 as printed with C0 from the data, the same with all corrections, and the flow
+    that predicts training. χ = exp(2z) is what a token's squared weight is multiplied by.
     """
     require_positive("until", until)
-    rates, time = rate_axis("eta_y", eta_y), sweep_axis("time", np.linspace(0, until, 401))
-    growth = theory.attention_growth(
-        time.values, eta_y=rates.values[:, None], eta_z=eta_z, vocab=vocab, classes=classes, c0=c0
-    )
+    rates, time = rate_axis("eta_y", eta_y), sweep_axis("time", np.linspace(0, until, 201))
+    curves = [_logits(time.values, float(rate), eta_z, vocab, classes, common) for rate in rates.values]
     return trajectory(
         {
-            "growth": (("eta_y", "time"), growth),
-            "growth_factor": (("eta_y", "time"), np.exp(2 * growth)),
+            "growth_factor": (("eta_y", "formula", "time"), np.exp(2 * np.stack(curves))),
             "snap_time": ("eta_y", theory.snap_time(eta_y=rates.values, vocab=vocab, classes=classes)),
         },
-        {"eta_y": rates, "time": time},
+        {"eta_y": rates, "formula": list(FORMULAS), "time": time},
         {"time": "steps", "snap_time": "steps"},
-        experiment="scan_snap/fig3", eta_z=eta_z, vocab=vocab, classes=classes, c0=c0,
+        experiment="scan_snap/fig3", eta_z=eta_z, vocab=vocab, classes=classes, common=common,
     )  # fmt: skip
+
+
+def _logits(times: Array, eta_y: float, eta_z: float, vocab: int, classes: int, common: float) -> Array:
+    """z of the dominant distinct token by each of FORMULAS: [formula, time]."""
+    require(vocab >= 2 * classes + 1, f"vocab must be at least 2·classes + 1 = {2 * classes + 1}; got {vocab}.")
+    P = shared_token_classes(classes, vocab, common=common)
+    data: dict[str, Any] = {"probabilities": P, "eta_y": eta_y, "eta_z": eta_z}
+    printed, corrected = (theory.theorem4_growth_factor(times, **data, **which) for which in (NONE, {}))
+    z = theory.predicted_logits(P, eta_y=eta_y, eta_z=eta_z, times=times)[:, 1]
+    return np.stack([np.log(printed) / 2, np.log(corrected) / 2, z])
 
 
 def fig8(
@@ -80,35 +93,38 @@ def fig9(
     ratio: Ratio = 1.0,
     vocab: Vocab = TRANSITION.vocab,
     classes: Classes = TRANSITION.classes,
-    c0: C0 = TRANSITION.c0,
+    common: Common = TRANSITION.common,
     until: Until = 4000.0,
 ) -> xr.Dataset:
-    """Fig 9: B_n over time by η_Z at a fixed ratio η_Y/η_Z, and at the snap, where it is the same for all η_Z."""
+    """Fig 9: growth of attention by η_Z at a fixed ratio η_Y/η_Z, and at the snap, where it is the same for all η_Z.
+
+    `logit` is z of the dominant distinct token, f²·B_n by Theorem 4, for the same three formulas as Fig 3.
+    """
     require_positive("until", until)
     require_positive("ratio", ratio)
-    rates, time = rate_axis("eta_z", eta_z), sweep_axis("time", np.linspace(0, until, 401))
-    snap = theory.snap_time(eta_y=ratio * rates.values, vocab=vocab, classes=classes)
-
-    def growth(t: np.ndarray) -> np.ndarray:
-        z = rates.values[:, None]
-        return theory.attention_growth(t, eta_y=ratio * z, eta_z=z, vocab=vocab, classes=classes, c0=c0)
-
+    rates, time = rate_axis("eta_z", eta_z), sweep_axis("time", np.linspace(0, until, 201))
+    snap = np.asarray(theory.snap_time(eta_y=ratio * rates.values, vocab=vocab, classes=classes))
+    curves, at_snap = [], []
+    for rate, t0 in zip(rates.values, snap, strict=True):
+        both = _logits(np.append(time.values, t0), float(ratio * rate), float(rate), vocab, classes, common)
+        curves.append(both[:, :-1])
+        at_snap.append(both[:, -1])
     return trajectory(
         {
-            "growth": (("eta_z", "time"), growth(time.values)),
+            "logit": (("eta_z", "formula", "time"), np.stack(curves)),
             "snap_time": ("eta_z", snap),
-            "growth_at_snap": ("eta_z", growth(snap[:, None])[:, 0]),
+            "logit_at_snap": (("eta_z", "formula"), np.stack(at_snap)),
         },
-        {"eta_z": rates, "time": time},
+        {"eta_z": rates, "formula": list(FORMULAS), "time": time},
         {"time": "steps", "snap_time": "steps"},
-        experiment="scan_snap/fig9", ratio=ratio, vocab=vocab, classes=classes, c0=c0,
+        experiment="scan_snap/fig9", ratio=ratio, vocab=vocab, classes=classes, common=common,
     )  # fmt: skip
 
 
 EXPERIMENTS = [
     Experiment(
         "scan_snap/fig3",
-        "Growth factor of a distinct token over time, by η_Y at fixed η_Z.",
+        "Growth factor of a distinct token over time, by η_Y at fixed η_Z: printed, corrected, in training.",
         fig3,
         cut={"eta_y": "eta_y"},
     ),
@@ -120,7 +136,7 @@ EXPERIMENTS = [
     ),
     Experiment(
         "scan_snap/fig9",
-        "B_n over time, by η_Z at fixed η_Y/η_Z.",
+        "Growth of attention over time, by η_Z at fixed η_Y/η_Z: printed, corrected, in training.",
         fig9,
         cut={"eta_z": "eta_z"},
     ),

@@ -24,9 +24,15 @@ Vocab = Annotated[
     Field(ge=4, le=10**9),  # below 4 there is no snap: Lemma 8 has no zeros
     about("Size M of the vocabulary.", unit="tokens"),
 ]
-Classes = Annotated[Count, about("Number K of sequence classes.")]
-C0 = Annotated[Positive, about("The constant C0 = ρ0⁴/K of Theorem 4: the larger it is, the less attention grows.")]
-Until = Annotated[Positive, about("Time at which the curves end.", unit="steps")]
+Classes = Annotated[int, Field(ge=2, le=10**9), about("Number K of sequence classes.")]
+Common = Annotated[
+    float,
+    Field(gt=0, lt=1),
+    about("Probability of the common token in every class; two distinct tokens have .7 and .3 of the rest."),
+]
+Until = Annotated[
+    Positive, about("Time at which the curves end.", unit="steps of one sample, or of a batch whose loss is averaged")
+]
 
 Queries = Annotated[
     Sequence[Count],

@@ -1,0 +1,221 @@
+"""Theorem 1, Remark 1 and Remark 2 under the gradient of the loss (eq. 7): what drives attention in training."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from scipy.special import softmax
+
+from foretrain.core.trajectory import trajectory
+from foretrain.ledger.claim import Control, erratum_pair
+from foretrain.ledger.comparators import close_relative
+from foretrain.ledger.tolerances import ALGEBRA
+from foretrain.papers.scan_snap import theory
+from foretrain.papers.scan_snap.experiments import flows
+from foretrain.papers.scan_snap.experiments.decoder_training import equal_overlaps, train_decoder, with_overlaps
+from foretrain.papers.scan_snap.experiments.full_gradient import (
+    common_for_overlap,
+    shared_token_classes,
+    trained_logits,
+)
+from foretrain.papers.scan_snap.tolerances import PREDICTS
+
+DOMINANT = 1
+
+# Remark 1: Theorem 1 under the original dynamics, on features that stand still
+
+
+def _steps(steps: int) -> list[int]:
+    return sorted({1, *np.geomspace(2, steps, 10).astype(int).tolist()})
+
+
+def _drive_at_lower_rate(eta_y: float, vocab: int, classes: int, overlap: float, steps: int) -> xr.Dataset:
+    """γβ_nn' of Theorem 1 with the effective rate (1 − ρ)η_Y."""
+    times = _steps(steps)
+    beta = theory.gradient_coefficients(equal_overlaps(classes, overlap), vocab=vocab)[1][0, 1]
+    speed = theory.speed(np.array(times, float), eta_y=(1 - overlap) * eta_y, vocab=vocab, classes=classes)
+    return trajectory({"drive": ("time", speed * beta)}, {"time": times}, {"time": "steps"})
+
+
+def _drive_of_confusion(eta_y: float, vocab: int, classes: int, overlap: float, steps: int) -> xr.Dataset:
+    times = _steps(steps)
+    drive = theory.confusion_drive(steps, eta_y=eta_y, vocab=vocab, classes=classes, overlap=overlap)[times]
+    return trajectory({"drive": ("time", drive)}, {"time": times}, {"time": "steps"})
+
+
+def _drive_trained(
+    eta_y: float, vocab: int, classes: int, overlap: float, steps: int, uneven: bool = False
+) -> xr.Dataset:
+    """−1 times the coefficient of f_1 in g_0 = Y(e_0 − α_0), Y trained by eq. 7 on every class at each step."""
+    table = np.full((classes, classes), overlap)
+    if uneven:
+        table[0, 2] = table[2, 0] = overlap / 2
+    features, times = with_overlaps(table), _steps(steps)
+    order = np.broadcast_to(np.arange(classes), (1, steps, classes))
+    Y = train_decoder(features, order, eta_y=eta_y / classes, vocab=vocab, save_at=times, unmixed=False)[:, 0]
+    error = np.eye(classes, vocab) - softmax(features @ Y, axis=-1)
+    parts = error @ np.swapaxes(Y, -1, -2) @ np.linalg.pinv(features)
+    return trajectory({"drive": ("time", -parts[:, 0, 1])}, {"time": times}, {"time": "steps"})
+
+
+remark1_theorem1 = erratum_pair(
+    id="scan_snap/remark1_theorem1",
+    prints="Under the original dynamics (eq. 7) with all f_n·f_n' = ρ, Theorem 1 still holds with the effective rate "
+    "(1−ρ)η_Y: γβ_nn' is that of eq. 85 and 88.",
+    source="Section 4, after Theorem 1; Remark 1",
+    says="Under the original dynamics (eq. 7) with all f_n·f_n' = ρ, the drive on attention is made of confusions: "
+    "γβ_nn' = (η_Y/K)·Σ_s [α_nn'(t) + α_n'n(s) − α_n'(s)·α_n(t)], at first η_Y·t/(KM).",
+    printed=_drive_at_lower_rate,
+    corrected=_drive_of_confusion,
+    observe=_drive_trained,
+    compare=close_relative("drive", ALGEBRA, label="γβ", by="by the formula", seen="in the trained decoder"),
+    settings={
+        "fast": {"eta_y": 1.0, "vocab": 200, "classes": 5, "overlap": 0.1, "steps": 400},
+        "full": {"eta_y": 1.0, "vocab": 1000, "classes": 10, "overlap": 0.1, "steps": 4000},
+    },
+    control=Control("one pair of classes overlaps half as much", {"uneven": True}),
+    whose="the paper's statement",
+    formulas=(
+        r"\gamma\beta_{nn'} = \gamma(t)\,E'_{nn'} \text{ at the rate } (1-\rho)\,\eta_Y",
+        r"\gamma\beta_{nn'} = \frac{\eta_Y}{K}\int_0^t \left[\alpha_{nn'}(t) + \alpha_{n'n}(s) "
+        r"- \alpha_{n'}(s)\cdot\alpha_n(t)\right] ds",
+    ),
+    erratum="Trained by its own gradient on features that stand still, the decoder is Y = Σ_n f_n·a_nᵀ with a_n = "
+    "(η_Y/K)∫(e_n − α_n), so every coefficient of g_n is made of confusions α_nn', which are 1/M at first. Eq. 88 has "
+    "E'_nn' there, about ρ. With K = 10, M = 1000 and ρ = .1 that is 53 times too much after one step, 23 at t0 and "
+    "18 at 4·t0.",
+    consequence="Theorem 1 and all that builds on it describes training by the gradient of eq. 26, which nobody uses.",
+)
+
+
+# Theorem 1 and eq. 10 against training of decoder and attention together
+
+
+def _setting(classes: int, vocab: int, overlap: float) -> tuple[np.ndarray, float]:
+    P = shared_token_classes(classes, vocab, common=common_for_overlap(overlap))
+    return P, float(theory.snap_time(eta_y=1.0, vocab=vocab, classes=classes))
+
+
+def _at(t0: float, at: tuple[float, ...]) -> np.ndarray:
+    return np.rint(t0 * np.array(at))
+
+
+def _logits_of_eq10(classes: int, vocab: int, overlap: float, ratio: float, at: tuple[float, ...]) -> xr.Dataset:
+    """z of the dominant token by eq. 10 with the coefficients of Theorem 1, at the rate η_Z/K that steps have."""
+    P, t0 = _setting(classes, vocab, overlap)
+    columns, times = P[None, :, P.any(axis=0)], np.concatenate([[0.0], _at(t0, at)])
+    rates: dict[str, Any] = {"eta_y": 1.0, "eta_z": 1 / ratio / classes, "vocab": vocab}
+    flow = flows.attention_flow(columns, np.zeros(classes, int), **rates, save_at=times, rtol=1e-9)
+    return _over_time(flow["z"].values[1:, 0, 0, DOMINANT], at)
+
+
+def _logits_of_flow(classes: int, vocab: int, overlap: float, ratio: float, at: tuple[float, ...]) -> xr.Dataset:
+    P, t0 = _setting(classes, vocab, overlap)
+    z = theory.predicted_logits(P, eta_y=1.0, eta_z=1 / ratio, times=_at(t0, at))
+    return _over_time(z[:, DOMINANT], at)
+
+
+def _logits_trained(
+    classes: int, vocab: int, overlap: float, ratio: float, at: tuple[float, ...], first: float | None = None
+) -> xr.Dataset:
+    """The same in training; for the control class 0 has another share of the common token."""
+    _, t0 = _setting(classes, vocab, overlap)
+    P = shared_token_classes(classes, vocab, common=common_for_overlap(overlap), first=first)
+    z = trained_logits(P, eta_y=1.0, eta_z=1 / ratio, save_at=_at(t0, at))["z"]
+    return _over_time(z.values[0, :, 0, DOMINANT], at)
+
+
+def _over_time(z: np.ndarray, at: tuple[float, ...]) -> xr.Dataset:
+    axis = xr.DataArray(list(at), dims="time", attrs={"symbol": "t/t0"})
+    return trajectory({"logit": ("time", z)}, {"time": axis})
+
+
+theorem1_training = erratum_pair(
+    id="scan_snap/theorem1_training",
+    prints="Attention logits move by eq. 10 with γ and β of Theorem 1 (here at the rate η_Z/K that a step has).",
+    source="Theorem 1, eq. 9, and Lemma 4, eq. 10, against training",
+    says="Attention logits move as the flow of eq. 7 and 94 predicts: the drive on them is made of confusions.",
+    printed=_logits_of_eq10,
+    corrected=_logits_of_flow,
+    observe=_logits_trained,
+    compare=close_relative("logit", PREDICTS, label="z of the dominant token", by="by the flow", seen="in training"),
+    settings={
+        "fast": {"classes": 5, "vocab": 200, "overlap": 0.2, "ratio": 100.0, "at": (0.25, 1.0, 4.0)},
+        "full": {"classes": 10, "vocab": 1000, "overlap": 0.2, "ratio": 100.0, "at": (0.25, 1.0, 4.0)},
+    },
+    control=Control("the first class has a common token twice as likely", {"first": 0.6}),
+    whose="the paper's statement",
+    formulas=(
+        r"\dot z_m = \eta_Z\,\gamma \sum_n \mathrm{diag}(f_n) \sum_{n'} E'_{nn'}\,(f_n f_n^\top - I)\, f_{n'}",
+        r"\dot z_m = \frac{\eta_Z}{K} \sum_n \mathrm{diag}(f_n)\,(I - f_n f_n^\top)\; Y (e_n - \alpha_n)",
+    ),
+    erratum="Eq. 10 is off by M·E' at first, and stays off. With K = 10, M = 1000, overlap .2 and η_Y/η_Z = 100, z of "
+    "the dominant token by eq. 10 is 37, 16 and 11 times that in training at .25, 1 and 4 t0.",
+    consequence="Eq. 10 gets the signs of Theorem 2 right, but not how fast or how far attention moves.",
+)
+
+
+# Remark 2: when the logarithmic stage begins
+
+
+def _start_of_stage(printed: bool) -> Any:
+    formula = theory.logarithmic_start_printed if printed else theory.logarithmic_start
+
+    def predict(classes: int, vocab: int, overlaps: tuple[float, ...], ratio: float, rate: float) -> xr.Dataset:
+        start = classes * float(formula(eta_y=rate * classes, vocab=vocab))
+        return trajectory({"start": ("overlap", np.full(len(overlaps), start))}, {"overlap": list(overlaps)})
+
+    return predict
+
+
+@lru_cache(maxsize=4)
+def _margins(classes: int, vocab: int, overlap: float, ratio: float, rate: float) -> tuple[np.ndarray, np.ndarray]:
+    """Times, and by how much the output at the right next token exceeds the mean of all others in training."""
+    P, eta_y = shared_token_classes(classes, vocab, common=common_for_overlap(overlap)), rate * classes
+    t0 = float(theory.snap_time(eta_y=eta_y, vocab=vocab, classes=classes))
+    times = np.unique(np.rint(np.linspace(0.1, 3, 200) * t0).astype(int))
+    run = trained_logits(P, eta_y=eta_y, eta_z=eta_y / ratio, save_at=times, decoder=True)
+    outputs = run["outputs"].values[0, :, 0]
+    return times, outputs[:, 0] - outputs[:, 1:].mean(axis=1)
+
+
+def _start_in_training(
+    classes: int, vocab: int, overlaps: tuple[float, ...], ratio: float, rate: float, balance: float = 1.0
+) -> xr.Dataset:
+    """When e^u overtakes `balance`·(M−1)u in training, with u in the place of Mh."""
+    starts = []
+    for overlap in overlaps:
+        times, u = _margins(classes, vocab, overlap, ratio, rate)
+        starts.append(np.interp(0.0, u - np.log(balance * (vocab - 1) * u), times))
+    return trajectory({"start": ("overlap", np.array(starts))}, {"overlap": list(overlaps)})
+
+
+remark2_training = erratum_pair(
+    id="scan_snap/remark2_training",
+    prints="In training the decoder's logit u grows logarithmically, e^u ≥ (M−1)u, from K·s1 = 2K·ln(1+ω1)/η_Y steps "
+    "on.",
+    source="Remark 2, with decoder and attention trained together",
+    says="In training the decoder's logit u grows logarithmically, e^u ≥ (M−1)u, from K·s1 = 2(1+ω1)K·ln M/η_Y steps "
+    "on.",
+    printed=_start_of_stage(printed=True),
+    corrected=_start_of_stage(printed=False),
+    observe=_start_in_training,
+    compare=close_relative(
+        "start", PREDICTS, label="the start of the logarithmic stage in steps", by="by the formula", seen="in training"
+    ),
+    settings={
+        "fast": {"classes": 3, "vocab": 100, "overlaps": (0.1, 0.5), "ratio": 100.0, "rate": 0.1},
+        "full": {"classes": 10, "vocab": 1000, "overlaps": (0.1, 0.3, 0.5), "ratio": 100.0, "rate": 0.05},
+    },
+    control=Control("e^u must be twice (M−1)u", {"balance": 2.0}),
+    whose="the paper's statement",
+    formulas=(r"s_1 = \frac{2\ln(1+\omega_1)}{\eta_Y}", r"s_1 = \frac{2(1+\omega_1)\ln M}{\eta_Y}"),
+    erratum="With K = 3, M = 100 and η_Y = .3 the printed stage begins after 7 steps. In training it begins after "
+    "127, and 2(1+ω1)K·ln M/η_Y is 129.",
+    consequence="The printed s1 lies before the snap by a factor of about 20.",
+)
+
+CLAIMS = [*remark1_theorem1, *theorem1_training, *remark2_training]

@@ -1,0 +1,135 @@
+"""Where which prediction of attention is right: flow, flow without memory and Theorem 4, against training in the model.
+
+Each class has one common token and two distinct ones, in shares .7 and .3. Rates are per class: η_Y = K·`rate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Annotated, Any
+
+import numpy as np
+import xarray as xr
+from numpy import ndarray as Array
+from pydantic import Field
+
+from foretrain.core.trajectory import trajectory
+from foretrain.ledger.experiment import Experiment
+from foretrain.ledger.parameters import Count, Positive, about
+from foretrain.papers.scan_snap import theory
+from foretrain.papers.scan_snap.experiments.axes import rate_axis
+from foretrain.papers.scan_snap.experiments.full_gradient import (
+    common_for_overlap,
+    shared_token_classes,
+    trained_logits,
+)
+from foretrain.papers.scan_snap.experiments.parameters import Ratios
+
+PREDICTIONS: dict[str, Callable[..., Array]] = {
+    "flow": theory.predicted_logits,
+    "flow without memory": theory.predicted_logits_adiabatic,
+    "Theorem 4": lambda P, *, eta_y, eta_z, times: _by_theorem4(P, eta_y, eta_z, times),
+}
+COMMON, DOMINANT = 0, 1  # tokens
+
+
+def training_map(
+    overlap: Annotated[
+        Sequence[Annotated[float, Field(gt=0, lt=1)]],
+        Field(min_length=1),
+        about("Overlaps f_n·f_n' of two classes at the start, each once."),
+    ] = (0.02, 0.1, 0.3, 0.6, 0.8),
+    classes: Annotated[Sequence[Count], Field(min_length=1), about("Numbers K of classes.")] = (2, 5, 20),
+    vocab: Annotated[Sequence[Count], Field(min_length=1), about("Sizes M of the vocabulary.", unit="tokens")] = (
+        50,
+        300,
+        3000,
+    ),
+    ratio: Ratios = (1.0, 10.0, 100.0, 1000.0),
+    at: Annotated[Sequence[Positive], Field(min_length=1), about("Times at which training is compared.", unit="t0")] = (
+        0.25,
+        1.0,
+        4.0,
+    ),
+    rate: Annotated[Positive, about("Learning rate η_Y/K of the decoder for each class.")] = 0.05,
+    length: Annotated[
+        int, Field(ge=0), about("Length of drawn sequences; 0 for infinitely long ones.", unit="tokens")
+    ] = 0,
+) -> xr.Dataset:
+    """z of the dominant distinct token in training and by each prediction: [overlap, classes, vocab, ratio, at].
+
+    `memory` is f²·(η_Z/η_Y)·u²/2 at the snap: how much the decoder's past holds attention back.
+    """
+    ratios = rate_axis("ratio", ratio)
+    cells = [_cell(o, k, m, ratios, np.array(at), rate, length) for o, k, m in product(overlap, classes, vocab)]
+    shape = (len(overlap), len(classes), len(vocab))
+    axes = ("overlap", "classes", "vocab", "ratio", "at")
+
+    def stacked(name: str) -> Array:
+        values = np.stack([cell[name] for cell in cells])
+        return values.reshape(*shape, *values.shape[1:])
+
+    return trajectory(
+        {
+            "trained": (axes, stacked("trained")),
+            "common": (axes, stacked("common")),
+            "predicted": ((*axes, "prediction"), stacked("predicted")),
+            "memory": (axes[:-1], stacked("memory")),
+        },
+        {
+            **dict(zip(axes, (list(overlap), list(classes), list(vocab), ratios.values, list(at)), strict=True)),
+            "prediction": list(PREDICTIONS),
+        },
+        {"at": "t0", "vocab": "tokens"},
+        experiment="scan_snap/training_map",
+        rate=rate,
+        length=length,
+    )
+
+
+def _cell(
+    overlap: float, classes: int, vocab: int, ratios: xr.DataArray, at: Array, rate: float, length: int
+) -> dict[str, Array]:
+    """One task, for all ratios."""
+    P = shared_token_classes(classes, vocab, common=common_for_overlap(overlap))
+    eta_y = rate * classes
+    steps = np.rint(at * theory.snap_time(eta_y=eta_y, vocab=vocab, classes=classes)).astype(int)
+    drawn: dict[str, Any] = {"length": length, "batch": 4 * classes, "seeds": 4} if length else {}
+    z = trained_logits(P, eta_y=eta_y + 0 * ratios, eta_z=eta_y / ratios, save_at=steps, **drawn)["z"]
+    z = z.mean("seed").isel({"class": 0}).transpose("ratio", "time", "token")
+    distinct = z.isel(token=slice(DOMINANT, 2 * classes + 1, 2)).mean("token")  # the classes are alike
+    f = float(P[0, DOMINANT] / np.linalg.norm(P[0]))
+    logit = (1 + theory.omega1(vocab=vocab)) * np.log(vocab)
+    predicted = [
+        [f(P, eta_y=eta_y, eta_z=eta_y / r, times=steps)[:, DOMINANT] for f in PREDICTIONS.values()]
+        for r in ratios.values
+    ]
+    return {
+        "trained": distinct.values,
+        "common": z.isel(token=COMMON).values,
+        "predicted": np.swapaxes(np.array(predicted), 1, 2),
+        "memory": np.asarray(theory.memory(logit, eta_y=1.0, eta_z=1 / ratios.values, feature=f)),
+    }
+
+
+def _by_theorem4(P: Array, eta_y: float, eta_z: float, times: Array) -> Array:
+    """z = ½·ln χ of the dominant token by Theorem 4 with all corrections; nan elsewhere."""
+    factor = theory.theorem4_growth_factor(times, probabilities=P, eta_y=eta_y, eta_z=eta_z)
+    z = np.full((len(times), P.shape[1]), np.nan)
+    z[:, DOMINANT] = np.log(factor) / 2
+    return z
+
+
+EXPERIMENTS = [
+    Experiment(
+        "scan_snap/training_map",
+        "Which prediction of attention is within 10 % of training, by overlap, K, M and η_Y/η_Z.",
+        training_map,
+        cut={"overlap": "overlap", "classes": "classes", "vocab": "vocab"},
+        settings={
+            "fast": {"overlap": (0.1, 0.6), "classes": (2, 5), "vocab": (30, 300), "at": (0.25, 1.0)},
+            "full": {},
+        },
+    )
+]
