@@ -6,7 +6,7 @@ HALF = Tolerance(0.5, "our reading of 'most' components: at least half of them")
 QUADRATURE = Tolerance(1e-10, "two quadratures of one integral, each near 1e-12")
 THREE_DIGITS = Tolerance(5e-4, "a reference number given with three decimals")
 FIRST_ORDER = Tolerance(1e-4, "a law of first order in the movement of b̄, which stays near 2e-5 in this flow")
-SAME_SIZE = Tolerance(0.1, "a slope within a tenth of 1: the size is predicted, not only the direction")
+HALF_SIZE = Tolerance(0.5, "a slope below one half: the estimate is more than twice too large")
 BETWEEN_RECORDS = Tolerance(1e-4, "a time interpolated linearly between two records 5e-3 apart")
 CORRELATED = Tolerance(0.9, "the least centred cosine we call correlated; the lowest published one of ẑ and z is .937")
 ORDERED = Tolerance(
@@ -15,6 +15,7 @@ ORDERED = Tolerance(
 SATURATED = Tolerance(
     0.05, "our reading of 'saturates' in a figure: it moves late by less than this share of the fastest component"
 )
+APART = Tolerance(0.1, "our reading of 'no longer the same': a tenth apart")
 ALIVE = Tolerance(1e-3, "a weight of size 1 to 10 that moves late by less than this does not move")
 RANK_DROP = Tolerance(0.5, "our reading of 'drops': the rank falls to less than half of its start")
 RANK_BOUNCE = Tolerance(1.1, "our reading of 'bounces': the rank rises by more than a tenth from its lowest point")

@@ -4,6 +4,7 @@
 MODULES = (
     "invariants",
     "training",
+    "rank",
     "winner",
     "isotropic",
     "critical",

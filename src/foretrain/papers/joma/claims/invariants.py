@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import xarray as xr
 
-from foretrain.ledger.claim import Assumption, Claim, Control, erratum_pair, no_number
+from foretrain.ledger.claim import Assumption, Claim, Control, no_number
 from foretrain.ledger.comparators import close, every, positive, slope
 from foretrain.ledger.tolerances import ALGEBRA, EXACT, FLOW
 from foretrain.papers.joma import theory
+from foretrain.papers.joma.claims.titles import titled
 from foretrain.papers.joma.experiments import invariants as runs
 from foretrain.papers.joma.setting import RandomProblems
 from foretrain.papers.joma.tolerances import CONSTANT, FIRST_ORDER
 
-Formula = Callable[[Any, Any], Any]
+FROM_WEIGHTS, ALONG_FLOW = "from the MLP's weights", "along the flow"
 
 
 def _conserved(run: xr.Dataset, formula: str) -> xr.DataArray:
@@ -65,39 +65,44 @@ def _from_zero(attention: str) -> xr.DataArray:
     return movement.rename("moved_from_zero").rename(activation="activation_from_zero")
 
 
+DRIFT = slope("drift", "rate", 1.0, label="the drift under gradient descent", over="its step")
+
 linear = Claim(
     id="joma/theorem1_linear",
     source="Theorem 1, linear attention",
-    says="Along the flow of eq. 2 with linear attention z² − Σ_k v_k² does not change, whatever φ (linear, square, "
-    "ReLU or leaky ReLU; the two with a kink by holding φ′ fixed from one record to the next), batch or loss (up to "
-    "t = 1, because u² blows up soon after); "
-    "gradient descent drifts in proportion to its step. From exactly zero nothing ever moves: b = z∘x is 0 and so "
-    "is every speed, so the theorem's zero-initialization is empty for linear attention.",
+    whose="the paper's statement",
+    says="Along the flow of eq. 2 with linear attention z² − Σ_k v_k² does not change, whatever the activation, the "
+    "batch or the loss. Gradient descent drifts in proportion to its step.",
     predict=_predict,
     observe=_observe,
-    compare=every(close("logits", FLOW), slope("drift", "rate", 1.0), close("moved_from_zero", EXACT)),
+    compare=every(
+        close("logits", FLOW, label="z²", by=FROM_WEIGHTS, seen=ALONG_FLOW),
+        DRIFT,
+        close("moved_from_zero", EXACT, label="the movement from a zero start"),
+    ),
     settings={
         "fast": {"formula": "linear", "attention": "linear", "problems": 8},
         "full": {"formula": "linear", "attention": "linear", "problems": 100},
     },
-    control=Control("softmax attention in the place of linear attention", {"attention": "softmax"}),
+    control=Control("softmax attention in place of linear attention", {"attention": "softmax"}),
+    finding="From exactly zero nothing ever moves: b = z∘x is 0, and so is every speed. The theorem's "
+    "zero-initialization is therefore empty for linear attention.",
 )
 
 exp = Claim(
     id="joma/theorem1_exp",
     source="Theorem 1, exp attention",
-    says="Along the flow of eq. 2 with exp attention z − ½Σ_k v_k² does not change, whatever φ (linear, square, "
-    "ReLU or leaky ReLU; the two with a kink by holding φ′ fixed from one record to the next), batch or loss (up to "
-    "t = 1, because u² blows up soon after); "
-    "gradient descent drifts in proportion to its step.",
+    whose="the paper's statement",
+    says="Along the flow of eq. 2 with exp attention z − ½Σ_k v_k² does not change, whatever the activation, the batch "
+    "or the loss. Gradient descent drifts in proportion to its step.",
     predict=_predict,
     observe=_observe,
-    compare=every(close("logits", FLOW), slope("drift", "rate", 1.0)),
+    compare=every(close("logits", FLOW, label="z", by=FROM_WEIGHTS, seen=ALONG_FLOW), DRIFT),
     settings={
         "fast": {"formula": "exp", "attention": "exp", "problems": 8},
         "full": {"formula": "exp", "attention": "exp", "problems": 100},
     },
-    control=Control("softmax attention in the place of exp attention", {"attention": "softmax"}),
+    control=Control("softmax attention in place of exp attention", {"attention": "softmax"}),
 )
 
 
@@ -109,25 +114,28 @@ def _queries_run(summed: bool) -> xr.Dataset:
 queries = Claim(
     id="joma/theorem1_queries",
     source="Theorem 1, beyond its batches of one query",
-    says="With several queries in a batch the MLP is shared by all of them, and no single z_m follows v; the sum over "
-    "the queries does: Σ_m z_m − ½Σ_k v_k² does not change under exp attention.",
+    whose="our own expectation",
+    says="With several queries in a batch all of them share the MLP, and no single z_m follows its weights; the sum "
+    "over the queries does: Σ_m z_m − ½Σ_k v_k² does not change under exp attention.",
     predict=lambda summed: xr.Dataset({"logits": _from_mlp(_queries_run(summed), "exp")}),
     observe=lambda summed: xr.Dataset({"logits": _conserved(_queries_run(summed), "exp")}),
-    compare=close("logits", FLOW),
+    compare=close("logits", FLOW, label="the sum of the logits over the queries", by=FROM_WEIGHTS, seen=ALONG_FLOW),
     settings={"fast": {"summed": True}},
-    control=Control("one query's logits in the place of their sum", {"summed": False}),
+    control=Control("one query's logits in place of their sum", {"summed": False}),
+    finding="Theorem 1 is printed for batches of a single query. With several, only the sum of their logits is tied to "
+    "the MLP.",
 )
 
 
-def _growth(problems: int, attention: str, formula: Formula | None = None) -> xr.Dataset:
-    """z − z(0) over its largest entry, per problem: as measured, or by a formula from v and the first b̄."""
+def _growth(problems: int, attention: str, by_formula: bool = False) -> xr.Dataset:
+    """z − z(0) over its largest entry, per problem: as measured, or by eq. 18 from v and the first b̄."""
     run = runs.short_flow(attention, RandomProblems(problems=problems))
     growth = run["z"] - run["z"].isel(time=0)
     size = abs(growth).max(["time", "context"])
-    if formula is not None:
-        z = formula(run["v"].values, run["mean_attention"].values[:1])
+    if by_formula:
+        z = theory.attention_from_mlp_softmax(run["v"].values, run["mean_attention"].values[:1])
         growth = run["z"].copy(data=z - z[:1])
-    return xr.Dataset({"growth": growth / size})
+    return xr.Dataset({"growth_of_logits": growth / size})
 
 
 def _attention_stays(problems: int, attention: str) -> tuple[bool, str]:
@@ -140,26 +148,31 @@ def _uncorrelated(problems: int, attention: str) -> tuple[bool, str]:
     return residual < ALGEBRA.value, f"its two sides differ by {residual:.1e} of their size, node by node"
 
 
-softmax = erratum_pair(
+softmax = Claim(
     id="joma/theorem1_softmax",
-    prints="Where b̄ is constant and E[g_h h′ bbᵀ] = b̄·E[g_h h′ b]ᵀ, softmax attention follows the MLP: z = "
-    "½Σ_k v_k²‖v_k‖²·b̄ + c.",
     source="Theorem 1, softmax attention, and eq. 18",
-    says="Where b̄ is constant and E[g_h h′ bbᵀ] = b̄·E[g_h h′ b]ᵀ, softmax attention follows the MLP: "
+    whose="the paper's statement",
+    says="Where b̄ is constant and E[g_h h′ bbᵀ] = b̄·E[g_h h′ b]ᵀ for every node, softmax attention follows the MLP: "
     "z = ½Σ_k(v_k² − ‖v_k‖²·b̄) + c.",
-    printed=lambda problems, attention: _growth(problems, attention, theory.attention_from_mlp_softmax_printed),
-    corrected=lambda problems, attention: _growth(problems, attention, theory.attention_from_mlp_softmax),
+    predict=lambda problems, attention: _growth(problems, attention, by_formula=True),
     observe=lambda problems, attention: _growth(problems, attention),
-    compare=close("growth", FIRST_ORDER, relative=False),
+    compare=close(
+        "growth_of_logits",
+        FIRST_ORDER,
+        relative=False,
+        label="the growth of z over its largest entry",
+        by="by eq. 18",
+        seen=ALONG_FLOW,
+    ),
     settings={"fast": {"problems": 8, "attention": "softmax"}, "full": {"problems": 100, "attention": "softmax"}},
-    control=Control("exp attention in the place of softmax attention", {"attention": "exp"}),
+    control=Control("exp attention in place of softmax attention", {"attention": "exp"}),
     assumes=(
         Assumption("b̄ is constant over time", _attention_stays),
         Assumption("E[g_h h′ bbᵀ] = b̄·E[g_h h′ b]ᵀ", _uncorrelated),
     ),
-    erratum="The theorem prints ½Σ_k v_k²‖v_k‖²b̄; a minus sign is missing between v_k² and ‖v_k‖²b̄ (eq. 18 has it). "
-    "Where both assumptions are met the printed form is off by up to 99 % of the growth of z in eight random layers "
-    "(16 times it in a hundred), eq. 18 by .001 % (.003 %).",
+    finding="An erratum we once listed here is withdrawn. Our text copy of the theorem has no minus sign between v_k² "
+    "and ‖v_k‖²b̄, but such copies drop minus signs in bulleted lines, and the theorem is one; eq. 17, eq. 18 and the "
+    "caption of Fig 2 have it.",
 )
 
 
@@ -178,13 +191,18 @@ def _condition_holds(condition: str, problems: int) -> tuple[bool, str]:
 
 _condition: dict[str, Any] = {
     "source": "Theorem 1, second condition for softmax attention, and eq. 17",
+    "whose": "the paper's statement",
     "predict": lambda condition, problems: _speed(condition, problems, "predicted"),
     "observe": lambda condition, problems: _speed(condition, problems, "measured"),
-    "compare": close("speed", ALGEBRA, relative=False),
+    "compare": close(
+        "speed",
+        ALGEBRA,
+        relative=False,
+        label="ż of a token, in units of the fastest,",
+        by="by eq. 17",
+        seen="in the gradient",
+    ),
     "assumes": (Assumption("E[Σ_k g_hk h′_k bbᵀ] = b̄·E[Σ_k g_hk h′_k b]ᵀ, as printed", _condition_holds),),
-    "erratum": "The condition is printed summed over the nodes; eq. 17 multiplies it by v_k before it sums and needs "
-    "it for every node. With linear φ and cross-entropy the g_hk of a sample sum to 0, so the printed condition always "
-    "holds (both sides are 0), while eq. 17 is off by up to 105 % of the fastest ż_l in random layers.",
 }
 condition = Claim(
     id="joma/theorem1_softmax_condition",
@@ -192,6 +210,14 @@ condition = Claim(
     settings={"fast": {"condition": "summed", "problems": 8}},
     control=Control("the condition holds for every node", {"condition": "per node"}),
     expect="fails",
+    erratum="The condition is printed summed over the nodes; eq. 17 multiplies it by v_k before it sums, and so needs "
+    "it for every node. With linear φ and cross-entropy the g_hk of a sample sum to 0, so the printed condition always "
+    "holds (both sides are 0), while eq. 17 is off by up to 105 % of the fastest ż_l in random layers.",
+    formulas=(
+        r"\mathbb{E}\Big[\sum_k g_{h_k}h'_k\,bb^\top\Big]=\bar b\,\mathbb{E}\Big[\sum_k g_{h_k}h'_k\,b\Big]^\top",
+        r"\mathbb{E}\big[g_{h_k}h'_k\,bb^\top\big]=\bar b\,\mathbb{E}\big[g_{h_k}h'_k\,b\big]^\top\ \text{for every }k",
+    ),
+    consequence="The condition as printed says nothing: a linear layer trained on cross-entropy always meets it.",
     **_condition,
 )
 condition_corrected = Claim(
@@ -213,13 +239,17 @@ def _observe_almost(attention: str, problems: int) -> xr.Dataset:
 almost_orthogonal = Claim(
     id="joma/almost_orthogonal",
     source='Section 7, "Deal with almost orthogonal embeddings"',
+    whose="the paper's statement",
     says="With embeddings |uᵀu′| ≤ ε the invariant of exp attention holds up to terms of order ε, and "
     "8ε⁻²ln M dimensions are enough for such embeddings.",
     predict=no_number,
     observe=_observe_almost,
-    compare=every(slope("drift", "epsilon", 1.0), positive("spare")),
+    compare=every(
+        slope("drift", "epsilon", 1.0, label="the drift of z − ½Σv²", over="ε"),
+        positive("spare", label="room between ε and the largest |uᵀu′| of random embeddings"),
+    ),
     settings={"fast": {"attention": "exp", "problems": 8}, "full": {"attention": "exp", "problems": 100}},
     control=Control("softmax attention: what is left does not vanish with ε", {"attention": "softmax"}),
 )
 
-CLAIMS = [linear, exp, queries, *softmax, condition, condition_corrected, almost_orthogonal]
+CLAIMS = titled([linear, exp, queries, softmax, condition, condition_corrected, almost_orthogonal])

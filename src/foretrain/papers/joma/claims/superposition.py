@@ -1,41 +1,80 @@
-"""Fig 10: pattern superposition in a trained model."""
+"""Fig 7 and 10 on a small GPT trained on WikiText-2, judged from kept results."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import xarray as xr
 
 from foretrain.core.trajectory import trajectory
 from foretrain.ledger.claim import Claim, Control
-from foretrain.ledger.comparators import bounded
+from foretrain.ledger.comparators import bounded, every
 from foretrain.ledger.tolerances import Tolerance
-from foretrain.papers.joma.experiments.superposition import EXPERIMENTS, Model, fig10
+from foretrain.papers.kept import kept
 
 SEVERAL = Tolerance(
     0.05,
     "our reading of 'the same neuron can be activated by': one neuron in twenty; before training it "
     "is one in a thousand",
 )
+RANK_DROP = Tolerance(0.9, "of the rank at the start: our reading of 'drop'")
+RANK_BOUNCE = Tolerance(1.05, "times the lowest rank: our reading of 'bounce'")
 
 
-def _shares(model: Model, **sizes: Any) -> xr.Dataset:
+def _superposed(model: str, text: str) -> xr.Dataset:
     """The share of superposed neurons in each seed, over all layers."""
-    run = fig10(models=(model,), texts=("real",), **sizes)
-    return run[["superposed"]].isel(model=0, text=0, drop=True).mean("layer")
+    return kept("joma/fig10")[["superposed"]].sel(model=model, text=text, drop=True).mean("layer")
 
 
 superposition = Claim(
     id="joma/fig10",
     source="Fig 10 and appendix A.4, 'Pattern superposition'",
+    whose="the paper's statement",
     says="In a trained language model at least one MLP neuron in twenty fires for two or more unrelated patterns. A "
     "pattern is a token together with what it attends to.",
     predict=lambda: trajectory({"least": SEVERAL.value}),
-    observe=_shares,
-    compare=bounded("superposed", low="least"),
-    settings={tier: {"model": "trained", **sizes} for tier, sizes in EXPERIMENTS[0].settings.items()},
+    observe=_superposed,
+    compare=bounded("superposed", low="least", label="the share of neurons with unrelated patterns"),
+    settings={"fast": {"model": "trained", "text": "real"}},
     control=Control("the model before training", {"model": "untrained"}),
-    expect_from="full",
+    finding="Unrelated tokens alone fire one neuron as often before training as after; only combinations of a token "
+    "with what it attends to appear with training.",
 )
 
-CLAIMS = [superposition]
+
+def _ranks(weights: str, layer: int) -> xr.Dataset:
+    """The lowest stable rank over the first, and the last over the lowest, of one layer's lower MLP matrix."""
+    rank = kept("joma/fig7")["stable_rank"].sel(weights=weights, drop=True).isel(layer=layer, drop=True).mean("seed")
+    low = rank.min("step")
+    return xr.Dataset({"fall": low / rank.isel(step=0, drop=True), "bounce": rank.isel(step=-1, drop=True) / low})
+
+
+_rank_of_layers = {
+    "source": "Fig 7 and section 6, stable rank over checkpoints",
+    "whose": "the paper's statement",
+    "predict": lambda: trajectory({"most": RANK_DROP.value, "least": RANK_BOUNCE.value}),
+    "observe": _ranks,
+}
+top = Claim(
+    id="joma/fig7",
+    says="Over the checkpoints of a small GPT, the stable rank of the top layer's lower MLP matrix drops and bounces "
+    "back.",
+    compare=every(
+        bounded("fall", high="most", label="the lowest rank over the first"),
+        bounded("bounce", low="least", label="the last rank over the lowest"),
+    ),
+    settings={"fast": {"weights": "trained", "layer": -1}},
+    control=Control("a random walk with steps as long as those of training", {"weights": "random walk"}),
+    **_rank_of_layers,
+)
+bottom = Claim(
+    id="joma/fig7_bottom",
+    says="In the bottom layer it drops and does not come back.",
+    compare=every(
+        bounded("fall", high="most", label="the lowest rank over the first"),
+        bounded("bounce", high="least", label="the last rank over the lowest"),
+    ),
+    settings={"fast": {"weights": "trained", "layer": 0}},
+    control=Control("a random walk with steps as long as those of training", {"weights": "random walk"}),
+    **_rank_of_layers,
+)
+
+CLAIMS = [top, bottom, superposition]

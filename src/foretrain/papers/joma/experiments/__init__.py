@@ -5,6 +5,7 @@ MODULES = (
     "theory",
     "layer",
     "rank",
+    "student",
     "order",
     "table1",
     "wikitext",

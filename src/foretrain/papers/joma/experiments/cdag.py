@@ -106,6 +106,90 @@ def angle_sum(correlations: xr.Dataset) -> xr.DataArray:
     return angles.where(correlations["C4"].notnull())
 
 
+def signals_at_angles(draws: int = 4000, largest: float = 120.0, dimensions: int = 3, seed: int = 1) -> xr.Dataset:
+    """Multi-layer Theorem 1: C4 of four signals with prescribed angles, otherwise as they come.
+
+    The angles A (of σ′_jg_j and z_α), B (of z_β and f_k) and C (of z_α and z_β) are drawn so that their sum, in
+    degrees, is uniform up to `largest`. Every other draw lies in a plane, with the angles adding up: the worst case.
+    Signals over samples span at most as many dimensions as there are signals.
+    """
+    require_whole("draws", draws, 2)
+    draw = stream("joma/cdag", seed, "signals")
+    total = np.deg2rad(draw.uniform(0, largest, draws))
+    A, B, C = (total[:, None] * draw.dirichlet(np.ones(3), draws)).T
+    flat = np.arange(draws) % 2 == 0
+
+    def turned(of: np.ndarray, side: np.ndarray, angle: np.ndarray) -> np.ndarray:
+        side = side - (side * of).sum(1, keepdims=True) * of
+        side /= np.linalg.norm(side, axis=1, keepdims=True)
+        return np.cos(angle)[:, None] * of + np.sin(angle)[:, None] * side
+
+    basis = np.linalg.qr(draw.standard_normal((draws, dimensions, 2)))[0]
+    first, second = basis[..., 0], basis[..., 1]
+    pushed, signals, angle = first, [], np.zeros(draws)  # σ′_jg_j, then z_α, z_β and f_k
+    at = pushed
+    for step in (A, C, B):
+        angle = angle + step
+        in_plane = np.cos(angle)[:, None] * first + np.sin(angle)[:, None] * second
+        at = np.where(flat[:, None], in_plane, turned(at, draw.standard_normal(at.shape), step))
+        signals.append(at)
+    _, z_beta, f = signals
+    return trajectory(
+        {
+            "C1": ("draw", np.cos(A)),
+            "C2": ("draw", np.cos(B)),
+            "C3": ("draw", np.cos(C)),
+            "C4": ("draw", (f * pushed).sum(1) * (z_beta * pushed).sum(1)),
+            "angle": ("draw", np.rad2deg(total)),
+        },
+        units={"angle": "degrees"},
+    )
+
+
+def summed_over_parents(
+    graphs: int = 40, samples: int = 256, hidden: int = 8, rho: float = 0.8, threshold: float = 0.1, seed: int = 1
+) -> xr.Dataset:
+    """Multi-layer analysis, g_k = Σ_j g_{j→k}: the gradient that a node receives from all that read it.
+
+    With the weights of the gradient rule, w_jk = corr(f_k, σ′_jg_j), and corr(x, y) = Σ_i x[i]y[i] as printed, not
+    scaled. For nodes k and latents β: `whole` is corr(z_β, g_k) and `parts` is Σ_j corr(z_β, g_{j→k}), both over the
+    largest |part|; `met` says that every parent meets the premise of Theorem 1 with this threshold, `next` is the
+    scaled corr(z_β, σ′_kg_k), which the recursion needs, and `next_met` that σ′_kg_k is not silent.
+    """
+    from foretrain.models.computational_graph import ComputationalGraph  # its package loads torch, which takes seconds
+
+    key = ("joma/cdag", seed)
+    tree = LatentTree.regular(3, 2, rho)
+    signs = 2.0 * tree.sample(graphs * samples, stream(*key, "data")).values.reshape(graphs, samples, -1) - 1
+    graph = ComputationalGraph.random(
+        stream(*key, "graph"), graphs=graphs, inputs=tree.vocab, hidden=hidden, outputs=len(tree.top)
+    )
+    state = graph.run(signs[..., tree.tokens], signs[..., tree.top])
+    pushed = state.slopes * state.gradients  # σ′_jg_j [graph, sample, j]
+    rule = np.where(graph.edges, np.einsum("gsk,gsj->gjk", state.values, pushed), 0.0)
+    received = np.einsum("gjk,gsj->gsk", rule, pushed)  # g_k by the gradient rule
+    parts = rule[..., None] * np.einsum("gsz,gsj->gjz", signs, pushed)[:, :, None]  # corr(z_β, g_{j→k}) [g, j, k, β]
+    correlations = graph_correlations(graphs, samples, hidden, rho, seed=seed).isel(step=0, drop=True)
+    premise = premise_met(correlations, threshold).transpose(*EDGE).values
+    edges = graph.edges[..., None]
+    met = (premise | ~edges).all(1) & edges.any(1)
+    largest = np.abs(parts).max(1)
+    known = largest > 0
+    sent = _unit(state.slopes * received)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        whole = np.einsum("gsz,gsk->gkz", signs, received) / largest
+        summed = parts.sum(1) / largest
+    onward = np.einsum("gsz,gsk->gkz", _unit(signs), sent)
+    return trajectory(
+        {
+            "whole": ("node", whole[known]),
+            "parts": ("node", summed[known]),
+            "met": ("node", met[known]),
+            "next": ("node", onward[known]),
+        }
+    )
+
+
 def cdag(
     seeds: Seeds = 5,
     thresholds: Annotated[

@@ -31,9 +31,9 @@ FIG2 = LayerTraining()
 class ClassFrequencies:
     """Token frequencies x given the class, drawn once per stream. Every batch is the same: one sample per class."""
 
-    def __init__(self, kind: ClassKind, setting: LayerTraining) -> None:
+    def __init__(self, kind: ClassKind, setting: LayerTraining, fixed_signal: bool = False) -> None:
         require_known("kind", kind, KINDS)
-        self.kind, self.setting = kind, setting
+        self.kind, self.setting, self.fixed_signal = kind, setting, fixed_signal
         self._drawn: dict[np.random.Generator, JointBatch] = {}
 
     def sample(self, n: int, generator: np.random.Generator) -> JointBatch:
@@ -48,7 +48,10 @@ class ClassFrequencies:
             centre = patterned * np.arange(classes)[:, None] / classes
             x[:, :patterned] = np.exp(-((np.arange(patterned) - centre) ** 2) / 30)
         frequencies = torch.from_numpy(x / x.sum(axis=1, keepdims=True))
-        return JointBatch(frequencies, torch.zeros(classes, dtype=torch.long), labels=torch.arange(classes))
+        query = torch.zeros(classes, dtype=torch.long)
+        if self.fixed_signal:  # label minus softmax of equal logits
+            return JointBatch(frequencies, query, signal=torch.eye(classes, dtype=torch.float64) - 1 / classes)
+        return JointBatch(frequencies, query, labels=torch.arange(classes))
 
 
 @lru_cache(maxsize=8)
@@ -59,11 +62,12 @@ def train_layer(
     seeds: tuple[int, ...],
     times: tuple[int, ...],
     dimension: int | None = None,
+    fixed_signal: bool = False,
 ) -> tuple[Joint, JointBatch, dict[str, Tensor]]:
     """The model, its batch [seed, …], and W and Z at `times`: [time, seed, …].
 
     By default every token has an axis to itself; with `dimension`, tokens have random embeddings in that many
-    dimensions.
+    dimensions. With `fixed_signal` the back-propagated gradient stays what it is for h = 0, as in Assumption 1.
     """
     tokens = setting.contexts + 1
     embeddings = None
@@ -80,7 +84,7 @@ def train_layer(
         temperature=setting.temperature,
         start=setting.start,
     )
-    task = ClassFrequencies(kind, setting)
+    task = ClassFrequencies(kind, setting, fixed_signal)
     run = train(
         model,
         task,
@@ -106,25 +110,35 @@ def fig2(
     dimension: Annotated[
         Count | None, about("Dimensions of random token embeddings; none gives every token an axis to itself.")
     ] = None,
+    fixed_signal: Annotated[
+        bool, about("Whether the back-propagated gradient stays what it is at the first step (Assumption 1).")
+    ] = False,
 ) -> xr.Dataset:
     """Fig 2: how Theorem 1's ẑ and its two parts correlate with the true logits z along training.
 
-    It also gives the slope of z on ẑ, which would be 1 if ẑ had the right size, and how far the theorem's two
-    assumptions are from true: the total variation between b̄ and its first value, and the residual of the condition
-    node by node.
+    Correlations are given twice: `cosine…` is the centred cosine, `plain_cosine…` the one of the vectors as they are.
+    It also gives the slope of z on ẑ, which would be 1 if ẑ had the right size, and how far three assumptions are from
+    true: the total variation between b̄ and its first value, the residual of the theorem's condition node by node, and
+    for Assumption 1 `pull_size` and `pull_cosine`, the size of all E[g_hk x] over that at the start and the cosine with
+    it.
     """
     numbers, times = seed_list(seeds), even_times(steps, points)
-    parts = [_fig2(kind, tuple(numbers), steps, times, dimension) for kind in kinds]
+    parts = [_fig2(kind, tuple(numbers), steps, times, dimension, fixed_signal) for kind in kinds]
     joined = xr.concat(parts, xr.IndexVariable("kind", list(kinds)))
     joined["time"].attrs["units"] = "steps"
     return joined.assign_attrs(parts[0].attrs)
 
 
 def _fig2(
-    kind: ClassKind, seeds: tuple[int, ...], steps: int, times: tuple[int, ...], dimension: int | None
+    kind: ClassKind,
+    seeds: tuple[int, ...],
+    steps: int,
+    times: tuple[int, ...],
+    dimension: int | None,
+    fixed_signal: bool,
 ) -> xr.Dataset:
     setting = LayerTraining(steps=steps)
-    model, batch, states = train_layer(kind, "linear", setting, seeds, times, dimension)
+    model, batch, states = train_layer(kind, "linear", setting, seeds, times, dimension, fixed_signal)
     z, v = states["Z"][..., 0, :].numpy(), model.context_weights(states["W"]).numpy()
     b = model.scores(states["Z"], batch).mean(-2).numpy()  # [time, seed, context]
     first = theory.attention_from_mlp_exp(v) / setting.temperature  # ½Σv²
@@ -132,16 +146,26 @@ def _fig2(
     estimate = whole - whole[:1] + z[:1]
     condition, _ = condition_residuals(model, states, batch)
     centred, spread = (a - a.mean(-1, keepdims=True) for a in (z, estimate))
+    hidden = model.hidden(states, batch)
+    signal = model.signal(hidden, batch).expand_as(hidden)  # a fixed one has no time
+    pull = torch.einsum("...ik,...il->...kl", signal, batch.x).flatten(-2).numpy()  # [time, seed, node and context]
+    parts = {"": estimate, "_first": first, "_second": whole - first}
     measures = {
-        "cosine": normalized_correlation(estimate, z),
-        "cosine_first": normalized_correlation(first, z),
-        "cosine_second": normalized_correlation(whole - first, z),
+        **{f"cosine{part}": normalized_correlation(values, z) for part, values in parts.items()},
+        **{f"plain_cosine{part}": plain_cosine(values, z) for part, values in parts.items()},
+        "pull_size": np.linalg.norm(pull, axis=-1) / np.linalg.norm(pull[:1], axis=-1),
+        "pull_cosine": plain_cosine(pull, pull[:1]),
         "slope": (centred * spread).sum(-1) / (spread**2).sum(-1),
         "attention_drift": np.abs(b - b[:1]).sum(-1) / 2,
         "condition_residual": condition.numpy(),
     }
     variables = {name: (("time", "seed"), value) for name, value in measures.items()}
     return trajectory(variables, {"time": list(times), "seed": list(seeds)}, setting=setting, dimension=dimension)
+
+
+def plain_cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The cosine of two vectors as they are, along the last axis."""
+    return np.asarray((a * b).sum(-1) / (np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1)))
 
 
 def fig3(

@@ -12,6 +12,7 @@ from foretrain.ledger.parameters import Count, about
 ClassKind = Literal["smooth", "random"]  # how token frequencies differ between classes
 LayerActivation = Literal["linear", "relu", "leaky_relu", "square", "cube"]  # of one layer
 Activation = Literal["relu", "linear"]  # of one layer and of a transformer
+Loss = Literal["squared", "fixed", "logistic"]  # of a node that learns a teacher
 Objective = Literal["match", "class"]
 Generator = Literal["set union", "HBLT"]
 Variant = Literal["published", "eq. 6", "linear"]

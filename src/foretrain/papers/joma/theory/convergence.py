@@ -83,8 +83,44 @@ def speed_ratio_error_bound(mu_slow: ArrayLike, log_inverse: ArrayLike) -> Array
 
 
 def speed_ratio_error_bound_printed(mu_slow: ArrayLike, log_inverse: ArrayLike) -> Array:
-    """Theorem 4 as printed: |Λ| is small once δ_k ≪ exp[−(√(2π) + 2)·e^{−μ_k²}], so its bound has that exponent."""
+    """Theorem 4, its printed condition |Λ| ≪ 1 if δ_k ≪ exp[−(√(2π) + 2)·e^{−μ_k²}], read as a bound.
+
+    The paper prints no bound. Our reading of "≪": where ln(1/δ_k) is R times what the condition asks for, |Λ| ≤ 1/R.
+    """
     return np.asarray(LAMBDA_BOUND * np.exp(-(_targets(mu_slow) ** 2)) / np.asarray(log_inverse, dtype=np.float64))
+
+
+def time_excess_printed(mu: ArrayLike, log_inverse: ArrayLike) -> Array:
+    """Theorem 4, the line below eq. 88: ρ(δ, μ) = F(1 − δ, μ) − e^{−μ²}·ln(1/δ), which grows without bound."""
+    mu, log_inverse = _targets(mu), np.asarray(log_inverse, dtype=np.float64)
+    return np.asarray(time_to_distance(mu, log_inverse) - np.exp(-(mu**2)) * log_inverse)
+
+
+def linear_attention_flow(v: ArrayLike, mu: ArrayLike) -> Array:
+    """Theorem 4, remark: eq. 6 with linear attention, v̇ = (μ − v)∘|v|, since z² = v² by Theorem 1.
+
+    At v = 0 it stands still, so zero-initialization leads nowhere.
+    """
+    v = np.asarray(v, dtype=np.float64)
+    return np.asarray((np.asarray(mu, dtype=np.float64) - v) * np.abs(v))
+
+
+def linear_attention_log_distance(mu: ArrayLike, t: ArrayLike, *, start: float) -> Array:
+    """Theorem 4, remark: ln(1/δ(t)) under linear attention, where δ = 1 − v/μ and v(0) = `start`·sign(μ).
+
+    v grows logistically, so with q = |μ|/start − 1 it is ln(1 + e^{|μ|t}/q): in the end it rises at the rate |μ|.
+    """
+    mu, t = np.abs(_targets(mu)), np.asarray(t, dtype=np.float64)
+    require(
+        0 < start < float(np.min(mu)),
+        f"start must lie between 0 (where nothing moves) and the smallest |mu|, {np.min(mu):g}; got {start}.",
+    )
+    return np.asarray(np.logaddexp(0.0, mu * t - np.log(mu / start - 1)))
+
+
+def linear_attention_speed_ratio(mu_fast: ArrayLike, mu_slow: ArrayLike) -> Array:
+    """Theorem 4, remark: under linear attention the limit of ln(1/δ_j)/ln(1/δ_k) is |μ_j|/|μ_k|."""
+    return np.asarray(np.abs(_targets(mu_fast)) / np.abs(_targets(mu_slow)))
 
 
 def lemma6_function(y: ArrayLike) -> Array:

@@ -75,8 +75,9 @@ def critical_points(
 
     shift = max(1, round(distance * 300 / reach))  # about 600 points, and the distance is a whole number of steps
     grid = np.arange(-reach - distance, reach + distance, distance / shift)
-    with np.errstate(invalid="ignore"):  # a light tail may underflow to 0/0, which is no crossing
+    with np.errstate(invalid="ignore", divide="ignore"):  # a light tail may underflow to 0/0, which is no crossing
         ratio = critical_ratio(grid, density, derivative)
+    ratio[np.abs(theta1(grid, density, derivative)) < 1e-290] = np.nan  # what is left of it there is rounding
     values = ratio[shift:] - ratio[:-shift]
     clear = np.flatnonzero(np.abs(values) > 1e-9)  # where the ratio is flat (Laplace left of 0) there is no crossing
     crossings = [(i, j) for i, j in pairwise(clear) if values[i] * values[j] < 0]

@@ -49,6 +49,17 @@ def cooccurrence_printed(rho: ArrayLike, depth: ArrayLike, ancestor_depth: Array
     return _cooccurrence(rho, L, H, p_zero)
 
 
+def cooccurrence_by_edge(to_token: ArrayLike, to_query: ArrayLike, ancestor: ArrayLike) -> Array:
+    """Theorem 5 for any ρ per edge, from eq. 98: P[y_l = 1 | y_m = 1] = ½(1 + ρ_lρ_m − (ρ_l + ρ_m)ρ_c)/(1 − ρ_mρ_c).
+
+    `to_token` ρ_l and `to_query` ρ_m are the products of ρ along the chains from the common ancestor c down to the two
+    tokens (Lemma 9), and `ancestor` is ρ_c = 2P[y_c = 0] − 1.
+    """
+    rho_l, rho_m, rho_c = (_correlations(a) for a in (to_token, to_query, ancestor))
+    with np.errstate(divide="ignore", invalid="ignore"):  # for a query that never occurs the result is nan
+        return np.asarray(0.5 * (1 + rho_l * rho_m - (rho_l + rho_m) * rho_c) / (1 - rho_m * rho_c))
+
+
 def cooccurrence_limit(depth: ArrayLike, ancestor_depth: ArrayLike) -> Array:
     """Section 5, eq. 8: 1 − H/L, the limit for ρ = ρ0 = 1 − ε.
 

@@ -37,11 +37,16 @@ def attention_from_mlp_softmax(v: ArrayLike, mean_attention: ArrayLike, constant
     return 0.5 * (squares - total * mean_attention) + np.asarray(constant, dtype=np.float64)
 
 
-def attention_from_mlp_softmax_printed(v: ArrayLike, mean_attention: ArrayLike, constant: ArrayLike = 0.0) -> Array:
-    """Theorem 1, softmax attention, as printed in its statement, without the minus sign: ½Σ_k v_k²·‖v_k‖²·b̄ + c."""
-    v, mean_attention = np.asarray(v, dtype=np.float64), np.asarray(mean_attention, dtype=np.float64)
-    products = (v**2 * (v**2).sum(axis=-1, keepdims=True)).sum(axis=-2)
-    return 0.5 * products * mean_attention + np.asarray(constant, dtype=np.float64)
+def weights_from_parts(
+    start: ArrayLike, v_change: ArrayLike, bias: ArrayLike, context: ArrayLike, query: ArrayLike
+) -> Array:
+    """Appendix A.4, eq. 60: w(t) = w(0) + U_C(v(t) − v(0)) + Σ_m u_mξ_m(t), with ξ_m(t) = ∫E_m[g_h h′].
+
+    `start` is w(0) [..., dimension], `v_change` [..., context], `bias` ξ [..., query]; `context` U_C and `query` have
+    an orthonormal embedding in each column. The text below Fig 10 prints −ξ; this sign is the one that training has.
+    """
+    start, moved, bias, U_C, U_Q = (np.asarray(a, dtype=np.float64) for a in (start, v_change, bias, context, query))
+    return np.asarray(start + moved @ U_C.T + bias @ U_Q.T)
 
 
 def _sum_of_squares(v: ArrayLike) -> Array:

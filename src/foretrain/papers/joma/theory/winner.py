@@ -64,6 +64,23 @@ def winner_invariant_printed(v: ArrayLike, delta: ArrayLike) -> Array:
     return erf(np.asarray(v, dtype=np.float64) / 2) / np.asarray(delta, dtype=np.float64)
 
 
+def token_pull(frequencies: ArrayLike, signal: ArrayLike) -> tuple[Array, Array]:
+    """Theorem 2, footnote 1: discriminancy E[g | token l] and frequency P(l) of every token; their product is Δ_l.
+
+    `frequencies` x [..., sample, token] and `signal` g [..., sample] belong to samples with one query. P(l) is the
+    chance that a token drawn from a random sample is l, and E[g | l] the mean of g over such draws (nan if l never
+    occurs).
+    """
+    x, g = (np.asarray(a, dtype=np.float64) for a in (frequencies, signal))
+    require(
+        x.ndim >= 2 and g.shape == x.shape[:-1],
+        f"signal must have one number per sample; got {g.shape} for frequencies of shape {x.shape}.",
+    )
+    frequency = x.mean(axis=-2)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray((g[..., None] * x).mean(axis=-2) / frequency), np.asarray(frequency)
+
+
 def _share_of_largest(delta: ArrayLike) -> Array:
     delta = _pulls(delta)
     largest = np.max(np.abs(delta), axis=-1, keepdims=True)

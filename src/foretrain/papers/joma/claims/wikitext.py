@@ -1,0 +1,139 @@
+"""Fig 6 and 8: entropy of attention in encoders trained on WikiText-2, judged from kept results."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+
+from foretrain.core.trajectory import trajectory
+from foretrain.ledger.claim import Claim, Control
+from foretrain.ledger.comparators import bounded, close, every, positive
+from foretrain.ledger.tolerances import Tolerance
+from foretrain.papers.joma.setting import Fig8Reference
+from foretrain.papers.kept import kept
+
+FIG8 = "joma/fig8"
+SMOOTH = 5  # evaluations in a running mean, so that the lowest point is not the lowest noise
+DIP = Tolerance(0.5, "a fifth of the entropy at the start: our reading of 'becomes sparse'")
+REBOUND = Tolerance(0.05, "several times the noise of a mean over five evaluations and two seeds")
+NEAR_PUBLISHED = Tolerance(0.3, "nats; the published runs have 33 278 words, ours the 4096 most frequent")
+THEORY_RATES = (1e-4, 1e-3)  # where the published curves have the shape of Fig 4
+COLLAPSE = 1e-2  # where they do not: attention collapses to one token
+UNTRAINED, TRAINED = 0, 1000  # steps
+
+
+def _entropy(depth: int, rates: tuple[float, ...]) -> xr.DataArray:
+    """Entropy [rate, step, layer] of the layers that there are, as a mean over seeds."""
+    cells = kept(FIG8)["entropy"].sel(depth=depth, text="real", rate=list(rates)).mean("seed")
+    return cells.isel(layer=slice(depth))
+
+
+def _shape(entropy: xr.DataArray) -> xr.Dataset:
+    """How far entropy falls below its start, and how far it comes back by the end."""
+    smooth = entropy.rolling(step=SMOOTH, center=True).mean().dropna("step")
+    low, end = smooth.min("step"), smooth.isel(step=-1, drop=True)
+    return xr.Dataset({"dip": entropy.isel(step=0, drop=True) - low, "rebound": end - low})
+
+
+def _one_layer(rates: tuple[float, ...]) -> xr.Dataset:
+    return _shape(_entropy(1, rates).isel(layer=0, drop=True))
+
+
+def _top_and_bottom(rates: tuple[float, ...], depth: int) -> xr.Dataset:
+    """By how much entropy at the end is higher, and came back further, in the top layer than in the bottom one."""
+    entropy = _entropy(depth, rates)
+    end = entropy.rolling(step=SMOOTH, center=True).mean().dropna("step").isel(step=-1, drop=True)
+    top, bottom = {"layer": -1, "drop": True}, {"layer": 0, "drop": True}
+    rebound = _shape(entropy)["rebound"]
+    return xr.Dataset(
+        {
+            "denser": end.isel(**top) - end.isel(**bottom),
+            "rebound": rebound.isel(**top),
+        }
+    )
+
+
+def _losses(rates: tuple[float, ...], steps: int) -> xr.Dataset:
+    """How much lower the validation loss is at these rates than at the rate of collapse: [depth, rate]."""
+    loss = kept(FIG8)["validation_loss"].sel(text="real", step=slice(None, steps)).mean("seed").min("step")
+    return xr.Dataset({"gain": loss.sel(rate=COLLAPSE, drop=True) - loss.sel(rate=list(rates))})
+
+
+def _published() -> xr.Dataset:
+    reference = Fig8Reference()
+    return trajectory({"entropy": ("curve", np.array(list(reference.at_1000_steps.values())))}, {"curve": _curves()})
+
+
+def _at(step: int) -> xr.Dataset:
+    cells = kept(FIG8)["entropy"].sel(text="real", step=step).mean("seed")
+    values = [cells.sel(depth=depth, rate=rate, layer=layer) for depth, rate, layer in Fig8Reference().at_1000_steps]
+    return trajectory({"entropy": ("curve", np.array([float(value) for value in values]))}, {"curve": _curves()})
+
+
+def _curves() -> list[str]:
+    return [
+        f"{depth} layer{'s' * (depth > 1)}, rate {rate:g}, layer {layer}"
+        for depth, rate, layer in Fig8Reference().at_1000_steps
+    ]
+
+
+fig8 = Claim(
+    id="joma/fig8",
+    source="Fig 6 and 8, one layer on WikiText-2",
+    whose="the paper's statement",
+    says="While a one-layer encoder is trained on WikiText-2, the entropy of its attention falls and then rises again, "
+    "as in Fig 4 (rates 1e-4 and 1e-3).",
+    predict=lambda: trajectory({"least_dip": DIP.value, "least_rebound": REBOUND.value}),
+    observe=_one_layer,
+    compare=every(
+        bounded("dip", low="least_dip", label="the fall of entropy, in nats,"),
+        bounded("rebound", low="least_rebound", label="the rise of entropy after its lowest point, in nats,"),
+    ),
+    settings={"fast": {"rates": THEORY_RATES}},
+    control=Control(
+        "a rate of 1e-2, at which attention collapses to one token and stays there", {"rates": (COLLAPSE,)}
+    ),
+)
+top_layers = Claim(
+    id="joma/fig6_top_layers",
+    source="Fig 6, three layers on WikiText-2",
+    whose="the paper's statement",
+    says="In three layers the top layer's attention has the same dip and rebound, while the bottom layer's entropy is "
+    "held down.",
+    predict=lambda: trajectory({"least_rebound": REBOUND.value}),
+    observe=_top_and_bottom,
+    compare=every(
+        positive("denser", label="excess of the top layer's entropy over the bottom layer's"),
+        bounded(
+            "rebound", low="least_rebound", label="the top layer's rise of entropy after its lowest point, in nats,"
+        ),
+    ),
+    settings={"fast": {"rates": THEORY_RATES, "depth": 3}},
+    control=Control("one layer, which is top and bottom at once", {"depth": 1}),
+)
+lowest_loss = Claim(
+    id="joma/fig8_loss",
+    source="Fig 8, caption",
+    whose="the paper's statement",
+    says="The rates at which attention dips and rebounds give a lower validation loss than the one at which it "
+    "collapses.",
+    predict=lambda: trajectory({}),
+    observe=_losses,
+    compare=positive("gain", label="gain in validation loss over the rate of collapse"),
+    settings={"fast": {"rates": THEORY_RATES, "steps": 10**9}},
+    control=Control("before training", {"steps": UNTRAINED}),
+)
+published = Claim(
+    id="joma/fig8_published",
+    source="Fig 6 and 8, the authors' result files",
+    whose="our own expectation",
+    says="After 1000 steps the entropy of every layer is the published one to 0.3 nats, at three rates, in one and "
+    "three layers, although our vocabulary is an eighth of theirs.",
+    predict=_published,
+    observe=_at,
+    compare=close("entropy", NEAR_PUBLISHED, relative=False, label="entropy", by="in the published runs", seen="here"),
+    settings={"fast": {"step": TRAINED}},
+    control=Control("before training", {"step": UNTRAINED}),
+)
+
+CLAIMS = [fig8, top_layers, lowest_loss, published]
