@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import xarray as xr
@@ -73,7 +72,8 @@ lemma4 = Claim(
     "ż_m = η_Z·γ·Σ_{n∈ψ⁻¹(m)} diag(f_n)·Σ_{n'≠n} β_nn'·(f_n f_nᵀ − I)·f_n', summed over the classes of the query.",
     predict=_velocity_by_lemma4,
     observe=_velocity_by_autograd,
-    compare=close("velocity", GRADIENT),
+    compare=close("velocity", GRADIENT, label="the velocity of the logits", by="by eq. 10", seen="by autograd"),
+    whose="the paper's statement",
     settings={
         "fast": {"classes": 5, "vocab": 40, "eta_y": 0.5, "time": 60.0},
         "full": {"classes": 20, "vocab": 400, "eta_y": 0.5, "time": 600.0},
@@ -106,7 +106,13 @@ lemma4_per_step = erratum_pair(
     printed=_step_by_lemma4(share=False),
     corrected=_step_by_lemma4(share=True),
     observe=_mean_step,
-    compare=close("velocity", GRADIENT),
+    compare=close("velocity", GRADIENT, label="the mean step of the logits", by="by the formula", seen="by autograd"),
+    whose="the paper's statement",
+    formulas=(
+        r"\dot z_m = \eta_Z\,\gamma(t) \sum_{n \in \psi^{-1}(m)} \ldots",
+        r"\dot z_m = \frac{\eta_Z}{K}\,\gamma(t) \sum_{n \in \psi^{-1}(m)} \ldots",
+    ),
+    consequence="Every growth of attention in section 6 is that of a learning rate K times too large.",
     settings=lemma4.settings,
     control=Control("classes that are not drawn equally often", {"tilt": 0.5}),
 )
@@ -159,7 +165,8 @@ theorem2 = Claim(
     says="Under eq. 10 every distinct token gains attention and the single common token loses it, all the time.",
     predict=_predicted_fates,
     observe=_fates_by_eq10,
-    compare=close("fate", EXACT, relative=False),
+    compare=close("fate", EXACT, relative=False, label="the sign of ż", by="by Theorem 2", seen="under eq. 10"),
+    whose="the paper's statement",
     settings={
         "fast": {"task": RandomClasses(), "vocab": 10**6, "eta_y": 0.5, "eta_z": 0.1, "until": 2000.0},
         "full": {
@@ -177,15 +184,40 @@ theorem2 = Claim(
     assumes=(weak_correlations,),
 )
 
-theorem2_common = replace(
-    theorem2,
+
+def _common_sign() -> xr.Dataset:
+    return trajectory({"sign": ((), -1.0)})
+
+
+def _common_under_eq10(task: RandomClasses, vocab: int, eta_y: float, eta_z: float, until: float) -> xr.Dataset:
+    """The sign of the velocity of the first query's common token along the flow of eq. 10."""
+    fate = _fates_by_eq10(task, vocab, eta_y, eta_z, until)["fate"].isel({"class": 0, "token": 0}, drop=True)
+    return trajectory({"sign": fate})
+
+
+theorem2_common = Claim(
     id="scan_snap/theorem2_common",
     source="Theorem 2 (b), under eq. 10",
-    says="The single common token loses attention where at least one class of the query has a distinct token.",
-    control=Control(
-        "a query whose only class has no distinct token: its common token stands still",
-        {"task": RandomClasses(shape="bare")},
+    says="The single common token loses attention as soon as one class of the query has a distinct token, even if "
+    "another class of that query has nothing but the common token.",
+    predict=_common_sign,
+    observe=_common_under_eq10,
+    compare=close(
+        "sign", EXACT, relative=False, label="the sign of ż of the common token", by="by Theorem 2", seen="under eq. 10"
     ),
+    settings={
+        "fast": {
+            "task": RandomClasses(shape="half bare"),
+            "vocab": 10**6,
+            "eta_y": 0.5,
+            "eta_z": 0.1,
+            "until": 2000.0,
+        }
+    },
+    control=Control(
+        "the class without distinct tokens is the only one of its query", {"task": RandomClasses(shape="bare")}
+    ),
+    whose="the paper's statement",
 )
 
 theorem2_training = Claim(
@@ -195,7 +227,8 @@ theorem2_training = Claim(
     "and the single common token loses it. With η_Z = η_Y some distinct tokens lose it: Assumption 1(c) is needed.",
     predict=_predicted_fates,
     observe=_fates_by_training,
-    compare=close("fate", EXACT, relative=False),
+    compare=close("fate", EXACT, relative=False, label="the sign of ż", by="by Theorem 2", seen="in training"),
+    whose="the paper's statement",
     settings={
         "fast": {
             "task": RandomClasses(instances=8, queries=1, share=(0.2, 0.4)),
@@ -223,7 +256,8 @@ corollary2 = Claim(
     "every common token loses attention.",
     predict=_predicted_fates,
     observe=_fates_by_eq10,
-    compare=close("fate", EXACT, relative=False),
+    compare=close("fate", EXACT, relative=False, label="the sign of ż", by="by Corollary 2", seen="under eq. 10"),
+    whose="the paper's statement",
     settings={
         "fast": {
             "task": RandomClasses(queries=1, per_query=3, common=4, shape="symmetric", share=(0.1, 0.3)),

@@ -74,13 +74,14 @@ lemma10_12 = Claim(
     "exp(η_Y·Δ/3), or 1 + 2Δ/(N̄−Δ) once late, of that at N̄, and all |θ_n| ≤ K/√N·√ln(K/δ).",
     predict=_promised_coverage,
     observe=_coverage_of_bounds,
-    compare=bounded("coverage", low="coverage_low"),
+    compare=bounded("coverage", low="coverage_low", label="the share of draws inside the bound"),
     settings={
         "fast": {"samples": 1000, "classes": 2, "eta_y": 0.5, "vocab": 1000, "failure": 0.1, "draws": 1000},
         "full": {"samples": 10_000, "classes": 10, "eta_y": 0.5, "vocab": 1000, "failure": 0.1, "draws": 100_000},
     },
     control=Control("classes are not drawn uniformly", {"first": 0.7}),
     assumes=(Assumption("for the late bound: N̄ − Δ is past 2(1+ω1)·ln M/η_Y", _late_enough),),
+    whose="the paper's statement",
 )
 
 
@@ -150,7 +151,10 @@ theorem5 = Claim(
     "n, with probability 1 − δ.",
     predict=_decoder_in_closed_form,
     observe=_decoder_trained,
-    compare=every(close("Y", ALGEBRA), covered("within", "promised")),
+    compare=every(
+        close("Y", ALGEBRA, label="Y", by="by eq. 70", seen="by gradient steps"),
+        covered("within", "promised", label="all θ stay within the bound"),
+    ),
     settings={
         "fast": {
             "runs": 100,
@@ -173,6 +177,7 @@ theorem5 = Claim(
     },
     control=Control("classes are not drawn uniformly", {"first": 0.8}),
     assumes=(Assumption("Assumption 2: 6/√M ≤ |λ_i(E)| < 1/K", weak_correlations),),
+    whose="the paper's statement",
 )
 
 
@@ -236,7 +241,9 @@ corollary1 = Claim(
     predict=_error_predicted,
     observe=_error_trained,
     compare=every(
-        slope("norm", "time", -1.0), bounded("steps", high="steps_high"), close_relative("norm", STEPS_AS_FLOW)
+        slope("norm", "time", -1.0, label="the error of the prediction", over="the number of steps"),
+        bounded("steps", high="steps_high", label="the number of steps needed"),
+        close_relative("norm", STEPS_AS_FLOW, label="the error of the prediction", by="by eq. 71", seen="in training"),
     ),
     settings={
         "fast": {
@@ -257,6 +264,7 @@ corollary1 = Claim(
         },
     },
     control=Control("the slope is read before the transition", {"window": (0.05, 0.5)}),
+    whose="the paper's statement",
 )
 
 CLAIMS = [lemma10_12, theorem5, corollary1]

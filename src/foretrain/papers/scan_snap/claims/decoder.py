@@ -62,12 +62,13 @@ lemma3_5 = Claim(
     says="Training moves one row of W = FᵀY at a time, and w_n(s) = (M−1)h*(s)ζ_n with the recursion (33) for h*.",
     predict=_rows_by_recursion,
     observe=_rows_by_descent,
-    compare=close("W", ALGEBRA),
+    compare=close("W", ALGEBRA, label="W", by="by the recursion", seen="by gradient steps"),
     settings={
         "fast": {"eta_y": 0.5, "vocab": 50, "classes": 3, "steps": 2000, "overlap": 0.3},
         "full": {"eta_y": 0.5, "vocab": 1000, "classes": 10, "steps": 20_000, "overlap": 0.05},
     },
     control=Control("training runs at another learning rate than the recursion", {"trained_rate": 0.51}),
+    whose="the paper's statement",
 )
 
 
@@ -114,7 +115,15 @@ remark1 = erratum_pair(
     printed=_rows_at_lower_rate,
     corrected=_rows_symmetric,
     observe=_rows_trained,
-    compare=close("W", ALGEBRA),
+    compare=close("W", ALGEBRA, label="W", by="by the formula", seen="by gradient steps"),
+    whose="the paper's statement",
+    formulas=(
+        r"w_n = (1-\rho)(M-1)\,h^*(N/K)\,\zeta_n",
+        r"\dot w = \frac{\eta_Y}{K}\,\left(I + E\right)\left(e - \alpha\right), \quad "
+        r"w_n \text{ with three values: own, other, rest}",
+    ),
+    consequence="Overlaps do not just slow the decoder down: they make it confuse classes, which is what drives "
+    "attention.",
     settings={
         "fast": {"eta_y": 0.5, "vocab": 30, "classes": 3, "overlap": 0.3, "steps": 1000},
         "full": {"eta_y": 0.5, "vocab": 1000, "classes": 10, "overlap": 0.1, "steps": 10_000},
@@ -153,12 +162,13 @@ lemma6 = Claim(
     says="The continuous decoder growth h solves e^{Mh} + (M−1)Mh = Mη_Y·t + 1.",
     predict=_growth_closed_form,
     observe=_growth_integrated,
-    compare=close_relative("h", CLOSED_FORM),
+    compare=close_relative("h", CLOSED_FORM, label="h", by="in closed form", seen="by integration"),
     settings={
         "fast": {"eta_y": 0.5, "vocab": 1000, "until": 1e3},
         "paper": {"eta_y": 0.5, "vocab": 1000, "until": 1e5},
     },
     control=Control("the ODE runs at another learning rate than the formula", {"ode_rate": 0.55}),
+    whose="the paper's statement",
 )
 
 RATES = (0.1, 0.5, 1.0, 5.0)
@@ -215,16 +225,17 @@ lemma7 = Claim(
     predict=_gap_allowed,
     observe=_gap_of_steps,
     compare=every(
-        bounded("smallest_gap", low="smallest_gap_low"),
-        bounded("largest_gap", high="largest_gap_high"),
-        bounded("last_gap", high="last_gap_high"),
-        bounded("delay", high="delay_high"),
+        bounded("smallest_gap", low="smallest_gap_low", label="the smallest M(h* − h)/η"),
+        bounded("largest_gap", high="largest_gap_high", label="the largest M(h* − h)/η"),
+        bounded("last_gap", high="last_gap_high", label="M(h* − h)/η at the end"),
+        bounded("delay", high="delay_high", label="the delay of h behind h* in steps"),
     ),
     settings={
         "fast": {"rates": RATES, "vocabs": (1000,), "steps": 100_000},
         "full": {"rates": RATES, "vocabs": (30, 1000, 10_000), "steps": 1_000_000},
     },
     control=Control("a learning rate of 50: the first step overshoots, and the gap does not close", {"rates": (50.0,)}),
+    whose="the paper's statement",
 )
 
 

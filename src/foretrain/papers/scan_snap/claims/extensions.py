@@ -120,7 +120,11 @@ residual = Claim(
     "have it too.",
     predict=_local_fates,
     observe=_fates_with_residual,
-    compare=every(close("fate", EXACT, relative=False), positive("contrast")),
+    compare=every(
+        close("fate", EXACT, relative=False, label="the sign of ż", by="within each query", seen="in training"),
+        positive("contrast", label="excess of β within a query over β between queries"),
+    ),
+    whose="the paper's statement",
     settings={
         "fast": {"instances": 2, "queries": 2, "per_query": 2, "eta_y": 1.0, "eta_z": 0.01, "until": 200.0},
         "full": {"instances": 10, "queries": 3, "per_query": 3, "eta_y": 1.0, "eta_z": 0.01, "until": 400.0},
@@ -193,7 +197,10 @@ positional_bias = Claim(
     "order of P(l|n)·exp(z0), not of P(l|n). The sequences must be long: with 64 tokens rare ones lose their rank.",
     predict=_ranks_by_prior,
     observe=_ranks_by_training,
-    compare=close("rank", EXACT, relative=False),
+    compare=close(
+        "rank", EXACT, relative=False, label="the rank of a distinct token", by="by the prior", seen="in training"
+    ),
+    whose="the paper's statement",
     settings={
         "fast": {"length": 1025, "slope": 0.003, "seeds": 4, "batch": 2, "steps": 200, "eta_y": 1.0, "eta_z": 0.05},
         "full": {"length": 1025, "slope": 0.003, "seeds": 10, "batch": 8, "steps": 1000, "eta_y": 1.0, "eta_z": 0.05},
@@ -252,7 +259,11 @@ heads = Claim(
     "P(l|n)·exp(z(0)) gains most.",
     predict=_winners_by_prior,
     observe=_winners_by_training,
-    compare=every(close("winner", EXACT, relative=False), positive("spread")),
+    compare=every(
+        close("winner", EXACT, relative=False, label="the winning token of a head", by="by z(0)", seen="in training"),
+        positive("spread", label="number of different winners of a class, less one,"),
+    ),
+    whose="the paper's statement",
     settings={
         "fast": {
             "heads": 4,

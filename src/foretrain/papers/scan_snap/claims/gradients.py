@@ -99,12 +99,13 @@ lemma1 = Claim(
     "Xᵀdiag(b)X·P⊥/‖Xᵀb‖·Y(x_{T+1} − α).",
     predict=_gradients_by_formula,
     observe=_gradients_by_autograd,
-    compare=close("gradient", GRADIENT),
+    compare=close("gradient", GRADIENT, label="the gradient", by="by Lemma 1", seen="by autograd"),
     settings={
         "fast": {"seeds": 5, "vocab": 14, "classes": 4, "length": 12, "samples": 6},
         "full": {"seeds": 50, "vocab": 30, "classes": 6, "length": 64, "samples": 16},
     },
     control=Control("the projection P⊥ is left out", {"project": False}),
+    whose="the paper's statement",
 )
 
 
@@ -147,12 +148,16 @@ lemma2 = Claim(
     "within √(ln(2/δ)/(2(T−1))) of P(l|n) with probability 1 − δ at least.",
     predict=_promised_coverage,
     observe=_attention_of_sequences,
-    compare=every(slope("distance", "length", -0.5), bounded("coverage", low="coverage_low")),
+    compare=every(
+        slope("distance", "length", -0.5, label="the distance of attention from its limit", over="T"),
+        bounded("coverage", low="coverage_low", label="the share of sequences inside the band"),
+    ),
     settings={
         "fast": {"lengths": LENGTHS, "draws": 1000, "failure": 0.2},
         "full": {"lengths": LENGTHS, "draws": 20_000, "failure": 0.2},
     },
     control=Control("tokens are not independent: each one drawn stands 32 times in a row", {"repeated": 32}),
+    whose="the paper's statement",
 )
 
 CLAIMS = [lemma1, lemma2]

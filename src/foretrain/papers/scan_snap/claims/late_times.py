@@ -55,7 +55,10 @@ remark2 = erratum_pair(
     printed=_start_bounds(theory.logarithmic_start_printed),
     corrected=_start_bounds(theory.logarithmic_start),
     observe=_stage_start,
-    compare=bounded("start", low="low", high="high"),
+    compare=bounded("start", low="low", high="high", label="the start of the logarithmic stage in steps"),
+    whose="the paper's statement",
+    formulas=(r"s_1 = \frac{2\ln(1+\omega_1)}{\eta_Y}", r"s_1 = \frac{2(1+\omega_1)\ln M}{\eta_Y}"),
+    consequence="The printed s1 is far too early; see remark2_training for the same in training.",
     settings={"fast": {"eta_y": (0.1, 0.5, 1.0), "vocabs": (100, 1000, 10**6)}},
     control=Control("e^{Mh} must be twice (M−1)Mh", {"balance": 2.0}),
 )
@@ -97,7 +100,12 @@ remark2_lag = erratum_pair(
     printed=_lag_rate(0.0),
     corrected=_lag_rate(0.5),
     observe=_lag_rate_measured,
-    compare=close("rate", LAG, relative=False),
+    compare=close(
+        "rate", LAG, relative=False, label="the growth of the lag per ln s", by="by the remark", seen="measured"
+    ),
+    whose="the paper's statement",
+    formulas=(r"h^*(s) \le h(s+c), \; c = O(\ln M)", r"h^*(s) \le h(s+c(s)), \; c(s) \sim \tfrac12 \ln s"),
+    consequence="None for what follows: h* − h still goes to 0.",
     settings={
         "fast": {"eta_y": (0.1, 0.5, 1.0), "vocabs": (100, 1000, 10**4), "steps": 10**5},
         "full": {"eta_y": (0.1, 0.5, 1.0), "vocabs": (100, 1000, 10**4), "steps": 10**6},
@@ -140,7 +148,13 @@ eq132 = erratum_pair(
     printed=_late_bounds(form_c0=True, condition=False),
     corrected=_late_bounds(form_c0=True, condition=True),
     observe=_late_growth,
-    compare=bounded("growth", low="low", high="high", slack=FLOW),
+    compare=bounded("growth", low="low", high="high", slack=FLOW, label="B"),
+    whose="a step of the paper's proof",
+    formulas=(
+        r"t \gg \frac{1}{M\eta_Y} \exp\frac{1}{\sqrt{2\nu}}",
+        r"t \gg \frac{K}{M\eta_Y} \exp\sqrt{\frac{C_0 \nu}{2K}}",
+    ),
+    consequence="Eq. 132 holds only at times far later than printed.",
     settings={
         "fast": {
             "eta_y": 0.5,
@@ -172,7 +186,13 @@ eq132_constant = erratum_pair(
     printed=_late_bounds(form_c0=False, condition=True),
     corrected=_late_bounds(form_c0=True, condition=True),
     observe=_late_growth,
-    compare=bounded("growth", low="low", high="high", slack=FLOW),
+    compare=bounded("growth", low="low", high="high", slack=FLOW, label="B"),
+    whose="a step of the paper's proof",
+    formulas=(
+        r"B_n \to \tfrac12 \ln\ln\frac{M\eta_Y t}{K} + \tfrac14 \ln\frac{2K(M-1)^2}{M^2\nu}",
+        r"B_n \to \tfrac12 \ln\ln\frac{M\eta_Y t}{K} + \tfrac14 \ln\frac{2K(M-1)^2}{M^2\nu\,C_0}",
+    ),
+    consequence="The late value of B depends on the data, through C0.",
     settings={"fast": {**FIG3, "logs": (30.0, 60.0)}, "full": {**FIG3, "logs": (30.0, 60.0, 120.0, 240.0)}},
     control=Control("times before attention snaps", {"logs": (4.0, 6.0, 8.0)}),
 )

@@ -11,8 +11,8 @@ from numpy import ndarray as Array
 from numpy.typing import ArrayLike
 
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Claim, Control, erratum_pair
-from foretrain.ledger.comparators import bounded, close, every, slope
+from foretrain.ledger.claim import Claim, Control, erratum_pair, no_number
+from foretrain.ledger.comparators import bounded, close, conserved, every, ranked, slope
 from foretrain.ledger.tolerances import FLOW
 from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.experiments import flows
@@ -86,7 +86,14 @@ theorem4 = erratum_pair(
     printed=_growth(theory.attention_growth_printed),
     corrected=_growth(theory.attention_growth),
     observe=_growth_integrated,
-    compare=close("growth", FLOW),
+    compare=close("growth", FLOW, label="B", by="by the formula", seen="by integration of eq. 118 and 119"),
+    whose="the paper's statement",
+    formulas=(
+        r"B_n = \tfrac14 \ln\left(C_0 + 4\Gamma\right)",
+        r"B_n = \tfrac14 \ln\left(1 + \frac{4\Gamma}{C_0}\right)",
+    ),
+    consequence="B is not 0 at the start. This compares two solutions of the printed ODE; for training see "
+    "theorem4_training.",
     settings={"fast": {**FIG3, "until": 6.9e3}, "full": {**FIG3, "until": 1e8}},
     control=Control("the common token falls K times as fast as eq. 118 says", {"common_factor": 10.0}),
 )
@@ -136,7 +143,14 @@ theorem4_shared_c0 = erratum_pair(
     printed=_ratio_bounds(per_class=False),
     corrected=_ratio_bounds(per_class=True),
     observe=_ratio_under_eq10,
-    compare=bounded("ratio", low="low", high="high"),
+    compare=bounded("ratio", low="low", high="high", label="−z/B"),
+    whose="the paper's statement",
+    formulas=(
+        r"\dot z_l = -\frac{\eta_Z \gamma}{C_0} e^{4z_l}, \quad \xi_n = \frac{\gamma}{C_0} e^{4z_l}",
+        r"\dot z_l = -\frac{\eta_Z K(K-1)\gamma}{\rho_0^4} e^{4z_l}, \quad "
+        r"\xi_n = \frac{(K-1)\gamma}{\rho_0^4} e^{4z_l}",
+    ),
+    consequence="Distinct tokens grow K times less than Theorem 4 says while the common token falls.",
     settings={"fast": {"classes": (2, 5, 10), "common": 0.2, "until": 1e4}},
     control=Control("classes with unequal shares of the common token", {"spread": 0.5}),
 )
@@ -166,9 +180,11 @@ theorem4_equal_overlaps = Claim(
     "tokens this is (1/4K)·ln(1 + 4ΓK(K−1)/ρ0⁴); with few of them ρ0 is not constant, as section 6 assumes.",
     predict=lambda: trajectory({"slope": ((), 1.0)}),
     observe=_error_of_equal_overlaps,
-    compare=slope("error", "overlap", 1.0),
+    compare=slope("error", "overlap", 1.0, label="the relative error of B", over="ρ"),
     settings={"fast": {"classes": 5, "common": (0.01, 0.03, 0.09), "distinct": 3, "stretch": 10.0}},
     control=Control("classes with unequal shares of the common token", {"spread": 0.5}),
+    whose="our own expectation",
+    finding="With the two constants of eq. 13 kept apart, B_n solves eq. 10 for small overlaps.",
 )
 
 
@@ -225,12 +241,47 @@ theorem4_stages = Claim(
     predict=_stage_forms,
     observe=_stages_integrated,
     compare=every(
-        bounded("scanning", low="scanning_low", high="scanning_high", slack=FLOW),
-        bounded("snapped", low="snapped_low", high="snapped_high", slack=FLOW),
+        bounded("scanning", low="scanning_low", high="scanning_high", slack=FLOW, label="B while attention scans"),
+        bounded("snapped", low="snapped_low", high="snapped_high", slack=FLOW, label="B after the snap"),
     ),
     settings={"fast": {"eta_y": 0.1, "eta_z": 0.5, "classes": 10, "c0": 0.1, "vocabs": (10**2, 10**3, 10**6)}},
     control=Control("the form for scanning, used until ten times the end of its stage", {"late": 10.0}),
+    whose="the paper's statement",
 )
 
 
-CLAIMS = [*theorem4, *theorem4_shared_c0, theorem4_equal_overlaps, theorem4_stages]
+# Section 6, points (b) and (c), under the printed ODE
+
+
+def _late_growth_by_rate(
+    eta_y: tuple[float, ...], eta_z: float, vocab: int, classes: int, c0: float, late: float = 1.0
+) -> xr.Dataset:
+    """B_n by eq. 44, 118 and 119: at `late` times the latest snap by η_Y, and at t0 by both rates at η_Y = η_Z."""
+    t0 = np.asarray(theory.snap_time(eta_y=np.array(eta_y), vocab=vocab, classes=classes))
+    times = np.array([0.0, late * t0.max()])
+    by_decoder = [integrated_growth(times, y, eta_z, vocab, classes, c0)["growth"].values[-1] for y in eta_y]
+    at_snap = [
+        integrated_growth(np.array([0.0, t]), y, y, vocab, classes, c0)["growth"].values[-1]
+        for y, t in zip(eta_y, t0, strict=True)
+    ]
+    return trajectory({"late": ("eta_y", by_decoder), "at_snap": ("eta_y", at_snap)}, {"eta_y": list(eta_y)})
+
+
+section6_ode = Claim(
+    id="scan_snap/section6_ode",
+    source="Section 6, points (b) and (c), under eq. 118 and 119",
+    says="Under the ODE of Theorem 4 itself, with η_Z fixed, a larger η_Y leaves B_n smaller once all have snapped, "
+    "and with η_Y/η_Z fixed B_n at t0 does not depend on the rates. In training only the second is true: see "
+    "fig3_growth and fig9.",
+    predict=no_number,
+    observe=_late_growth_by_rate,
+    compare=every(
+        ranked("late", "eta_y", rising=False, label="B after the snap", over="η_Y"),
+        conserved("at_snap", FLOW, axis="eta_y", label="B at t0"),
+    ),
+    settings={"fast": {**FIG3, "eta_y": (0.1, 0.2, 0.5, 1.0, 2.0)}},
+    control=Control("read while attention still scans, where a larger η_Y is ahead", {"late": 0.02}),
+    whose="the paper's statement",
+)
+
+CLAIMS = [*theorem4, *theorem4_shared_c0, theorem4_equal_overlaps, theorem4_stages, section6_ode]

@@ -20,7 +20,8 @@ class RandomClasses:
     share     range from which P(common tokens|n) is drawn
     evenness  concentration of the Dirichlet distribution over the common tokens: 0.1 gives most to one of them
     shape     "random": every class has its own probabilities; "symmetric": all classes have the same (Corollary 2);
-              "bare": the first class has only common tokens, and is the only class of its query
+              "bare": the first class has only common tokens, and is the only class of its query; "half bare": it
+              shares its query with classes that have distinct tokens
     """
 
     instances: int = 4
@@ -30,7 +31,7 @@ class RandomClasses:
     common: int = 1
     share: tuple[float, float] = (0.05, 0.15)
     evenness: float = 1.0
-    shape: Literal["random", "symmetric", "bare"] = "random"
+    shape: Literal["random", "symmetric", "bare", "half bare"] = "random"
 
     @property
     def classes(self) -> int:
@@ -53,7 +54,7 @@ class RandomClasses:
         draw = stream("scan_snap/random_classes", repr(self))
         rows = 1 if self.shape == "symmetric" else self.classes
         share = draw.uniform(*self.share, (self.instances, rows, 1))
-        if self.shape == "bare":
+        if "bare" in self.shape:
             share[:, 0] = 1
         common = draw.dirichlet(np.full(self.common, self.evenness), (self.instances, rows)) * share
         distinct = draw.uniform(0.2, 1, (self.instances, rows, self.distinct))

@@ -3,7 +3,14 @@
 Every time is in steps of one sample, or of a batch whose loss is averaged (`TIME_UNIT`): on average both move alike.
 """
 
-from foretrain.papers.scan_snap.theory.applicability import TIME_UNIT, Applicability, Condition, Meaning, applies
+from foretrain.papers.scan_snap.theory.applicability import (
+    MEMORY_ALLOWED,
+    TIME_UNIT,
+    Applicability,
+    Condition,
+    Meaning,
+    applies,
+)
 from foretrain.papers.scan_snap.theory.attention import (
     attention_velocity,
     by_query,
@@ -76,6 +83,7 @@ from foretrain.papers.scan_snap.theory.transition import (
 )
 
 __all__ = [
+    "MEMORY_ALLOWED",
     "TIME_UNIT",
     "Applicability",
     "Condition",
