@@ -16,3 +16,6 @@ COUPLED = Tolerance(1e-6, "two runs that are equal on paper: rounding errors gro
 PUBLISHED_SPREAD = Tolerance(
     0.15, "the same setting of trained transformers is printed as .347 in one figure and .654 in another"
 )
+SAMPLED_KERNEL = Tolerance(2e-3, "K_attn by 16 thousand Sobol points, whose own error is up to 1e-3")
+TRUNCATED = Tolerance(1e-6, "a power series cut off at order 8, whose terms fall by more than a factor of 5 each")
+MANY_SAMPLES = Tolerance(0.02, "what 1500 samples of up to 576 strings still leave: (λ + ‖K‖)·‖N⁻¹‖/n is up to .02")

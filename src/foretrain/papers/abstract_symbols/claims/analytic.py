@@ -1,4 +1,4 @@
-"""Appendix G: is the attention kernel analytic in β and γ? Lemma G.1, and Lemmas G.7 to G.9."""
+"""Appendix G: is the attention kernel analytic in β and γ? Lemma G.1, and Lemmas G.7 and G.9."""
 
 from __future__ import annotations
 
@@ -37,11 +37,15 @@ def _coefficient_roots(orders: int, center: float = 0.0) -> xr.Dataset:
         n = np.arange(1, 33)
         logs = theory.two_token_series(center, len(n), 0.8 * center)
     late = n >= n[-1] / 4
-    return trajectory({"root": ("order", np.exp(logs / n)[late])}, {"order": n[late]})
+    return trajectory(
+        {"root": ("order", np.exp(logs / n)[late], {"long_name": "n-th root of the n-th coefficient"})},
+        {"order": ("order", n[late], {"long_name": "order n of the coefficient"})},
+    )
 
 
 def _grows_as_predicted(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
-    return slope("root", "order", float(prediction.power), SLOPE)(prediction, observation)
+    found = slope("root", "order", float(prediction.power), SLOPE, label="the n-th root of the n-th Taylor coefficient", over="n")
+    return found(prediction, observation)
 
 
 lemmaG = erratum_pair(
@@ -49,19 +53,24 @@ lemmaG = erratum_pair(
     corrected=_smooth,
     id="abstract_symbols/lemmaG",
     source="Lemma G.1",
-    prints="κ is real-analytic on ℝ², so the Taylor coefficients of κ(β, 0) at 0 have |a_n|^{1/n} bounded.",
-    says="κ is not analytic at β = 0: its Taylor coefficients there have |a_n|^{1/n} growing as n^{1/2}.",
+    whose="the paper's statement",
+    prints="The kernel κ is real-analytic on ℝ², so the Taylor coefficients of κ(β, 0) at 0 have |a_n|^{1/n} bounded.",
+    says="The kernel κ is not analytic at β = 0: its Taylor coefficients there have |a_n|^{1/n} growing as n^{1/2}.",
     observe=_coefficient_roots,
     compare=Comparator(_grows_as_predicted, (Drawn("root"),)),
     settings={"fast": {"orders": 60}, "full": {"orders": 100}},
     control=Control("the series around β = 1, where κ is analytic", {"center": 1.0}),
+    formulas=(
+        r"\kappa \text{ is analytic on } \mathbb{R}^2: \quad |a_n|^{1/n} = O(1)",
+        r"\kappa \text{ is analytic where } \beta\gamma \neq 0; \text{ at } \beta = 0: \quad |a_n|^{1/n} \sim n^{1/2}",
+    ),
     erratum=(
-        "Lemma G.1 says κ is analytic in ℝ². At β = 0 its Taylor series diverges for every β > 0: for x = y = AB and "
-        "γ = 0 the coefficients are those of (1 + tanh²)/2 times E Δ^n, and |a_n|^{1/n} grows like n^{1/2} (1.65 at "
-        "n = 30, 3.10 at n = 120). The proof puts C^n for the expectation of ‖Xζ‖^n, which grows like n^{n/2}. κ is "
-        "analytic where βγ ≠ 0 (write it with the Gaussian densities of βζ and βγp, which are) and smooth on ℝ², and "
-        "that is enough for Lemma 3.7: if g_τ = g_id on an open set, they agree for all β, γ > 0, and so do all their "
-        "one-sided derivatives at 0."
+        "At β = 0 the Taylor series diverges for every β > 0. For x = y = AB and γ = 0 its coefficients have |a_n|^{1/n} "
+        "= 1.65 at n = 30 and 3.10 at n = 120. The proof puts C^n for the expectation of ‖Xζ‖^n, which grows as n^{n/2}."
+    ),
+    consequence=(
+        "Lemma 3.7 survives. κ is analytic where βγ ≠ 0 and smooth everywhere, so if two sums agreed on an open set "
+        "they would agree for all β, γ > 0, and so would their one-sided derivatives at 0, which is what the proof uses."
     ),
 )
 
@@ -88,16 +97,21 @@ def _taylor_remainder(
         )
         for beta in betas
     ]
-    return trajectory({"remainder": ("beta", remainder)}, {"beta": list(betas)})
+    return trajectory(
+        {"remainder": ("beta", remainder, {"long_name": "|κ − Taylor polynomial|"})},
+        {"beta": ("beta", list(betas), {"long_name": "β"})},
+    )
 
 
 def _falls_as_predicted(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
-    return slope("remainder", "beta", float(prediction.order), TAYLOR_ORDER)(prediction, observation)
+    found = slope("remainder", "beta", float(prediction.order), TAYLOR_ORDER, label="the remainder", over="β")
+    return found(prediction, observation)
 
 
 lemmaG_taylor = Claim(
     id="abstract_symbols/lemmaG_taylor",
     source="appendix F.1 and Lemma G.1",
+    whose="a step of the paper's proof",
     says="The derivatives of appendix F are those of the kernel: its Taylor polynomial of order 6 in β errs by O(β⁸).",
     predict=_taylor_prediction,
     observe=_taylor_remainder,
@@ -157,17 +171,25 @@ def _over_draws(order: int, draws: int, measure: Callable[[dict[str, Any]], np.n
     coordinates = {
         "point": [f"β={b:g}, γ={g:g}" for b, g in DRAWS],
         "size": [f"ζ·{z:g}, p·{p:g}" for z, p in SIZES],
-        "beta_order": np.arange(order + 1),
-        "gamma_order": np.arange(order + 1),
+        **{
+            f"{name}_order": (
+                f"{name}_order",
+                np.arange(order + 1),
+                {"long_name": f"order in {letter}", "symbol": f"order in {letter}"},
+            )
+            for name, letter in (("beta", "β"), ("gamma", "γ"))
+        },
     }
-    return trajectory({name: (("point", "size", "draw", "beta_order", "gamma_order"), values)}, coordinates)
+    axes = ("point", "size", "draw", "beta_order", "gamma_order")
+    return trajectory({name: (axes, values, {"long_name": "logarithm of the derivative"})}, coordinates)
 
 
 lemmaG9 = erratum_pair(
     printed=_bound_printed,
     corrected=_bound_right,
     id="abstract_symbols/lemmaG9",
-    source="Lemmas G.7 to G.9",
+    source="Lemmas G.7 and G.9",
+    whose="the paper's statement",
     prints=(
         "For given ζ and p every derivative of f(β, γ) is at most C(1 + γ²)·k1!·k2!·max(1, (2e²·size)^{k1+k2}), "
         "size = ‖Xζ‖ + ‖X̃ζ̃‖ + (|β| + |γ|)‖p‖, with C = 12·length² from the rules of Lemma G.4."
@@ -177,14 +199,19 @@ lemmaG9 = erratum_pair(
         "size = ‖Xζ‖ + ‖X̃ζ̃‖ + (1 + |β| + |γ|)‖p‖, with C = 12·length² from the rules of Lemma G.4."
     ),
     observe=_derivatives,
-    compare=bounded("log_derivative", high="log_bound"),
+    compare=bounded("log_derivative", high="log_bound", label="the logarithm of a derivative"),
     settings={"fast": {"order": 3, "draws": 4}, "full": {"order": 5, "draws": 20}},
     control=Control("the bound leaves positions out", {"positions": False}),
-    erratum=(
-        "Lemma G.7 takes βXζ + βγp to be of type (1, ‖Xζ‖ + (|β| + |γ|)‖p‖); its series around (β, γ) has the term "
-        "(Δβ)(Δγ)p as well, so ‖p‖ needs the factor 1 + |β| + |γ|. At β = γ = 0 with ζ near 0 and ‖p‖ = 10⁴ the "
-        "derivative ∂β∂γf is over 1000, and the printed bound 108 whatever p is."
+    formulas=(
+        r"\|X\zeta\|_\infty + \|\tilde X\tilde\zeta\|_\infty + (|\beta| + |\gamma|)\,\|p\|_\infty",
+        r"\|X\zeta\|_\infty + \|\tilde X\tilde\zeta\|_\infty + (1 + |\beta| + |\gamma|)\,\|p\|_\infty",
     ),
+    erratum=(
+        "Lemma G.7 takes βXζ + βγp to be of type (1, ‖Xζ‖ + (|β| + |γ|)‖p‖), but its series around (β, γ) also has the "
+        "term (Δβ)(Δγ)p. At β = γ = 0 with ζ near 0 and ‖p‖ = 10⁴ the derivative ∂β∂γf is over 1000; the printed bound "
+        "is 108 whatever p is."
+    ),
+    consequence="None beyond a larger constant.",
 )
 
 CLAIMS = [*lemmaG, lemmaG_taylor, *lemmaG9]

@@ -34,26 +34,34 @@ def _sine_bounds(samples: Sequence[int], per_sample: float, seeds: int) -> xr.Da
         bounds.append(min(1.0, 2 * moved / gap) if gap > 0 else 1.0)
     return trajectory(
         {"bound": (("n", "seed"), np.reshape(bounds, (len(samples), len(listed))))},
-        {"n": list(samples), "seed": listed},
+        {"n": ("n", list(samples), {"long_name": "samples n"}), "seed": listed},
     )
 
 
 def _sines(samples: Sequence[int], per_sample: float, seeds: int, architecture: str = TRANSFORMER) -> xr.Dataset:
     """Sine of the largest principal angle between the top eigenspace of K̂ and the template indicators."""
     blocks = tasks.fig4(samples, per_sample, (architecture,), seeds=seeds).isel(architecture=0, drop=True)
-    return blocks[["angle"]].assign(sine=np.sin(np.radians(blocks.angle)))
+    sine = np.sin(np.radians(blocks.angle)).assign_attrs(long_name="sine of the angle to the indicators")
+    measured = blocks[["angle"]].assign(sine=sine)
+    measured.n.attrs["long_name"] = "samples n"
+    measured.angle.attrs["long_name"] = "angle to the indicators"
+    return measured
 
 
 fig4 = Claim(
     id="abstract_symbols/fig4",
     source="Fig 4",
+    whose="the paper's statement",
     says=(
         "As n and ρ grow, K̂ takes the block structure of N, and its top eigenspace turns towards the span of the "
-        "templates' indicators, at least as fast as Davis and Kahan's bound on the blocks promises."
+        "templates' indicators. (At least as fast as Davis and Kahan's theorem promises for the blocks.)"
     ),
     predict=_sine_bounds,
     observe=_sines,
-    compare=every(bounded("sine", high="bound"), ranked("angle", "n", rising=False)),
+    compare=every(
+        bounded("sine", high="bound", label="the sine of the angle between top eigenspace and indicators"),
+        ranked("angle", "n", rising=False, label="the angle between top eigenspace and indicators"),
+    ),
     settings={
         "fast": {"samples": (128, 512, 1024), "per_sample": 16.0, "seeds": 1},
         "full": {"samples": (128, 256, 512, 1024, 2048), "per_sample": 16.0, "seeds": 3},

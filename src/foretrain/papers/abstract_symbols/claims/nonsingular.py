@@ -16,7 +16,7 @@ from foretrain.kernels.activations import Cosine
 from foretrain.kernels.architectures import MLP, TRANSFORMER, architecture_kernel
 from foretrain.kernels.attention import attention_matrix
 from foretrain.kernels.template_matrix import template_matrix
-from foretrain.ledger.claim import Assumption, Claim, Control, erratum_pair, no_number
+from foretrain.ledger.claim import Assumption, Claim, Control, no_number
 from foretrain.ledger.comparators import close, every, positive
 from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.papers.abstract_symbols.setting import REGRESSION_TASKS
@@ -48,6 +48,10 @@ def _settings(
     return itertools.product(tasks, betas, gammas)
 
 
+def _names(tasks: Sequence[str]) -> list[str]:
+    return [REGRESSION_TASKS[task]().name for task in tasks]
+
+
 def _attention_gaps(tasks: Sequence[str], betas: Sequence[float], gammas: Sequence[float]) -> xr.Dataset:
     """The smallest gap of condition (10) over all permutations, less what errors of the kernel could account for."""
     gaps, by_pairs = [], []
@@ -61,8 +65,11 @@ def _attention_gaps(tasks: Sequence[str], betas: Sequence[float], gammas: Sequen
     shape = (len(tasks), len(betas), len(gammas))
     dims = ("task", "beta", "gamma")
     return trajectory(
-        {"gap": (dims, np.reshape(gaps, shape)), "pair_gap": (dims, np.reshape(by_pairs, shape))},
-        {"task": list(tasks), "beta": list(betas), "gamma": list(gammas)},
+        {
+            "gap": (dims, np.reshape(gaps, shape), {"long_name": "smallest gap over all permutations"}),
+            "pair_gap": (dims, np.reshape(by_pairs, shape), {"long_name": "smallest gap over exchanges of two"}),
+        },
+        {"task": _names(tasks), "beta": list(betas), "gamma": list(gammas)},
     )
 
 
@@ -71,13 +78,17 @@ ALL_TASKS = tuple(REGRESSION_TASKS)
 lemma3_7 = Claim(
     id="abstract_symbols/lemma3_7",
     source="Lemma 3.7, condition (10)",
+    whose="the paper's statement",
     says=(
-        "For almost all β and γ no permutation of the templates but the identity has the same sum of K_attn. Tried on "
-        "all permutations; since N is a Gram matrix, the exchanges of two templates decide."
+        "For almost all β and γ no permutation of the templates but the identity has the same sum of K_attn. (Tried on "
+        "all permutations. As N is a Gram matrix, it is enough to try exchanges of two templates.)"
     ),
     predict=no_number,
     observe=_attention_gaps,
-    compare=every(positive("gap"), positive("pair_gap")),
+    compare=every(
+        positive("gap", label="gap between the identity and another permutation"),
+        positive("pair_gap", label="gap between the identity and an exchange of two templates"),
+    ),
     settings={
         "fast": {"tasks": ALL_TASKS, "betas": (1.0,), "gammas": (0.5, 1.0)},
         "full": {"tasks": ALL_TASKS, "betas": (0.5, 1.0, 1.5, 2.0), "gammas": (0.25, 0.5, 1.0, 2.0)},
@@ -104,8 +115,14 @@ def _singular_values(
     shape = (len(tasks), len(betas), len(gammas), len(activations))
     names = [f"cos({b1:g}t + {b2:.3g})" for b1, b2 in activations]
     return trajectory(
-        {"margin": (("task", "beta", "gamma", "activation"), np.reshape(margins, shape))},
-        {"task": list(tasks), "beta": list(betas), "gamma": list(gammas), "activation": names},
+        {
+            "margin": (
+                ("task", "beta", "gamma", "activation"),
+                np.reshape(margins, shape),
+                {"long_name": "smallest eigenvalue of N"},
+            )
+        },
+        {"task": _names(tasks), "beta": list(betas), "gamma": list(gammas), "activation": names},
     )
 
 
@@ -117,10 +134,11 @@ def _condition_10(tasks: Sequence[str], betas: Sequence[float], gammas: Sequence
 lemma3_6 = Claim(
     id="abstract_symbols/lemma3_6",
     source="Lemma 3.6",
-    says="With φ(t) = cos(b1·t + b2) the matrix N of K_trans is nonsingular for almost all b1, b2 (and β, γ).",
+    whose="the paper's statement",
+    says="With φ(t) = cos(b1·t + b2) the matrix N of K_trans is nonsingular for almost all b1 and b2 (and β and γ).",
     predict=no_number,
     observe=_singular_values,
-    compare=positive("margin"),
+    compare=positive("margin", label="eigenvalue of N, less what the kernel's error could account for,"),
     assumes=(Assumption("condition (10) holds for every permutation", _condition_10),),
     settings={
         "fast": {
@@ -140,50 +158,76 @@ lemma3_6 = Claim(
 )
 
 
-def _tasks_of_remark(random_tasks: int) -> list[TemplateTask]:
+def _remark_tasks(random_tasks: int, tokens: int) -> list[TemplateTask]:
+    """Named tasks of wildcards only, and random templates over three wildcards and so many tokens."""
     listed = [make() for make in REGRESSION_TASKS.values()]
-    return listed + [random_templates(4, 4, seed=seed) for seed in range(1, random_tasks + 1)]
+    drawn = [random_templates(4, 4, tokens=tokens, seed=seed) for seed in range(1, random_tasks + 1)]
+    return [task for task in listed if not task.vocabulary] + drawn
 
 
 def _all_equal(random_tasks: int, b1: float, b2: float) -> xr.Dataset:
-    """Remark I.6 as printed: every entry of N is κ(0)."""
-    size = sum(len(task.templates) ** 2 for task in _tasks_of_remark(random_tasks))
+    """Remark I.6: every entry of N is κ(0)."""
+    size = sum(len(task.templates) ** 2 for task in _remark_tasks(random_tasks, 0))
     ones = np.ones(size)
-    return trajectory({"N": ("entry", Cosine(b1, b2).expectation(ones, ones, 0 * ones))})
+    return _entries(Cosine(b1, b2).expectation(ones, ones, 0 * ones))
 
 
-def _by_common_tokens(random_tasks: int, b1: float, b2: float) -> xr.Dataset:
-    """Corrected: N_ij = κ(c_ij/k), where c_ij counts the positions with the same regular token in both templates."""
+def _mlp_entries(
+    random_tasks: int, b1: float, b2: float, tokens: int = 0, architecture: str = MLP
+) -> xr.Dataset:
+    kernel = architecture_kernel(architecture, activation=Cosine(b1, b2))
+    entries = [template_matrix(task, kernel).N.ravel() for task in _remark_tasks(random_tasks, tokens)]
+    return _entries(np.concatenate(entries))
+
+
+def _entries(values: np.ndarray) -> xr.Dataset:
+    return trajectory({"N": ("entry", values, {"long_name": "entry of N"})})
+
+
+remarkI6 = Claim(
+    id="abstract_symbols/remarkI6",
+    source="Remark I.6",
+    whose="the paper's statement",
+    says=(
+        "The kernel of an MLP depends only on the number of equal positions, so for templates of wildcards only (those "
+        "of Theorem I.2) all entries of N are κ(0), and N is singular."
+    ),
+    predict=_all_equal,
+    observe=_mlp_entries,
+    compare=close("N", ALGEBRA, label="every entry of N", by="by the remark", seen="by the kernel"),
+    settings={"fast": {"random_tasks": 3, "b1": 1.0, "b2": 1.0}, "full": {"random_tasks": 20, "b1": 1.0, "b2": 1.0}},
+    control=Control("the kernel of a transformer", {"architecture": TRANSFORMER}),
+)
+
+
+def _by_common_tokens(random_tasks: int, b1: float, b2: float, tokens: int) -> xr.Dataset:
+    """N_ij = κ(c_ij/k), where c_ij counts the positions with the same regular token in both templates."""
     shares = []
-    for task in _tasks_of_remark(random_tasks):
+    for task in _remark_tasks(random_tasks, tokens):
         for one, two in itertools.product(task.templates, repeat=2):
             shares.append(np.mean([x == y and x in one.tokens for x, y in zip(one.symbols, two.symbols, strict=True)]))
     ones = np.ones(len(shares))
-    return trajectory({"N": ("entry", Cosine(b1, b2).expectation(ones, ones, np.array(shares)))})
+    return _entries(Cosine(b1, b2).expectation(ones, ones, np.array(shares)))
 
 
-def _mlp_entries(random_tasks: int, b1: float, b2: float, architecture: str = MLP) -> xr.Dataset:
-    kernel = architecture_kernel(architecture, activation=Cosine(b1, b2))
-    entries = [template_matrix(task, kernel).N.ravel() for task in _tasks_of_remark(random_tasks)]
-    return trajectory({"N": ("entry", np.concatenate(entries))})
-
-
-remarkI6 = erratum_pair(
-    id="abstract_symbols/remarkI6",
-    source="Remark I.6",
-    prints="The kernel of an MLP is κ(number of equal positions), so N has all entries equal to κ(0) and is singular.",
-    says="The kernel of an MLP is κ(number of equal positions), so N_ij = κ(positions of a common regular token).",
-    printed=_all_equal,
-    corrected=_by_common_tokens,
-    observe=_mlp_entries,
-    compare=close("N", ALGEBRA),
-    settings={"fast": {"random_tasks": 3, "b1": 1.0, "b2": 1.0}, "full": {"random_tasks": 20, "b1": 1.0, "b2": 1.0}},
-    control=Control("the kernel of a transformer", {"architecture": TRANSFORMER}),
-    erratum=(
-        "N_ij = κ(0) holds for templates of wildcards only (the case of Theorem I.2). Templates that hold one token at "
-        "c common positions have N_ij = κ(c/k): an MLP tells apart templates that differ in their tokens, and N may be "
-        "nonsingular."
+remarkI6_tokens = Claim(
+    id="abstract_symbols/remarkI6_tokens",
+    source="Remark I.6, for templates with regular tokens",
+    whose="our own expectation",
+    says="For an MLP N_ij = κ(c_ij/k), where c_ij counts the positions that hold the same regular token in both "
+    "templates.",
+    finding=(
+        "Remark I.6 is about templates of wildcards only. With regular tokens an MLP's N may be nonsingular: it tells "
+        "apart aα from bα on unseen symbols, though never αα from αβ."
     ),
+    predict=_by_common_tokens,
+    observe=_mlp_entries,
+    compare=close("N", ALGEBRA, label="every entry of N", by="by formula", seen="by the kernel"),
+    settings={
+        "fast": {"random_tasks": 3, "b1": 1.0, "b2": 1.0, "tokens": 3},
+        "full": {"random_tasks": 20, "b1": 1.0, "b2": 1.0, "tokens": 3},
+    },
+    control=Control("the kernel of a transformer", {"architecture": TRANSFORMER}),
 )
 
-CLAIMS = [lemma3_6, lemma3_7, *remarkI6]
+CLAIMS = [lemma3_6, lemma3_7, remarkI6, remarkI6_tokens]

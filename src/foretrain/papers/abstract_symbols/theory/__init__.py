@@ -22,6 +22,7 @@ from foretrain.papers.abstract_symbols.theory.kernel import (
 from foretrain.papers.abstract_symbols.theory.layers import identity_kernel
 from foretrain.papers.abstract_symbols.theory.templates import majority_templates
 from foretrain.papers.abstract_symbols.theory.wick import (
+    Invariant,
     derivative_value,
     invariant,
     invariant_value,
@@ -29,6 +30,7 @@ from foretrain.papers.abstract_symbols.theory.wick import (
 )
 
 __all__ = [
+    "Invariant",
     "attention_expectation",
     "cosine_expectation",
     "derivative_value",
