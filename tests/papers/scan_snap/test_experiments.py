@@ -10,19 +10,20 @@ import torch
 import xarray as xr
 from torch.nn.functional import cross_entropy, one_hot
 
-from foretrain import InputError
+from foretrain import InputError, papers
 from foretrain.core.streams import stream
 from foretrain.data import SequenceClasses
 from foretrain.dynamics.train import STEPS_AT_ONCE
 from foretrain.papers.scan_snap import figures, theory
-from foretrain.papers.scan_snap.experiments import curves, wikitext
 from foretrain.papers.scan_snap.experiments import training as experiments
 from foretrain.papers.scan_snap.experiments.curves import fig3, fig8, fig9
+from foretrain.papers.scan_snap.experiments.full_gradient import shared_token_classes
 from foretrain.papers.scan_snap.experiments.training import fig4, fig5, fig6, fig11, fig12
+from foretrain.papers.scan_snap.experiments.training_map import training_map
 from foretrain.papers.scan_snap.setting import published_fig4, published_fig6
 from foretrain.runs.stored import combine
 
-BY_NAME = {e.id.split("/")[1]: e for e in (*curves.EXPERIMENTS, *experiments.EXPERIMENTS, *wikitext.EXPERIMENTS)}
+BY_NAME = {e.id.split("/")[1]: e for e in papers.experiments("scan_snap").values()}
 QUICK = {"queries": (1, 2), "eta_z": (1.0, 3.0), "ratio": (1.0, 2.0), "seeds": 2, "steps": 5}
 
 
@@ -133,20 +134,36 @@ def test_fig5_overlap_is_that_of_the_top_tokens(chosen):
         assert float(overlap) == pytest.approx(len(tops[0] & tops[1]) / chosen)
 
 
-def test_fig3_and_fig9_are_the_curves_of_theorem_4():
-    """Fig 3 and Fig 9: B_n of Theorem 4, χ = e^{2B}, and B_n at the snap."""
-    curves = fig3(eta_y=(0.1, 1.0), until=690.0)
-    assert float(curves["growth"].sel(eta_y=0.1).isel(time=-1)) == pytest.approx(2.650, abs=5e-4)
-    assert np.allclose(curves["growth_factor"], np.exp(2 * curves["growth"]))
-    assert float(curves["growth"].isel(time=0).max()) == 0
-    assert float(curves["snap_time"].sel(eta_y=0.1)) == pytest.approx(10 * float(curves["snap_time"].sel(eta_y=1.0)))
-    fixed = fig9(eta_z=(0.2, 0.4), ratio=2.0)
-    assert float(fixed["growth_at_snap"].std()) < 1e-14
-    for z in (0.2, 0.4):
-        one = theory.attention_growth(
-            float(fixed["snap_time"].sel(eta_z=z)), eta_y=2 * z, eta_z=z, vocab=1000, classes=10, c0=0.1
-        )
-        assert float(fixed["growth_at_snap"].sel(eta_z=z)) == pytest.approx(float(one))
+def test_fig3_and_fig9_are_theorem_4_from_the_data_and_the_flow_of_training():
+    """Fig 3 and Fig 9: χ by Theorems 3 and 4 with C0 from the data, printed and corrected, and by the flow."""
+    P = shared_token_classes(10, 1000, common=0.2)
+    curves = fig3(eta_y=(0.1, 1.0), until=4000.0)["growth_factor"].sel(eta_y=0.1).isel(time=-1)
+    assert float(curves.sel(formula="as printed")) == pytest.approx(34.27, rel=1e-3)
+    assert float(curves.sel(formula="with all corrections")) == pytest.approx(1.280, abs=1e-3)
+    assert float(curves.sel(formula="in training")) == pytest.approx(1.0070, abs=1e-4)
+    fixed = fig9(eta_z=(0.2, 0.4), ratio=2.0, until=400.0)
+    assert float(fixed["logit_at_snap"].std("eta_z").max()) < 1e-7
+    assert float(fixed["logit"].sel(formula="in training").isel(time=0).max()) == 0
+    t0 = float(fixed["snap_time"].sel(eta_z=0.2))
+    z = theory.predicted_logits(P, eta_y=0.4, eta_z=0.2, times=[t0])[0, 1]
+    assert float(fixed["logit_at_snap"].sel(eta_z=0.2, formula="in training")) == pytest.approx(z, rel=1e-6)
+
+
+def test_the_map_compares_every_prediction_with_training():
+    """With the rates of each class halved, the flow comes twice as near to training."""
+    setting = {"overlap": (0.3,), "classes": (3,), "vocab": (30,), "ratio": (1.0, 100.0), "at": (1.0,)}
+    errors = []
+    for rate in (0.2, 0.1):
+        run = training_map(**setting, rate=rate)
+        assert run["predicted"].dims == ("overlap", "classes", "vocab", "ratio", "at", "prediction")
+        factor = (run["predicted"] / run["trained"]).squeeze()
+        errors.append(float(abs(factor.sel(prediction="flow") - 1).max()))
+        assert float(factor.sel(prediction="flow without memory", ratio=1.0)) > 1.5
+        assert float(factor.sel(prediction="flow without memory", ratio=100.0)) < 1.1
+        assert float(factor.sel(prediction="Theorem 4").min()) > 1.5
+    assert errors[0] / errors[1] == pytest.approx(2, abs=0.4)
+    drawn = training_map(**{**setting, "ratio": (100.0,)}, rate=0.2, length=2000)
+    assert float(drawn["trained"].squeeze()) == pytest.approx(float(drawn["predicted"][..., 0].squeeze()), rel=0.2)
 
 
 def test_fig8_gap_stays_within_lemma_7():
@@ -180,7 +197,7 @@ def test_published_numbers():
 @pytest.mark.parametrize("name", figures.FIGURES)
 def test_every_figure_is_drawn_with_named_axes(name, fast):
     figure = figures.FIGURES[name](fast[name])
-    assert figure.layout.title.text.startswith(name.replace("fig", "Fig "))
+    assert not name.startswith("fig") or figure.layout.title.text.startswith(name.replace("fig", "Fig "))
     named = [axis.title.text for axis in (*figure.select_xaxes(), *figure.select_yaxes()) if axis.title.text]
     assert len(named) >= 2
     assert all(len(trace.x) for trace in figure.data)
@@ -218,8 +235,8 @@ def test_bad_input_is_refused_in_one_sentence(run, arguments, words):
     [
         ("fig3", "vocab", "3", 3),
         ("fig3", "until", "0", 0.0),
-        ("fig3", "c0", "-1", -1.0),
-        ("fig3", "classes", "0", 0),
+        ("fig3", "common", "1", 1.0),
+        ("fig3", "classes", "1", 1),
         ("fig4", "eta_z", "0", 0.0),
         ("fig5", "rate", "0.5", (0.5,)),
         ("fig5", "optimizer", "lion", "lion"),

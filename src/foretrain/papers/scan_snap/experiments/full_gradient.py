@@ -39,6 +39,7 @@ def shared_token_classes(
     require(
         vocab >= 1 + classes * width, f"{classes} classes with {width} distinct tokens need more than {vocab} tokens."
     )
+    require(0 < common < 1, f"common must be a probability above 0 and below 1; got {common}.")
     own = np.full(classes, common)
     own[0] = common if first is None else first
     P = np.zeros((classes, vocab))
