@@ -16,15 +16,14 @@ from foretrain.show.plotting import measurement_marks, new_panels, panel_place, 
 
 def fig3(run: xr.Dataset) -> go.Figure:
     config = config_of(run)
-    title = f"Fig 3: growth factor of a distinct token, η_Z = {config['eta_z']:g} (dot: the snap t₀)"
-    return _by_formula(run, "growth_factor", "eta_y", "η_Y", title, "growth factor χ")
+    title = f"Fig 3: growth factor of a distinct token, η<sub>Z</sub> = {config['eta_z']:g} (dot: the snap t₀)"
+    return _by_formula(run, "growth_factor", "eta_y", "η<sub>Y</sub>", title, "growth factor χ")
 
 
 def fig9(run: xr.Dataset) -> go.Figure:
-    title = (
-        f"Fig 9: logit of a distinct token at η_Y/η_Z = {config_of(run)['ratio']:g}; the same for all at the snap t₀"
-    )
-    return _by_formula(run, "logit", "eta_z", "η_Z", title, "logit z")
+    ratio = f"η<sub>Y</sub>/η<sub>Z</sub> = {config_of(run)['ratio']:g}"
+    title = f"Fig 9: logit of a distinct token at {ratio}; the same for all at the snap t₀"
+    return _by_formula(run, "logit", "eta_z", "η<sub>Z</sub>", title, "logit z")
 
 
 def _by_formula(run: xr.Dataset, name: str, axis: str, symbol: str, title: str, y: str) -> go.Figure:
@@ -49,16 +48,16 @@ def _by_formula(run: xr.Dataset, name: str, axis: str, symbol: str, title: str, 
 
 def fig4(run: xr.Dataset) -> go.Figure:
     cells = [(rate, n) for n in run["class"].values for rate in run["eta_y"].values]
-    titles = [f"class {n}, η_Y = {rate:g}" for rate, n in cells]
+    titles = [f"class {n}, η<sub>Y</sub> = {rate:g}" for rate, n in cells]
     maps = [run["attention"].sel({"eta_y": rate, "class": n}).mean("seed") for rate, n in cells]
-    title = "Fig 4: attention c_n over training on Syn-Small, SGD (tokens 0–9 common, mean over seeds)"
+    title = "Fig 4: attention c<sub>n</sub> over training on Syn-Small, SGD (tokens 0–9 common, mean over seeds)"
     return _heat_maps(title, titles, maps, columns=run.sizes["eta_y"])
 
 
 def fig5(run: xr.Dataset) -> go.Figure:
     tokens = run["token"].values
     one = run["attention"].isel({"class": 0, "seed": 0}).sel(token=tokens[(tokens >= 10) & (tokens < 20)])
-    titles = [f"η_Y = η_Z = {rate:g}" for rate in run["rate"].values]
+    titles = [f"η<sub>Y</sub> = η<sub>Z</sub> = {rate:g}" for rate in run["rate"].values]
     optimizer = config_of(run)["optimizer"]
     shared = ", ".join(
         f"{pair}: {share:.0%}"
@@ -110,7 +109,7 @@ def fig6(run: xr.Dataset) -> go.Figure:
         place = panel_place(i, columns)
         for j, rate in enumerate(run["eta_z"].values):
             cells = run["entropy"].sel(queries=number, eta_z=rate)
-            name, group = f"η_Z = {rate:g}", {"legendgroup": f"{rate:g}", "showlegend": i == 0}
+            name, group = f"η<sub>Z</sub> = {rate:g}", {"legendgroup": f"{rate:g}", "showlegend": i == 0}
             own = measurement_marks(cells["ratio"], cells.mean("seed"), name, j, cells.std("seed"), **group)
             figure.add_trace(own.update(mode="lines+markers"), **place)
             if number not in published["queries"] or rate not in published["eta_z"]:
@@ -124,18 +123,18 @@ def fig6(run: xr.Dataset) -> go.Figure:
         figure.add_trace(key.update(marker={"symbol": "diamond-open", "size": 11}), row=1, col=1)
     ticks = run["ratio"].values.tolist()
     figure.update_xaxes(type="log", tickvals=ticks, ticktext=[f"{t:g}" for t in ticks])
-    figure.update_xaxes(title="η_Y/η_Z", row=_rows(run, columns))
+    figure.update_xaxes(title="η<sub>Y</sub>/η<sub>Z</sub>", row=_rows(run, columns))
     figure.update_yaxes(title="entropy (nats)", col=1)
     return figure
 
 
 def fig8(run: xr.Dataset) -> go.Figure:
-    titles = ["h* per step (staircase) and h in continuous time", "gap h* − h, in units of η_Y/M"]
+    titles = ["h* per step (staircase) and h in continuous time", "gap h* − h, in units of η<sub>Y</sub>/M"]
     figure = new_panels("Fig 8: growth of the decoder", titles, columns=2, horizontal_spacing=0.12)
     vocab = config_of(run)["vocab"]
     few = run.isel(time=slice(0, 61))
     for i, rate in enumerate(run["eta_y"].values):
-        name, group = f"η_Y = {rate:g}", {"legendgroup": f"{rate:g}"}
+        name, group = f"η<sub>Y</sub> = {rate:g}", {"legendgroup": f"{rate:g}"}
         one = few.sel(eta_y=rate)
         figure.add_trace(prediction_line(one["time"], vocab * one["h"], name, i, **group), row=1, col=1)
         stairs = prediction_line(one["time"], vocab * one["h_discrete"], name, i, showlegend=False, **group)
@@ -148,11 +147,21 @@ def fig8(run: xr.Dataset) -> go.Figure:
 
 
 def fig11(run: xr.Dataset) -> go.Figure:
-    return _recall_curves(run, "ratio", "η_Y/η_Z", f"Fig 11: recall of distinct tokens, η_Z = {float(run['eta_z']):g}")
+    return _recall_curves(
+        run,
+        "ratio",
+        "η<sub>Y</sub>/η<sub>Z</sub>",
+        f"Fig 11: recall of distinct tokens, η<sub>Z</sub> = {float(run['eta_z']):g}",
+    )
 
 
 def fig12(run: xr.Dataset) -> go.Figure:
-    return _recall_curves(run, "eta_z", "η_Z", f"Fig 12: recall of distinct tokens, η_Y/η_Z = {float(run['ratio']):g}")
+    return _recall_curves(
+        run,
+        "eta_z",
+        "η<sub>Z</sub>",
+        f"Fig 12: recall of distinct tokens, η<sub>Y</sub>/η<sub>Z</sub> = {float(run['ratio']):g}",
+    )
 
 
 def _recall_curves(run: xr.Dataset, axis: str, symbol: str, title: str) -> go.Figure:

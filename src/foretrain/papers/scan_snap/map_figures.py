@@ -44,14 +44,16 @@ def training_map(run: xr.Dataset) -> go.Figure:
                 text=words,
                 texttemplate="%{text}",
                 coloraxis="coloraxis",
-                hovertemplate="η_Y/η_Z = %{x}, overlap %{y}: %{text} times<extra></extra>",
+                hovertemplate="η<sub>Y</sub>/η<sub>Z</sub> = %{x}, overlap %{y}: %{text} times<extra></extra>",
             )
             figure.add_trace(heat, **panel_place(row * len(sizes) + column, len(sizes)))
     ends = {"cmin": -DECADES, "cmax": DECADES, "cmid": 0.0}
     ticks = {"tickvals": [-2, -1, 0, 1, 2], "ticktext": ["1/100", "1/10", "1", "10", "100"]}
     bar = {"title": "predicted/<br>trained", **ticks}
     figure.update_layout(coloraxis={"colorscale": "RdBu_r", "colorbar": bar, **ends}, height=260 * len(predictions))
-    figure.update_xaxes(title="η_Y/η_Z", row=len(predictions))
+    figure.update_xaxes(type="category")
+    figure.update_yaxes(type="category")
+    figure.update_xaxes(title="η<sub>Y</sub>/η<sub>Z</sub>", row=len(predictions))
     figure.update_yaxes(title="overlap", col=1)
     return figure
 
