@@ -17,6 +17,7 @@ MODULES = (
     "series_types",
     "mlp",
     "copying",
+    "skip",
     "architectures",
     "published",
     "data_need",

@@ -44,7 +44,9 @@ def _coefficient_roots(orders: int, center: float = 0.0) -> xr.Dataset:
 
 
 def _grows_as_predicted(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
-    found = slope("root", "order", float(prediction.power), SLOPE, label="the n-th root of the n-th Taylor coefficient", over="n")
+    found = slope(
+        "root", "order", float(prediction.power), SLOPE, label="the n-th root of the n-th Taylor coefficient", over="n"
+    )
     return found(prediction, observation)
 
 
@@ -65,12 +67,14 @@ lemmaG = erratum_pair(
         r"\kappa \text{ is analytic where } \beta\gamma \neq 0; \text{ at } \beta = 0: \quad |a_n|^{1/n} \sim n^{1/2}",
     ),
     erratum=(
-        "At β = 0 the Taylor series diverges for every β > 0. For x = y = AB and γ = 0 its coefficients have |a_n|^{1/n} "
-        "= 1.65 at n = 30 and 3.10 at n = 120. The proof puts C^n for the expectation of ‖Xζ‖^n, which grows as n^{n/2}."
+        "At β = 0 the Taylor series diverges for every β > 0. For x = y = AB and γ = 0 its coefficients have "
+        "|a_n|^{1/n} = 1.65 at n = 30 and 3.10 at n = 120. The proof puts C^n for the expectation of ‖Xζ‖^n, which "
+        "grows as n^{n/2}."
     ),
     consequence=(
         "Lemma 3.7 survives. κ is analytic where βγ ≠ 0 and smooth everywhere, so if two sums agreed on an open set "
-        "they would agree for all β, γ > 0, and so would their one-sided derivatives at 0, which is what the proof uses."
+        "they would agree for all β, γ > 0, and so would their one-sided derivatives at 0, which is what the proof "
+        "uses."
     ),
 )
 

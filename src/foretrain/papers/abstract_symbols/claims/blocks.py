@@ -20,7 +20,8 @@ from foretrain.papers.abstract_symbols.theory import generalisation as theory
 
 
 def _sine_bounds(samples: Sequence[int], per_sample: float, seeds: int) -> xr.Dataset:
-    """Davis and Kahan: sin θ ≤ 2‖K̂ − K̂₀‖/gap, where the top of K̂₀ = K̂_ideal + diag(K(x,x) − N) is the indicators."""
+    """Davis and Kahan: sin θ ≤ 2‖K̂ − K̂₀‖/gap, where the top of K̂₀ = K̂_ideal + diag(K(x,x) − N) is the "
+    "indicators."""
     kernel, listed = KernelSetting(TRANSFORMER).kernel, seed_list(seeds)
     bounds = []
     for n, seed in itertools.product(samples, listed):

@@ -205,7 +205,11 @@ def _better(
     names = [REGRESSION_TASKS[task]().name for task in tasks]
     return trajectory(
         {
-            "times_better": (("task", "scramble"), numbers[:, 0] / numbers[:, 1], {"long_name": "times smaller with a·I"}),
+            "times_better": (
+                ("task", "scramble"),
+                numbers[:, 0] / numbers[:, 1],
+                {"long_name": "times smaller with a·I"},
+            ),
             "condition": (("task", "identity", "scramble"), numbers, {"long_name": "condition number of N"}),
         },
         {"task": names, "identity": ("identity", [0.0, identity], {"long_name": "a"}), "scramble": list(seeds)},

@@ -12,8 +12,8 @@ import xarray as xr
 
 from foretrain.core.streams import torch_stream
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Comparator, Control, Drawn, Outcome, erratum_pair
-from foretrain.ledger.comparators import close_relative, every, same_mean
+from foretrain.ledger.claim import Claim, Comparator, Control, Drawn, Outcome, erratum_pair
+from foretrain.ledger.comparators import bounded, close_relative, every, same_mean
 from foretrain.ledger.tolerances import THREE_ERRORS
 from foretrain.models.finite_transformer import CopyingAttention, Widths, loss_velocities
 from foretrain.papers.abstract_symbols import theory
@@ -27,11 +27,13 @@ def _limits(embeddings: Sequence[int], test: float, train: float) -> xr.Dataset:
     variables: dict[str, Any] = {}
     for name, value in (("test", test), ("train", train)):
         variables |= {
-            name: ("embedding", np.full(shape, value)),
+            name: ("embedding", np.full(shape, value), {"long_name": f"dL_{name}/dt"}),
             f"{name}_std": ("embedding", np.zeros(shape)),
             f"{name}_seeds": ("embedding", np.ones(shape)),
         }
-    return trajectory(variables, {"embedding": list(embeddings)})
+    return trajectory(
+        variables, {"embedding": ("embedding", list(embeddings), {"long_name": "embedding width", "symbol": "d_emb"})}
+    )
 
 
 def _vanishes(embeddings: Sequence[int], gamma: float, tokens: int) -> xr.Dataset:
@@ -48,34 +50,47 @@ def _rises(embeddings: Sequence[int], gamma: float, tokens: int) -> xr.Dataset:
 def _measured(
     embeddings: Sequence[int], heads: int, head: int, gamma: float, tokens: int, seeds: int, trained: str = "weights"
 ) -> xr.Dataset:
-    return velocities(tuple(embeddings), heads, head, gamma, tokens, seeds, trained)
+    found = velocities(tuple(embeddings), heads, head, gamma, tokens, seeds, trained)
+    found.embedding.attrs |= {"long_name": "embedding width", "symbol": "d_emb"}
+    for name, loss in (("test", "the unseen token"), ("train", "training")):
+        found[name].attrs["long_name"] = f"speed of the loss on {loss}"
+    return found
 
 
 WIDE = {"embeddings": (2048, 4096), "heads": 4, "head": 64, "gamma": 1.0, "tokens": 8}
 
 theorem4_1 = erratum_pair(
-    printed=_vanishes,
-    corrected=_rises,
     id="abstract_symbols/theorem4_1",
+    source="Theorems 4.1 and J.2",
+    whose="the paper's statement",
     prints="Attention alone does not learn to copy an unseen token at early time: with learning rates that keep "
     "dL_train/dt of order 1, dL_test/dt tends to 0.",
-    source="Theorems 4.1 and J.2",
     says=(
         "Attention alone does not learn to copy an unseen token at early time: with learning rates that keep "
         "dL_train/dt of order 1, dL_test/dt tends to C/m ≥ 0."
     ),
+    printed=_vanishes,
+    corrected=_rises,
     observe=_measured,
-    compare=every(same_mean("test", THREE_ERRORS), same_mean("train", THREE_ERRORS)),
+    compare=every(
+        same_mean("test", THREE_ERRORS, label="the speed of the loss on the unseen token"),
+        same_mean("train", THREE_ERRORS, label="the speed of the train loss"),
+    ),
     settings={
         "fast": {**WIDE, "seeds": 8},
         "full": {**WIDE, "embeddings": (4096, 8192), "heads": 8, "seeds": 16},
         "paper": {**WIDE, "embeddings": (8192, 16384), "heads": 16, "head": 128, "seeds": 32},
     },
     control=Control("every head has b·I and trains it", {"trained": "all"}),
-    erratum=(
-        "dL_test/dt → C/m, which is 0 only if γ = 0 or the alphabet grows: at γ = 1, m = 8 and unit rates it is "
-        "4γ²/m = .5, and the test loss rises. The theorem's words stand: it does not fall."
+    formulas=(
+        r"\frac{\partial L_{test}}{\partial t} \to 0",
+        r"\frac{\partial L_{test}}{\partial t} \to \frac{C}{m}, \quad C = 4\gamma^2 \text{ at unit rates}",
     ),
+    erratum=(
+        "The proof itself ends with C/m ≥ 0, which is 0 only if γ = 0 or the alphabet grows. At γ = 1, m = 8 and unit "
+        "rates it is .5: the loss on the unseen token rises."
+    ),
+    consequence="The theorem's message is even stronger: the loss on an unseen token does not fall, it rises.",
 )
 
 
@@ -100,7 +115,7 @@ def _parts(heads: Sequence[int], rule: str, gamma: float, tokens: int) -> xr.Dat
     value = {"V": own + shared, "P": shared, "E": 2 * own + shared}
     return trajectory(
         {"velocity": (("part", "heads"), [[-value[p] / SAMPLES] * len(heads) for p in PARTS])},
-        {"part": list(PARTS), "heads": list(heads), "rule": rule},
+        {"part": list(PARTS), "heads": ("heads", list(heads), {"long_name": "heads H", "symbol": "H"}), "rule": rule},
     )
 
 
@@ -111,8 +126,18 @@ def _measured_parts(
     printed = _parts_by_network(tuple(heads), gamma, tokens, embedding, head, seeds)
     unit = printed / np.array(heads) if per_head else printed
     return trajectory(
-        {"velocity": (("rule", "part", "heads"), np.stack([printed, unit]))},
-        {"rule": ["printed", "unit"], "part": list(PARTS), "heads": list(heads)},
+        {
+            "velocity": (
+                ("rule", "part", "heads"),
+                np.stack([printed, unit]),
+                {"long_name": "speed that a part adds to the train loss"},
+            )
+        },
+        {
+            "rule": ["printed", "unit"],
+            "part": list(PARTS),
+            "heads": ("heads", list(heads), {"long_name": "heads H", "symbol": "H"}),
+        },
     )
 
 
@@ -139,17 +164,21 @@ def _parts_by_network(
 
 def _under_its_rule(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
     chosen = observation.sel(rule=str(prediction.rule.values))
-    return close_relative("velocity", LIMIT_VELOCITY)(prediction, chosen)
+    said = close_relative(
+        "velocity", LIMIT_VELOCITY, label="the speed of the train loss", by="in the limit", seen="here"
+    )
+    return said(prediction, chosen)
 
 
 theorem4_1_rates = erratum_pair(
-    printed=_rates_printed,
-    corrected=_rates_right,
     id="abstract_symbols/theorem4_1_rates",
+    source="Theorem J.2, learning rates of its proof",
+    whose="a step of the paper's proof",
     prints="With η_V = O(d_emb/d_head), η_P = O(1) and η_E = O(1), what W_V, P and W_E add to dL_train/dt stays "
     "bounded as H grows.",
-    source="Theorem J.2, learning rates",
     says="With another 1/H in η_V, η_P and η_E, what W_V, P and W_E add to dL_train/dt stays bounded as H grows.",
+    printed=_rates_printed,
+    corrected=_rates_right,
     observe=_measured_parts,
     compare=Comparator(_under_its_rule, (Drawn("velocity", ("velocity",)),)),
     settings={
@@ -157,12 +186,16 @@ theorem4_1_rates = erratum_pair(
         "full": {"heads": (1, 4, 16, 64), "gamma": 1.0, "tokens": 8, "embedding": 16384, "head": 64, "seeds": 8},
     },
     control=Control("no 1/H in the rates", {"per_head": False}),
-    erratum=(
-        "Printed are η_V = O(d_emb/d_head), η_P = O(1), η_E = O(1). The kernels tend to "
-        "K_V → (H·d_head/d_emb)δ_ij(δ + γ²), K_P → Hγ²δ_ij (the proof leaves out Σ W_OᵀW_V) and "
-        "K_E → Hδ_ij(2δ + γ²), so all three need another 1/H: from H = 1 to 16 the printed rates speed the train loss "
-        "up 16 times. By the same count the output's variance is O(H/d_emb), not O(1/d_emb)."
+    formulas=(
+        r"\eta_V = O(d_{emb}/d_{head}), \quad \eta_P = O(1), \quad \eta_E = O(1)",
+        r"\eta_V = O\left(\frac{d_{emb}}{H\,d_{head}}\right), \quad \eta_P = O(1/H), \quad \eta_E = O(1/H)",
     ),
+    erratum=(
+        "The kernels tend to K_V → (H·d_head/d_emb)δ_ij(δ + γ²), K_P → Hγ²δ_ij (the proof leaves out Σ W_OᵀW_V) and "
+        "K_E → Hδ_ij(2δ + γ²). From H = 1 to 16 the printed rates speed the train loss up 16 times. By the same count "
+        "the output's variance is O(H/d_emb), not O(1/d_emb)."
+    ),
+    consequence="With the printed rates the train loss does not move at a bounded speed, as the theorem assumes.",
 )
 
 
@@ -170,7 +203,7 @@ def _identity_velocity(heads: Sequence[int], tokens: int, rule: str) -> xr.Datas
     value = theory.identity_velocity(tokens)
     return trajectory(
         {"train": ("heads", np.full(len(heads), value)), "test": ("heads", np.full(len(heads), value))},
-        {"heads": list(heads), "rule": rule},
+        {"heads": ("heads", list(heads), {"long_name": "heads H", "symbol": "H"}), "rule": rule},
     )
 
 
@@ -203,37 +236,76 @@ def _identity_measured(
     faster = np.array(heads, dtype=np.float64) ** 2
     return trajectory(
         {
-            name: (("rule", "heads"), np.stack([mean, mean * faster]))
+            name: (("rule", "heads"), np.stack([mean, mean * faster]), {"long_name": f"speed of the {name} loss"})
             for name, mean in zip(("train", "test"), means, strict=True)
         },
-        {"rule": ["1/H", "H"], "heads": list(heads)},
+        {"rule": ["1/H", "H"], "heads": ("heads", list(heads), {"long_name": "heads H", "symbol": "H"})},
     )
 
 
 def _identity_under_its_rule(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
     chosen = observation.sel(rule=str(prediction.rule.values))
-    both = every(close_relative("train", LIMIT_VELOCITY), close_relative("test", LIMIT_VELOCITY))
+    both = every(
+        close_relative("train", LIMIT_VELOCITY, label="the speed of the train loss", by="in the limit", seen="here"),
+        close_relative("test", LIMIT_VELOCITY, label="the speed of the test loss", by="in the limit", seen="here"),
+    )
     return both(prediction, chosen)
 
 
-theorem4_2 = erratum_pair(
-    printed=_rate_h,
-    corrected=_rate_per_head,
+IDENTITY = {
+    "fast": {"heads": (1, 4, 16), "tokens": 8, "embedding": 4096, "head": 16, "gamma": 1.0, "seeds": 6},
+    "full": {"heads": (1, 4, 16, 64), "tokens": 8, "embedding": 16384, "head": 16, "gamma": 1.0, "seeds": 16},
+}
+
+
+def _identity_alone(
+    heads: Sequence[int], tokens: int, embedding: int, head: int, gamma: float, seeds: int, frozen: bool = False
+) -> xr.Dataset:
+    """The velocities at the rate 1/H."""
+    measured = _identity_measured(heads, tokens, embedding, head, gamma, seeds, frozen)
+    return measured.sel(rule="1/H", drop=True)
+
+
+def _bounded_and_falling() -> xr.Dataset:
+    return trajectory({"fastest": -2.0, "slowest": -0.25})
+
+
+theorem4_2 = Claim(
     id="abstract_symbols/theorem4_2",
-    prints="With one b·I per head and η_b = Ω(H), dL_train/dt = O(1) and −dL_test/dt = Ω(1).",
     source="Theorems 4.2 and J.3",
-    says="With one b·I per head and η_b = Θ(1/H), dL_train/dt = O(1) and −dL_test/dt = Ω(1).",
-    observe=_identity_measured,
-    compare=Comparator(_identity_under_its_rule, (Drawn("train", ("train",)), Drawn("test", ("test",)))),
-    settings={
-        "fast": {"heads": (1, 4, 16), "tokens": 8, "embedding": 4096, "head": 16, "gamma": 1.0, "seeds": 6},
-        "full": {"heads": (1, 4, 16, 64), "tokens": 8, "embedding": 16384, "head": 16, "gamma": 1.0, "seeds": 16},
-    },
-    control=Control("b stays at 0", {"frozen": True}),
-    erratum=(
-        "The proof ends with η_b = Ω(H); it must be η_b = Θ(1/H), as it says four lines before: both losses have "
-        "dL/dt → −Hη_b(1 − 1/m)², which at m = 8, H = 16 is −.77 for η_b = 1/H and −196 for η_b = H."
+    whose="the paper's statement",
+    says=(
+        "With one trained b·I per head there are learning rates with which dL_train/dt = O(1) and −dL_test/dt = Ω(1), "
+        "as the width grows. (For H from 1 to 16 and η_b = 1/H both lie between −2 and −1/4.)"
     ),
+    predict=_bounded_and_falling,
+    observe=_identity_alone,
+    compare=every(
+        bounded("train", low="fastest", label="the speed of the train loss"),
+        bounded("test", high="slowest", label="the speed of the loss on the unseen token"),
+    ),
+    settings={**IDENTITY, "fast": {**IDENTITY["fast"], "embedding": 1024}},
+    control=Control("b stays at 0", {"frozen": True}),
 )
 
-CLAIMS = [*theorem4_1, *theorem4_1_rates, *theorem4_2]
+theorem4_2_rate = erratum_pair(
+    id="abstract_symbols/theorem4_2_rate",
+    source="Theorem J.3, end of its proof",
+    whose="a step of the paper's proof",
+    prints="For η_b = Ω(H), dL_train/dt = O(1) and −dL_test/dt = Ω(1).",
+    says="For η_b = Θ(1/H), dL_train/dt = O(1) and −dL_test/dt = Ω(1).",
+    printed=_rate_h,
+    corrected=_rate_per_head,
+    observe=_identity_measured,
+    compare=Comparator(_identity_under_its_rule, (Drawn("train", ("train",)), Drawn("test", ("test",)))),
+    settings=IDENTITY,
+    control=Control("b stays at 0", {"frozen": True}),
+    formulas=(r"\eta_b = \Omega(H)", r"\eta_b = \Theta(1/H)"),
+    erratum=(
+        "Both losses move at the speed −Hη_b(1 − 1/m)². At m = 8 and H = 16 that is −.77 for η_b = 1/H, and −196 for "
+        "η_b = H. The proof itself has Θ(1/H) four lines before."
+    ),
+    consequence="None for the theorem; whoever sets the rate of b by the last line makes it H² times too large.",
+)
+
+CLAIMS = [*theorem4_1, *theorem4_1_rates, theorem4_2, *theorem4_2_rate]

@@ -55,8 +55,8 @@ theorem3_4_diversity = Claim(
     whose="the paper's statement",
     says="If there are far more samples than tokens, the error on unseen strings falls at least as fast as √(1/ρ).",
     finding=(
-        "It falls faster, as 1/ρ: see theorem3_4_many_samples. With MLP + XXᵀ, λ = .01 and 2000 samples, error·ρ is .62 "
-        "to .70 for ρ from 8 to 128."
+        "It falls faster, as 1/ρ: see theorem3_4_many_samples. With MLP + XXᵀ, λ = .01 and 2000 samples, error·ρ is "
+        ".62 to .70 for ρ from 8 to 128."
     ),
     predict=lambda: trajectory({"slowest": -0.5}),
     observe=_powers,
@@ -106,9 +106,7 @@ def _many_samples(kernels: Sequence[Kernel], alphabets: tuple[int, ...], share_t
     return _by_alphabet(errors, kernels, alphabets)
 
 
-def _measured(
-    kernels: Sequence[Kernel], n: int, alphabets: tuple[int, ...], ridge: float, seeds: int
-) -> xr.Dataset:
+def _measured(kernels: Sequence[Kernel], n: int, alphabets: tuple[int, ...], ridge: float, seeds: int) -> xr.Dataset:
     errors = [_errors(k, n, alphabets, ridge, seeds).mean("seed").transpose("alphabet", "template") for k in kernels]
     return _by_alphabet(np.array([e.values for e in errors]), kernels, alphabets)
 
@@ -129,8 +127,8 @@ theorem3_4_many_samples = Claim(
     source="Theorem 3.4, second term",
     whose="our own expectation",
     says=(
-        "With more samples than there are strings the estimator is N·M⁻¹f* on unseen strings, where M_ij is the mean of "
-        "K over samples of templates i and j, shared tokens included. M = N + O(1/ρ), so the error is of order 1/ρ."
+        "With more samples than there are strings the estimator is N·M⁻¹f* on unseen strings, where M_ij is the mean "
+        "of K over samples of templates i and j, shared tokens included. M = N + O(1/ρ), so the error is of order 1/ρ."
     ),
     finding=(
         "√(1/ρ) in Theorem 3.4 is not tight. By symmetry all samples of a template get the same coefficient, so eq. 5 "

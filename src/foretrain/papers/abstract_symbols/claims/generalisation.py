@@ -116,8 +116,8 @@ theorem3_4 = Claim(
     source="Theorem 3.4",
     whose="the paper's statement",
     says=(
-        "With probability 1 − δ − e^{−cn}, ridge regression with the transformer's kernel and a fixed λ has an error of "
-        "at most C√(log(1/δ)/n) + C√(1/ρ) on strings of unseen symbols. (C is that of Lemma D.6, corrected, at the "
+        "With probability 1 − δ − e^{−cn}, ridge regression with the transformer's kernel and a fixed λ has an error "
+        "of at most C√(log(1/δ)/n) + C√(1/ρ) on strings of unseen symbols. (C is that of Lemma D.6, corrected, at the "
         "smallest n; three choices of β and γ.)"
     ),
     predict=_probability,

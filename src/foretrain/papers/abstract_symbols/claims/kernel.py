@@ -101,7 +101,9 @@ kernel_scores = erratum_pair(
     printed=_independent_scores,
     corrected=_same_scores,
     observe=_by_quadrature,
-    compare=close("kernel", SAMPLED_KERNEL, label="the attention kernel", by="with these logits", seen="by eq. 4", relative=False),
+    compare=close(
+        "kernel", SAMPLED_KERNEL, label="the attention kernel", by="with these logits", seen="by eq. 4", relative=False
+    ),
     settings={
         "fast": {"strings": STRINGS, "beta": 1.5, "gamma": 0.7, "log2": 14},
         "full": {"strings": STRINGS, "beta": 1.5, "gamma": 0.7, "log2": 18},
@@ -112,9 +114,9 @@ kernel_scores = erratum_pair(
         r"m(\tilde X) = \tilde X \zeta + \gamma p",
     ),
     erratum=(
-        "Eq. 4 gives m(X) and m(X̃) the covariance XX̃ᵀ + γ²I; with independent ζ and ζ̃ it would be γ²I. At β = 1.5 and "
-        "γ = .7, K_attn(AB*, AB*) is .929 by eq. 4, which networks of finite width approach, and .618 with independent "
-        "scores."
+        "Eq. 4 gives m(X) and m(X̃) the covariance XX̃ᵀ + γ²I; with independent ζ and ζ̃ it would be γ²I. At β = 1.5 "
+        "and γ = .7, K_attn(AB*, AB*) is .929 by eq. 4, which networks of finite width approach, and .618 with "
+        "independent scores."
     ),
     consequence="Appendix G bounds the derivatives of another function than eq. 4's. Its bounds hold for both.",
 )
@@ -187,8 +189,8 @@ proposition3_1 = Claim(
     whose="the paper's statement",
     says=(
         "A transformer whose last layer is trained by gradient flow on the squared loss with weight decay λ converges "
-        "to kernel ridge regression: f̂(x) = yᵀ(K̂ + λI)⁻¹k(x), on unseen strings too. (Trained by gradient descent for "
-        "a time of 25/λ; λ belongs to the sum over samples, not to their mean.)"
+        "to kernel ridge regression: f̂(x) = yᵀ(K̂ + λI)⁻¹k(x), on unseen strings too. (Trained by gradient descent "
+        "for a time of 25/λ; λ belongs to the sum over samples, not to their mean.)"
     ),
     predict=_eq_5,
     observe=_descended,

@@ -22,6 +22,7 @@ from foretrain.papers.abstract_symbols.experiments.unseen import (
     UNSEEN,
     WAYS,
     mlp_outputs,
+    relational_weights,
     trained,
     transformer_outputs,
 )
@@ -35,7 +36,12 @@ def _unseen(seeds: int, width: int, layers: int, steps: int, model: str = "MLP")
     errors = ((outputs - labels) ** 2).mean("seed")
     others = outputs.isel(string=slice(1, None))
     difference = (others - outputs.isel(string=0, drop=True)).transpose("way", "string", "seed")
-    return xr.Dataset({"difference": difference, "error": errors.groupby(labels).mean().max("group")})
+    return xr.Dataset(
+        {
+            "difference": difference.assign_attrs(long_name="output less that on 6-6"),
+            "error": errors.groupby(labels).mean().max("group").assign_attrs(long_name="larger mean squared error"),
+        }
+    )
 
 
 def _equal_outputs(model: str = "MLP") -> xr.Dataset:
@@ -55,13 +61,17 @@ def _equal_outputs(model: str = "MLP") -> xr.Dataset:
 theoremI2 = Claim(
     id="abstract_symbols/theoremI2",
     source="Theorem I.2, Remark I.5",
+    whose="the paper's statement",
     says=(
         "MLPs trained by SGD, mini-batch SGD, Adam or gradient flow have the same mean output on all strings of unseen "
-        "tokens, so their error on one of two templates is at least ¼(f*(z) − f*(z'))²."
+        "tokens, so their mean squared error on one of two templates is at least ¼(f*(z) − f*(z'))²."
     ),
     predict=_equal_outputs,
     observe=_unseen,
-    compare=every(same_mean("difference", THREE_ERRORS), bounded("error", low="floor")),
+    compare=every(
+        same_mean("difference", THREE_ERRORS, label="the mean difference of two outputs"),
+        bounded("error", low="floor", label="the larger of the two mean squared errors"),
+    ),
     settings={
         "fast": {"seeds": 2000, "width": 16, "layers": 1, "steps": 50},
         "full": {"seeds": 2000, "width": 32, "layers": 2, "steps": 100},
@@ -91,7 +101,13 @@ def _coupled(seeds: int, width: int, steps: int, second: Sequence[int] = (8, 9))
         gaps.append(float((model.outputs(turned, first[None])[:, 0] - on_second).abs().max()))
         on_first = model.outputs(plain, first[None])[:, 0]
         chances.append(stats.ks_2samp(on_first[:seeds].numpy(), on_second[seeds:].numpy()).pvalue)
-    return trajectory({"gap": ("way", gaps), "chance": ("way", np.array(chances))}, {"way": list(WAYS)})
+    return trajectory(
+        {
+            "gap": ("way", gaps, {"long_name": "largest difference between coupled runs"}),
+            "chance": ("way", np.array(chances), {"long_name": "p of the two-sample test"}),
+        },
+        {"way": list(WAYS)},
+    )
 
 
 def _same_distribution() -> xr.Dataset:
@@ -101,15 +117,53 @@ def _same_distribution() -> xr.Dataset:
 lemmaI7 = Claim(
     id="abstract_symbols/lemmaI7",
     source="Lemma I.7",
+    whose="the paper's statement",
     says=(
         "The output of a trained MLP has the same distribution on any two strings of unseen tokens: with the first "
         "layer permuted, runs agree one by one, and a two-sample test finds no difference."
     ),
     predict=_same_distribution,
     observe=_coupled,
-    compare=every(close("gap", COUPLED), bounded("chance", low="least_chance")),
+    compare=every(
+        close("gap", COUPLED, label="the output of coupled runs"),
+        bounded("chance", low="least_chance", label="p of the two-sample test"),
+    ),
     settings={"fast": {"seeds": 2000, "width": 8, "steps": 25}, "full": {"seeds": 2000, "width": 16, "steps": 100}},
     control=Control("one of the strings holds a seen token", {"second": (0, 9)}),
 )
 
-CLAIMS = [theoremI2, lemmaI7]
+
+def _labels() -> xr.Dataset:
+    return _on_strings([1.0 if a == b else -1.0 for a, b in UNSEEN])
+
+
+def _outputs(found_by: str = "construction", width: int = 16, steps: int = 50) -> xr.Dataset:
+    """Outputs on strings of unseen tokens, of constructed weights or of weights that SGD finds."""
+    if found_by == "construction":
+        model, weights = relational_weights()
+        return _on_strings(model.outputs(weights, torch.tensor(UNSEEN))[0].tolist())
+    return _on_strings(mlp_outputs(1, width, 1, steps).output.sel(way=found_by).isel(seed=0).values.tolist())
+
+
+def _on_strings(values: Sequence[float]) -> xr.Dataset:
+    return trajectory(
+        {"output": ("string", list(values), {"long_name": "output"})}, {"string": [f"{a}-{b}" for a, b in UNSEEN]}
+    )
+
+
+remarkI3 = Claim(
+    id="abstract_symbols/remarkI3",
+    source="Remark I.3",
+    whose="the paper's statement",
+    says=(
+        "There are weights with which an MLP generalises to unseen symbols; training does not find them. (One hidden "
+        "layer with a unit for each token, which fires if both places hold it, solves same/different exactly.)"
+    ),
+    predict=_labels,
+    observe=_outputs,
+    compare=close("output", ALGEBRA, label="the output", by="by the label", seen="by the MLP"),
+    settings={"fast": {}},
+    control=Control("weights found by SGD", {"found_by": "SGD"}),
+)
+
+CLAIMS = [theoremI2, lemmaI7, remarkI3]

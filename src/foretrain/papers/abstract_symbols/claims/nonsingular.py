@@ -172,9 +172,7 @@ def _all_equal(random_tasks: int, b1: float, b2: float) -> xr.Dataset:
     return _entries(Cosine(b1, b2).expectation(ones, ones, 0 * ones))
 
 
-def _mlp_entries(
-    random_tasks: int, b1: float, b2: float, tokens: int = 0, architecture: str = MLP
-) -> xr.Dataset:
+def _mlp_entries(random_tasks: int, b1: float, b2: float, tokens: int = 0, architecture: str = MLP) -> xr.Dataset:
     kernel = architecture_kernel(architecture, activation=Cosine(b1, b2))
     entries = [template_matrix(task, kernel).N.ravel() for task in _remark_tasks(random_tasks, tokens)]
     return _entries(np.concatenate(entries))

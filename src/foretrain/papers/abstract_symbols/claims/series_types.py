@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -76,7 +77,7 @@ def _sum_rule(draws: int, own_type: bool) -> xr.Dataset:
     """τ2 + τ2 as printed, or τ2 + σ2, of neighbouring functions."""
     totals = [series.absolute_sum(f, 0.5) for f in _functions(draws)]
     return _per_draw(
-        allowed=([2 * a if own_type else a + b for a, b in zip(totals, totals[1:], strict=False)], "bound of the rule")
+        allowed=([2 * a if own_type else a + b for a, b in itertools.pairwise(totals)], "bound of the rule")
     )
 
 
@@ -91,7 +92,7 @@ def _sum_right(draws: int) -> xr.Dataset:
 def _sum_measured(draws: int, factor: float = 1.0) -> xr.Dataset:
     """Σ|a_μ|r^|μ| of f + g; `factor` enlarges g, for the control."""
     functions = _functions(draws)
-    totals = [series.absolute_sum(f + factor * g, 0.5) for f, g in zip(functions, functions[1:], strict=False)]
+    totals = [series.absolute_sum(f + factor * g, 0.5) for f, g in itertools.pairwise(functions)]
     return _per_draw(total=(totals, "sum of the absolute terms"))
 
 
@@ -129,7 +130,7 @@ def _product_bound(draws: int) -> xr.Dataset:
 
 def _product_measured(draws: int, factor: float = 1.0) -> xr.Dataset:
     functions = _functions(draws)
-    pairs = zip(functions, functions[1:], strict=False)
+    pairs = itertools.pairwise(functions)
     totals = [series.absolute_sum(series.product(f, factor * g), 0.5) for f, g in pairs]
     return _per_draw(total=(totals, "sum of the absolute terms"))
 
@@ -172,9 +173,7 @@ def _derivatives(draws: int, factor: float = 1.0) -> xr.Dataset:
 
 
 def _orders(variables: dict[str, Any]) -> xr.Dataset:
-    return trajectory(
-        variables, {"order": ("order", list(range(5)), {"long_name": "order |μ|", "symbol": "|μ|"})}
-    )
+    return trajectory(variables, {"order": ("order", list(range(5)), {"long_name": "order |μ|", "symbol": "|μ|"})})
 
 
 lemmaG5 = erratum_pair(

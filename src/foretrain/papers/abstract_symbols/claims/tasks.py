@@ -298,7 +298,8 @@ fig17_caption = erratum_pair(
     id="abstract_symbols/fig17_caption",
     source="Fig 17, caption",
     whose="the paper's statement",
-    prints="A template of the majority task has label +1 if α is at most of the last k − 1 places, and label +1 if not.",
+    prints="A template of the majority task has label +1 if α is at most of the last k − 1 places, and label +1 if "
+    "not.",
     says="A template of the majority task has label +1 if α is at most of the last k − 1 places, and label −1 if not.",
     printed=_caption_labels,
     corrected=_caption_corrected,
@@ -307,8 +308,8 @@ fig17_caption = erratum_pair(
     settings={"fast": {"lengths": (2, 3, 4, 5)}},
     control=Control("the two labels exchanged", {"flipped": True}),
     formulas=(r"f_*(z) = +1 \text{ in both cases}", r"f_*(z) = \pm 1"),
-    erratum="The caption gives label +1 in both cases; appendix B has −1 in the second. (The same caption leaves out the "
-    "templates of its second task: they are ααββ with +1 and αβαβ with −1, or the reverse.)",
+    erratum="The caption gives label +1 in both cases; appendix B has −1 in the second. (The same caption leaves out "
+    "the templates of its second task: they are ααββ with +1 and αβαβ with −1, or the reverse.)",
     consequence="None: with one label for all templates there would be nothing to learn.",
 )
 
