@@ -36,7 +36,7 @@ def test_the_student_equals_a_plain_torch_loop(loss, activation):
     x, y = map(torch.from_numpy, _teacher(activation, seed))
     start = np.abs(stream("joma/student", seed, "start").standard_normal((1, 11))) * 0.01
     W, z = torch.from_numpy(start).requires_grad_(), torch.zeros(10, dtype=torch.float64, requires_grad=True)
-    optimizer = torch.optim.SGD([W, z], lr=0.01)
+    optimizer = torch.optim.SGD([W, z], lr=0.02)
 
     def output() -> torch.Tensor:
         b = x * torch.exp(z)
@@ -67,7 +67,7 @@ def test_a_student_whose_attention_does_not_learn_keeps_it_uniform():
 
 def test_the_pull_says_what_is_left_to_learn():
     """Theorem 4 in training: Δ_l at the start is E[y·x_l], and it goes to 0 as the student learns."""
-    run = student.train_student("squared", "linear", (2,), 3000)
+    run = student.train_student("squared", "linear", (2,), 1500)
     x, y = _teacher("linear", 2)
     first = (y[:, None] * x).mean(0)
     # W starts at .01, so h is not exactly 0

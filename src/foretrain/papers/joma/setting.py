@@ -44,7 +44,7 @@ class StudentTraining:
     gain: float = 20.0  # times the targets of Fig 4: with smaller ones attention hardly moves before they are reached
     share: float = 0.3  # of the samples in which a token occurs
     samples: int = 200
-    rate: float = 0.01
+    rate: float = 0.02
     steps: int = 6000
     start: float = 0.01
 

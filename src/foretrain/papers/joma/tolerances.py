@@ -4,7 +4,7 @@ from foretrain.ledger.tolerances import Tolerance
 
 HALF = Tolerance(0.5, "our reading of 'most' components: at least half of them")
 QUADRATURE = Tolerance(1e-10, "two quadratures of one integral, each near 1e-12")
-THREE_DIGITS = Tolerance(5e-4, "a reference number given with three decimals")
+FAR_TAIL = Tolerance(1e-6, "a limit read at 1e4 scales, where F of a t distribution with ν = 3 is still 1e4^−2 = 1e-8")
 FIRST_ORDER = Tolerance(1e-4, "a law of first order in the movement of b̄, which stays near 2e-5 in this flow")
 HALF_SIZE = Tolerance(0.5, "a slope below one half: the estimate is more than twice too large")
 BETWEEN_RECORDS = Tolerance(1e-4, "a time interpolated linearly between two records 5e-3 apart")
@@ -15,7 +15,13 @@ ORDERED = Tolerance(
 SATURATED = Tolerance(
     0.05, "our reading of 'saturates' in a figure: it moves late by less than this share of the fastest component"
 )
+FALLS = Tolerance(0.5, "our reading of 'sparse': the entropy falls by more than half a nat, of 2.3 at most")
+RISES = Tolerance(0.02, "our reading of 'dense again': a rise of the entropy that a figure shows, in nats")
+ANGLES = Tolerance(1e-11, "cosines of angles that come from arccos, which loses digits near 0")
+FIRES = Tolerance(0.8, "our reading of 'fires' for a node that should say 1")
+SILENT = Tolerance(0.2, "our reading of 'silent' for a node that should say 0")
 APART = Tolerance(0.1, "our reading of 'no longer the same': a tenth apart")
+DOUBLES = Tolerance(0.1, "growth in proportion to time doubles a size; the start adds some per cent")
 ALIVE = Tolerance(1e-3, "a weight of size 1 to 10 that moves late by less than this does not move")
 RANK_DROP = Tolerance(0.5, "our reading of 'drops': the rank falls to less than half of its start")
 RANK_BOUNCE = Tolerance(1.1, "our reading of 'bounces': the rank rises by more than a tenth from its lowest point")

@@ -6,6 +6,7 @@ The measurements integrate over the plane (experiments/plane.py) and do not use 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 import xarray as xr
@@ -13,8 +14,9 @@ import xarray as xr
 from foretrain.core.trajectory import trajectory
 from foretrain.ledger.claim import Claim, Control, erratum_pair
 from foretrain.ledger.comparators import bounded, close, every, positive
-from foretrain.ledger.tolerances import FLOW, SLOPE
+from foretrain.ledger.tolerances import EXACT, FLOW, SLOPE
 from foretrain.papers.joma import theory
+from foretrain.papers.joma.claims.titles import titled
 from foretrain.papers.joma.experiments.plane import plane_flow, plane_moments
 from foretrain.papers.joma.tolerances import QUADRATURE
 
@@ -32,7 +34,9 @@ LEVELS = np.linspace(0.1, 0.9, 9)
 ORDER_8 = (4 / 5, -1 / 5, 4 / 105, -1 / 280)  # weights of the central differences f(x + kh) − f(x − kh), k = 1 to 4
 
 
-def stationary_points(density: str, places: Sequence[float], weights: Sequence[float]) -> list[tuple[float, float]]:
+def stationary_points(
+    density: str, places: Sequence[float] = (1.0,), weights: Sequence[float] = (1.0,), distance: float = DISTANCE
+) -> list[tuple[float, float]]:
     """(ξ, a₋) at which v = x̄₊/‖x̄₊‖ does not move, by root search on the measured flow.
 
     The means of the components are `places`·x̄₊, with these weights; one more component, of weight −a₋, has mean 0. For
@@ -44,11 +48,11 @@ def stationary_points(density: str, places: Sequence[float], weights: Sequence[f
 
     def balance(bias: float) -> tuple[float, float]:
         at_zero, share = plane_moments(np.zeros(2), v, bias, density, theory.RELU)
-        dv, dbias = plane_flow(v, bias, [p * X_PLUS for p in places], weights, density, theory.RELU)
+        dv, dbias = plane_flow(v, bias, [p * distance * v for p in places], weights, density, theory.RELU)
         a_minus = dbias / share
         return float(v @ (dv - a_minus * at_zero)), a_minus
 
-    grid = np.linspace(-5, 2.5, 31)
+    grid = np.linspace(-3 - distance, 2.5, 31)
     values = [balance(b)[0] for b in grid]
     crossings = [i for i in range(len(grid) - 1) if values[i] * values[i + 1] < 0]
     roots = [float(brentq(lambda b: balance(b)[0], grid[i], grid[i + 1], xtol=1e-14)) for i in crossings]
@@ -97,14 +101,28 @@ def _lemma4_measured(densities: Sequence[str], off: float = 0.0) -> xr.Dataset:
     )
 
 
+def _draw_fig9(_: xr.Dataset, measured: xr.Dataset) -> object:
+    from foretrain.papers.joma import figures  # Plotly is loaded only to draw
+    from foretrain.papers.joma.experiments.theory import fig9
+
+    return figures.FIGURES["fig9"](fig9())
+
+
 lemma4 = Claim(
     id="joma/lemma4_fig9",
     source="Lemma 4, eq. 54 and 57, Fig 9",
+    whose="the paper's statement",
     says="Stationary points under a homogeneous activation satisfy Σ_j a_jF(ρ_j) = 0 with F rising (ρ_j the distance "
     "of Lemma 1 corrected), and G(y) = F(θ1⁻¹(y)) has the slope θ1/p_n.",
     predict=_lemma4_on_paper,
     observe=_lemma4_measured,
-    compare=every(positive("points"), close("balance", QUADRATURE), close("G_slope", FLOW), positive("F_step")),
+    compare=every(
+        positive("points", label="number of stationary points found"),
+        close("balance", QUADRATURE, label="the sum of a·F at a stationary point", seen="in the flow"),
+        close("G_slope", FLOW, label="the slope of G", by="as θ1/p", seen="by differences"),
+        positive("F_step", label="rise of F from one r to the next"),
+    ),
+    figure=_draw_fig9,
     settings={
         "fast": {"densities": ("student_t", "student_t_1.5")},
         "full": {"densities": ("student_t", "student_t_1.5", "gaussian_mixture")},
@@ -126,16 +144,7 @@ def _matrices(density: str, norms: Sequence[float], coefficients: Callable[..., 
         for point in points
     ]
     C = np.array(rows) if points else np.full((1, len(norms), 2, 2), np.nan)
-    with np.errstate(invalid="ignore"):
-        smallest = np.where(np.isnan(C[..., 0, 0]), np.nan, np.linalg.eigvalsh(np.nan_to_num(C))[..., 0])
-    return trajectory(
-        {
-            "C": (("point", "norm", "row", "column"), C),
-            "stable": (("point", "norm"), (smallest > 0).astype(float)),
-            "remainder_order": (("point", "norm"), np.ones(C.shape[:2])),
-        },
-        {"norm": list(norms)},
-    )
+    return trajectory({"C": (("point", "norm", "row", "column"), C)}, {"norm": list(norms)})
 
 
 def _printed(density: str, norms: Sequence[float]) -> xr.Dataset:
@@ -146,10 +155,30 @@ def _corrected(density: str, norms: Sequence[float]) -> xr.Dataset:
     return _matrices(density, norms, theory.linear_coefficients)
 
 
-def _linearised(density: str, norms: Sequence[float]) -> xr.Dataset:
+def _form(density: str, norms: Sequence[float]) -> xr.Dataset:
+    """What the theorem says of C and of its stability, which is judged by C itself."""
+    C = _linearised(density, norms)["C"]
+    known = bool(C.notnull().all())
+    smallest = np.linalg.eigvals(C.values).real.min(-1) if known else np.full(C.shape[:2], np.nan)
+    axes = ("point", "norm")
+    return trajectory(
+        {
+            "off_form": (axes, np.zeros(C.shape[:2])),
+            "stable": (axes, (smallest > 0).astype(float)),
+            "remainder_order": (axes, np.ones(C.shape[:2])),
+        },
+        {"norm": list(norms)},
+    )
+
+
+@lru_cache(maxsize=4)
+def _linearised(density: str, norms: tuple[float, ...], off: float = 0.0) -> xr.Dataset:
     """−∂v̇/∂v of the measured flow at every critical point, and the order of the remainder in the distance γ.
 
-    `stable` is 1 if the flow at fixed ξ leads back to μ from all of 12 directions.
+    For a control, `off`·‖μ‖ moves ξ away from where the point is critical.
+
+    `off_form` is the largest entry of C that I and μμᵀ cannot give, `across` is s·uᵀCu for u across μ, and `stable` is
+    1 if the flow at fixed ξ leads back to μ from all of 12 directions.
     """
     points = theory.critical_points(DISTANCE, SHAPES[density])
     shape = (max(len(points), 1), len(norms))
@@ -159,6 +188,7 @@ def _linearised(density: str, norms: Sequence[float]) -> xr.Dataset:
     for i, point in enumerate(points):
         for j, norm in enumerate(norms):
             mu, bias = point.at(X_PLUS, norm)
+            bias += off * norm
 
             def flow(v: np.ndarray, bias: float = bias, a_minus: float = point.weight_ratio) -> np.ndarray:
                 return plane_flow(v, bias, [X_PLUS, np.zeros(2)], [1.0, -a_minus], density, theory.RELU)[0]
@@ -171,9 +201,15 @@ def _linearised(density: str, norms: Sequence[float]) -> xr.Dataset:
                 np.linalg.norm(flow(mu + g * d) + C[i, j] @ (g * d)) / np.linalg.norm(C[i, j] @ (g * d)) for g in gammas
             ]
             order[i, j] = np.log2(left[0] / left[1])
+    along = X_PLUS / DISTANCE
+    across = np.array([-along[1], along[0]])
+    signs = np.array([float(point.sign) for point in points] or [np.nan])[:, None]
+    mixed = [np.einsum("i,pnij,j->pn", first, C, second) for first, second in ((along, across), (across, along))]
     return trajectory(
         {
             "C": (("point", "norm", "row", "column"), C),
+            "off_form": (("point", "norm"), np.abs(mixed).max(0)),
+            "across": (("point", "norm"), signs * np.einsum("i,pnij,j->pn", across, C, across)),
             "stable": (("point", "norm"), stable),
             "remainder_order": (("point", "norm"), order),
             "points": len(points),
@@ -189,32 +225,55 @@ def _jacobian(flow: Callable[[np.ndarray], np.ndarray], at: np.ndarray, h: float
     return np.stack(columns, axis=1)
 
 
-theorem3 = erratum_pair(
-    printed=_printed,
-    corrected=_corrected,
+_SIZES = {
+    "fast": {"density": "student_t_1.5", "norms": (1.0, 0.5)},
+    "full": {"density": "gaussian_mixture", "norms": (1.0, 0.5, 2.0)},
+}
+
+theorem3 = Claim(
     id="joma/theorem3",
-    prints="Near a critical point μ ≠ 0, at fixed ξ, v̇ = C(μ)(1 + λ)(μ − v) with C = β1·I + β2·μμᵀ and β1, β2 "
-    "of eq. 74 as printed.",
-    source="Theorem 3, eq. 5, 73 and 74",
-    says="Near a critical point μ ≠ 0, at fixed ξ, v̇ = C(μ)(1 + λ)(μ − v) with C = β1·I + β2·μμᵀ and λ → 0; where C is "
-    "positive definite, μ is stable.",
-    observe=_linearised,
-    compare=every(positive("points"), close("C", FLOW), close("stable", QUADRATURE), close("remainder_order", SLOPE)),
-    settings={
-        "fast": {"density": "student_t_1.5", "norms": (1.0, 0.5)},
-        "full": {"density": "gaussian_mixture", "norms": (1.0, 0.5, 2.0)},
-    },
+    source="Theorem 3, eq. 5",
+    whose="the paper's statement",
+    says="Near a critical point μ ≠ 0, at fixed ξ, v̇ = C(μ)(1 + λ)(μ − v) with C = s(β1·I + β2·μμᵀ), β1 > 0 and λ → 0; "
+    "where C is positive definite, μ is stable. (Heavy-tailed inputs: Gaussian ones have no such point.)",
+    predict=_form,
+    observe=lambda density, norms: _linearised(density, norms),
+    compare=every(
+        positive("points", label="number of critical points"),
+        close("off_form", FLOW, label="what I and μμᵀ leave of C", seen="in the flow"),
+        positive("across", label="β1"),
+        close("stable", QUADRATURE, label="stability"),
+        close("remainder_order", SLOPE, label="the power of ‖v − μ‖ in λ", by="by the theorem", seen="in the flow"),
+    ),
+    settings=_SIZES,
     control=Control("Gaussian components: there is no critical point", {"density": "gaussian"}),
-    erratum="Eq. 74 follows from Lemma 1 as printed. With Lemma 1 corrected, β1 = s·a₊‖x̄₊‖θ1(ρ₊)/‖μ‖ and "
-    "β2 = −[β1 + ρ₋²(a₊p_n(ρ₊) − a₋p_n(ρ₋))/‖μ‖]/‖μ‖²: for Student-t(1.5) inputs, ‖x̄₊‖ = 2 and ‖μ‖ = 1 the "
-    "eigenvalue of C along μ is .172, the printed one −1.803 (so that μ, stable in truth, would not be). Only "
-    "distances matter, so critical points come as rays, and only for one ratio a₋/a₊ given ‖x̄₊‖ (2.558 here); "
-    "printed, they seem to exist for a range of ratios.",
 )
 
-
-def _promised() -> xr.Dataset:
-    return trajectory({"quarter": 0.25, "level": 0.0})
+coefficients = erratum_pair(
+    printed=_printed,
+    corrected=_corrected,
+    id="joma/theorem3_coefficients",
+    whose="a step of the paper's proof",
+    prints="The matrix C(μ) of Theorem 3 has β1 and β2 of eq. 73 and 74 as printed.",
+    source="Proof of Theorem 3, eq. 73 and 74",
+    says="The matrix C(μ) of Theorem 3 has β1 = s·a₊‖x̄₊‖θ1(ρ₊)/‖μ‖ and β2 = −[β1 + ρ₋²(a₊p_n(ρ₊) − a₋p_n(ρ₋))/‖μ‖]/‖μ‖²"
+    ", where s is the sign of μᵀx̄₊.",
+    observe=lambda density, norms, off=0.0: _linearised(density, norms, off)[["C"]],
+    compare=close("C", FLOW, label="an entry of C(μ)", by="by the formula", seen="in the flow"),
+    settings=_SIZES,
+    control=Control("not a critical point: ξ is off by .05‖μ‖", {"off": 0.05}),
+    erratum="Eq. 73 and 74 follow from Lemma 1 as printed. With Lemma 1 corrected, for Student-t(1.5) inputs, ‖x̄₊‖ = 2 "
+    "and ‖μ‖ = 1 the eigenvalue of C along μ is .172, the printed one −1.803: μ, which is stable, would not be. Eq. 73 "
+    "also calls β1 positive although it carries the sign s, which is −1 for the critical points opposite to x̄₊; the "
+    "theorem, which has s in front of both, is right.",
+    formulas=(
+        r"\beta_2=s\frac{a_+\lVert\bar x_+\rVert}{\lVert\mu\rVert^4}"
+        r"\Big(\xi^*\theta_1'(r_+)-2\theta_1(r_+)\Big)",
+        r"\beta_2=-\frac{1}{\lVert\mu\rVert^2}\Big(\beta_1+\frac{\rho_-^2}{\lVert\mu\rVert}"
+        r"\big(a_+p_n(\rho_+)-a_-p_n(\rho_-)\big)\Big)",
+    ),
+    consequence="Stability read off the printed coefficients comes out wrong.",
+)
 
 
 def _premise_measured(density: str) -> xr.Dataset:
@@ -223,7 +282,7 @@ def _premise_measured(density: str) -> xr.Dataset:
     r = r[theory.theta1(r, SHAPES[density]) > 0]
     return trajectory(
         {
-            "points": len(stationary_points(density, (1.0,), (1.0,))),
+            "points": len(stationary_points(density)),
             "condition": theory.critical_condition(SHAPES[density]),
             "least_rise_of_ratio": float(np.diff(theory.critical_ratio(r, SHAPES[density])).min()),
         }
@@ -233,21 +292,23 @@ def _premise_measured(density: str) -> xr.Dataset:
 premise = Claim(
     id="joma/theorem3_premise",
     source="Theorem 3 and eq. 56, 58",
-    says="A mixture of two Gaussian components has a critical point μ ≠ 0, as Theorem 3 supposes: the flow has one, "
-    "eq. 58 is met (at least ¼), and F/θ1 falls somewhere, without which eq. 56 has no solution.",
-    predict=_promised,
+    whose="our own expectation",
+    says="Two Gaussian components have no critical point μ ≠ 0, so Theorem 3 says nothing about them: F/θ1 rises "
+    "everywhere, and so eq. 56 has no solution; the left side of eq. 58 is below ¼; and the flow has no such point.",
+    predict=lambda: trajectory({"points": 0, "quarter": 0.25}),
     observe=_premise_measured,
     compare=every(
-        positive("points"), bounded("condition", low="quarter"), bounded("least_rise_of_ratio", high="level")
+        close("points", EXACT, label="the number of critical points", by="by eq. 56", seen="in the flow"),
+        bounded("condition", high="quarter", label="the left side of eq. 58"),
+        positive("least_rise_of_ratio", label="rise of F/θ1 from one r to the next"),
     ),
     settings={"fast": {"density": "gaussian"}},
     control=Control("heavy tails: Student-t with 1.5 degrees of freedom", {"density": "student_t_1.5"}),
-    expect="fails",
-    erratum="The premise is empty for Gaussian components: F/θ1 rises strictly (as for every log-concave p_n), so "
-    "eq. 56 forces r₊ = r₋. Eq. 58 needs ¼: Gaussian .159, uniform ball .125, Student-t(3) .203, Laplace .25 exactly "
-    "(one dimension; in the plane the ball has .135 and e^(−radius) .203). Student-t below 2 degrees of freedom (.348 "
-    "at 1.5) and a Gaussian mixture of scales 1 and 10 (.481) meet it strictly. It is not needed: every Student-t has "
-    "F/θ1 falling in its left tail, so Student-t(3) has critical points as well.",
+    finding="Theorem 3 is about critical points that Gaussian inputs do not have, nor any with a log-concave density, "
+    "for which F/θ1 never falls. Eq. 58 asks for ¼: Gaussian .159, uniform ball .125, Student-t(3) .203, Laplace "
+    "exactly .25 (one dimension; in the plane the ball has .135 and e^(−radius) .203). Student-t below 2 degrees of "
+    "freedom (.348 at 1.5) and a Gaussian mixture of scales 1 and 10 (.481) meet it. It is enough, not needed: every "
+    "Student-t has F/θ1 falling in its left tail, so Student-t(3) has critical points as well.",
 )
 
-CLAIMS: list[Claim] = [lemma4, *theorem3, premise]
+CLAIMS: list[Claim] = titled([lemma4, theorem3, *coefficients, premise])

@@ -14,6 +14,7 @@ from foretrain.ledger.claim import Claim, Control, erratum_pair
 from foretrain.ledger.comparators import close, every, same_mean
 from foretrain.ledger.tolerances import ALGEBRA, EXACT, SLOPE
 from foretrain.papers.joma import theory
+from foretrain.papers.joma.claims.titles import titled
 
 # Lemmas 8 and 9
 
@@ -54,11 +55,16 @@ def _products(chains: int, length: int, skew: float = 0.0) -> xr.Dataset:
 
 lemma8_9 = Claim(
     id="joma/lemma8_9",
+    whose="the paper's statement",
     source="Lemmas 8 and 9, eq. 90 and 91",
     says="M(ρ1)M(ρ2) = M(ρ1ρ2), M(ρ1)p(ρ2) = p(ρ1ρ2) and M(ρ)1 = 1: along a chain of the tree correlations multiply.",
     predict=_products_on_paper,
     observe=_products,
-    compare=every(close("chain", EXACT), close("image", EXACT), close("row_sum", EXACT)),
+    compare=every(
+        close("chain", EXACT, label="an entry of M(ρ1)M(ρ2)…"),
+        close("image", EXACT, label="an entry of M(ρ1)p(ρ2)"),
+        close("row_sum", EXACT, label="the row sum of M(ρ)"),
+    ),
     settings={"fast": {"chains": 1000, "length": 6}, "full": {"chains": 100_000, "length": 12}},
     control=Control("edges with P[1|1] ≠ P[0|0]", {"skew": 0.05}),
 )
@@ -155,13 +161,17 @@ theorem5 = erratum_pair(
     printed=_cooccurrence_on_paper(theory.cooccurrence_printed),
     corrected=_cooccurrence_on_paper(theory.cooccurrence),
     id="joma/theorem5",
+    whose="the paper's statement",
     prints="Tokens whose common latent ancestor is at layer H of L have P[y_l = 1 | y_m = 1] = ½(1 + ρ^{2H} − "
     "2ρ^{L−1}ρ0)/(1 − ρ^{L−1}ρ0) with ρ0 = P[y = 0] of the root's children.",
     source="Theorem 5",
     says="Tokens whose common latent ancestor is at layer H of L have P[y_l = 1 | y_m = 1] = "
     "½(1 + ρ^{2H} − 2ρ^{L−1}ρ0)/(1 − ρ^{L−1}ρ0) with ρ0 = 2P[y = 0] − 1 of the root's children.",
     observe=_cooccurrence_measured,
-    compare=every(close("cooccurrence", ALGEBRA), same_mean("sampled")),
+    compare=every(
+        close("cooccurrence", ALGEBRA, label="P[l | m]", by="by the formula", seen="exactly"),
+        same_mean("sampled", label="P[l | m] by sampling"),
+    ),
     settings={
         "fast": {"rhos": (-0.5, 0.3, 0.9), "depths": (2, 3, 4, 5), "batches": 20, "samples": 1000},
         "full": {
@@ -173,7 +183,61 @@ theorem5 = erratum_pair(
     },
     control=Control("ρ differs from edge to edge by up to 20 %", {"spread": 0.2}),
     erratum="Printed, ρ0 = p_{·|0}ᵀp_0 is P[y = 0] itself; eq. 95 and 102 need 2P[y = 0] − 1. For ρ = .9, L = 5, H = 2 "
-    "and P[y = 0] = .9 enumeration gives .6381, the printed form .5801.",
+    "and P[y = 0] = .9 enumeration gives .6381, the printed form .5801. (In our copy eq. 103 has M for p: a matrix "
+    "where a vector is meant.)",
+    formulas=(
+        r"\rho_0=p_{\cdot|0}^\top p_0=\mathbb{P}[y=0]",
+        r"\rho_0=2\,\mathbb{P}[y=0]-1",
+    ),
+    consequence="Co-occurrence comes out too low, the more so the less certain the root's children are.",
+)
+
+
+# Theorem 5 with its own ρ on every edge
+
+
+def _edges(trees: int, depth: int, ancestor: int) -> tuple[np.ndarray, np.ndarray]:
+    """ρ of every node of a caterpillar [tree, node], and P[y = 0] of its top node [tree]."""
+    draw = stream("joma/theorem5_edges", trees, depth, ancestor)
+    return draw.uniform(-0.95, 0.95, (trees, depth + ancestor)), draw.uniform(0.05, 0.95, trees)
+
+
+def _edges_on_paper(trees: int, depth: int, ancestor: int, edges: str = "each its own") -> xr.Dataset:
+    """The closed form from the products of ρ along the chains; for the control, with every |ρ| of a tree averaged."""
+    rho, p_zero = _edges(trees, depth, ancestor)
+    if edges == "averaged":
+        rho = np.broadcast_to(np.abs(rho).mean(axis=1, keepdims=True), rho.shape)
+    stem = depth - ancestor  # nodes of the stem; the first is the root's child, whose own ρ does not count
+    above = theory.chain_correlation(rho[:, 1:stem]) if stem > 1 else np.ones(trees)
+    first, last = (theory.chain_correlation(rho[:, part]) for part in _branches(stem, ancestor))
+    formula = theory.cooccurrence_by_edge(last, first, above * (2 * p_zero - 1))
+    return trajectory({"cooccurrence": (("way", "tree"), np.stack([formula] * 2))}, {"way": list(WAYS)})
+
+
+def _branches(stem: int, ancestor: int) -> tuple[slice, slice]:
+    return slice(stem, stem + ancestor), slice(stem + ancestor, stem + 2 * ancestor)
+
+
+def _edges_measured(trees: int, depth: int, ancestor: int) -> xr.Dataset:
+    rho, p_zero = _edges(trees, depth, ancestor)
+    exact = [_conditional(caterpillar(r, depth, ancestor, [p], [1.0]), WAYS) for r, p in zip(rho, p_zero, strict=True)]
+    return trajectory({"cooccurrence": (("way", "tree"), np.array(exact).T)}, {"way": list(WAYS)})
+
+
+by_edge = Claim(
+    id="joma/theorem5_edges",
+    source="Proof of Theorem 5, eq. 98",
+    whose="a step of the paper's proof",
+    says="With a ρ of its own on every edge P[y_l = 1 | y_m = 1] = ½(1 + ρ_lρ_m − (ρ_l + ρ_m)ρ_c)/(1 − ρ_mρ_c), where "
+    "ρ_l and ρ_m are the products of ρ from the common ancestor c down to the tokens and ρ_c = 2P[y_c = 0] − 1.",
+    predict=_edges_on_paper,
+    observe=_edges_measured,
+    compare=close("cooccurrence", ALGEBRA, label="P[l | m]", by="by the formula", seen="exactly"),
+    settings={
+        "fast": {"trees": 20, "depth": 5, "ancestor": 2},
+        "full": {"trees": 200, "depth": 7, "ancestor": 3},
+    },
+    control=Control("every edge gets the tree's mean |ρ|", {"edges": "averaged"}),
 )
 
 
@@ -183,11 +247,11 @@ SMALL = np.geomspace(1e-5, 1e-3, 5)  # ε
 
 
 def _order_printed(cases: Sequence[tuple[int, int]]) -> xr.Dataset:
-    return trajectory({"order": ("case", np.full(len(cases), 2.0))})
+    return trajectory({"order_of_error": ("case", np.full(len(cases), 2.0))})
 
 
 def _order_corrected(cases: Sequence[tuple[int, int]]) -> xr.Dataset:
-    return trajectory({"order": ("case", np.full(len(cases), 1.0))})
+    return trajectory({"order_of_error": ("case", np.full(len(cases), 1.0))})
 
 
 def _order_measured(cases: Sequence[tuple[int, int]]) -> xr.Dataset:
@@ -197,22 +261,30 @@ def _order_measured(cases: Sequence[tuple[int, int]]) -> xr.Dataset:
         exact = [_conditional(caterpillar(1 - e, depth, ancestor, [1 - e / 2], [1.0]), ["messages"])[0] for e in SMALL]
         off = np.abs(np.array(exact) - theory.cooccurrence_limit(depth, ancestor))
         orders.append(np.polyfit(np.log(SMALL), np.log(off), 1)[0])
-    return trajectory({"order": ("case", orders)})
+    return trajectory({"order_of_error": ("case", orders)})
 
 
 eq8 = erratum_pair(
     printed=_order_printed,
     corrected=_order_corrected,
     id="joma/eq8",
+    whose="the paper's statement",
     prints="For ρ = ρ0 = 1 − ε the co-occurrence is 1 − H/L up to O(ε²).",
     source="Section 5, eq. 8",
     says="For ρ = ρ0 = 1 − ε the co-occurrence is 1 − H/L up to O(ε), unless L = 2H.",
     observe=_order_measured,
-    compare=close("order", SLOPE, relative=False),
+    compare=close(
+        "order_of_error", SLOPE, relative=False, label="the power of ε in the error", by="as printed", seen="exactly"
+    ),
     settings={"fast": {"cases": ((5, 2), (6, 1), (7, 2), (5, 4))}},
     control=Control("L = 2H, where the first order cancels", {"cases": ((4, 2), (6, 3))}),
     erratum="The error of eq. 8 is printed as O(ε²); it is −(H/L)(L − 2H)·ε/2, first order unless L = 2H: −.2ε for "
     "L = 5, H = 2.",
+    formulas=(
+        r"\mathbb{P}[y_l=1|y_m=1]=1-\frac HL+O(\epsilon^2)",
+        r"\mathbb{P}[y_l=1|y_m=1]=1-\frac HL-\frac{H(L-2H)}{2L}\,\epsilon+O(\epsilon^2)",
+    ),
+    consequence="The limit is reached more slowly than printed; its value is right.",
 )
 
-CLAIMS: list[Claim] = [lemma8_9, *theorem5, *eq8]
+CLAIMS: list[Claim] = titled([lemma8_9, *theorem5, by_edge, *eq8])

@@ -33,7 +33,14 @@ def _rank(
         run = rank.layer_rank((activation,), seeds=numbers, steps=steps)
     else:
         run = rank.transformer_rank((activation,), numbers, steps, configuration)
-    return _drop_and_rebound(run["stable_rank"].isel(activation=0, drop=True))
+    curves = run["stable_rank"].isel(activation=0, drop=True)
+    return _drop_and_rebound(curves).assign(stable_rank=curves)
+
+
+def _draw(_: xr.Dataset, measured: xr.Dataset) -> object:
+    from foretrain.papers.joma.figures import training  # Plotly is loaded only to draw
+
+    return training.rank_of(measured["stable_rank"])
 
 
 _rank_claim: dict[str, Any] = {
@@ -44,6 +51,7 @@ _rank_claim: dict[str, Any] = {
         bounded("drop", high="most", label="the lowest stable rank over that at the start"),
         bounded("rebound", low="least", label="the last stable rank over the lowest"),
     ),
+    "figure": _draw,
 }
 
 rank_layer = Claim(

@@ -113,12 +113,18 @@ TITLES = {
     "sure_lead": "lead of the lower layer in steps, less three standard errors",
     "ncorr": "NCorr",
     "sure_gain": "gain of NCorr by training, less three standard errors",
-    "most_gain": "gain of NCorr by training, plus three standard errors",
+    "sure_lack": "shortfall of the gain, less three standard errors",
     "overall": "gain of NCorr by training",
     "gain": "gain of NCorr by training",
     # appendix A.4, section 7, multi-layer analysis
     "weights": "entries of w",
-    "response": "output h of the node",
+    "response_own": "output for a query with its own pattern",
+    "response_other": "output for another or no pattern",
+    "pair": "what the context has",
+    "query": "query",
+    "pair_cosine": "cosine of two synonyms' embeddings",
+    "other_cosine": "cosine of other embeddings",
+    "gap_in_plane": "C4 less its bound, in a plane",
     "sure_excess": "cosine of synonyms less that of others, less three standard errors",
     "unseen": "logit of a token that never occurred",
     "shared": "speed of the logits",
@@ -134,10 +140,18 @@ SYMBOLS = {
     "fast": "μ of j",
     "slow": "μ of k",
     "distance": "‖x̄₊‖",
-    "way": "by",
+    "way": "computed by",
     "y": "y",
     "r": "r",
 }  # what a sentence calls an axis
+DENSITIES = {
+    "gaussian": "Gaussian",
+    "uniform_ball": "uniform ball",
+    "student_t": "Student-t(3)",
+    "student_t_1.5": "Student-t(1.5)",
+    "laplace": "Laplace",
+    "gaussian_mixture": "Gaussians of scales 1 and 10",
+}  # what a reader calls them
 
 
 def titled(claims: Iterable[Claim]) -> list[Claim]:
@@ -149,6 +163,8 @@ def _with_titles(function: Callable[..., xr.Dataset]) -> Callable[..., xr.Datase
     @wraps(function)
     def with_titles(**setting: Any) -> xr.Dataset:
         dataset = function(**setting).copy()
+        if "density" in dataset.coords:
+            dataset = dataset.assign_coords(density=[DENSITIES[str(name)] for name in dataset["density"].values])
         for name in dataset.variables:
             if (title := TITLES.get(str(name))) and "long_name" not in dataset[name].attrs:
                 dataset[name].attrs["long_name"] = title

@@ -229,7 +229,7 @@ softmax = Claim(
     control=Control("exp attention in place of softmax attention", {"attention": "exp"}),
     finding="Theorem 2's extension to softmax attention asks that b̄ be the same for all tokens, which the winner's own "
     "growth destroys. In 200 random layers (medians) the invariant differs by 2 % between tokens when the winner's "
-    "weight is .5, by 8 % at 1 and by 24 % at 2, where the most attended token has 2.1 times the attention of the least.",
+    "weight is .5, by 8 % at 1 and by 24 % at 2, where the most attended token has 2.1 times as much as the least.",
 )
 
 CLAIMS: list[Claim] = titled([*theorem2, delta, softmax])

@@ -153,8 +153,8 @@ def summed_over_parents(
 
     With the weights of the gradient rule, w_jk = corr(f_k, σ′_jg_j), and corr(x, y) = Σ_i x[i]y[i] as printed, not
     scaled. For nodes k and latents β: `whole` is corr(z_β, g_k) and `parts` is Σ_j corr(z_β, g_{j→k}), both over the
-    largest |part|; `met` says that every parent meets the premise of Theorem 1 with this threshold, `next` is the
-    scaled corr(z_β, σ′_kg_k), which the recursion needs, and `next_met` that σ′_kg_k is not silent.
+    largest |part|, and `largest_part` is that part. `met` says that every parent meets the premise of Theorem 1 with
+    this threshold, and `next` is the scaled corr(z_β, σ′_kg_k), which the recursion needs.
     """
     from foretrain.models.computational_graph import ComputationalGraph  # its package loads torch, which takes seconds
 
@@ -179,11 +179,13 @@ def summed_over_parents(
     with np.errstate(invalid="ignore", divide="ignore"):
         whole = np.einsum("gsz,gsk->gkz", signs, received) / largest
         summed = parts.sum(1) / largest
+        biggest = np.take_along_axis(parts, np.abs(parts).argmax(1)[:, None], axis=1)[:, 0] / largest
     onward = np.einsum("gsz,gsk->gkz", _unit(signs), sent)
     return trajectory(
         {
             "whole": ("node", whole[known]),
             "parts": ("node", summed[known]),
+            "largest_part": ("node", biggest[known]),
             "met": ("node", met[known]),
             "next": ("node", onward[known]),
         }

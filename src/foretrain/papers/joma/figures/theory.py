@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import plotly.graph_objects as go
 import xarray as xr
 from plotly.colors import sample_colorscale
 
-from foretrain.show.plotting import INK, PALETTE, new_panels, panel_place, prediction_line
+from foretrain.show.plotting import INK, PALETTE, measurement_marks, new_panels, panel_place, prediction_line
 
 FIG4_WORDS = {
     "published": "published: normalised, v²/3, rate .02",
@@ -18,8 +18,9 @@ FIG4_WORDS = {
 }
 
 
-def fig4(data: xr.Dataset) -> go.Figure:
-    """Left: the components of v at ten times, against their targets. Right: the entropy of attention."""
+def fig4(data: xr.Dataset, published: Mapping[int, float] | None = None) -> go.Figure:
+    """Left: the components of v at ten times, against their targets. Right: the entropy of attention, with the values
+    `published` by step."""
     shown = str(data["variant"].values[0])
     figure = new_panels(
         "Components of v on the way to their targets, and the entropy of attention",
@@ -49,13 +50,19 @@ def fig4(data: xr.Dataset) -> go.Figure:
             legend="legend2",
         )
         figure.add_trace(curve, **panel_place(1))
-    figure.update_xaxes(title="component, by its target", **panel_place(0))
+    if published:
+        steps, values = list(published), list(published.values())
+        marks = measurement_marks(steps, values, "as published", INK, legend="legend2")
+        marks.marker.symbol, marks.marker.size = "diamond-open", 10
+        figure.add_trace(marks, **panel_place(1))
+    figure.update_xaxes(title="component, sorted by its target", **panel_place(0))
     figure.update_xaxes(title="step", **panel_place(1))
-    figure.update_yaxes(title="v", **panel_place(0))
-    figure.update_yaxes(title="nats", rangemode="tozero", **panel_place(1))
+    figure.update_yaxes(title="weight v", **panel_place(0))
+    figure.update_yaxes(title="entropy (nats)", rangemode="tozero", **panel_place(1))
     figure.update_layout(
         legend={"x": 0.4, "y": 1, "font": {"size": 12}},
-        legend2={"x": 1, "y": 0.36, "xanchor": "right", "yanchor": "top", "bgcolor": "rgba(255,255,255,.8)"},
+        legend2={"x": 1, "y": -0.18, "xanchor": "right", "yanchor": "top", "orientation": "h", "font": {"size": 12}},
+        height=480,
     )
     return figure
 
@@ -77,9 +84,9 @@ def fig9(data: xr.Dataset) -> go.Figure:
                 **panel_place(panel),
             )
     figure.update_traces(line_simplify=False)
-    figure.update_xaxes(title="y = θ1(r)", range=[0, 1])
-    figure.update_yaxes(range=[0, 6], title="G(y)/G(½)", **panel_place(0))
-    figure.update_yaxes(range=[0, 4], title="G(y)/2yG(½)", **panel_place(1))
+    figure.update_xaxes(title="y = θ<sub>1</sub>(r)", range=[0, 1])
+    figure.update_yaxes(range=[0, 6], title="G(y) / G(½)", **panel_place(0))
+    figure.update_yaxes(range=[0, 4], title="G(y) / (2y G(½))", **panel_place(1))
     figure.update_layout(
         legend={"orientation": "h", "y": -0.2, "x": 0, "entrywidth": 0.48, "entrywidthmode": "fraction"}, height=560
     )
@@ -140,8 +147,8 @@ def phase(data: xr.Dataset) -> go.Figure:
 def cdag(data: xr.Dataset) -> go.Figure:
     """Where the gradient correlates with the latent: by the angles, by the threshold, and along training."""
     figure = new_panels(
-        "Sign of C4, the correlation of a back-propagated gradient with the latent z_β, in random graphs",
-        ["C4 < 0, untrained", "C4 > 0 by threshold", "C4 > 0 during training"],
+        "Sign of C<sub>4</sub>, the correlation of a back-propagated gradient with a latent, in random graphs",
+        ["C<sub>4</sub> < 0, untrained", "C<sub>4</sub> > 0 by threshold", "C<sub>4</sub> > 0 during training"],
         columns=3,
         horizontal_spacing=0.09,
     )
@@ -149,7 +156,9 @@ def cdag(data: xr.Dataset) -> go.Figure:
     enough = data["edges"].sum("seed") >= 100  # a share of only a few edges says nothing
     threshold = float(data["threshold"].sel(threshold=0.1, method="nearest"))
     figure.add_trace(
-        prediction_line(data["angle"], mean["negative_by_angle"], "share of negative C4", 1, showlegend=False),
+        prediction_line(
+            data["angle"], mean["negative_by_angle"], "share of negative C<sub>4</sub>", 1, showlegend=False
+        ),
         row=1,
         col=1,
     )
@@ -169,11 +178,11 @@ def cdag(data: xr.Dataset) -> go.Figure:
             row=1,
             col=3,
         )
-    figure.update_xaxes(title="A + B + C in degrees", tickvals=[0, 90, 180, 270], row=1, col=1)
-    figure.update_xaxes(title="C1, C2 and C3 above", row=1, col=2)
+    figure.update_xaxes(title="angles A + B + C (degrees)", tickvals=[0, 90, 180, 270], row=1, col=1)
+    figure.update_xaxes(title="C<sub>1</sub>, C<sub>2</sub> and C<sub>3</sub> above", row=1, col=2)
     ticks = [t for t in (0, 1, 3, 10, 30, 100, 300) if t <= int(data["step"][-1])]
     figure.update_xaxes(
-        title=f"steps (C1, C2 and C3 above {threshold:g})",
+        title=f"step (C<sub>1</sub>, C<sub>2</sub>, C<sub>3</sub> above {threshold:g})",
         type="log",
         tickvals=[t + 1 for t in ticks],
         ticktext=[str(t) for t in ticks],
@@ -181,6 +190,7 @@ def cdag(data: xr.Dataset) -> go.Figure:
         col=3,
     )
     figure.update_yaxes(range=[0, 1.02], tickformat=".0%")
+    figure.update_yaxes(title="share of edges", row=1, col=1)
     figure.update_layout(
         legend={"x": 0.36, "y": 0.05, "font": {"size": 11}},
         legend2={"x": 0.99, "y": 0.05, "xanchor": "right", "font": {"size": 11}, "bgcolor": "rgba(255,255,255,.7)"},

@@ -14,28 +14,45 @@ from foretrain.papers.joma.experiments.table1 import printed_table
 from foretrain.papers.joma.setting import TABLE1
 from foretrain.show.plotting import INK, PALETTE, measurement_marks, new_panels, panel_place, prediction_line
 
-PARTS = (("cosine", "ẑ"), ("cosine_first", "ẑ₁ = ½Σv²"), ("cosine_second", "ẑ₂ = −½Σ‖v‖²b̄"))
+PARTS = (("", "estimate ẑ"), ("_first", "its part ½Σv²"), ("_second", "its part −½Σ‖v‖²b̄"))
+READINGS = (("plain_cosine", "not centred"), ("cosine", "centred"))
 
 
 def fig2(data: xr.Dataset) -> go.Figure:
-    """Cosines of the estimate and its parts with the logits, one panel per data set, and the size of the estimate."""
+    """Cosines of the estimate and its parts with the logits, centred and not, one column per data set; the size of the
+    estimate; and how far Assumption 1 is from true."""
     kinds = data["kind"].values.tolist()
+    columns = len(kinds) + 1
+    titles = []
+    for _, reading in READINGS:
+        last = "size: slope of z on ẑ" if reading == "not centred" else "Assumption 1: size of E[g x]"
+        titles += [*(f"{kind} classes, {reading}" for kind in kinds), last]
     figure = new_panels(
-        "Theorem 1's estimate ẑ against the softmax logits z: direction (cosine) and size (slope)",
-        [*(f"{kind} classes: centred cosine with z" for kind in kinds), "slope of z on ẑ (1: right size)"],
-        columns=len(kinds) + 1,
-        horizontal_spacing=0.08,
+        "Theorem 1's estimate ẑ of the attention logits z along training",
+        titles,
+        columns=columns,
+        horizontal_spacing=0.09,
+        vertical_spacing=0.17,
     )
-    for panel, kind in enumerate(kinds):
-        for color, (name, words) in enumerate(PARTS):
-            _mean_and_runs(figure, data[name].sel(kind=kind), words, color, panel, len(kinds) + 1, legend=panel == 0)
-        figure.update_yaxes(range=[-0.6, 1.05], row=1, col=panel + 1)
-        color = len(PARTS) + panel
-        _mean_and_runs(figure, data["slope"].sel(kind=kind), f"slope, {kind}", color, len(kinds), len(kinds) + 1)
-    figure.update_xaxes(title="step")
-    figure.update_yaxes(title="cosine", row=1, col=1)
-    figure.update_yaxes(title="slope", rangemode="tozero", row=1, col=len(kinds) + 1)
-    return figure.update_layout(height=480, legend={"orientation": "h", "y": -0.25, "yanchor": "top"})
+    for row, (reading, _) in enumerate(READINGS):
+        for column, kind in enumerate(kinds):
+            place = row * columns + column
+            for color, (part, words) in enumerate(PARTS):
+                curve = data[f"{reading}{part}"].sel(kind=kind)
+                _mean_and_runs(figure, curve, words, color, place, columns, legend=place == 0)
+            figure.update_yaxes(range=[-0.6, 1.05], row=row + 1, col=column + 1)
+        figure.update_yaxes(title="cosine with z", row=row + 1, col=1)
+    for row, name in enumerate(("slope", "pull_size")):
+        for color, kind in enumerate(kinds):
+            curve = data[name].sel(kind=kind)
+            place = (row + 1) * columns - 1
+            _mean_and_runs(figure, curve, f"{kind} classes", len(PARTS) + color, place, columns, legend=row == 0)
+        figure.add_hline(y=1, line={"dash": "dot", "color": INK}, row=row + 1, col=columns)
+        figure.update_yaxes(rangemode="tozero", row=row + 1, col=columns)
+    figure.update_yaxes(title="slope", row=1, col=columns)
+    figure.update_yaxes(title="over that at the start", row=2, col=columns)
+    figure.update_xaxes(title="step", row=2)
+    return figure.update_layout(height=720, legend={"orientation": "h", "y": -0.12, "yanchor": "top"})
 
 
 def fig3(data: xr.Dataset) -> go.Figure:
@@ -57,9 +74,9 @@ def fig3(data: xr.Dataset) -> go.Figure:
     size, pull = (abs(a).transpose("seed", "context").values.ravel() for a in (data["v"].isel(time=-1), data["pull"]))
     figure.add_trace(measurement_marks(pull, size, "one component", INK, showlegend=False), **panel_place(1))
     figure.update_xaxes(title="step", **panel_place(0))
-    figure.update_yaxes(title=f"v of node {node}", **panel_place(0))
-    figure.update_xaxes(title="|Δ|", **panel_place(1))
-    figure.update_yaxes(title="|v| at the end", type="log", dtick=1, **panel_place(1))
+    figure.update_yaxes(title=f"weights v<sub>l</sub> of node {node}", **panel_place(0))
+    figure.update_xaxes(title="pull |Δ<sub>l</sub>| at the start", **panel_place(1))
+    figure.update_yaxes(title="|v<sub>l</sub>| at the end", type="log", dtick=1, **panel_place(1))
     return figure.update_layout(height=480, legend={"orientation": "h", "y": -0.25, "yanchor": "top"})
 
 
@@ -78,6 +95,44 @@ def rank(data: xr.Dataset) -> go.Figure:
     figure.update_yaxes(title="stable rank", rangemode="tozero")
     figure.update_yaxes(type="log", rangemode="normal", tickvals=[1, 1.5, 2, 3, 5], **panel_place(0))
     return figure.update_layout(height=700, legend={"orientation": "h", "y": -0.12, "yanchor": "top"})
+
+
+def rank_of(curves: xr.DataArray) -> go.Figure:
+    """Stable rank along one training: [time, seed], or [time, seed, layer] in a transformer."""
+    figure = new_panels("Stable rank of the lower MLP matrix along training", [""], columns=1)
+    layers = curves["layer"].values.tolist() if "layer" in curves.dims else [None]
+    for color, layer in enumerate(layers):
+        words = "mean over seeds" if layer is None else f"layer {layer}"
+        _mean_and_runs(figure, curves if layer is None else curves.sel(layer=layer), words, color, 0, 1)
+    figure.update_xaxes(title="step")
+    figure.update_yaxes(title="stable rank", rangemode="tozero")
+    return figure.update_layout(height=420, showlegend=True)
+
+
+def sparse_dense(data: xr.Dataset) -> go.Figure:
+    """The entropy of attention while one node learns a teacher, one panel per activation, one curve per loss."""
+    words = {
+        "squared": "squared loss: the targets can be reached",
+        "fixed": "fixed gradient (Assumption 1)",
+        "logistic": "logistic loss: no finite target",
+    }
+    names = {"relu": "ReLU", "linear": "linear activation"}
+    activations = data["activation"].values.tolist()
+    figure = new_panels(
+        "Sparse, then dense? Entropy of attention while one node learns a teacher",
+        [names[a] for a in activations],
+        columns=len(activations),
+        horizontal_spacing=0.1,
+        shared_yaxes=True,
+    )
+    for panel, activation in enumerate(activations):
+        for color, loss in enumerate(data["loss"].values.tolist()):
+            curve = data["entropy"].sel(activation=activation, loss=loss)
+            _mean_and_runs(figure, curve, words[loss], color, panel, len(activations), legend=panel == 0)
+    figure.update_xaxes(title="step")
+    figure.update_yaxes(range=[0, 2.4])
+    figure.update_yaxes(title="entropy of attention (nats)", **panel_place(0))
+    return figure.update_layout(height=480, legend={"orientation": "h", "y": -0.2, "yanchor": "top"})
 
 
 def order(data: xr.Dataset) -> go.Figure:
@@ -184,6 +239,7 @@ FIGURES: dict[str, Callable[[xr.Dataset], go.Figure]] = {
     "fig2": fig2,
     "fig3": fig3,
     "rank": rank,
+    "sparse_dense": sparse_dense,
     "order": order,
     "table1": table1,
 }
