@@ -191,7 +191,6 @@ EXPERIMENTS = [
                 "source": MADE_UP,
             },
             "full": {
-                "scalings": ("none", "trained", "frozen"),
                 "steps": 400,
                 "layers": 2,
                 "width": 128,
@@ -212,7 +211,7 @@ EXPERIMENTS = [
                 "context": 32, "vocabulary": 300, "source": MADE_UP,
             },
             "full": {
-                "layers": (1, 2), "samples": (16, 64, 256, 1024), "pretraining": 1000, "fine_tuning": 300, "width": 128,
+                "layers": (1, 2), "samples": (16, 64, 256, 1024), "pretraining": 700, "fine_tuning": 250, "width": 128,
                 "context": 128, "vocabulary": 8192,
             },
         },

@@ -96,7 +96,7 @@ EXPERIMENTS = [
         cut={"seeds": "seed"},
         settings={
             "fast": {"seeds": 1, "steps": 4, "layers": 1, "width": 32, "vocabulary": 300, "source": MADE_UP},
-            "full": {"seeds": 3, "steps": 1500, "layers": 4, "width": 128},
+            "full": {"seeds": 3, "steps": 1000, "layers": 4, "width": 128},
         },
     ),
 ]  # fmt: skip

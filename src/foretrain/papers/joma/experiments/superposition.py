@@ -103,7 +103,7 @@ EXPERIMENTS = [
                 "vocabulary": 50, "context": 32, "windows": 160,
             },
             "full": {
-                "seeds": 2, "steps": 1000, "layers": 2, "width": 128, "source": WIKITEXT, "tokens": "byte pairs",
+                "seeds": 2, "steps": 700, "layers": 2, "width": 128, "source": WIKITEXT, "tokens": "byte pairs",
                 "vocabulary": 2048, "context": 64, "windows": 4096,
             },
         },

@@ -1,0 +1,168 @@
+"""The real optimizers on the linearised network: AdamW on sampled coordinates, SGD with momentum."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from foretrain.core.errors import require
+from foretrain.core.streams import stream
+from foretrain.forecast.finetune.tangent import Tangent
+
+Optimizer = Literal["adamw", "sgd"]
+Schedule = Literal["constant", "linear", "cosine"]
+OPTIMIZERS, SCHEDULES = ("adamw", "sgd"), ("constant", "linear", "cosine")
+
+
+@dataclass(frozen=True)
+class FinetuneSetting:
+    """How a model is fine-tuned. All weights move, dropout is off, and the head starts at the linear probe."""
+
+    optimizer: Optimizer = "adamw"
+    rate: float = 2e-5
+    steps: int = 48
+    batch: int = 16
+    schedule: Schedule = "constant"  # after the warm-up; linear falls to 0, cosine to 0
+    warm_up: int = 0  # steps
+    weight_decay: float = 0.0
+    momentum: float = 0.0  # of sgd
+    betas: tuple[float, float] = (0.9, 0.999)
+    seed: int = 1  # of the order of the rows
+
+    def __post_init__(self) -> None:
+        require(self.optimizer in OPTIMIZERS, f"optimizer must be adamw or sgd; got {self.optimizer!r}.")
+        require(self.schedule in SCHEDULES, f"schedule must be one of {', '.join(SCHEDULES)}; got {self.schedule!r}.")
+        require(self.rate > 0 and math.isfinite(self.rate), f"rate must be a finite number above 0; got {self.rate}.")
+        for name in ("steps", "batch"):
+            value = getattr(self, name)
+            require(isinstance(value, int) and value >= 1, f"{name} must be a whole number of at least 1; got {value}.")
+        require(0 <= self.warm_up <= self.steps, f"warm_up must lie between 0 and {self.steps}; got {self.warm_up}.")
+        require(0 <= self.momentum < 1, f"momentum must be at least 0 and below 1; got {self.momentum}.")
+        require(self.weight_decay >= 0, f"weight_decay must not be negative; got {self.weight_decay}.")
+
+    def learning_rate(self, step: int) -> float:
+        """The rate of the update after `step` updates."""
+        if step < self.warm_up:
+            return self.rate * (step + 1) / self.warm_up
+        done = (step - self.warm_up) / max(1, self.steps - self.warm_up)
+        left = {"constant": 1.0, "linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2}[self.schedule]
+        return self.rate * left
+
+    def batches(self, rows: int) -> list[Int[np.ndarray, "row"]]:
+        """The rows of every step: epochs in random order, the last batch of an epoch may be smaller."""
+        size, order = min(self.batch, rows), stream("forecast/finetune", "order", self.seed)
+        batches: list[np.ndarray] = []
+        while len(batches) < self.steps:
+            epoch = order.permutation(rows)
+            batches += [epoch[k : k + size] for k in range(0, rows, size)]
+        return batches[: self.steps]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def residuals(logits: Float[Tensor, "row output"], labels: Int[Tensor, "row"]) -> Float[Tensor, "row output"]:
+    """The gradient of the mean cross-entropy with respect to the logits."""
+    if logits.shape[1] == 1:
+        return (logits.sigmoid() - labels[:, None]) / len(labels)
+    return (logits.softmax(1) - F.one_hot(labels, logits.shape[1])) / len(labels)
+
+
+def forecast_outputs(
+    tangent: Tangent,
+    labels: Int[Tensor, "train"],
+    setting: FinetuneSetting,
+    record_at: list[int],
+    *,
+    middle: Tangent | None = None,
+    keep: Int[np.ndarray, "kept"] | None = None,
+) -> Float[Tensor, "time row output"]:
+    """Outputs of all rows at the recorded steps; the first rows of the tangent are the training rows, with `labels`.
+
+    With the gradients in the `middle` of the path, those of every step lie on the line through both points: at the
+    start they are those of the start, and at the end as far beyond the middle. `keep` trains on these rows only.
+    """
+    rows = np.arange(len(labels)) if keep is None else np.asarray(keep)
+    batches, rates = setting.batches(len(rows)), np.array([setting.learning_rate(s) for s in range(setting.steps)])
+    travelled = 2 * np.concatenate([[0.0], np.cumsum(rates)[:-1]]) / rates.sum()  # 0 at the start, 1 in the middle
+    path = _Path(tangent, middle)
+    step_of = _adamw(setting, tangent.weights) if setting.optimizer == "adamw" else _sgd(setting, tangent.weights)
+    recorded = []
+    for step in range(setting.steps + 1):
+        if step in record_at:
+            recorded.append(path.outputs())
+        if step == setting.steps:
+            break
+        chosen = torch.from_numpy(rows[batches[step]])
+        own = path.gradients(chosen, float(travelled[step]))
+        gradient = torch.tensordot(residuals(path.outputs(chosen), labels[chosen]), own, dims=2)
+        path.move(step_of(gradient, float(rates[step])), float(travelled[step]))
+    return torch.stack(recorded)
+
+
+class _Path:
+    """Where the outputs are after the moves so far: f0 + J·Σ(1 − s)Δ + J_middle·ΣsΔ, for moves Δ made at s."""
+
+    def __init__(self, start: Tangent, middle: Tangent | None) -> None:
+        self.start, self.middle = start, middle
+        self.from_start, self.from_middle = torch.zeros_like(start.weights), torch.zeros_like(start.weights)
+
+    def move(self, change: Tensor, travelled: float) -> None:
+        weighted = change / self.start.shares
+        share = travelled if self.middle is not None else 0.0
+        self.from_start += (1 - share) * weighted
+        self.from_middle += share * weighted
+
+    def gradients(self, rows: Tensor, travelled: float) -> Float[Tensor, "row output coordinate"]:
+        first = self.start.jacobian[rows]
+        return first if self.middle is None else torch.lerp(first, self.middle.jacobian[rows], travelled)
+
+    def outputs(self, rows: Tensor | slice = slice(None)) -> Float[Tensor, "row output"]:
+        outputs = self.start.outputs[rows] + self.start.jacobian[rows] @ self.from_start
+        return outputs if self.middle is None else outputs + self.middle.jacobian[rows] @ self.from_middle
+
+
+Step = Callable[[Tensor, float], Tensor]  # gradient and rate -> change of the weights
+
+
+def _adamw(setting: FinetuneSetting, weights: Tensor) -> Step:
+    """torch.optim.AdamW, coordinate by coordinate."""
+    first, second, moved = (torch.zeros_like(weights) for _ in range(3))
+    (b1, b2), count = setting.betas, 0
+
+    def step(gradient: Tensor, rate: float) -> Tensor:
+        nonlocal count
+        count += 1
+        first.lerp_(gradient, 1 - b1)
+        second.mul_(b2).addcmul_(gradient, gradient, value=1 - b2)
+        scale = (second / (1 - b2**count)).sqrt_().add_(1e-8)
+        change = -rate / (1 - b1**count) * first / scale
+        if setting.weight_decay:
+            change -= rate * setting.weight_decay * (weights + moved)
+        moved.add_(change)
+        return change
+
+    return step
+
+
+def _sgd(setting: FinetuneSetting, weights: Tensor) -> Step:
+    """torch.optim.SGD with momentum."""
+    velocity, moved = torch.zeros_like(weights), torch.zeros_like(weights)
+
+    def step(gradient: Tensor, rate: float) -> Tensor:
+        if setting.weight_decay:
+            gradient = gradient + setting.weight_decay * (weights + moved)
+        velocity.mul_(setting.momentum).add_(gradient)
+        change = -rate * velocity
+        moved.add_(change)
+        return change
+
+    return step

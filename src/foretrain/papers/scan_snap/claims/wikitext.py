@@ -1,0 +1,74 @@
+"""Fig 7 and 10: attention of encoders trained on WikiText-2 with plain SGD, judged from kept results."""
+
+from __future__ import annotations
+
+import xarray as xr
+
+from foretrain.core.trajectory import trajectory
+from foretrain.ledger.claim import Claim, Control
+from foretrain.ledger.comparators import bounded, ranked
+from foretrain.ledger.tolerances import Tolerance
+from foretrain.papers.kept import kept
+
+SPARSER = Tolerance(0.3, "nats, a tenth of the entropy at the start: our reading of 'becomes sparse'")
+FROZEN = Tolerance(0.5, "of its fastest: our reading of 'freezes', since the theory has it slow down, never stop")
+LAST = 0.25  # of the training
+
+
+def _movement(rate: float) -> xr.Dataset:
+    """How fast the first layer's attention moves in the last quarter of training, over its fastest: [depth]."""
+    movement = kept("scan_snap/fig7")["movement"].sel(rate=rate, drop=True).mean("seed").dropna("step")
+    late = movement.where(movement["step"] > (1 - LAST) * movement["step"].max(), drop=True).mean("step")
+    return xr.Dataset({"late": late / movement.max("step")})
+
+
+def _sparsity(rate: float, until: float) -> xr.Dataset:
+    """How far the entropy of the first layer's attention falls: [depth, seed]."""
+    entropy = kept("scan_snap/fig7")["entropy"].sel(rate=rate, drop=True)
+    end = entropy.isel(step=round(until * (entropy.sizes["step"] - 1)), drop=True)
+    return xr.Dataset({"fall": entropy.isel(step=0, drop=True) - end})
+
+
+def _entropy(text: str, moment: int) -> xr.Dataset:
+    """Entropy before (0) or after (−1) training: [rate, seed]."""
+    return kept("scan_snap/fig10")[["entropy"]].sel(text=text, drop=True).isel(step=moment, drop=True)
+
+
+_source = {"whose": "the paper's statement"}
+sparse = Claim(
+    id="scan_snap/fig7",
+    source="Fig 7 and section 8, real-world data",
+    says="Trained on WikiText-2 with SGD at rate 5, the first layer's attention becomes sparse, in one layer and in "
+    "three.",
+    predict=lambda: trajectory({"least": SPARSER.value}),
+    observe=_sparsity,
+    compare=bounded("fall", low="least", label="the fall of entropy, in nats,"),
+    settings={"fast": {"rate": 5.0, "until": 1.0}},
+    control=Control("before training", {"until": 0.0}),
+    **_source,
+)
+freezes = Claim(
+    id="scan_snap/fig7_freezes",
+    source="Fig 7 and section 8, real-world data",
+    says="At some point it freezes, although the rate stays the same: in the last quarter of training it moves at most "
+    "half as fast as at its fastest.",
+    predict=lambda: trajectory({"most": FROZEN.value}),
+    observe=_movement,
+    compare=bounded("late", high="most", label="the speed of attention in the last quarter, over its fastest,"),
+    settings={"fast": {"rate": 5.0}},
+    control=Control("a rate a hundred times lower, at which it is still on its way", {"rate": 0.05}),
+    **_source,
+)
+by_rate = Claim(
+    id="scan_snap/fig10",
+    source="Fig 10 and appendix G",
+    says="The larger the learning rate, the lower the entropy of attention on validation text after training.",
+    predict=lambda: trajectory({}),
+    observe=_entropy,
+    compare=ranked("entropy", "rate", rising=False, label="entropy", over="the rate"),
+    settings={"fast": {"text": "real", "moment": -1}},
+    control=Control("before training", {"moment": 0}),
+    **_source,
+)
+
+CLAIMS = [sparse, freezes, by_rate]
