@@ -1,4 +1,4 @@
-"""The map of where each prediction of attention is right."""
+"""The map of where each prediction of attention is right, and attention on real text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 import xarray as xr
 
-from foretrain.show.plotting import new_panels, panel_place
+from foretrain.show.plotting import measurement_marks, new_panels, panel_place, power_ticks, prediction_line
 
 WITHIN = 0.1  # a share of what training does
 DECADES = 2.0  # of predicted over trained, at which the colours end
@@ -58,4 +58,32 @@ def training_map(run: xr.Dataset) -> go.Figure:
     return figure
 
 
-FIGURES = {"training_map": training_map}
+def real_text(run: xr.Dataset) -> go.Figure:
+    """Rank correlations per corpus and setting; size of z and entropy over time."""
+    titles = ["rank correlation with trained z", "size of z", "entropy of attention (nats)"]
+    figure = new_panels("The model (Y, Z) on real text", titles, columns=3, horizontal_spacing=0.08)
+    settings = run["setting"].values.tolist()
+    corpora = run["corpus"].values.tolist()
+    for color, setting in enumerate(settings):
+        name = setting.replace("η_Y", "η<sub>Y</sub>").replace("η_Z", "η<sub>Z</sub>")
+        one = run.sel(setting=setting)
+        group = {"legendgroup": name}
+        force = one["force"].sel(start="unigram").mean("seed")
+        figure.add_trace(measurement_marks(corpora, force, name, color, **group), row=1, col=1)
+        seeds = measurement_marks(corpora, one["agreement"], f"{name}, two seeds", color, showlegend=False, **group)
+        figure.add_trace(seeds.update(marker_symbol="diamond-open"), row=1, col=1)
+        for panel, quantity in ((2, "size"), (3, "entropy")):
+            for corpus in corpora:
+                curve = one[quantity].sel(corpus=corpus).mean("seed")
+                line = prediction_line(run["time"], curve, name, color, showlegend=False, **group)
+                figure.add_trace(line, row=1, col=panel)
+    figure.update_xaxes(title="corpus", type="category", row=1, col=1)
+    figure.update_yaxes(title="circles: force from counts; diamonds: another seed", row=1, col=1)
+    for panel in (2, 3):
+        figure.update_xaxes(title="steps of a batch", type="log", row=1, col=panel, **power_ticks(run["time"].values))
+    figure.update_yaxes(title="root mean square", type="log", row=1, col=2)
+    figure.update_yaxes(title="nats", row=1, col=3)
+    return figure.update_layout(height=480, legend={"orientation": "h", "y": -0.25, "yanchor": "top"})
+
+
+FIGURES = {"training_map": training_map, "real_text": real_text}

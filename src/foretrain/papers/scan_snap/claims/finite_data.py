@@ -217,7 +217,7 @@ section9 = Claim(
         "full": {
             "tokens": (30, 90, 270),
             "seeds": 20,
-            "classes": 3,
+            "classes": 2,
             "distinct": 2,
             "rare": 30,
             "share": 0.3,

@@ -5,5 +5,6 @@ MODULES = (
     "curves",
     "training",
     "training_map",
+    "real_text",
     "wikitext",
 )
