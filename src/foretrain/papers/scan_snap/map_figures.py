@@ -68,9 +68,10 @@ def real_text(run: xr.Dataset) -> go.Figure:
         name = setting.replace("η_Y", "η<sub>Y</sub>").replace("η_Z", "η<sub>Z</sub>")
         one = run.sel(setting=setting)
         group = {"legendgroup": name}
-        force = one["force"].sel(start="unigram").mean("seed")
+        force = one["force"].sel(start="unigram").isel(time=-1).mean("seed")
         figure.add_trace(measurement_marks(corpora, force, name, color, **group), row=1, col=1)
-        seeds = measurement_marks(corpora, one["agreement"], f"{name}, two seeds", color, showlegend=False, **group)
+        agreement = one["agreement"].isel(time=-1)
+        seeds = measurement_marks(corpora, agreement, f"{name}, two seeds", color, showlegend=False, **group)
         figure.add_trace(seeds.update(marker_symbol="diamond-open"), row=1, col=1)
         for panel, quantity in ((2, "size"), (3, "entropy")):
             for corpus in corpora:
