@@ -63,8 +63,9 @@ def linearise(
     kinds = _layers(classifier.module)
     samples = like.samples if like else _samples(classifier, kinds, coordinates // classifier.outputs, seed)
     total = sum(sample.size for sample in samples.values())
-    jacobian = torch.zeros(len(classifier), classifier.outputs, total)
-    outputs = torch.zeros(len(classifier), classifier.outputs)
+    precision = classifier.head.weight.dtype
+    jacobian = torch.zeros(len(classifier), classifier.outputs, total, dtype=precision)
+    outputs = torch.zeros(len(classifier), classifier.outputs, dtype=precision)
     with classifier.restored():
         for parameter in classifier.module.parameters():
             parameter.requires_grad_(False)
@@ -76,7 +77,7 @@ def linearise(
                 place += sample.size
             tell(Progress(int(block[-1]) + 1, len(classifier), "reading the rows"))
     own = dict(classifier.module.named_parameters())
-    shares = torch.cat([torch.full((sample.size,), sample.share) for sample in samples.values()])
+    shares = torch.cat([torch.full((sample.size,), sample.share, dtype=precision) for sample in samples.values()])
     weights = torch.cat([sample.of(own[name]) for name, sample in samples.items()])
     left = tuple(name for name in own if name not in samples)
     return Tangent(outputs, jacobian, shares, weights, samples, left)
@@ -85,7 +86,7 @@ def linearise(
 def sampled(values: dict[str, Tensor], tangent: Tangent) -> Float[Tensor, "coordinate"]:
     """Values of all parameters on the sampled coordinates; 0 where a parameter has none."""
     parts = [
-        sample.of(values[name]) if name in values else torch.zeros(sample.size)
+        sample.of(values[name]) if name in values else tangent.weights.new_zeros(sample.size)
         for name, sample in tangent.samples.items()
     ]
     return torch.cat(parts)
@@ -185,11 +186,11 @@ def _block(
                 continue
             for key, gradient in _gradients(kinds[name], layers[name], given, output.detach(), signal, samples, name):
                 if key not in found:
-                    found[key] = torch.zeros(len(block), classifier.outputs, samples[key].size)
+                    found[key] = outputs.new_zeros(len(block), classifier.outputs, samples[key].size)
                 found[key][:, o] += gradient
     for name, sample in samples.items():
         if name not in found:
-            found[name] = torch.zeros(len(block), classifier.outputs, sample.size)
+            found[name] = outputs.new_zeros(len(block), classifier.outputs, sample.size)
     return outputs.detach(), found
 
 
