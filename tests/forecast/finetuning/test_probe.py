@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.optimize import approx_fprime
 
-from foretrain.forecast.finetune.probe import fit_probe, log_loss, probabilities
+from foretrain.forecast.finetuning.probe import fit_probe, log_loss, probabilities
 
 
 @pytest.mark.parametrize("classes", [2, 4])

@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch import nn
 
-from forecast.finetune.models import smooth
+from forecast.finetuning.models import smooth
 from foretrain.core.errors import InputError
-from foretrain.forecast.finetune.classifier import Classifier
-from foretrain.forecast.finetune.dynamics import FinetuneSetting, forecast_outputs
-from foretrain.forecast.finetune.midpoint import midpoint
-from foretrain.forecast.finetune.tangent import linearise
-from foretrain.forecast.finetune.training import train_outputs
+from foretrain.forecast.finetuning.classifier import Classifier
+from foretrain.forecast.finetuning.dynamics import FinetuneSetting, forecast_outputs
+from foretrain.forecast.finetuning.midpoint import midpoint
+from foretrain.forecast.finetuning.tangent import linearise
+from foretrain.forecast.finetuning.training import train_outputs
 
 SETTINGS = [
     FinetuneSetting(rate=0.01, steps=12, batch=4),

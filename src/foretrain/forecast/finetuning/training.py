@@ -7,8 +7,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from foretrain.core.progress import Progress, tell
-from foretrain.forecast.finetune.classifier import Classifier
-from foretrain.forecast.finetune.dynamics import FinetuneSetting, residuals
+from foretrain.forecast.finetuning.classifier import Classifier
+from foretrain.forecast.finetuning.dynamics import FinetuneSetting, residuals
 
 
 def train_outputs(

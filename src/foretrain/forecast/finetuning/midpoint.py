@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from foretrain.forecast.finetune.classifier import Classifier
-from foretrain.forecast.finetune.dynamics import FinetuneSetting, residuals
-from foretrain.forecast.finetune.tangent import Tangent, linearise, sampled
+from foretrain.forecast.finetuning.classifier import Classifier
+from foretrain.forecast.finetuning.dynamics import FinetuneSetting, residuals
+from foretrain.forecast.finetuning.tangent import Tangent, linearise, sampled
 
 TINY = 1e-8  # Adam's epsilon
 

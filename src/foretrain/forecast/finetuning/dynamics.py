@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from foretrain.core.errors import require
 from foretrain.core.streams import stream
-from foretrain.forecast.finetune.tangent import Tangent
+from foretrain.forecast.finetuning.tangent import Tangent
 
 Optimizer = Literal["adamw", "sgd"]
 Schedule = Literal["constant", "linear", "cosine"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from forecast.finetune.models import smooth, tiny
-from foretrain.forecast.finetune import tangent as t
+from forecast.finetuning.models import smooth, tiny
+from foretrain.forecast.finetuning import tangent as t
 
 ALL = 10**9
 

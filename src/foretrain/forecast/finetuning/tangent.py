@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from foretrain.core.errors import require
 from foretrain.core.progress import Progress, tell
 from foretrain.core.streams import stream
-from foretrain.forecast.finetune.classifier import Classifier
+from foretrain.forecast.finetuning.classifier import Classifier
 
 COORDINATES = 600_000  # of all matrices together
 EMBEDDING_COLUMNS = 24  # of an embedding: all tokens that occur, so many of its columns
