@@ -27,6 +27,21 @@ def test_the_ladder_of_corrections() -> None:
     np.testing.assert_allclose(ladder, expected, rtol=1e-3)
 
 
+def test_the_rest_of_the_ladder_is_the_gradient_and_the_memory() -> None:
+    """Theorem 4 in the same setting: χ by eq. 10, by the loss's gradient without memory, and with it."""
+    for common, expected in ((0.05, (1.056, 1.018, 1.002)), (0.2, (1.335, 1.180, 1.007)), (0.5, (1.675, 1.485, 1.076))):
+        P, times = shared_token_classes(10, 1000, common=common), np.array([0.0, 4000.0])
+        flow = attention_flow(
+            P[None, :, :21], np.zeros(10, int), vocab=1000, eta_y=0.1, eta_z=0.05, save_at=times, rtol=1e-8
+        )
+        z = [
+            flow["z"].values[-1, 0, 0, 1],
+            theory.predicted_logits_adiabatic(P, **FIG3, times=times)[-1, 1],
+            theory.predicted_logits(P, **FIG3, times=times)[-1, 1],
+        ]
+        np.testing.assert_allclose(np.exp(2 * np.array(z)), expected, atol=6e-4)
+
+
 def test_without_corrections_it_is_the_printed_formula() -> None:
     P = shared_token_classes(10, 1000, common=0.2)
     c0, t = theory.theorem4_c0(P), np.geomspace(1, 1e5, 7)

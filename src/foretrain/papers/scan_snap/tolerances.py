@@ -20,3 +20,5 @@ LATE_FORM = Tolerance(
 STEPS_AS_FLOW = Tolerance(
     0.02, "continuous h instead of stepped h*: they differ by a third of a step near the transition"
 )
+CORRELATED = Tolerance(0.3, "our reading of 'says something about': rank correlations of .3 and more")
+GROWS = Tolerance(1.0, "d ln z/d ln t: the edge between scanning and snapping")

@@ -20,4 +20,5 @@ MODULES = (
     "extensions",
     "parameterization",
     "training",
+    "real_text",
 )

@@ -112,7 +112,8 @@ memory = Claim(
     id="scan_snap/memory",
     source="Assumption 1 (c), η_Y ≫ η_Z",
     says="The decoder's memory of past attention may be left out, at a cost of less than 10 % up to t0, where "
-    "f²·(η_Z/η_Y)·u²/2 ≤ .2, with u = (1+ω1)·ln M the decoder's logit at the snap.",
+    "f²·(η_Z/η_Y)·u²/2 ≤ .2, with f² summed over the classes that pull at a token and u = (1+ω1)·ln M the decoder's "
+    "logit at the snap.",
     predict=_error_allowed,
     observe=_error_without_memory,
     compare=bounded("error", high="error_high", label="the relative error of the flow without memory"),

@@ -59,7 +59,8 @@ def training_map(
 ) -> xr.Dataset:
     """z of the dominant distinct token in training and by each prediction: [overlap, classes, vocab, ratio, at].
 
-    `memory` is f²·(η_Z/η_Y)·u²/2 at the snap: how much the decoder's past holds attention back.
+    `memory` is f²·(η_Z/η_Y)·u²/2 at the snap: how much the decoder's past holds attention back. Here f² is that of the
+    dominant token, or the sum of f² of the common token over all classes, whichever is larger.
     """
     ratios = rate_axis("ratio", ratio)
     cells = [_cell(o, k, m, ratios, np.array(at), rate, length) for o, k, m in product(overlap, classes, vocab)]
@@ -99,7 +100,8 @@ def _cell(
     z = trained_logits(P, eta_y=eta_y + 0 * ratios, eta_z=eta_y / ratios, save_at=steps, **drawn)["z"]
     z = z.mean("seed").isel({"class": 0}).transpose("ratio", "time", "token")
     distinct = z.isel(token=slice(DOMINANT, 2 * classes + 1, 2)).mean("token")  # the classes are alike
-    f = float(P[0, DOMINANT] / np.linalg.norm(P[0]))
+    squares = (P / np.linalg.norm(P, axis=1, keepdims=True)) ** 2
+    strongest = float(np.sqrt(squares.sum(axis=0).max()))  # all classes pull at the common token
     logit = (1 + theory.omega1(vocab=vocab)) * np.log(vocab)
     predicted = [
         [f(P, eta_y=eta_y, eta_z=eta_y / r, times=steps)[:, DOMINANT] for f in PREDICTIONS.values()]
@@ -109,7 +111,7 @@ def _cell(
         "trained": distinct.values,
         "common": z.isel(token=COMMON).values,
         "predicted": np.swapaxes(np.array(predicted), 1, 2),
-        "memory": np.asarray(theory.memory(logit, eta_y=1.0, eta_z=1 / ratios.values, feature=f)),
+        "memory": np.asarray(theory.memory(logit, eta_y=1.0, eta_z=1 / ratios.values, feature=strongest)),
     }
 
 
