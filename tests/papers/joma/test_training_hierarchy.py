@@ -178,7 +178,8 @@ def test_matched_sequences_have_what_their_label_says():
 def test_lag_and_order_of_the_transformer_by_hand(monkeypatch):
     """Two seeds, three layers below the root; what never happens counts at the end, the root does not count."""
     times = np.array([[10.0, 30.0, 50.0, 1.0], [20.0, np.nan, 80.0, np.nan]])
-    run = xr.Dataset({"attended_time": (("seed", "ancestor"), times)}, {"ancestor": [1, 2, 3, 4]})
+    logits = xr.zeros_like(xr.DataArray(times, dims=("seed", "ancestor"))).expand_dims(time=2)
+    run = xr.Dataset({"attended_time": (("seed", "ancestor"), times), "logits": logits}, {"ancestor": [1, 2, 3, 4]})
     monkeypatch.setattr(order_claims, "_run", lambda **setting: run)
     timed = order_claims._training(steps=100)
     np.testing.assert_allclose(timed["lag"], [20.0, 30.0])  # (50 − 10)/2 and (80 − 20)/2

@@ -17,7 +17,7 @@ SATURATED = Tolerance(
 )
 FALLS = Tolerance(0.5, "our reading of 'sparse': the entropy falls by more than half a nat, of 2.3 at most")
 RISES = Tolerance(0.02, "our reading of 'dense again': a rise of the entropy that a figure shows, in nats")
-ANGLES = Tolerance(1e-11, "cosines of angles that come from arccos, which loses digits near 0")
+ANGLES = Tolerance(2e-8, "an angle from its cosine, which near 1 keeps half of the digits: √eps = 1.5e-8")
 FIRES = Tolerance(0.8, "our reading of 'fires' for a node that should say 1")
 SILENT = Tolerance(0.2, "our reading of 'silent' for a node that should say 0")
 APART = Tolerance(0.1, "our reading of 'no longer the same': a tenth apart")

@@ -32,8 +32,8 @@ def _bounds() -> xr.Dataset:
     z = brentq(lambda z: z * theory.lemma7_function(z) - 1, 1.0, 1.5)
     return trajectory(
         {
-            "high": ("lemma", [1 / np.sqrt(2), 1.0]),
-            "low": ("lemma", [0.0, 0.0]),
+            "upper_bound": ("lemma", [1 / np.sqrt(2), 1.0]),
+            "lower_bound": ("lemma", [0.0, 0.0]),
             "largest": ("lemma", [2 * y / (1 + 2 * y**2), 1 / z]),
         },
         {"lemma": ["6: g", "7: G"]},
@@ -45,8 +45,8 @@ def _functions(points: int, sign: float = 1.0) -> xr.Dataset:
     y = sign * np.concatenate([[0.0], np.geomspace(1e-6, 1e6, points)])
     values = np.stack([theory.lemma6_function(y), theory.lemma7_function(y)])
     return trajectory(
-        {"value": (("lemma", "y"), values), "largest": ("lemma", values.max(axis=1))},
-        {"lemma": ["6: g", "7: G"], "y": y},
+        {"value": (("lemma", "argument"), values), "largest": ("lemma", values.max(axis=1))},
+        {"lemma": ["6: g", "7: G"], "argument": y},
     )
 
 
@@ -59,7 +59,7 @@ lemma6_7 = Claim(
     predict=_bounds,
     observe=_functions,
     compare=every(
-        bounded("value", low="low", high="high", label="the function"),
+        bounded("value", low="lower_bound", high="upper_bound", label="the function"),
         close("largest", PRINTED_DIGITS, label="the maximum", by="where the slope is 0", seen="on a grid"),
     ),
     settings={"fast": {"points": 2000}, "full": {"points": 200_000}},
@@ -81,8 +81,8 @@ def _speeds_on_paper(bound: Callable[..., np.ndarray]) -> Callable[..., xr.Datas
         return trajectory(
             {
                 "log_inverse": (("time", "fast"), log_inverse),
-                "lambda_bound": float(theory.LAMBDA_BOUND),
-                "Lambda_bound": (("time", "slow"), bound(mu, log_inverse)),
+                "bound_on_|λ|": float(theory.LAMBDA_BOUND),
+                "bound_on_|Λ|": (("time", "slow"), bound(mu, log_inverse)),
             },
             {"time": t, "fast": mu, "slow": mu},
         )
@@ -114,6 +114,18 @@ def _speeds(targets: Sequence[float], last: float, attention: float = 1.0) -> xr
     )
 
 
+def _draw_speeds(prediction: xr.Dataset, observation: xr.Dataset) -> object:
+    from foretrain.papers.joma.figures import claims as drawings  # Plotly is loaded only to draw
+
+    return drawings.speeds(prediction, observation)
+
+
+def _draw_smallness(prediction: xr.Dataset, observation: xr.Dataset) -> object:
+    from foretrain.papers.joma.figures import claims as drawings  # Plotly is loaded only to draw
+
+    return drawings.smallness(prediction, observation)
+
+
 theorem4 = Claim(
     id="joma/theorem4",
     source="Theorem 4, eq. 7",
@@ -125,10 +137,11 @@ theorem4 = Claim(
     observe=_speeds,
     compare=every(
         close_relative("log_inverse", FLOW, label="ln(1/δ)", by="by eq. 79", seen="by integration"),
-        bounded("lambda", high="lambda_bound", label="|λ|"),
+        bounded("lambda", high="bound_on_|λ|", label="|λ|"),
     ),
     settings=SIZES,
     control=Control("no attention: all components converge alike", {"attention": 0.0}),
+    figure=_draw_speeds,
     finding="The bound on λ holds with room: eq. 88 gives |λ| ≤ √(π/2) + 1 = 2.25, half of what is printed, and no "
     "more than .865 is reached.",
 )
@@ -144,9 +157,10 @@ smallness = erratum_pair(
     says="|Λ| ≪ 1 once δ_k ≪ exp[−(√(2π) + 2)e^{+μ_k²/2}]. We read it so: where ln(1/δ_k) is R times what is asked "
     "for, |Λ| is at most 1/R.",
     observe=_speeds,
-    compare=bounded("Lambda", high="Lambda_bound", label="|Λ|"),
+    compare=bounded("Lambda", high="bound_on_|Λ|", label="|Λ|"),
     settings=SIZES,
     control=Control("no attention: all components converge alike", {"attention": 0.0}),
+    figure=_draw_smallness,
     erratum="The condition is printed with e^{−μ_k²}. Since Λ = λe^{μ_k²/2}/ln(1/δ_k), it needs e^{+μ_k²/2}: for "
     "μ_k = 2 that is ln(1/δ_k) ≫ 33.3, not .083. (The paper prints no bound on Λ; the reading of ≪ is ours.)",
     formulas=(
@@ -159,7 +173,7 @@ smallness = erratum_pair(
 
 
 def _excess_on_paper(targets: Sequence[float], farthest: float) -> xr.Dataset:
-    return trajectory({"low": 0.0, "high": float(np.sqrt(np.pi / 2) + 1)})
+    return trajectory({"least_by_eq._88": 0.0, "most_by_eq._88": float(np.sqrt(np.pi / 2) + 1)})
 
 
 def _excess(targets: Sequence[float], farthest: float, power: float) -> xr.Dataset:
@@ -185,7 +199,7 @@ _excess_claim: dict[str, Any] = {
     "whose": "a step of the paper's proof",
     "predict": _excess_on_paper,
     "observe": _excess,
-    "compare": bounded("excess", low="low", high="high", slack=ALGEBRA, label="ρ(δ, μ)"),
+    "compare": bounded("excess", low="least_by_eq._88", high="most_by_eq._88", slack=ALGEBRA, label="ρ(δ, μ)"),
 }
 excess = Claim(
     id="joma/theorem4_excess",

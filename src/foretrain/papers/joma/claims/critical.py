@@ -295,11 +295,11 @@ premise = Claim(
     whose="our own expectation",
     says="Two Gaussian components have no critical point μ ≠ 0, so Theorem 3 says nothing about them: F/θ1 rises "
     "everywhere, and so eq. 56 has no solution; the left side of eq. 58 is below ¼; and the flow has no such point.",
-    predict=lambda: trajectory({"points": 0, "quarter": 0.25}),
+    predict=lambda: trajectory({"points": 0, "asked_for_by_eq._58": 0.25}),
     observe=_premise_measured,
     compare=every(
         close("points", EXACT, label="the number of critical points", by="by eq. 56", seen="in the flow"),
-        bounded("condition", high="quarter", label="the left side of eq. 58"),
+        bounded("condition", high="asked_for_by_eq._58", label="the left side of eq. 58"),
         positive("least_rise_of_ratio", label="rise of F/θ1 from one r to the next"),
     ),
     settings={"fast": {"density": "gaussian"}},

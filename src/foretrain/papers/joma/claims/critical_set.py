@@ -35,9 +35,11 @@ eq59 = Claim(
     whose="the paper's statement",
     says="Every ratio of weights for which there is a critical point, that is every s in the set S of eq. 59, lies "
     "between ½ and 2.",
-    predict=lambda: trajectory({"half": 0.5, "two": 2.0}),
+    predict=lambda: trajectory({"least_as_printed": 0.5, "most_as_printed": 2.0}),
     observe=_ratios,
-    compare=bounded("weight_ratio", low="half", high="two", label="the ratio of weights at a critical point"),
+    compare=bounded(
+        "weight_ratio", low="least_as_printed", high="most_as_printed", label="the ratio of weights at a critical point"
+    ),
     settings={"fast": {"density": "student_t_1.5", "distances": (2.0, 4.0, 8.0)}},
     control=Control("components that lie closer together", {"distances": (0.2, 0.5, 1.0)}),
     expect="fails",

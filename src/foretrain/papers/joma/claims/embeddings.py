@@ -49,7 +49,7 @@ def _shared_on_paper(cosine: float, steps: int) -> xr.Dataset:
     seen = runs.train_shared_attention(cosine, steps)["seen"]
     return trajectory(
         {"shared": (("problem", "query", "context"), formula), "unseen": ("time", cosine * seen.values)},
-        {"time": seen["time"].values},
+        {"time": seen["time"]},
     )
 
 
@@ -62,7 +62,7 @@ def _shared(cosine: float, steps: int, free: bool = False) -> xr.Dataset:
             "shared": (("problem", "query", "context"), speeds["free" if free else "shared"].values),
             "unseen": ("time", run["unseen"].values),
         },
-        {"time": run["time"].values},
+        {"time": run["time"]},
     )
 
 

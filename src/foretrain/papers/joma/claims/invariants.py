@@ -21,7 +21,11 @@ FROM_WEIGHTS, ALONG_FLOW = "from the MLP's weights", "along the flow"
 def _conserved(run: xr.Dataset, formula: str) -> xr.DataArray:
     """The measured z for exp attention or z² for linear attention, summed over queries: [..., time, context]."""
     z = run["z"] if formula == "exp" else run["z"] ** 2
-    return z.sum("query").rename("logits")
+    return z.sum("query").rename("logits").assign_attrs(long_name=_title(run, formula))
+
+
+def _title(run: xr.Dataset, formula: str) -> str:
+    return ("sum of z" if run.sizes["query"] > 1 else "z") if formula == "exp" else "z²"
 
 
 def _from_mlp(run: xr.Dataset, formula: str) -> xr.DataArray:
@@ -32,7 +36,7 @@ def _from_mlp(run: xr.Dataset, formula: str) -> xr.DataArray:
     else:
         squares = v.isel(node=0).copy(data=theory.attention_from_mlp_linear(v.values) ** 2)
     constant = _conserved(run, formula).isel(time=0) - squares.isel(time=0)
-    return (squares + constant).rename("logits")
+    return (squares + constant).rename("logits").assign_attrs(long_name=_title(run, formula))
 
 
 def _predict(formula: str, attention: str, problems: int) -> xr.Dataset:
@@ -49,7 +53,7 @@ def _observe(formula: str, attention: str, problems: int) -> xr.Dataset:
     return xr.Dataset(
         {
             "logits": _conserved(run, formula),
-            "drift": drift.drop_vars("time"),
+            "drift": drift.drop_vars("time").drop_attrs(),
             "moved_from_zero": _from_zero(attention),
         }
     )

@@ -15,7 +15,7 @@ from foretrain.ledger.claim import Claim, Control, erratum_pair
 from foretrain.ledger.comparators import close, same_mean
 from foretrain.ledger.tolerances import FLOW
 from foretrain.papers.joma import theory
-from foretrain.papers.joma.claims.titles import titled
+from foretrain.papers.joma.claims.titles import DENSITIES, titled
 from foretrain.papers.joma.experiments.plane import plane_flow
 from foretrain.papers.joma.tolerances import QUADRATURE
 
@@ -189,13 +189,17 @@ def _shapes(dimensions: Sequence[int]) -> list[theory.RadialDensity]:
     return [theory.radial_density(name, n) for name in NAMES for n in dimensions]
 
 
+def _called(dimensions: Sequence[int]) -> list[str]:
+    return [f"{DENSITIES[name]}, n = {n}" for name in NAMES for n in dimensions]
+
+
 def _stationary(dimensions: Sequence[int], activation: str) -> xr.Dataset:
     derivative = ACTIVATIONS[activation]
     rows = [
         theory.theta2(EDGES, shape, derivative) + EDGES * theory.theta1(EDGES, shape, derivative)
         for shape in _shapes(dimensions)
     ]
-    return trajectory({"F": (("density", "r"), np.array(rows))}, {"r": EDGES})
+    return trajectory({"F": (("density", "r"), np.array(rows))}, {"density": _called(dimensions), "r": EDGES})
 
 
 def _summed_theta1(dimensions: Sequence[int], activation: str) -> xr.Dataset:
@@ -209,7 +213,7 @@ def _summed_theta1(dimensions: Sequence[int], activation: str) -> xr.Dataset:
         ]
         sums = np.concatenate([[0.0], np.cumsum(pieces)])
         rows.append(float(theory.theta2(0.0, shape, derivative)) + sums - sums[EDGES == 0])
-    return trajectory({"F": (("density", "r"), np.array(rows))}, {"r": EDGES})
+    return trajectory({"F": (("density", "r"), np.array(rows))}, {"density": _called(dimensions), "r": EDGES})
 
 
 lemma3 = Claim(
@@ -236,7 +240,10 @@ POINTS = np.array([-0.8, -0.3, 0.3, 0.7])
 def _slopes_on_paper(slopes: Callable[..., tuple[np.ndarray, np.ndarray]]) -> Callable[..., xr.Dataset]:
     def predict(dimensions: Sequence[int]) -> xr.Dataset:
         rows = [slopes(POINTS, shape, LEAKY) for shape in _shapes(dimensions)]
-        return trajectory({"slope_of_theta": (("density", "theta", "r"), np.array(rows))}, {"r": POINTS})
+        return trajectory(
+            {"slope_of_theta": (("density", "theta", "r"), np.array(rows))},
+            {"density": _called(dimensions), "r": POINTS},
+        )
 
     return predict
 
@@ -253,7 +260,9 @@ def _slopes_by_differences(dimensions: Sequence[int], smooth: bool = False) -> x
         ]
         for shape in _shapes(dimensions)
     ]
-    return trajectory({"slope_of_theta": (("density", "theta", "r"), np.array(rows))}, {"r": POINTS})
+    return trajectory(
+        {"slope_of_theta": (("density", "theta", "r"), np.array(rows))}, {"density": _called(dimensions), "r": POINTS}
+    )
 
 
 lemma5 = erratum_pair(

@@ -17,6 +17,7 @@ from foretrain.papers.joma.claims.titles import titled
 from foretrain.papers.joma.tolerances import FAR_TAIL
 
 R = np.linspace(-5, 5, 21)
+MIDDLE = (R[1:] + R[:-1]) / 2
 FAR = 1e4  # in units of the density's scale: a t distribution with 3 degrees of freedom has 1e-12 beyond it
 
 
@@ -55,11 +56,11 @@ def _theta_measured(densities: Sequence[str], psi: Sequence[str], dimension: int
     axes = ("density", "psi", "r")
     return trajectory(
         {
-            "theta1_step": (("density", "psi", "step"), np.diff(over(theory.theta1, R), axis=-1)),
+            "theta1_step": (("density", "psi", "middle"), np.diff(over(theory.theta1, R), axis=-1)),
             "theta2": (axes, over(theory.theta2, R)),
             "theta1_ends": (("density", "psi", "side"), over(theory.theta1, np.array([-FAR, FAR]))),
         },
-        {"density": list(densities), "psi": list(psi), "side": ["left", "right"], "r": R},
+        {"density": list(densities), "psi": list(psi), "side": ["left", "right"], "r": R, "middle": MIDDLE},
     )
 
 
@@ -79,7 +80,7 @@ lemma1_signs = Claim(
         close("theta1_ends", FAR_TAIL, label="θ1 far out", by="by the lemma", seen="by quadrature"),
     ),
     settings={
-        "fast": {"densities": WHOLE_SPACE, "psi": tuple(RISING), "dimension": 1},
+        "fast": {"densities": WHOLE_SPACE[:2], "psi": tuple(RISING), "dimension": 1},
         "full": {"densities": WHOLE_SPACE, "psi": tuple(RISING), "dimension": 3},
     },
     control=Control("a ψ that does not only rise: the slope of swish overshoots 1", {"psi": ("swish",)}),
@@ -94,17 +95,17 @@ def _F_measured(densities: Sequence[str], slopes: tuple[float, float]) -> xr.Dat
     far = np.array([theory.stationary_function(np.array([-FAR, FAR]), shape, slopes) for shape in shapes])
     return trajectory(
         {
-            "F_step": (("density", "step"), np.diff(F, axis=1)),
+            "F_step": (("density", "middle"), np.diff(F, axis=1)),
             "F_left": ("density", far[:, 0]),
             "F_far": ("density", far[:, 1] / FAR),
         },
-        {"density": list(densities)},
+        {"density": list(densities), "middle": MIDDLE},
     )
 
 
 lemma3_limits = Claim(
     id="joma/lemma3_limits",
-    source="Lemma 3, F(+∞) and F(−∞), and Lemma 4",
+    source="Lemma 3 and Lemma 4, the limits of F",
     whose="the paper's statement",
     says="For ReLU F = θ2 + rθ1 rises from F(−∞) = 0 to F(+∞) = +∞ (F/r goes to 1), so F is never negative.",
     predict=lambda densities: trajectory(

@@ -77,11 +77,11 @@ superposition = Claim(
     says="One ReLU node can hold two queries, each with a pattern of its own: trained with exp attention, it fires for "
     "either query with its own pattern (above .8 of 1) and is silent for no pattern and for the other query's (below "
     ".2), in every seed.",
-    predict=lambda: trajectory({"fires": FIRES.value, "silent": SILENT.value}),
+    predict=lambda: trajectory({"least_of_firing": FIRES.value, "most_of_silence": SILENT.value}),
     observe=_response,
     compare=every(
-        bounded("response_own", low="fires", label="the node's output for a query with its own pattern"),
-        bounded("response_other", high="silent", label="the node's output for another or no pattern"),
+        bounded("response_own", low="least_of_firing", label="the node's output for a query with its own pattern"),
+        bounded("response_other", high="most_of_silence", label="the node's output for another or no pattern"),
     ),
     settings={"fast": {"seeds": 3, "steps": 600}, "full": {"seeds": 10, "steps": 2000}},
     control=Control("attention stays uniform", {"learns": False}),

@@ -45,11 +45,11 @@ def _draw(_: xr.Dataset, measured: xr.Dataset) -> object:
 
 _rank_claim: dict[str, Any] = {
     "source": 'Section 4, "Relationship with rank of MLP lower layer"',
-    "predict": lambda: trajectory({"most": RANK_DROP.value, "least": RANK_BOUNCE.value}),
+    "predict": lambda: trajectory({"most_allowed": RANK_DROP.value, "least_allowed": RANK_BOUNCE.value}),
     "observe": _rank,
     "compare": every(
-        bounded("drop", high="most", label="the lowest stable rank over that at the start"),
-        bounded("rebound", low="least", label="the last stable rank over the lowest"),
+        bounded("drop", high="most_allowed", label="the lowest stable rank over that at the start"),
+        bounded("rebound", low="least_allowed", label="the last stable rank over the lowest"),
     ),
     "figure": _draw,
 }

@@ -54,6 +54,18 @@ def _with_spread(values: xr.DataArray) -> xr.Dataset:
     return xr.Dataset({name: values.mean("seed"), f"{name}_std": spread, f"{name}_seeds": seeds})
 
 
+def _draw_table(prediction: xr.Dataset, measured: xr.Dataset) -> object:
+    from foretrain.papers.joma.figures import claims as drawings  # Plotly is loaded only to draw
+
+    return drawings.table(prediction, measured)
+
+
+def _draw_gain(_: xr.Dataset, measured: xr.Dataset) -> object:
+    from foretrain.papers.joma.figures import claims as drawings
+
+    return drawings.before_and_after(measured)
+
+
 table1 = Claim(
     id="joma/table1",
     source="Table 1",
@@ -73,6 +85,7 @@ table1 = Claim(
         {"table": "fresh seeds", "configurations": LAST_SHORT},
     ),
     expect="fails",
+    figure=_draw_table,
     finding="Table 1 is reproduced in part. With 400 hidden nodes, as in the published experiments, 16 of the 24 means "
     "are within three combined standard errors (p = .04 by Student's t with five seeds) and 8 are not: on average s = "
     "0 is .03 and s = 1 .05 too low. The paper does not give the number of nodes; with 1024, a number chosen because "
@@ -129,6 +142,7 @@ upper = Claim(
         "full": {"configurations": ALL, "s": 1, "seeds": 5, "steps": MODEL.steps},
     },
     control=Control("labels shuffled at every step", {"shuffled": True}),
+    figure=_draw_gain,
     finding="Training adds .050 ± .005 to NCorr at s = 1 with 400 hidden nodes, sure by itself in 9 of 12 columns; the "
     "untrained network already has 85 to 101 % of what the trained one has.",
 )
@@ -138,14 +152,15 @@ lower = Claim(
     whose="our own expectation",
     says="The alignment of layer s = 0, the highest of the table, is not learned: training does not raise it above "
     "that of the untrained network by three standard errors. (One might have expected that it does.)",
-    predict=lambda: trajectory({"none": 0.0}),
+    predict=lambda: trajectory({"most_allowed": 0.0}),
     observe=_gain,
-    compare=bounded("sure_gain", high="none", label=f"the {_GAIN}, less three standard errors,"),
+    compare=bounded("sure_gain", high="most_allowed", label=f"the {_GAIN}, less three standard errors,"),
     settings={
         "fast": {"configurations": FIRST, "s": 0, "seeds": 5, "steps": 30},
         "full": {"configurations": ALL, "s": 0, "seeds": 5, "steps": MODEL.steps},
     },
     control=Control("the layer above in its place", {"s": 1}),
+    figure=_draw_gain,
     finding="The printed .94 to 1.00 at s = 0 are there before training: with 400 hidden nodes the untrained network "
     "has .93 to 1.00 and the trained one .87 to .98, less in all 12 columns (surely so in 8). At s = 1 most of what "
     "the untrained network has is selection from noise: of 400 nodes of standard normal noise on the same sequences "
@@ -156,11 +171,13 @@ lower = Claim(
 
 def _lack(generator: str, seeds: int, set_union_seeds: int, **setting: Any) -> xr.Dataset:
     """How much less training gains on this generator's data than on set unions (fresh seeds), by seed and surely."""
-    own = _gain(generator=generator, seeds=seeds, **setting)["overall"]
+    run = _gain(generator=generator, seeds=seeds, **setting)
+    own = run["overall"]
     theirs = _gain(generator="set union", seeds=set_union_seeds, first_seed=FRESH, **setting)["overall"]
     lack = theirs.mean() - own.mean()
     error = np.hypot(_error(own), _error(theirs))
-    return xr.Dataset({"sure_lack": lack - THREE_ERRORS.value * error, "overall": own})
+    drawn = run[["chance", "untrained", "trained", "overall"]]
+    return drawn.assign(sure_lack=lack - THREE_ERRORS.value * error)
 
 
 hblt = Claim(
@@ -186,6 +203,7 @@ hblt = Claim(
         },
     },
     control=Control("the set-union generator in its place", {"generator": "set union"}),
+    figure=_draw_gain,
     finding="The table's data are not HBLT(ρ) but deterministic unions of sets, and it matters: on HBLT with ρ = .9 "
     "training lowers NCorr at s = 1 by .030 ± .003 over the 12 columns, in 100 steps that bring the loss from 3.6 to "
     "1.7; on set unions the same network, batch and steps raise it by .046 ± .006. It falls by .024 to .052 with N_ch "

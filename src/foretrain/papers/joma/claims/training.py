@@ -90,9 +90,9 @@ softmax_trained = Claim(
     whose="our own expectation",
     says="In a trained layer with softmax attention the estimate ẑ of Theorem 1 has the direction of z but not its "
     "size: at step 2000 the slope of z on ẑ is below one half. (One might have expected 1.)",
-    predict=lambda: trajectory({"half": HALF_SIZE.value}),
+    predict=lambda: trajectory({"most_allowed": HALF_SIZE.value}),
     observe=lambda seeds, steps: _at_the_end(seeds, steps)[["slope_of_estimate"]].mean("seed"),
-    compare=bounded("slope_of_estimate", high="half", label="the slope of z on ẑ"),
+    compare=bounded("slope_of_estimate", high="most_allowed", label="the slope of z on ẑ"),
     settings=FIG2,
     control=Control("early training, before b̄ has moved", {"steps": 100}),
     assumes=(
@@ -115,7 +115,7 @@ def _fig2_predicted() -> xr.Dataset:
             "cosine": ("kind", cosines.mean(axis=1)),
             "cosine_std": ("kind", cosines.std(axis=1, ddof=1)),
             "cosine_seeds": cosines.shape[1],
-            "bound": CORRELATED.value,
+            "least_of_a_correlation": CORRELATED.value,
         },
         {"kind": KINDS},
     )
@@ -149,9 +149,9 @@ fig2 = Claim(
     observe=_fig2,
     compare=every(
         same_mean("cosine", label="the centred cosine of ẑ and z at the end"),
-        bounded("plain_cosine", low="bound", label="the lowest cosine of ẑ and z"),
-        bounded("plain_cosine_first", high="bound", label="the lowest cosine of ½Σv² and z"),
-        bounded("plain_cosine_second", high="bound", label="the lowest cosine of −½Σ‖v‖²b̄ and z"),
+        bounded("plain_cosine", low="least_of_a_correlation", label="the lowest cosine of ẑ and z"),
+        bounded("plain_cosine_first", high="least_of_a_correlation", label="the lowest cosine of ½Σv² and z"),
+        bounded("plain_cosine_second", high="least_of_a_correlation", label="the lowest cosine of −½Σ‖v‖²b̄ and z"),
     ),
     settings=FIG2,
     control=Control("21 tokens in 8 dimensions: embeddings far from orthogonal", {"dimension": 8}),
@@ -171,8 +171,8 @@ fig2_centred = Claim(
         ["cosine_first", "cosine_second"]
     ].mean("seed"),
     compare=every(
-        bounded("cosine_first", low="bound", label="the centred cosine of ½Σv² and z"),
-        bounded("cosine_second", high="bound", label="the centred cosine of −½Σ‖v‖²b̄ and z"),
+        bounded("cosine_first", low="least_of_a_correlation", label="the centred cosine of ½Σv² and z"),
+        bounded("cosine_second", high="least_of_a_correlation", label="the centred cosine of −½Σ‖v‖²b̄ and z"),
     ),
     settings=FIG2,
     control=Control("21 tokens in 8 dimensions: embeddings far from orthogonal", {"dimension": 8}),
@@ -212,12 +212,14 @@ fig3 = Claim(
     says="With linear φ some components of v_0 keep growing and most saturate, and their sizes at the end are in the "
     "order of |Δ_l| at the start (rank correlation above .8), in every seed. (v of the first node that is alive, since "
     "ReLU leaves half of the nodes dead.)",
-    predict=lambda: trajectory({"one": 1, "half": HALF.value, "least": ORDERED.value}),
+    predict=lambda: trajectory({"least_growing": 1, "least_saturated": HALF.value, "least_order": ORDERED.value}),
     observe=_components,
     compare=every(
-        bounded("growing", low="one", label="the number of components that still grow"),
-        bounded("saturated", low="half", label="the share of components that have saturated"),
-        bounded("order_by_pull", low="least", label="the rank correlation of |v| at the end and |Δ| at the start"),
+        bounded("growing", low="least_growing", label="the number of components that still grow"),
+        bounded("saturated", low="least_saturated", label="the share of components that have saturated"),
+        bounded(
+            "order_by_pull", low="least_order", label="the rank correlation of |v| at the end and |Δ| at the start"
+        ),
     ),
     settings={
         "fast": {"activation": "linear", "seeds": 3, "steps": 2000},

@@ -219,9 +219,11 @@ softmax = Claim(
     says="The remark extends Theorem 2 to softmax attention while A is the same for all samples and b̄ for all tokens. "
     "These conditions can hold only at the start: once the winner's weight is 2, erf(v/√2)/Δ differs between tokens by "
     "more than a tenth (median over random layers).",
-    predict=lambda: trajectory({"tenth": APART.value}),
+    predict=lambda: trajectory({"least_expected": APART.value}),
     observe=_softmax_flow,
-    compare=bounded("spread_of_invariant", low="tenth", label="the median spread of erf(v/√2)/Δ over the tokens"),
+    compare=bounded(
+        "spread_of_invariant", low="least_expected", label="the median spread of erf(v/√2)/Δ over the tokens"
+    ),
     settings={
         "fast": {"problems": 20, "tokens": 5, "reach": 2.0, "attention": "softmax"},
         "full": {"problems": 200, "tokens": 5, "reach": 2.0, "attention": "softmax"},

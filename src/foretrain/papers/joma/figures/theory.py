@@ -16,6 +16,7 @@ FIG4_WORDS = {
     "eq. 6": "eq. 6: v²/2, rate .002",
     "linear": "linear activation: Δ = μ, as published",
 }
+FIG4_SHORT = {"published": "as published", "eq. 6": "by eq. 6", "linear": "linear activation"}
 
 
 def fig4(data: xr.Dataset, published: Mapping[int, float] | None = None) -> go.Figure:
@@ -24,7 +25,7 @@ def fig4(data: xr.Dataset, published: Mapping[int, float] | None = None) -> go.F
     shown = str(data["variant"].values[0])
     figure = new_panels(
         "Components of v on the way to their targets, and the entropy of attention",
-        [f"v against its targets ({shown})", "entropy of attention"],
+        [f"v against its targets, {FIG4_SHORT.get(shown, shown)}", "entropy of attention"],
         horizontal_spacing=0.22,
     )
     order = np.argsort(data["target"].values)
@@ -61,8 +62,8 @@ def fig4(data: xr.Dataset, published: Mapping[int, float] | None = None) -> go.F
     figure.update_yaxes(title="entropy (nats)", rangemode="tozero", **panel_place(1))
     figure.update_layout(
         legend={"x": 0.4, "y": 1, "font": {"size": 12}},
-        legend2={"x": 1, "y": -0.18, "xanchor": "right", "yanchor": "top", "orientation": "h", "font": {"size": 12}},
-        height=480,
+        legend2={"x": 1, "y": -0.26, "xanchor": "right", "yanchor": "top", "orientation": "h", "font": {"size": 12}},
+        height=520,
     )
     return figure
 
@@ -77,7 +78,7 @@ def fig9(data: xr.Dataset) -> go.Figure:
     for index, density in enumerate(data["density"].values):
         row = data.sel(density=density)
         count = int(row["critical_points"])
-        words = f"{density}: eq. 58 {float(row['condition']):.3f}, {count or 'no'} critical point{'s' * (count != 1)}"
+        words = f"{density} ({float(row['condition']):.3f}; {count or 'none'})"
         for panel, name in enumerate(("G", "G_over_y")):
             figure.add_trace(
                 prediction_line(row["y"], row[name], words, index, legendgroup=str(density), showlegend=panel == 0),
@@ -88,7 +89,15 @@ def fig9(data: xr.Dataset) -> go.Figure:
     figure.update_yaxes(range=[0, 6], title="G(y) / G(½)", **panel_place(0))
     figure.update_yaxes(range=[0, 4], title="G(y) / (2y G(½))", **panel_place(1))
     figure.update_layout(
-        legend={"orientation": "h", "y": -0.2, "x": 0, "entrywidth": 0.48, "entrywidthmode": "fraction"}, height=560
+        legend={
+            "title": {"text": "density (left side of eq. 58; number of critical points)", "side": "top"},
+            "orientation": "h",
+            "y": -0.2,
+            "x": 0,
+            "entrywidth": 0.48,
+            "entrywidthmode": "fraction",
+        },
+        height=560,
     )
     return figure
 

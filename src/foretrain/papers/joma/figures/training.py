@@ -39,14 +39,14 @@ def fig2(data: xr.Dataset) -> go.Figure:
             place = row * columns + column
             for color, (part, words) in enumerate(PARTS):
                 curve = data[f"{reading}{part}"].sel(kind=kind)
-                _mean_and_runs(figure, curve, words, color, place, columns, legend=place == 0)
+                mean_and_runs(figure, curve, words, color, place, columns, legend=place == 0)
             figure.update_yaxes(range=[-0.6, 1.05], row=row + 1, col=column + 1)
         figure.update_yaxes(title="cosine with z", row=row + 1, col=1)
     for row, name in enumerate(("slope", "pull_size")):
         for color, kind in enumerate(kinds):
             curve = data[name].sel(kind=kind)
             place = (row + 1) * columns - 1
-            _mean_and_runs(figure, curve, f"{kind} classes", len(PARTS) + color, place, columns, legend=row == 0)
+            mean_and_runs(figure, curve, f"{kind} classes", len(PARTS) + color, place, columns, legend=row == 0)
         figure.add_hline(y=1, line={"dash": "dot", "color": INK}, row=row + 1, col=columns)
         figure.update_yaxes(rangemode="tozero", row=row + 1, col=columns)
     figure.update_yaxes(title="slope", row=1, col=columns)
@@ -87,10 +87,10 @@ def rank(data: xr.Dataset) -> go.Figure:
     figure = new_panels("Stable rank of the lower MLP matrix along training", panels, horizontal_spacing=0.1)
     for color, activation in enumerate(data["activation"].values.tolist()):
         one = data["stable_rank"].sel(activation=activation)
-        _mean_and_runs(figure, one, f"{activation} activation", color, 0, 2, legend=True)
+        mean_and_runs(figure, one, f"{activation} activation", color, 0, 2, legend=True)
         for panel, layer in enumerate(layers, start=1):
             many = data["transformer_rank"].sel(activation=activation, layer=layer).rename(transformer_time="time")
-            _mean_and_runs(figure, many, activation, color, panel, 2, legend=False)
+            mean_and_runs(figure, many, activation, color, panel, 2, legend=False)
     figure.update_xaxes(title="step")
     figure.update_yaxes(title="stable rank", rangemode="tozero")
     figure.update_yaxes(type="log", rangemode="normal", tickvals=[1, 1.5, 2, 3, 5], **panel_place(0))
@@ -103,7 +103,7 @@ def rank_of(curves: xr.DataArray) -> go.Figure:
     layers = curves["layer"].values.tolist() if "layer" in curves.dims else [None]
     for color, layer in enumerate(layers):
         words = "mean over seeds" if layer is None else f"layer {layer}"
-        _mean_and_runs(figure, curves if layer is None else curves.sel(layer=layer), words, color, 0, 1)
+        mean_and_runs(figure, curves if layer is None else curves.sel(layer=layer), words, color, 0, 1)
     figure.update_xaxes(title="step")
     figure.update_yaxes(title="stable rank", rangemode="tozero")
     return figure.update_layout(height=420, showlegend=True)
@@ -128,7 +128,7 @@ def sparse_dense(data: xr.Dataset) -> go.Figure:
     for panel, activation in enumerate(activations):
         for color, loss in enumerate(data["loss"].values.tolist()):
             curve = data["entropy"].sel(activation=activation, loss=loss)
-            _mean_and_runs(figure, curve, words[loss], color, panel, len(activations), legend=panel == 0)
+            mean_and_runs(figure, curve, words[loss], color, panel, len(activations), legend=panel == 0)
     figure.update_xaxes(title="step")
     figure.update_yaxes(range=[0, 2.4])
     figure.update_yaxes(title="entropy of attention (nats)", **panel_place(0))
@@ -155,7 +155,7 @@ def order(data: xr.Dataset) -> go.Figure:
         for color, ancestor in enumerate(data["ancestor"].values.tolist()):
             curve = chosen["logits"].sel(objective=objective, ancestor=ancestor)
             label = f"ancestor at layer {ancestor}"
-            _mean_and_runs(figure, curve, label, color + 2, panel, 2, legend=panel == 1)
+            mean_and_runs(figure, curve, label, color + 2, panel, 2, legend=panel == 1)
         for layer, dash in zip(data["layer"].values.tolist(), ("solid", "dash"), strict=True):
             curve = chosen["ncorr"].sel(objective=objective, layer=layer).mean("seed")
             line = prediction_line(data["time"], curve, f"NCorr, {objective}, MLP {layer}", panel - 1)
@@ -221,7 +221,7 @@ def _activation(data: xr.Dataset) -> str:
     return str(config_of(data).get("activation", "linear"))
 
 
-def _mean_and_runs(
+def mean_and_runs(
     figure: go.Figure, runs: xr.DataArray, words: str, color: int, panel: int, columns: int, legend: bool | None = None
 ) -> None:
     """The mean over seeds as a line, and each seed as a faint line."""
