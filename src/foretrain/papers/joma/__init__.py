@@ -1,12 +1,26 @@
 """JoMA: joint dynamics of MLP and attention; attention first sparse, then dense; latent hierarchies."""
 
-from foretrain.papers import Paper, Symbol
+from foretrain.papers import Paper, Story, Symbol
 
 PAPER = Paper(
     name="joma",
     short="JoMA",
     title="JoMA: Demystifying Multilayer Transformers via JOint Dynamics of MLP and Attention",
     citation="Yuandong Tian, Yiping Wang, Zhenyu Zhang, Beidi Chen, Simon Du. 2023.",
+    story=Story(
+        says="While an MLP and the attention below it train together, a combination of their weights does not change. "
+        "So attention follows from the MLP. It should first become sparse (salient tokens grow fastest) and then dense "
+        "again (the others catch up), and in data with a latent hierarchy tokens with a close ancestor come first.",
+        holds="The invariants for linear and exp attention are exact. For softmax attention the estimate has the right "
+        "direction. Salient tokens are learned first, in the equations and in training, and one node can answer to "
+        "several patterns.",
+        wrong="Theorem 2 is off by √2, Lemmas 1 and 2 take the wrong argument, Theorem 4 asks for too little, Theorem "
+        "5 has P where 2P − 1 belongs, and the multi-layer theorem needs angles that sum to less than 90°.",
+        training="Attention becomes dense again only if the loss has targets that can be reached, with a linear "
+        "activation as well as with ReLU. Under the fixed gradient that the paper assumes it collapses to one token. "
+        "Gaussian inputs have none of the critical points of Theorem 3.",
+        picture="joma/sparse_then_dense",
+    ),
     symbols=(
         Symbol("M_C", "contexts", "", "number of context tokens"),
         Symbol("K", "nodes", "", "number of hidden nodes of the MLP's lower layer"),

@@ -58,7 +58,7 @@ assumption1 = Claim(
     control=Control("a gradient that does not depend on what the layer says", {"loss": "fixed"}),
     expect="fails",
     erratum="The gradient g depends on the layer's own output, however fixed the layers above are. The layer of Fig 2 "
-    "has no other layer, and its E[g x] falls to .64 of its size on smooth and to .95 to .97 on random classes by step "
+    "has no other layer, and its E[g x] falls to .63 of its size on smooth and to .95 to .97 on random classes by step "
     "2000. The assumption holds if g itself is fixed, that is for the per-node loss of eq. 9.",
     formulas=(
         r"\mathbb{E}[g_{h_k}x]=\text{const for layer-wise training}",
