@@ -79,7 +79,7 @@ theorem4_training = erratum_pair(
     observe=_by_training,
     compare=every(
         close_relative("factor", PREDICTS, label="the growth factor χ", by="by the formula", seen="in training"),
-        close_relative("logarithm", PREDICTS, label="ln χ", by="by the formula", seen="in training"),
+        close_relative("logarithm", PREDICTS, label="the logarithm of χ", by="by the formula", seen="in training"),
     ),
     settings={
         "fast": {**_FIG3, "common": (0.05, 0.2), "eta_y": 0.4, "eta_z": 2.0, "steps": 1000},
