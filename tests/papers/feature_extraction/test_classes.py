@@ -9,7 +9,7 @@ import torch
 from foretrain.data.tokens import TokenTexts
 from foretrain.dynamics.additive import batches_by_token
 from foretrain.kernels.tangent import Scales
-from foretrain.papers.feature_extraction.claims.classes import _bars, class_cooccurrence
+from foretrain.papers.feature_extraction.claims.classes import _by_chance, class_cooccurrence
 from foretrain.papers.feature_extraction.experiments.depth import depth_shares
 from foretrain.papers.feature_extraction.experiments.label_scores import (
     LabelledCorpus,
@@ -37,7 +37,7 @@ def test_two_classes_give_half_the_difference() -> None:
 
 
 def test_chance_grows_with_the_number_of_shuffles_and_stays_far_below_one() -> None:
-    few, many = (_bars(("made_up_4",), 600, n)["by_chance"].values for n in (5, 40))
+    few, many = (_by_chance(("made_up_4",), 600, n)["by_chance"].values for n in (5, 40))
     assert np.all(many >= few)
     assert np.all(many < 0.6)
 

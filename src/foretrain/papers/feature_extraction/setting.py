@@ -35,6 +35,13 @@ class MadeUpSetting:
 
 
 MADE_UP = MadeUpSetting()
+CORPUS_NAMES = {
+    "made_up": "made-up texts",
+    "made_up_4": "made-up texts of 4 classes",
+    "sst2": "SST-2",
+    "imdb": "IMDB",
+    "ag_news": "AG News",
+}
 MADE_UP_CLASSES = {"made_up": 2, "made_up_4": 4}  # their names, with the number of classes
 TWO_CLASSES = ("made_up", "sst2", "imdb")  # corpora on which a network with one output can be trained
 

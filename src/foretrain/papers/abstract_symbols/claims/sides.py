@@ -17,12 +17,14 @@ from foretrain.core.errors import require_whole
 from foretrain.core.trajectory import trajectory
 from foretrain.dynamics.validated import best_rate
 from foretrain.ledger.claim import Claim, Control
-from foretrain.ledger.comparators import bounded, every, positive
+from foretrain.ledger.comparators import bounded, every
 from foretrain.papers.abstract_symbols.tolerances import CHANCE_OF_FEW, PUBLISHED_SPREAD
 
 Make = Callable[..., xr.Dataset]
 DIVERGED = 10.0  # the loss that a diverged run counts as: more than that of guessing a number or a symbol
 SAME = Control("the same network and task on both sides, with other seeds", {"still": True})
+WORDS = {"test_loss": "squared error on unseen symbols", "error": "share of wrong answers on unseen symbols"}
+SURE = f"{1 - CHANCE_OF_FEW.value:.0%}".replace("%", " %")
 
 
 def difference(make: Make, argument: str, quantity: str = "test_loss") -> Make:
@@ -30,8 +32,9 @@ def difference(make: Make, argument: str, quantity: str = "test_loss") -> Make:
 
     With `quantity` "error" the share of wrong answers takes the place of the loss.
 
-    `gain_low` is the lower end of the one-sided 99 % interval (t) of the mean paired difference over seeds. The losses
-    of one seed at several n are not independent, so they count as one: their mean.
+    `gain_in_errors` is the mean paired difference over seeds in its standard errors (Student's t), and `gain_low` the
+    lower end of its one-sided 99 % interval. The losses of one seed at several n are not independent, so they count as
+    one: their mean.
     """
 
     def observe(better: Any, worse: Sequence[Any], seeds: int, still: bool = False, **sizes: Any) -> xr.Dataset:
@@ -43,21 +46,24 @@ def difference(make: Make, argument: str, quantity: str = "test_loss") -> Make:
             sides = [_losses(make, argument, value, range(1, seeds + 1), sizes, quantity) for value in worse]
         losses = np.stack([ours, *sides])  # [side, seed]
         gains = losses[1:] - losses[0]
-        error = stats.t.isf(CHANCE_OF_FEW.value, seeds - 1) * stats.sem(gains, axis=1)
+        error, gain = stats.sem(gains, axis=1), gains.mean(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            in_errors = np.nan_to_num(gain / error, nan=0.0)  # 0/0: the same losses on both sides
         names = [str(value) for value in worse]
         return trajectory(
             {
+                "gain_in_errors": ("worse", in_errors, {"long_name": "gain in standard errors of paired seeds"}),
                 "gain_low": (
                     "worse",
-                    gains.mean(axis=1) - error,
-                    {"long_name": f"gain, low end ({1 - CHANCE_OF_FEW.value:.0%})"},
+                    gain - needed_errors(seeds) * error,
+                    {"long_name": f"by how much it is better, low end of {SURE}"},
                 ),
-                "gain": ("worse", gains.mean(axis=1), {"long_name": "mean gain"}),
-                quantity: (("side", "seed"), losses),
+                "gain": ("worse", gain, {"long_name": "by how much it is better"}),
+                quantity: (("side", "seed"), losses, {"long_name": WORDS[quantity]}),
             },
             {
-                "worse": ("worse", names, {"long_name": "compared with"}),
-                "side": ("side", [str(better), *names], {"long_name": argument}),
+                "worse": ("worse", names, {"long_name": "compared with", "symbol": "the comparison with"}),
+                "side": ("side", [str(better), *names], {"long_name": argument.replace("_", " ")}),
             },
         )
 
@@ -76,11 +82,15 @@ def no_difference(make: Make, argument: str) -> Make:
         test = stats.ttest_rel(first, second)
         return trajectory(
             {
-                "chance": float(test.pvalue),
-                "unnoticed": float(np.abs(test.confidence_interval()).max()),
-                "test_loss": (("side", "seed"), np.stack([first, second])),
+                "chance": ((), float(test.pvalue), {"long_name": "p of no difference"}),
+                "unnoticed": (
+                    (),
+                    float(np.abs(test.confidence_interval()).max()),
+                    {"long_name": "how large the difference may still be"},
+                ),
+                "test_loss": (("side", "seed"), np.stack([first, second]), {"long_name": WORDS["test_loss"]}),
             },
-            {"side": ("side", [str(value) for value in values], {"long_name": argument})},
+            {"side": ("side", [str(value) for value in values], {"long_name": argument.replace("_", " ")})},
         )
 
     return observe
@@ -102,12 +112,36 @@ def _losses(
     return losses.mean([axis for axis in losses.dims if axis != "seed"]).values
 
 
-def some_gain() -> xr.Dataset:
-    return trajectory({"least_gain": 0.0})
+def with_train_loss(make: Make, argument: str) -> Make:
+    """`difference`, and the train loss at the end of training at each of `worse`: its mean over seeds.
+
+    `make` has to return `final_train_loss`.
+    """
+    compare = difference(make, argument)
+
+    def observe(better: Any, worse: Sequence[Any], seeds: int, still: bool = False, **sizes: Any) -> xr.Dataset:
+        measured = compare(better, worse, seeds, still, **sizes)
+        ends = [make(**{**sizes, argument: (value,), "seeds": tuple(range(1, seeds + 1))}) for value in worse]
+        trained = [float(end.final_train_loss.fillna(DIVERGED).mean()) for end in ends]
+        return measured.assign(train_loss=("worse", trained, {"long_name": "train loss at the end"}))
+
+    return observe
+
+
+def needed_errors(seeds: int) -> float:
+    """Standard errors above which a mean over so many seeds is above 0 by more than chance (one-sided t-test)."""
+    return float(stats.t.isf(CHANCE_OF_FEW.value, seeds - 1))
+
+
+def some_gain(seeds: int) -> xr.Dataset:
+    return trajectory({"needed": needed_errors(seeds)})
 
 
 def no_gain() -> xr.Dataset:
     return trajectory({"least_chance": 0.05, "most_unnoticed": PUBLISHED_SPREAD.value})
+
+
+GAIN = bounded("gain_in_errors", low="needed", label="the gain, in standard errors of paired seeds,")
 
 
 def better_than(
@@ -127,8 +161,8 @@ def better_than(
         settings={tier: {**one, **shared} for tier, one in settings.items()},
         predict=some_gain,
         observe=difference(make, argument, quantity),
-        compare=positive("gain_low", drawn_with="least_gain"),
-        **{"control": SAME, **claim},
+        compare=GAIN,
+        **{"control": SAME, "whose": "the paper's statement", **claim},
     )
 
 
@@ -140,6 +174,9 @@ def as_good_as(make: Make, argument: str, **claim: Any) -> Claim:
     return Claim(
         predict=no_gain,
         observe=no_difference(make, argument),
-        compare=every(bounded("chance", low="least_chance"), bounded("unnoticed", high="most_unnoticed")),
-        **claim,
+        compare=every(
+            bounded("chance", low="least_chance", label="p of a test for a difference"),
+            bounded("unnoticed", high="most_unnoticed", label="the largest difference that may have gone unnoticed"),
+        ),
+        **{"whose": "the paper's statement", **claim},
     )

@@ -15,7 +15,7 @@ from foretrain.core.trajectory import trajectory
 from foretrain.data.templates import TemplateTask
 from foretrain.kernels import architectures as kernels
 from foretrain.kernels.learning_curve import LearningCurve
-from foretrain.kernels.template_matrix import template_matrix
+from foretrain.kernels.template_matrix import TemplateMatrix, template_matrix
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import Positive, Seeds, about
 from foretrain.models.sequence_baselines import MLP, MLP_XX
@@ -150,12 +150,40 @@ def constant_loss(task: TemplateTask) -> float:
 
 @lru_cache(maxsize=64)
 def predicted_need(task: str, architecture: str, loss: float) -> float:
-    """The samples that kernel regression with an architecture's random features needs; infinite if it never learns."""
-    made = task_called(task)[0].with_cls()
+    """The samples that kernel regression with an architecture's random features needs.
+
+    It is infinite if they are more than `most_resolved`, or if N is singular and no number of samples is enough.
+    """
+    matrix = _matrix(task, architecture)
+    target = loss * constant_loss(matrix.task)
+    return LearningCurve(matrix, RIDGE).samples_needed(target, most=most_resolved(task, architecture))
+
+
+@lru_cache(maxsize=64)
+def most_resolved(task: str, architecture: str) -> float:
+    """The largest number of samples that a prediction can name.
+
+    With more, directions of N count that are smaller than the errors of its entries.
+    """
+    matrix = _matrix(task, architecture)
+    return 0.1 / matrix.resolution
+
+
+@lru_cache(maxsize=64)
+def never_learns(task: str, architecture: str) -> bool:
+    """Whether N is singular by its structure: an MLP cannot tell templates of wildcards apart (Remark I.6).
+
+    N of a transformer is nonsingular for almost all β and γ (Lemma 3.6), however small its least eigenvalue is.
+    """
+    matrix = _matrix(task, architecture)
+    return architecture in (MLP, MLP_XX) and len(matrix.groups) < len(matrix.N)
+
+
+@lru_cache(maxsize=64)
+def _matrix(task: str, architecture: str) -> TemplateMatrix:
     kernel = kernels.architecture_kernel(KERNELS[architecture])
-    matrix = template_matrix(made, kernel, accuracy=kernels.kernel_accuracy(KERNELS[architecture], beta=1.0))
-    curve = LearningCurve(matrix, RIDGE)
-    return curve.samples_needed(loss * constant_loss(made), most=0.1 / (len(matrix.N) * matrix.accuracy))
+    accuracy = kernels.kernel_accuracy(KERNELS[architecture], beta=1.0)
+    return template_matrix(task_called(task)[0].with_cls(), kernel, accuracy=accuracy)
 
 
 def learned(needs: xr.Dataset) -> str:

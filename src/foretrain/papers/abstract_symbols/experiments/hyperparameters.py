@@ -22,7 +22,14 @@ from foretrain.papers.abstract_symbols.experiments.parameters import (
     SampleSizes,
     Setting,
 )
-from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, at_its_rate, grid, setting_called, summary
+from foretrain.papers.abstract_symbols.experiments.trained import (
+    VANILLA,
+    at_its_rate,
+    cell,
+    grid,
+    setting_called,
+    summary,
+)
 from foretrain.papers.abstract_symbols.setting import TrainingSetting
 
 RATES = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
@@ -64,6 +71,20 @@ def fig8(
 ) -> xr.Dataset:
     """Fig 8: learning rate against n."""
     return grid({"n": n}, lambda n: _cell(architecture, n, seeds, setting_called(setting), rates))
+
+
+def learned_by_heart(
+    n: Sequence[int], rates: Sequence[float], seeds: Seeds, setting: str, architecture: str = VANILLA
+) -> xr.Dataset:
+    """Fig 8, what its caption says of the train loss: test loss at the chosen epoch, train loss after the last one."""
+    s = setting_called(setting)
+
+    def one(n: int) -> xr.Dataset:
+        runs = cell("aba_abb", architecture, n=n, seeds=seeds, setting=s, rates=tuple(rates))
+        last = runs.train_curve.isel(epoch_done=-1, drop=True)
+        return runs[["test_loss", "validation_loss"]].assign(final_train_loss=last)
+
+    return grid({"n": n}, one)
 
 
 def fig9(

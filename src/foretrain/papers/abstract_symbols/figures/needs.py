@@ -14,7 +14,16 @@ import xarray as xr
 from foretrain.core.trajectory import config_of
 from foretrain.papers.abstract_symbols.experiments.trained import VANILLA
 from foretrain.papers.abstract_symbols.figures.trained import colors_of, setting_words, task_name, x_axis
-from foretrain.show.plotting import INK, PALETTE, add_subtitle, log_ticks, measurement_marks, new_figure
+from foretrain.show.plotting import (
+    INK,
+    PALETTE,
+    add_subtitle,
+    log_ticks,
+    measurement_marks,
+    new_figure,
+    new_panels,
+    panel_place,
+)
 
 BEYOND = 1.6  # points without a number are drawn this factor beyond the largest number
 
@@ -93,11 +102,11 @@ def predicted_against_measured(run: xr.Dataset) -> go.Figure:
     most = config_of(run)["most_samples"]
     known = np.concatenate([run[name].values.ravel() for name in ("predicted_need", "measured_need")])
     known = known[np.isfinite(known)]
-    least, never, more = known.min() / BEYOND, known.max() * BEYOND**2, most * BEYOND
+    least, beyond, more = known.min() / BEYOND, known.max() * BEYOND**2, most * BEYOND
     figure = new_figure(
-        "Samples needed: predicted at initialisation and measured",
-        x="predicted by kernel regression",
-        y="measured",
+        "Samples needed: predicted before training, and measured",
+        x="samples needed, predicted by kernel regression",
+        y="samples needed in training",
         log_x=True,
         log_y=True,
     )
@@ -105,24 +114,68 @@ def predicted_against_measured(run: xr.Dataset) -> go.Figure:
     equal = {"x": [least, most], "y": [least, most], "mode": "lines", "line": {"color": PALETTE[7], "dash": "dash"}}
     figure.add_scatter(**equal, name="equal", hoverinfo="skip")
     for name, color in zip(names, colors_of("architecture", names), strict=True):
-        predicted, measured = (run[side].sel(architecture=name).values for side in ("predicted_need", "measured_need"))
+        cell = run.sel(architecture=name)
+        predicted, measured = cell.predicted_need.values, cell.measured_need.values
         marks = measurement_marks(
-            np.nan_to_num(predicted, posinf=never), np.nan_to_num(measured, posinf=more), name, color, opacity=0.8
+            np.nan_to_num(predicted, posinf=beyond), np.nan_to_num(measured, posinf=more), name, color, opacity=0.8
         )
+        limits = [
+            "never" if never else f"more than {limit:,.0f}"
+            for never, limit in zip(cell.never_learns.values, cell.most_resolved.values, strict=True)
+        ]
         marks.hovertext = [
-            f"{task_name(task)}: predicted {_need(x, 'never')}, measured {_need(y, f'more than {most}')}"
-            for task, x, y in zip(run.task.values.tolist(), predicted, measured, strict=True)
+            f"{task_name(task)}: predicted {_need(x, limit)}, measured {_need(y, f'more than {most}')}"
+            for task, x, y, limit in zip(run.task.values.tolist(), predicted, measured, limits, strict=True)
         ]
         marks.update(hoverinfo="text+name", marker={"size": 9})
         figure.add_trace(marks)
-    figure.update_xaxes(**_ticks(least, never, "never"))
+    figure.update_xaxes(**_ticks(least, beyond, "more, or never"))
     figure.update_yaxes(**_ticks(least, more, f"> {most}"))
     add_subtitle(
         figure,
         f"Samples from which on less than {config_of(run)['loss']:.0%} of a constant guess's squared error is left, "
-        "one mark per task; never: random features do not tell the templates apart",
+        "one mark per task. On the right: more samples than the kernel's accuracy can tell, or, for an MLP, never.",
     )
     return figure
+
+
+def forecast_and_size(run: xr.Dataset, trivial: xr.Dataset) -> go.Figure:
+    """Samples needed in training against two forecasts, one panel each: the kernel's, and templates times length."""
+    panels = ("forecast: kernel regression", "trivial: templates × length")
+    figure = new_panels("Which forecast ranks the tasks as training does?", panels, columns=2, shared_yaxes=True)
+    finite = run.measured_need.values[np.isfinite(run.measured_need.values)]
+    beyond_measured = (finite.max() if finite.size else 100.0) * BEYOND
+    predicted = run.predicted_need.where(np.isfinite(run.predicted_need))
+    beyond = float(predicted.max()) * BEYOND**2 if bool(predicted.notnull().any()) else 100.0
+    sizes = xr.broadcast(trivial["size"], run.measured_need)[0]
+    names = run.architecture.values.tolist()
+    for index, x in enumerate((run.predicted_need, sizes)):
+        place = panel_place(index, 2)
+        for name, color in zip(names, colors_of("architecture", names), strict=True):
+            marks = measurement_marks(
+                np.nan_to_num(x.sel(architecture=name).values, posinf=beyond),
+                np.nan_to_num(run.measured_need.sel(architecture=name).values, posinf=beyond_measured),
+                name,
+                color,
+                opacity=0.8,
+                showlegend=index == 0,
+                legendgroup=name,
+            )
+            marks.hovertext = [task_name(task) for task in run.task.values.tolist()]
+            figure.add_trace(marks.update(marker={"size": 9}), **place)
+        words = ("samples predicted", "templates × length")[index]
+        figure.update_xaxes(title=words, type="log", **log_ticks(marks_x(figure, index)), **place)
+        figure.update_yaxes(type="log", **log_ticks([*finite.tolist(), beyond_measured]), **place)
+    figure.update_yaxes(title="samples needed in training", row=1, col=1)
+    figure.update_layout(height=480, showlegend=True)
+    add_subtitle(figure, "One mark per task and architecture; marks at the far end stand for more than was tried.")
+    return figure
+
+
+def marks_x(figure: go.Figure, panel: int) -> list[float]:
+    """All x of a panel's marks."""
+    axis = "x" if panel == 0 else f"x{panel + 1}"
+    return [x for trace in figure.data if (trace.xaxis or "x") == axis for x in trace.x]
 
 
 def _ticks(least: float, beyond: float, words: str) -> dict[str, Any]:

@@ -51,8 +51,12 @@ def _finite(widths: tuple[int, ...], seeds: int) -> xr.Dataset:
     kernels = np.array([[runs(name, width) for width in widths] for name in NETWORKS])
     return trajectory(
         {
-            "kernel": (("network", "width", "seed", "text", "other"), kernels),
-            "mean_kernel": (("network", "text", "other"), kernels[:, -1].mean(axis=1)),
+            "kernel": (("network", "width", "seed", "text", "other"), kernels, {"long_name": "tangent kernel"}),
+            "mean_kernel": (
+                ("network", "text", "other"),
+                kernels[:, -1].mean(axis=1),
+                {"long_name": "mean tangent kernel"},
+            ),
         },
         {"network": list(NETWORKS), "width": widths, "seed": listed},
     )
@@ -61,13 +65,17 @@ def _finite(widths: tuple[int, ...], seeds: int) -> xr.Dataset:
 ntk_limits = Claim(
     id="feature_extraction/ntk_limits",
     source="derived; the paper states the infinite-width kernels of MLP, CNN, self-attention and matrix-vector models",
+    whose="the paper's statement",
     says=(
-        "Twelve text networks have tangent kernels in closed form, which finite networks approach as width^(−1/2), and "
-        "the mean of many finite networks closer still."
+        "Twelve text networks have tangent kernels in closed form. (Finite networks approach them as width^(−1/2), and "
+        "the mean of many finite networks comes closer still.)"
     ),
     predict=_limits,
     observe=_finite,
-    compare=every(converges("kernel", "width", WIDTH_SLOPE, WIDE_NETWORK), explains("mean_kernel", MEAN_KERNEL)),
+    compare=every(
+        converges("kernel", "width", WIDTH_SLOPE, WIDE_NETWORK, label="the tangent kernel"),
+        explains("mean_kernel", MEAN_KERNEL, label="the mean kernel of many networks"),
+    ),
     settings={
         "fast": {"widths": (16, 32, 64, 128), "seeds": 80},
         "full": {"widths": (64, 128, 256, 512, 1024), "seeds": 20},
@@ -84,8 +92,8 @@ def _closed_scores(own: float, occurrences: int, until: float) -> xr.Dataset:
     outputs = np.array([theory.squared_loss_outputs(kernel, kernel, labels, time) for time in t])
     return trajectory(
         {
-            "score": ("time", theory.single_token_score(t, own=own, occurrences=occurrences)),
-            "output": (("time", "text"), outputs),
+            "score": ("time", theory.single_token_score(t, own=own, occurrences=occurrences), {"long_name": "score"}),
+            "output": (("time", "text"), outputs, {"long_name": "output"}),
         },
         {"time": t},
     )
@@ -116,13 +124,17 @@ def _small_kernel() -> tuple[np.ndarray, np.ndarray]:
 score_flow = Claim(
     id="feature_extraction/score_flow",
     source="derived; the paper states that label scores follow the kernel's gradient flow",
+    whose="our own expectation",
     says=(
         "Label scores have closed forms: s(t) = c − W(e^c) with c = 1 + ρn₊t for one token under logistic loss, and "
         "u(t) = KΘ⁺(I − e^{−Θt})y under squared loss."
     ),
     predict=_closed_scores,
     observe=_integrated_scores,
-    compare=every(close("score", FLOW), close("output", FLOW)),
+    compare=every(
+        close("score", FLOW, label="the score of one token", by="by formula", seen="by integration"),
+        close("output", FLOW, label="every output under squared loss", by="by formula", seen="by integration"),
+    ),
     settings={"fast": {"own": 1.34, "occurrences": 12, "until": 20.0}},
     control=Control("each of the two flows runs under the loss of the other", {"exchanged": True}),
 )

@@ -17,8 +17,7 @@ from numpy import ndarray as Array
 from foretrain.core.trajectory import trajectory
 from foretrain.kernels.tangent import Scales, TokenKernel, mlp_kernel
 from foretrain.ledger.claim import Claim, Control
-from foretrain.ledger.comparators import bounded, close, close_relative, every, positive, slope
-from foretrain.ledger.tolerances import ALGEBRA
+from foretrain.ledger.comparators import bounded, close_relative, every, positive, slope
 from foretrain.papers.feature_extraction import theory
 from foretrain.papers.feature_extraction.experiments.first_step import first_step
 from foretrain.papers.feature_extraction.experiments.networks import NETWORKS, network
@@ -105,13 +104,43 @@ def _model_scores(
     texts = [(corpus, vocab, context, tokens) for context in contexts]
     steps = [[_steps(text, name, width, seeds, shuffled) for width in widths] for text in texts]
     ranks = [_ranks(text, name, shuffled) for text in texts]
+    words = {
+        "pearson": "correlation of the step and the formula",
+        "excess_pearson": "correlation of the step and the formula, beyond frequencies",
+        "excess_slope": "slope of the step beyond frequencies",
+        "excess_distance": "distance of the step from ρ times the excess",
+        "spearman": "rank correlation with N(e, k)",
+        "spearman_formula": "rank correlation with the formula",
+        "excess_spearman": "rank correlation of the excess",
+    }
     measured = {
-        key: (("context", "width", "seed"), np.array([[at[key] for at in row] for row in steps])) for key in steps[0][0]
+        key: (
+            ("context", "width", "seed"),
+            np.array([[at[key] for at in row] for row in steps]),
+            {"long_name": words[key]},
+        )
+        for key in steps[0][0]
     }
     return trajectory(
-        {**measured, **{key: ("context", [row[key] for row in ranks]) for key in ranks[0]}},
-        {"context": contexts, "width": widths, "seed": range(seeds)},
-    ).assign(mean_slope=lambda made: made["excess_slope"].mean("seed"))
+        {
+            **measured,
+            **{key: ("context", [row[key] for row in ranks], {"long_name": words[key]}) for key in ranks[0]},
+        },
+        {
+            "context": ("context", list(contexts), {"long_name": "tokens of context", "symbol": "tokens of context"}),
+            "width": ("width", list(widths), {"long_name": "width"}),
+            "seed": range(seeds),
+        },
+    ).assign(mean_slope=lambda made: made["excess_slope"].mean("seed", keep_attrs=True))
+
+
+def _model_ranks(corpus: str, vocab: int, tokens: int, contexts: tuple[int, ...], name: str = "MLP ReLU") -> xr.Dataset:
+    """How the early scores of the limit kernel rank the targets of a context token."""
+    ranks = [_ranks((corpus, vocab, context, tokens), name, False)["spearman"] for context in contexts]
+    return trajectory(
+        {"spearman": ("context", ranks, {"long_name": "rank correlation of score and N(e, k)"})},
+        {"context": ("context", list(contexts), {"long_name": "tokens of context", "symbol": "tokens of context"})},
+    )
 
 
 TEXTS = {
@@ -119,52 +148,53 @@ TEXTS = {
     "full": {"corpus": "wikitext-2", "vocab": 60, "tokens": 60_000, "contexts": (1, 4), "seeds": 5},
 }
 
-ERRATUM = (
-    "The bar of the step is one of width: at 256 one ReLU network has .96 to .97 on WikiText-2 with a vocabulary of 60 "
-    "(tanh .87 to .89), and what is beyond frequencies, 1 % of the variance at most, has .84 to .89. That of ranks is "
-    "one of networks without bias: ReLU's β[T_k − T/V] puts frequent targets first, so that the rank correlation with "
-    "N(e,k) is .39 (contexts of one token) and .73 (of four), where tanh has 1.00 and .98."
-)
-
 language_model = Claim(
     id="feature_extraction/language_model",
     source="derived; the paper states that next-token scores follow the co-occurrence of context and target",
+    whose="the paper's statement",
     says=(
-        "The first step of a ReLU network of width 256 correlates with ρ[N(e,k) − N(e)/V] + β[T_k − T/V] by at least "
-        ".98, and along the flow the scores of a context token rank targets as N(e,k) does, by at least .95."
+        "Next-token scores follow the co-occurrence of context and target: what the first step adds beyond that of "
+        "targets independent of contexts is ρ times the excess N(e,k) − N(e)T_k/T, and what is elsewhere falls as "
+        "width^(−1/2). Along the flow, until its fastest direction has relaxed, scores rank the targets of a token as "
+        "the whole formula does, bias included, and their excess ranks all pairs as that of N(e,k)."
     ),
-    erratum=ERRATUM,
-    predict=lambda: trajectory({"pearson_low": 0.98, "spearman_low": 0.95}),
-    observe=_model_scores,
-    compare=every(bounded("pearson", low="pearson_low"), bounded("spearman", low="spearman_low")),
-    settings={tier: {**setting, "widths": (256,)} for tier, setting in TEXTS.items()},
-    control=Control("a network without bias, 16 times as wide", {"name": "MLP tanh", "widths": (4096,), "seeds": 1}),
-    expect="fails",
-)
-
-language_model_corrected = Claim(
-    id="feature_extraction/language_model_corrected",
-    corrects="feature_extraction/language_model",
-    source="derived",
-    erratum=ERRATUM,
-    says=(
-        "What the first step adds beyond that of targets independent of contexts is ρ times the excess "
-        "N(e,k) − N(e)T_k/T, and what is elsewhere falls as width^(−1/2). Along the flow, until its fastest direction "
-        "has relaxed, scores rank the targets of a token as the whole formula does, bias included, and their excess "
-        "ranks all pairs as that of N(e,k)."
+    finding=(
+        "Look at the excess: on WikiText-2 with a vocabulary of 60, frequencies alone explain 99 % of the formula, and "
+        "networks of width 256 that step on shuffled targets still correlate with it by .95 to .97. The excess has a "
+        "correlation of .84 to .89 at width 256 and .95 to .97 at 1024."
     ),
     predict=lambda name="MLP ReLU": trajectory(
-        {"mean_slope": mlp_kernel(NETWORKS[name].activation).own, "spearman_low": 0.95}
+        {"mean_slope": mlp_kernel(NETWORKS[name].activation).own, "least_spearman": 0.95}
     ),
     observe=_model_scores,
     compare=every(
-        close_relative("mean_slope", FIRST_STEP),
-        slope("excess_distance", "width", -0.5, WIDTH_SLOPE),
-        bounded("spearman_formula", low="spearman_low"),
-        bounded("excess_spearman", low="spearman_low"),
+        close_relative(
+            "mean_slope", FIRST_STEP, label="the slope over the excess", by="on paper (ρ)", seen="in the step"
+        ),
+        slope("excess_distance", "width", -0.5, WIDTH_SLOPE, label="what the step does elsewhere"),
+        bounded("spearman_formula", low="least_spearman", label="the rank correlation with the formula"),
+        bounded("excess_spearman", low="least_spearman", label="the rank correlation of the excess"),
     ),
     settings={tier: {**setting, "widths": (256, 1024)} for tier, setting in TEXTS.items()},
     control=Control("targets are shuffled among contexts", {"shuffled": True}),
+)
+
+language_model_ranks = Claim(
+    id="feature_extraction/language_model_ranks",
+    source="derived; the paper states that next-token scores follow the co-occurrence of context and target",
+    whose="our own expectation",
+    says="Along the flow of a ReLU network's kernel the scores of a context token rank targets as N(e,k) does: rank "
+    "correlation at least .95.",
+    finding=(
+        "They do not: ReLU's bias β[T_k − T/V] puts frequent targets first. On WikiText-2 the rank correlation with "
+        "N(e,k) is .39 (contexts of one token) and .73 (of four), where tanh, which has no bias, has 1.00 and .98."
+    ),
+    predict=lambda: trajectory({"least_spearman": 0.95}),
+    observe=_model_ranks,
+    compare=bounded("spearman", low="least_spearman", label="the rank correlation of score and N(e,k)"),
+    settings={tier: {k: v for k, v in setting.items() if k != "seeds"} for tier, setting in TEXTS.items()},
+    control=Control("tanh in place of ReLU", {"name": "MLP tanh"}),
+    expect="fails",
 )
 
 
@@ -192,27 +222,30 @@ def top_less_bottom(
 def _transformer_scores(
     corpus: str, vocab: int, tokens: int, steps: int, width: int, causal: bool = True, shuffled: bool = False
 ) -> xr.Dataset:
-    """Both gaps of the scores after a single frequent token, and how much of later tokens leaks into earlier ones.
+    """Both gaps of the scores after a single frequent token.
 
-    `shuffled` trains on the same tokens in random order and compares with the true counts.
+    `shuffled` trains on the same tokens in random order and compares with the true counts. Without `causal` every place
+    sees its own target.
     """
     text = _text(corpus, vocab, 1, tokens)
     net, perplexity = train_transformer(text.shuffled() if shuffled else text, steps=steps, width=width, causal=causal)
     net.eval()
     with torch.no_grad():
         scores = net(torch.arange(vocab)[:, None])[:, 0].double().numpy()
-        window = torch.from_numpy(text.tokens[None, : net.length]).repeat(2, 1)
-        window[1, -1] = (window[1, -1] + 1) % vocab
-        seen = net(window)[:, :-1]
     often = np.argsort(-text.pairs.sum(axis=1), kind="stable")[: vocab // 2]
     gaps = {name: gap[often] for name, gap in top_less_bottom(text.pairs, scores).items()}
     return trajectory(
         {
-            **{name: ("token", gap) for name, gap in gaps.items()},
-            "excess_share": float((gaps["excess_gap"] > 0).mean()),
-            "leak": float((seen[0] - seen[1]).abs().max()),  # how much a changed last token changes earlier positions
+            "gap": ("token", gaps["gap"], {"long_name": "top ten less bottom ten targets (logits)"}),
+            "excess_gap": ("token", gaps["excess_gap"], {"long_name": "the same beyond frequencies (logits)"}),
+            "excess_share": (
+                (),
+                float((gaps["excess_gap"] > 0).mean()),
+                {"long_name": "share of tokens with a gap beyond frequencies"},
+            ),
             "perplexity": perplexity,
-        }
+        },
+        {"token": ("token", np.arange(len(often)), {"long_name": "frequent token, by rank"})},
     )
 
 
@@ -224,32 +257,25 @@ TRANSFORMERS = {
 transformer_scores = Claim(
     id="feature_extraction/transformer_scores",
     source="derived; the paper states it for transformers on WikiText-2",
+    whose="the paper's statement",
     says=(
         "A small transformer with a causal mask scores the ten targets that follow a token most above the ten that "
-        "follow it least, for every frequent token; and so, for 98 % of them, with the excess over independence in "
-        "place of counts, and scores less the mean of each target, where a model of token frequencies would have "
-        "nothing. (Not for every one: on WikiText-2 for 249 of 250, and the last has −.006 logits; "
-        "the 98 % were set after this was seen.)"
+        "follow it least, for every frequent token, and beyond what frequencies explain for 98 % of them. (The excess "
+        "over independence ranks the targets then, and each target's mean score is taken off.)"
     ),
-    predict=lambda: trajectory({"share_low": EXCESS}),
+    finding=(
+        "On WikiText-2 (500 tokens) it is so for all 250 frequent tokens, median gap 5.7 logits, and beyond "
+        "frequencies for 249 of them, median 2.9; the 98 % were set after this was seen. The published notebook "
+        "trained its transformer without a causal mask (perplexity 3.95), so that every place saw its own target."
+    ),
+    predict=lambda: trajectory({"least_share": EXCESS}),
     observe=_transformer_scores,
-    compare=every(positive("gap"), bounded("excess_share", low="share_low")),
+    compare=every(
+        positive("gap", label="gap between top and bottom targets, in logits,"),
+        bounded("excess_share", low="least_share", label="the share of tokens with a gap beyond frequencies"),
+    ),
     settings=TRANSFORMERS,
     control=Control("the same tokens in random order: only their frequencies can be learned", {"shuffled": True}),
 )
 
-transformer_mask = Claim(
-    id="feature_extraction/transformer_mask",
-    source="the published notebook trained its transformer without a causal mask (perplexity 3.95 on WikiText-2)",
-    says=(
-        "With the causal mask on, no place sees its own target: a changed last token changes no earlier output. "
-        "Without it a network can copy its targets: neither scores nor perplexity are those of a next-token model."
-    ),
-    predict=lambda: trajectory({"leak": 0.0}),
-    observe=_transformer_scores,
-    compare=close("leak", ALGEBRA, relative=False),
-    settings=TRANSFORMERS,
-    control=Control("no causal mask: every place sees its own target", {"causal": False}),
-)
-
-CLAIMS = [language_model, language_model_corrected, transformer_scores, transformer_mask]
+CLAIMS = [language_model, language_model_ranks, transformer_scores]

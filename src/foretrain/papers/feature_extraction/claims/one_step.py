@@ -62,9 +62,13 @@ def _as_lines(lines: np.ndarray) -> xr.Dataset:
     slope, intercept = lines.mean(axis=1).T
     return trajectory(
         {
-            "slope": ("network", slope),
-            "intercept": ("shifted", intercept[: len(SHIFTED)]),
-            "tanh_intercept": intercept[MLPS.index("MLP tanh")] / abs(intercept[MLPS.index("MLP ReLU")]),
+            "slope": ("network", slope, {"long_name": "slope of the change over ω"}),
+            "intercept": ("shifted", intercept[: len(SHIFTED)], {"long_name": "shift of all scores"}),
+            "tanh_intercept": (
+                (),
+                intercept[MLPS.index("MLP tanh")] / abs(intercept[MLPS.index("MLP ReLU")]),
+                {"long_name": "shift of tanh over that of ReLU"},
+            ),
             "lines": (("network", "seed", "coefficient"), lines),
         },
         {"network": list(MLPS), "shifted": list(SHIFTED), "coefficient": ["slope", "intercept"]},
@@ -102,16 +106,17 @@ def _imbalanced(corpus: str, texts: int | None, keep_negatives: float) -> tuple[
 one_step = Claim(
     id="feature_extraction/one_step",
     source="derived; the paper states that label scores follow co-occurrence, with a shift for ReLU",
+    whose="the paper's statement",
     says=(
-        "The first gradient step moves the score of token e by ρω(e)/2 + βΣω/2: regressed on ω, slope and intercept "
-        "are within 10 % for ReLU, GeLU and SiLU, and tanh has no intercept."
+        "The first gradient step moves the score of token e by ρω(e)/2 + βΣω/2. (Regressed on ω, slope and intercept "
+        "are within 10 % for ReLU, GeLU and SiLU, and tanh has no intercept.)"
     ),
     predict=_steps_on_paper,
     observe=_steps,
     compare=every(
-        close_relative("slope", FIRST_STEP),
-        close_relative("intercept", FIRST_STEP),
-        close("tanh_intercept", FIRST_STEP, relative=False),
+        close_relative("slope", FIRST_STEP, label="the slope over ω", by="by formula", seen="in the step"),
+        close_relative("intercept", FIRST_STEP, label="the shift of all scores", by="by formula", seen="in the step"),
+        close("tanh_intercept", FIRST_STEP, relative=False, label="the shift with tanh, over that with ReLU,"),
     ),
     settings={
         "fast": {"corpus": "made_up", "texts": 1500, "keep_negatives": 0.3, "width": 512, "seeds": 3},
@@ -176,7 +181,7 @@ def _ratios(width: int, tokens: int, seeds: int, units: int) -> xr.Dataset:
     small_ratio = small / (np.trace(mean_kernel(SMALL_GELU)) / tokens - small)
     return trajectory(
         {
-            "ratio": ("point", ratios),
+            "ratio": ("point", ratios, {"long_name": "β/ρ"}),
             "tanh_ratio": kernel_bias(mean_kernel(TANH)),
             "small_gelu": small_ratio,
             "printed": ("number", [ratios[EQUAL], ratios[NO_READOUT]]),
@@ -195,24 +200,32 @@ def _mean_activation(point: tuple[str, float, float], width: int, units: int) ->
     return float(net.phi(start["embedding"] @ start["weight"].mT / width**0.5).double().mean())
 
 
+MEASURED = {"by": "by formula", "seen": "in networks"}
+
 bias_variance = Claim(
     id="feature_extraction/bias_variance",
     source="derived; the paper states that the bias depends on the initial variances",
+    whose="the paper's statement",
     says=(
-        "β/ρ, the share of the bias, is .1187 for ReLU with all variances equal, at most 1/(π − 1) as the readout's "
-        "goes to 0, and 2e-5 for GeLU at σ = .1; finite networks show the same."
+        "How large the bias is depends on the initial variances: β/ρ is .1187 for ReLU if all are equal, at most "
+        "1/(π − 1) as that of the readout goes to 0, and 2e-5 for GeLU at σ = .1. (In closed form, and in finite "
+        "networks.)"
     ),
     predict=_ratios_on_paper,
     observe=_ratios,
     compare=every(
-        close_relative("ratio", KERNEL_RATIO),
-        close("ratio", KERNEL_RATIO_AT_MOST, relative=False),
-        close("tanh_ratio", NO_BIAS, relative=False),
-        close_relative("small_gelu", SMALL_BIAS),
-        close_relative("printed", KERNEL_RATIO),
-        close("printed", KERNEL_RATIO_AT_MOST, relative=False),
-        close("closed_form", PRINTED_DIGITS, relative=False),
-        close_relative("printed_small", SMALL_BIAS),
+        close_relative("ratio", KERNEL_RATIO, label="β/ρ, relative to itself,", **MEASURED),
+        close("ratio", KERNEL_RATIO_AT_MOST, relative=False, label="β/ρ", **MEASURED),
+        close("tanh_ratio", NO_BIAS, relative=False, label="β/ρ with tanh", by="by formula", seen="in networks"),
+        close_relative("small_gelu", SMALL_BIAS, label="β/ρ with GeLU at σ = .1", by="by formula", seen="in networks"),
+        close_relative("printed", KERNEL_RATIO, label="β/ρ with ReLU", by="as quoted", seen="in networks"),
+        close(
+            "printed", KERNEL_RATIO_AT_MOST, relative=False, label="β/ρ with ReLU", by="as quoted", seen="in networks"
+        ),
+        close("closed_form", PRINTED_DIGITS, relative=False, label="β/ρ with ReLU", by="as quoted", seen="by formula"),
+        close_relative(
+            "printed_small", SMALL_BIAS, label="β/ρ with GeLU at σ = .1", by="as quoted", seen="in networks"
+        ),
     ),
     settings={
         "fast": {"width": 128, "tokens": 32, "seeds": 24, "units": 16_000},

@@ -13,8 +13,10 @@ from foretrain.core.trajectory import trajectory
 from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import bounded, every
 from foretrain.papers.feature_extraction.experiments.label_scores import LabelledCorpus, read_corpus, trained_scores
+from foretrain.papers.feature_extraction.setting import CORPUS_NAMES
 
 NETWORKS = ("MLP ReLU", "MLP GeLU", "MLP SiLU", "MLP tanh", "SA", "SA + ReLU", "CNN ReLU")
+ONE_OF_EACH = ("MLP ReLU", "MLP tanh", "SA", "CNN ReLU")
 BIASED = ("MLP ReLU", "SA + ReLU", "CNN ReLU")
 LEAST, POLAR = 5, 0.5  # least number of occurrences; a polar token has |ω| of at least half of them
 RANKS, SIGNS, ACCURACY = 0.85, 0.98, 0.78  # at least: rank correlation, share of right signs, share of right test texts
@@ -50,7 +52,7 @@ def _changed(corpus: LabelledCorpus, keep_negatives: float, shuffled: bool) -> L
 
 
 def _at_least() -> xr.Dataset:
-    return trajectory({"spearman_low": RANKS, "sign_low": SIGNS, "accuracy_low": ACCURACY})
+    return trajectory({"least_spearman": RANKS, "least_sign": SIGNS, "least_accuracy": ACCURACY})
 
 
 def _follows(
@@ -72,36 +74,49 @@ def _follows(
     last = trained["score"].isel(epoch=-1).transpose("network", "seed", "token").values
     ranks = [[spearmanr(s[often], omega[often]).statistic for s in run] for run in last]
     signs = [[np.mean(np.sign(s[polar]) == np.sign(omega[polar])) for s in run] for run in last]
-    return trained[["accuracy", "movement"]].assign(
-        spearman=(("network", "seed"), np.array(ranks)), sign=(("network", "seed"), np.array(signs))
+    axes = ("network", "seed")
+    measured = trained[["accuracy", "movement"]].assign(
+        spearman=(axes, np.array(ranks), {"long_name": "rank correlation of score and ω"}),
+        sign=(axes, np.array(signs), {"long_name": "share of polar tokens with the right sign"}),
     )
+    measured.accuracy.attrs["long_name"] = "test accuracy"
+    measured.movement.attrs["long_name"] = "relative movement of the kernel"
+    return measured
 
 
 cooccurrence = Claim(
     id="feature_extraction/cooccurrence",
     source=SOURCE,
+    whose="the paper's statement",
     says=(
-        "After training, label scores follow the co-occurrence of token and label: rank correlation at least .85, the "
-        "right sign on 98 % of polar tokens, test accuracy at least .78, for every architecture. This is far from the "
-        "lazy regime: see the kernel's movement."
+        "After training, label scores follow the co-occurrence of token and label, for every architecture: rank "
+        "correlation at least .85, the right sign on 98 % of polar tokens, test accuracy at least .78. (The bars are "
+        "ours.)"
+    ),
+    finding=(
+        "This holds far from the lazy regime that the theory assumes: on SST-2 kernels have grown 13-fold (attention) "
+        "to 28 000-fold (SiLU) by then."
     ),
     predict=_at_least,
     observe=_follows,
     compare=every(
-        bounded("spearman", low="spearman_low"),
-        bounded("sign", low="sign_low"),
-        bounded("accuracy", low="accuracy_low"),
+        bounded("spearman", low="least_spearman", label="the rank correlation of score and ω"),
+        bounded("sign", low="least_sign", label="the share of polar tokens with the right sign"),
+        bounded("accuracy", low="least_accuracy", label="the test accuracy"),
     ),
     settings={
-        "fast": {"corpus": "made_up", "texts": 1500, "epochs": 6, "seeds": 1},
-        "full": {"corpus": "sst2", "texts": None, "epochs": 6, "seeds": 3},
+        "fast": {"corpus": "made_up", "texts": 1500, "epochs": 6, "seeds": 1, "networks": ONE_OF_EACH},
+        "full": {"corpus": "sst2", "texts": None, "epochs": 6, "seeds": 3, "networks": NETWORKS},
     },
-    control=Control("labels are shuffled among texts", {"shuffled": True, "networks": ("MLP ReLU", "SA")}),
+    control=Control("labels are shuffled among texts", {"shuffled": True}),
 )
 
 
+SHIFT = "shift of tokens never seen, in standard errors"
+
+
 def _bias_bounds() -> xr.Dataset:
-    return trajectory({"biased_low": 15.0, "other_low": -4.0, "other_high": 4.0})
+    return trajectory({"least_biased": 15.0, "least_other": -4.0, "most_other": 4.0})
 
 
 def _bias(corpus: str, texts: int | None, epochs: int, seeds: int, keep_negatives: float) -> xr.Dataset:
@@ -115,12 +130,15 @@ def _bias(corpus: str, texts: int | None, epochs: int, seeds: int, keep_negative
         "z_of_change": _in_errors((unseen - unseen.sel(epoch=0)).isel(epoch=slice(1, None))),
     }
     others = [name for name in NETWORKS if name not in BIASED]
-    first = xr.concat([z.sel(epoch=1) for z in after.values()], xr.Variable("of", ["score", "change"]))
+    first = xr.concat(
+        [z.sel(epoch=1) for z in after.values()], xr.Variable("of", ["score", "change"], {"symbol": "the"})
+    )
+    first.network.attrs["symbol"] = "network"
     return xr.Dataset(
         {
             "z": after["z"],
-            "biased": first.sel(network=list(BIASED)).rename(network="with_relu_mlp"),
-            "other": first.sel(network=others).rename(network="without"),
+            "biased": first.sel(network=list(BIASED)).rename(network="with_relu_mlp").assign_attrs(long_name=SHIFT),
+            "other": first.sel(network=others).rename(network="without").assign_attrs(long_name=SHIFT),
         }
     )
 
@@ -138,6 +156,7 @@ def _in_errors(scores: xr.DataArray) -> xr.DataArray:
 relu_bias = Claim(
     id="feature_extraction/relu_bias",
     source=SOURCE,
+    whose="the paper's statement",
     says=(
         "With imbalanced classes the first epoch shifts the scores of all tokens with ReLU, even of those never seen; "
         "with GeLU, SiLU, tanh and self-attention it does not, and a ReLU MLP after attention brings it back."
@@ -145,8 +164,8 @@ relu_bias = Claim(
     predict=_bias_bounds,
     observe=_bias,
     compare=every(
-        bounded("biased", low="biased_low"),
-        bounded("other", low="other_low", high="other_high"),
+        bounded("biased", low="least_biased", label="the shift with ReLU, in standard errors,"),
+        bounded("other", low="least_other", high="most_other", label="the shift without ReLU, in standard errors,"),
     ),
     settings={
         "fast": {"corpus": "made_up", "texts": 1500, "epochs": 1, "seeds": 1, "keep_negatives": 0.3},
@@ -180,6 +199,8 @@ def _later(
     unseen = _unseen(_scores(corpus, texts, epochs, seeds, BIASED, keep_negatives))
     shift = (unseen - unseen.sel(epoch=0)).isel(epoch=slice(1, None)).mean("token")
     share = shift / shift.sel(epoch=1, drop=True)
+    share.network.attrs["symbol"] = "network"
+    shift.attrs["long_name"] = "shift of tokens never seen (logits)"
     return xr.Dataset(
         {
             "shift": shift,
@@ -193,43 +214,81 @@ LATER: dict[str, dict[str, Any]] = {
     "fast": {"corpus": "made_up", "texts": 1500, "epochs": 6, "seeds": 1, "keep_negatives": 0.3},
     "full": {"corpus": "sst2", "texts": None, "epochs": 6, "seeds": 3, "keep_negatives": 0.3},
 }
-FADING = (
-    "In logits it falls without attention only. On SST-2 the shift of tokens never seen, .0064 logits (MLP) and .0090 "
-    "(CNN) after the first epoch, is lower after six for all three seeds, for five of six runs even on the other side "
-    "of 0 (by −1.1 of what it was at most, five standard errors). With a ReLU MLP after attention it grows to 1.5 "
-    "to 1.9 of what it was by the third or fourth epoch, and after six has .6, .9 and 1.6 of it."
-)
 
 relu_bias_fades = Claim(
     id="feature_extraction/relu_bias_fades",
-    source=SOURCE,
-    says=(
-        "In later epochs the shift towards the larger class fades, in logits: after six it is lower than after the "
-        "first, with every network that has ReLU."
-    ),
-    erratum=FADING,
-    predict=_as_it_was,
-    observe=_later,
-    compare=bounded("left", high="all_of_it"),
-    settings=LATER,
-    control=Control("networks without attention only", {"fading": ADD_UP}),
-    expect="fails",
-)
-
-relu_bias_fades_corrected = Claim(
-    id="feature_extraction/relu_bias_fades_corrected",
-    corrects="feature_extraction/relu_bias_fades",
     source="derived; the split by attention was seen first, then asked",
+    whose="our own expectation",
     says=(
         "Without attention the shift towards the larger class, in logits, is lower after six epochs than after the "
         "first; with a ReLU MLP after attention it grows first."
     ),
-    erratum=FADING,
+    finding=(
+        "One might expect the shift to fade with every ReLU network. On SST-2 it does so without attention only: .0064 "
+        "logits (MLP) and .0090 (CNN) after the first epoch, lower after six for all three seeds, mostly on the other "
+        "side of 0. With a ReLU MLP after attention it grows to 1.5 to 1.9 times what it was by the third or fourth "
+        "epoch, and after six has .6, .9 and 1.6 times it."
+    ),
     predict=_as_it_was,
     observe=_later,
-    compare=every(bounded("left", high="all_of_it"), bounded("grown", low="all_of_it")),
+    compare=every(
+        bounded("left", high="all_of_it", label="the shift after six epochs over that after one"),
+        bounded("grown", low="all_of_it", label="the largest shift over that after one epoch, with attention,"),
+    ),
     settings={tier: {**setting, "fading": ADD_UP, "growing": ("SA + ReLU",)} for tier, setting in LATER.items()},
-    control=Control("networks with and without attention change places", {"fading": ("SA + ReLU",), "growing": ADD_UP}),
+    control=Control("the network with attention is expected to fade too", {"fading": BIASED}),
 )
 
-CLAIMS = [cooccurrence, relu_bias, relu_bias_fades, relu_bias_fades_corrected]
+
+def _by_activation(
+    corpora: tuple[tuple[str, int | None, int | None], ...], seeds: int, keep_negatives: float
+) -> xr.Dataset:
+    """How far the first epoch shifts tokens never seen, in standard errors, on several corpora of two classes.
+
+    A corpus is (name, number of texts, longest text); of more than two classes the first two are taken.
+    """
+    shifts = []
+    for name, texts, longest in corpora:
+        corpus = _changed(read_corpus(name, texts=texts, longest=longest).two_classes(), keep_negatives, False)
+        trained = trained_scores(corpus, ACTIVATIONS, epochs=1, seeds=seed_list(seeds))
+        scores = trained["score"].isel(token=corpus.unseen)
+        shifts.append(_in_errors(scores.sel(epoch=1) - scores.sel(epoch=0)).drop_vars("epoch", errors="ignore"))
+    shift = xr.concat(shifts, xr.Variable("corpus", [CORPUS_NAMES[name] for name, _, _ in corpora]))
+    return xr.Dataset(
+        {
+            "with_relu": shift.sel(network="MLP ReLU", drop=True).assign_attrs(long_name=SHIFT),
+            "without_relu": shift.sel(network=list(ACTIVATIONS[1:])).assign_attrs(long_name=SHIFT),
+        }
+    )
+
+
+ACTIVATIONS = ("MLP ReLU", "MLP GeLU", "MLP SiLU", "MLP tanh")
+
+activations = Claim(
+    id="feature_extraction/activations",
+    source="derived; the paper states it for SST, IMDB and AG News",
+    whose="the paper's statement",
+    says=(
+        "The choice of activation matters on every corpus: with imbalanced classes the first epoch shifts the scores "
+        "of all tokens with ReLU, and not with GeLU, SiLU or tanh."
+    ),
+    predict=_bias_bounds,
+    observe=_by_activation,
+    compare=every(
+        bounded("with_relu", low="least_biased", label="the shift with ReLU, in standard errors,"),
+        bounded(
+            "without_relu", low="least_other", high="most_other", label="the shift without ReLU, in standard errors,"
+        ),
+    ),
+    settings={
+        "fast": {"corpora": (("made_up", 1500, None), ("made_up_4", 3000, None)), "seeds": 1, "keep_negatives": 0.3},
+        "full": {
+            "corpora": (("sst2", None, None), ("imdb", 4000, 150), ("ag_news", 5000, None)),
+            "seeds": 3,
+            "keep_negatives": 0.3,
+        },
+    },
+    control=Control("the classes are balanced", {"keep_negatives": 1.0}),
+)
+
+CLAIMS = [cooccurrence, relu_bias, relu_bias_fades, activations]

@@ -20,6 +20,7 @@ from foretrain.kernels.empirical import Parameters, empirical_ntk
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import Count, about
 from foretrain.models.classifiers import ACTIVATIONS
+from foretrain.papers.feature_extraction.experiments.label_scores import LabelledCorpus
 from foretrain.papers.feature_extraction.experiments.parameters import NOT_EMPTY, SeedCount, Width
 
 
@@ -49,8 +50,16 @@ class DeepWindow:
             hidden = self._layer(parameters[f"layer_{k}"] @ hidden / root)
         return parameters["readout"] @ hidden / root
 
+    def token_scores(self, parameters: Parameters) -> Float[Tensor, "vocab"]:
+        """The scores of all tokens at once, each a window by itself."""
+        root = self.width**0.5
+        hidden = self._layer(parameters["embedding"] @ parameters["first"][0].mT / root)
+        for k in range(1, self.layers):
+            hidden = self._layer(hidden @ parameters[f"layer_{k}"].mT / root)
+        return hidden @ parameters["readout"] / root
+
     def _layer(self, z: Tensor) -> Tensor:
-        return ACTIVATIONS[self.activation](functional.layer_norm(z, z.shape) if self.normed else z)
+        return ACTIVATIONS[self.activation](functional.layer_norm(z, z.shape[-1:]) if self.normed else z)
 
     def kernel(self, parameters: Parameters, windows: Tensor) -> Float[Array, "window window"]:
         return empirical_ntk(self.score, windows, parameters=parameters)[..., 0, 0].double().numpy()
@@ -115,6 +124,33 @@ def depth_shares(
         {"normed": [int(n) for n in normed], "layers": layers},
         width=width, seeds=seeds, activation=activation,
     )  # fmt: skip
+
+
+def bias_after_training(
+    net: DeepWindow, corpus: LabelledCorpus, *, steps: int, rate: float, seed: int, least: int = 5
+) -> float:
+    """β/ρ as training shows it: a text's score is the sum over its tokens, and all weights descend on the mean loss.
+
+    Under a constant kernel a score moves by ρA(e) + βΣ_e A(e), where A is the accumulated pull on each token. So ρ is
+    the slope of what was learned over A, and β is what tokens that never occur have learned, over ΣA.
+    """
+    counts = torch.from_numpy(corpus.train.counts.toarray()).float()
+    signs = torch.from_numpy(2.0 * corpus.labels - 1).float()
+    parameters = net.start(torch_stream("feature_extraction/depth", "trained", net.layers, seed))
+    before = net.token_scores(parameters)
+    pull = torch.zeros(net.vocab)
+    for _ in range(steps):
+        leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
+        outputs = counts @ (net.token_scores(leaves) - before)
+        slopes = torch.autograd.grad(functional.softplus(-signs * outputs).mean(), list(leaves.values()))
+        pull += rate * (signs * torch.sigmoid(-signs * outputs.detach())) @ counts / len(signs)
+        parameters = {
+            name: value - rate * slope for (name, value), slope in zip(parameters.items(), slopes, strict=True)
+        }
+    learned = (net.token_scores(parameters) - before).double().numpy()
+    pulled, often = pull.double().numpy(), corpus.occurrences >= least
+    own = np.polyfit(pulled[often], learned[often], 1)[0]
+    return float(learned[corpus.unseen].mean() / pulled.sum() / own)
 
 
 def depth(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated
 
@@ -42,6 +42,7 @@ class LabelledCorpus:
     test: TokenTexts
     test_labels: Int[Array, "test_text"]
     unseen: Int[Array, "unseen"]  # tokens that no training text contains
+    words: tuple[str, ...] = ()  # the tokens as text; a made-up corpus has none
 
     @property
     def vocab(self) -> int:
@@ -56,11 +57,17 @@ class LabelledCorpus:
         return (2 * (self.labels == positive) - 1) @ self.train.counts
 
     def with_labels(self, labels: Int[Array, "text"]) -> LabelledCorpus:
-        return LabelledCorpus(self.train, labels, self.test, self.test_labels, self.unseen)
+        return replace(self, labels=labels)
 
     def keep(self, rows: Int[Array, "kept"]) -> LabelledCorpus:
         """Only these training texts; the vocabulary stays."""
-        return LabelledCorpus(self.train.select(rows), self.labels[rows], self.test, self.test_labels, self.unseen)
+        return replace(self, train=self.train.select(rows), labels=self.labels[rows])
+
+    def two_classes(self) -> LabelledCorpus:
+        """Only the texts of the first two classes."""
+        kept = np.flatnonzero(self.test_labels < 2)
+        train = self.keep(np.flatnonzero(self.labels < 2))
+        return replace(train, test=self.test.select(kept), test_labels=self.test_labels[kept])
 
 
 def read_corpus(
@@ -91,7 +98,12 @@ def read_corpus(
     whole = Vocabulary((*vocabulary.tokens, *new))
     seen = len(vocabulary)
     return LabelledCorpus(
-        whole.encode(cut), raw.labels, whole.encode(cut_test), raw_test.labels, np.arange(seen, len(whole))
+        whole.encode(cut),
+        raw.labels,
+        whole.encode(cut_test),
+        raw_test.labels,
+        np.arange(seen, len(whole)),
+        whole.tokens,
     )
 
 
