@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
@@ -14,8 +15,13 @@ from foretrain.data import LatentTree
 from foretrain.measures import entropy
 from foretrain.papers.joma import theory
 from foretrain.papers.joma.claims.hierarchy import caterpillar
-from foretrain.papers.joma.experiments.cdag import angle_sum, graph_correlations, premise_met
-from foretrain.papers.joma.experiments.plane import plane_moments
+from foretrain.papers.joma.experiments.cdag import (
+    angle_sum,
+    graph_correlations,
+    premise_met,
+    summed_over_parents,
+)
+from foretrain.papers.joma.experiments.plane import plane_flow, plane_moments
 from foretrain.papers.joma.experiments.theory import FIG4_TARGETS, fig4, fig9, phase
 
 
@@ -181,6 +187,63 @@ def test_the_shares_of_the_cdag_erratum():
     inside = first["C4"].where(angle_sum(first) < 90)
     assert inside.notnull().sum() > 1000
     assert float(inside.min()) > 0
+    # the corrected premise is met only with α = β or where f_k is z_β itself
+    bound = theory.gradient_correlation_bound(
+        *(first[name].broadcast_like(first["C1"] * first["C2"]) for name in ("C1", "C2")),
+        abs(first["C3"]).clip(0, 1).broadcast_like(first["C1"] * first["C2"]),
+    )
+    at = (first["C1"] * first["C2"]).copy(data=bound).where(first["C4"].notnull())
+    best, positive = at.fillna(-9).argmax("alpha"), (at.max("alpha") > 0) & first["C4"].notnull()
+    assert int(first["C4"].notnull().sum()) == 36134
+    assert int(positive.sum()) == 2056
+    other = positive & (best != xr.DataArray(np.arange(14), dims="beta"))
+    assert not (other & (first["C2"] < 1 - 1e-9)).any()
+
+
+def test_the_shares_of_the_sums_over_parents():
+    """Multi-layer analysis: how often the whole gradient is against the latent although every parent is for it."""
+    for threshold, whole, onward in ((0.1, 0.184, 0.196), (0.5, 0.019, 0.019)):
+        run = summed_over_parents(threshold=threshold)
+        met = run["met"].values
+        assert float((run["whole"].values[met] < 0).mean()) == pytest.approx(whole, abs=0.005)
+        assert float((run["next"].values[met] < 0).mean()) == pytest.approx(onward, abs=0.005)
+
+
+def test_where_the_bias_of_a_critical_point_turns_negative():
+    """Appendix A.4: y₋ < ½ < y₊ needs means that are far enough apart."""
+
+    def distances(density: theory.RadialDensity, apart: float) -> tuple[float, float]:
+        point = next(p for p in theory.critical_points(apart, density) if p.sign > 0)
+        return point.r_plus, point.r_minus
+
+    heavy, light = theory.student_t(2, 1.5), theory.student_t(2)
+    assert distances(heavy, 0.65)[1] > 0 > distances(heavy, 0.8)[1]
+    assert distances(light, 0.85)[0] < 0 < distances(light, 1.0)[0]
+
+
+@pytest.mark.parametrize(("share", "grows"), [(0.95, True), (1.05, False)])
+def test_beside_the_critical_ratio_v_does_not_settle(share, grows):
+    """Theorem 3 in training: five per cent beside its ratio of weights v grows without end or goes to 0."""
+    mean = np.array([1.2, 1.6])
+    point = next(p for p in theory.critical_points(2.0, theory.student_t(2, 1.5)) if p.sign > 0)
+    weights = [1.0, -share * point.weight_ratio]
+
+    def field(_: float, state: np.ndarray) -> np.ndarray:
+        v, bias = plane_flow(state[:2], state[2], [mean, np.zeros(2)], weights, "student_t_1.5", theory.RELU)
+        return np.append(v, bias)
+
+    def gone(_: float, state: np.ndarray) -> float:
+        return float(np.linalg.norm(state[:2])) - 1e-2
+
+    gone.terminal = True
+    mu, bias = point.at(mean)
+    solved = solve_ivp(field, (0, 20), np.append(mu, bias), rtol=1e-6, atol=1e-8, events=gone, t_eval=[5, 10, 20])
+    sizes = np.linalg.norm(solved.y[:2], axis=0)
+    if grows:
+        assert sizes[2] - sizes[1] == pytest.approx(2 * (sizes[1] - sizes[0]), rel=0.02)  # in proportion to time
+        assert sizes[2] > 2
+    else:
+        assert solved.t_events[0].size == 1
 
 
 def test_correlations_by_hand():

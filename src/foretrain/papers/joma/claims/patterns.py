@@ -87,7 +87,7 @@ superposition = Claim(
     control=Control("attention stays uniform", {"learns": False}),
     finding="Superposition needs attention. Without it no weight can tell a query with its own pattern from one with "
     "the other's: v·p₁ + ξ₁ and v·p₂ + ξ₂ sum to the same as the crossed pairs. Trained with uniform attention, the "
-    "node says .5 to .6 for its own patterns and .4 to .5 for the crossed ones.",
+    "node says .50 to .64 for its own patterns and .37 to .53 for the crossed ones (three seeds, 2000 steps).",
 )
 
 CLAIMS: list[Claim] = titled([*bias, superposition])

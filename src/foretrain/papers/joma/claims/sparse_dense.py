@@ -131,7 +131,7 @@ sparse_then_dense = Claim(
     finding="In training attention comes back only if the loss can be met. With a squared loss the entropy goes from "
     "2.30 to 1.3 and back to 1.7 nats in 6000 steps (means of ten seeds). With a fixed gradient (Assumption 1) it "
     "collapses to .01, and with a logistic loss it falls to the end, as it does in the layer of Fig 2 with ReLU "
-    "(2.88 to 1.24 in 6000 steps at temperature 1): no target, no return.",
+    "(2.88 to 1.24 in 6000 steps at temperature 1, rate .4): no target, no return.",
     **_training,
 )
 
@@ -149,6 +149,7 @@ linear_too = Claim(
     settings={tier: {"loss": "squared", "activation": "linear", **sizes} for tier, sizes in TRAINED.items()},
     control=Control("the back-propagated gradient stays fixed (Assumption 1)", {"loss": "fixed"}),
     expect="fails",
+    headline=True,
     erratum="What brings attention back is not the nonlinearity. A linear node that learns a linear teacher with a "
     "squared loss goes from 2.30 down to 1.5 and back to 2.27 nats in 6000 steps, further back than a ReLU node (1.3 "
     "and 1.7). Under a fixed gradient (Assumption 1), on which Theorem 2 rests, attention stays sparse, but so it does "
