@@ -17,6 +17,7 @@ from foretrain.cli import (
     checking,
     forecasting,
     forecasting_corpus,
+    forecasting_finetune,
     language,
     listing,
     neurons,
@@ -50,6 +51,7 @@ def foretrain(
 
     \b
     You train or fine-tune models:
+      foretrain forecast finetune MODEL DATA what will fine-tuning bring?
       foretrain watch run.jsonl              follow a training, with warnings
       foretrain analyze MODEL                measure a model or its checkpoints
       foretrain compare A B                  see where two models differ
@@ -80,6 +82,7 @@ for command in (
 ):  # fmt: skip
     app.command(cls=Command)(command)
 forecasting.forecast_app.command(cls=Command)(forecasting_corpus.corpus)
+forecasting.forecast_app.command(cls=Command)(forecasting_finetune.finetune)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -26,6 +26,7 @@ def _forecast() -> None:
 
     \b
     Examples:
+      foretrain forecast finetune MODEL reviews.csv --text review --label stars
       foretrain forecast templates examples/same_different.toml
       foretrain forecast corpus reviews.csv --text review --label sentiment
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -84,7 +85,7 @@ def corpus(
     require(top >= 1, f"--top must be at least 1; got {top}.")
     _require_outputs(json_out, report)
     _keep(file, json_out, report)
-    texts = _read(file, {"text": text, "label": label, "header": header, "classes": classes}, data)
+    texts = read_texts(file, {"text": text, "label": label, "header": header, "classes": classes}, data)
     _keep(texts.file, json_out, report)  # if `file` was a corpus's name, its file is known only now
     forecast = forecast_corpus(texts, window=window, least=least, time=time)
     for note in forecast.notes[:NOTES]:
@@ -132,7 +133,7 @@ def _require_outputs(json_out: Path | None, report: Path | None) -> None:
         require(not same, f"--json and --report both write {report}; give two names.")
 
 
-def _read(file: str, options: dict[str, str | bool | None], data: Path | None) -> LabelledTexts:
+def read_texts(file: str, options: Mapping[str, str | bool | None], data: Path | None) -> LabelledTexts:
     """A corpus by its name, or else a file; ./imdb is always a file."""
     from foretrain.data.corpora import HUB_NAMES, LABELLED, labelled_corpus
     from foretrain.data.labelled_texts import read_labelled

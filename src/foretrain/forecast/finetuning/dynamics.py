@@ -83,16 +83,19 @@ def forecast_outputs(
     record_at: list[int],
     *,
     middle: Tangent | None = None,
+    reach: float = 1.0,
     keep: Int[np.ndarray, "kept"] | None = None,
 ) -> Float[Tensor, "time row output"]:
     """Outputs of all rows at the recorded steps; the first rows of the tangent are the training rows, with `labels`.
 
-    With the gradients in the `middle` of the path, those of every step lie on the line through both points: at the
-    start they are those of the start, and at the end as far beyond the middle. `keep` trains on these rows only.
+    With the gradients in the `middle` of a path, those of every step lie on the line through both points: at the start
+    they are those of the start, and at the end of a path `reach` times as long, `reach` times as far beyond the middle.
+    `keep` trains on these rows only.
     """
     rows = np.arange(len(labels)) if keep is None else np.asarray(keep)
     batches, rates = setting.batches(len(rows)), np.array([setting.learning_rate(s) for s in range(setting.steps)])
-    travelled = 2 * np.concatenate([[0.0], np.cumsum(rates)[:-1]]) / rates.sum()  # 0 at the start, 1 in the middle
+    done = np.concatenate([[0.0], np.cumsum(rates)[:-1]]) / rates.sum()
+    travelled = 2 * reach * done  # 0 at the start, 1 in the middle
     path = _Path(tangent, middle)
     step_of = _adamw(setting, tangent.weights) if setting.optimizer == "adamw" else _sgd(setting, tangent.weights)
     recorded = []
