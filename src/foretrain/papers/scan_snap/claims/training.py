@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -163,53 +162,37 @@ fig6_threshold = Claim(
 )
 
 
-def _lowest_at(queries: int) -> xr.Dataset:
-    return trajectory({"lowest": ("eta_z", np.full(len(ETA_Z), 1.0 if queries == 1 else 2.0))}, {"eta_z": list(ETA_Z)})
+def _lowest_at(queries: tuple[int, ...]) -> xr.Dataset:
+    """At 1 for one query, at 2 for more."""
+    lowest = np.array([[1.0 if number == 1 else 2.0] * len(ETA_Z) for number in queries])
+    return trajectory({"lowest": (("queries", "eta_z"), lowest)}, {"queries": list(queries), "eta_z": list(ETA_Z)})
 
 
-def _fig6_lowest(queries: int, seeds: int, trained: int | None = None) -> xr.Dataset:
-    """The η_Y/η_Z at which entropy is lowest, at every η_Z; the control trains with another number of queries."""
-    entropy = _medium((trained or queries,), seeds)["entropy"].mean("seed").isel(queries=0, drop=True)
+def _fig6_lowest(queries: tuple[int, ...], seeds: int, trained: tuple[int, ...] = ()) -> xr.Dataset:
+    """The η_Y/η_Z at which entropy is lowest, by queries and η_Z; the control trains with other numbers of queries."""
+    entropy = _medium(trained or queries, seeds)["entropy"].mean("seed").assign_coords(queries=list(queries))
     return trajectory({"lowest": entropy.idxmin("ratio")})
 
 
-def _dip(queries: int, **more: Any) -> Claim:
-    one_query = queries == 1
-    where = "at 1, the smallest, so that there is no dip" if one_query else "at 2"
-    return Claim(
-        id=f"scan_snap/fig6_threshold_{queries}",
-        source="Fig 6 and section 8, Syn-Medium, read as a dip",
-        says=f"With {queries} query token{'s' * (not one_query)} entropy is lowest {where}, among η_Y/η_Z = 1, 2, 5 "
-        "and 10, at every η_Z.",
-        predict=_lowest_at,
-        observe=_fig6_lowest,
-        compare=close(
-            "lowest",
-            EXACT,
-            relative=False,
-            label="the ratio with the lowest entropy",
-            by="as stated",
-            seen="in training",
-        ),
-        settings={"fast": {"queries": queries, "seeds": 10}, "full": {"queries": queries, "seeds": 40}},
-        control=Control(
-            *(("three query tokens", {"trained": 3}) if one_query else ("one query token", {"trained": 1}))
-        ),
-        whose="our own expectation",
-        **more,
-    )
-
-
-thresholds = [
-    fig6_threshold,
-    _dip(
-        1,
-        finding="Fig 6 can be read in two ways. As the text has it, entropy rises past η_Y/η_Z ≈ 2, and that holds "
-        "for any number of queries. Read as a dip at 2 it does not hold for one query: entropy is lowest at 1 for "
-        "every η_Z (published at η_Z = 1: 1.871, 1.937, 2.022, 2.053). With 3, 5 and 10 queries there is a dip.",
+fig6_dip = Claim(
+    id="scan_snap/fig6_threshold_1",
+    source="Fig 6 and section 8, Syn-Medium, read as a dip",
+    says="With 3, 5 and 10 query tokens entropy is lowest at η_Y/η_Z = 2 among 1, 2, 5 and 10, at every η_Z. With one "
+    "query it is lowest at 1, so that there is no dip.",
+    predict=_lowest_at,
+    observe=_fig6_lowest,
+    compare=close(
+        "lowest", EXACT, relative=False, label="the ratio with the lowest entropy", by="as stated", seen="in training"
     ),
-    *map(_dip, QUERIES[1:]),
-]
+    settings={"fast": {"queries": QUERIES, "seeds": 10}, "full": {"queries": QUERIES, "seeds": 40}},
+    control=Control("one query and three queries change places", {"trained": (3, 1, 5, 10)}),
+    whose="our own expectation",
+    finding="Fig 6 can be read in two ways. As the text has it, entropy rises past η_Y/η_Z ≈ 2, and that holds for "
+    "any number of queries. Read as a dip at 2 it does not hold for one query: entropy is lowest at 1 for every η_Z "
+    "(published at η_Z = 1: 1.871, 1.937, 2.022, 2.053). With 3, 5 and 10 queries there is a dip.",
+)
+
+thresholds = [fig6_threshold, fig6_dip]
 
 
 def _fig11_areas(queries: tuple[int, ...], ratio: Values, seeds: int, most: float) -> xr.Dataset:
