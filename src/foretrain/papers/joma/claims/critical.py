@@ -144,7 +144,7 @@ def _matrices(density: str, norms: Sequence[float], coefficients: Callable[..., 
         for point in points
     ]
     C = np.array(rows) if points else np.full((1, len(norms), 2, 2), np.nan)
-    return trajectory({"C": (("point", "norm", "row", "column"), C)}, {"norm": list(norms)})
+    return trajectory({"C": (("point", "norm", "row", "column"), C)})
 
 
 def _printed(density: str, norms: Sequence[float]) -> xr.Dataset:
@@ -258,7 +258,7 @@ coefficients = erratum_pair(
     source="Proof of Theorem 3, eq. 73 and 74",
     says="The matrix C(μ) of Theorem 3 has β1 = s·a₊‖x̄₊‖θ1(ρ₊)/‖μ‖ and β2 = −[β1 + ρ₋²(a₊p_n(ρ₊) − a₋p_n(ρ₋))/‖μ‖]/‖μ‖²"
     ", where s is the sign of μᵀx̄₊.",
-    observe=lambda density, norms, off=0.0: _linearised(density, norms, off)[["C"]],
+    observe=lambda density, norms, off=0.0: _linearised(density, norms, off)[["C"]].drop_vars("norm"),
     compare=close("C", FLOW, label="an entry of C(μ)", by="by the formula", seen="in the flow"),
     settings=_SIZES,
     control=Control("not a critical point: ξ is off by .05‖μ‖", {"off": 0.05}),
