@@ -331,9 +331,9 @@ def test_a_task_that_some_seed_learns_is_judged_with_every_seed(worst, counted, 
     made = made.assign(data_need.factors(miss.sel(architecture=VANILLA, drop=True), miss, 0.1).data_vars)
     monkeypatch.setattr(gains, "data_need", lambda *args, **kwargs: made)
     gained = gains._gains(("aba_abb", "majority_6"), 3, 0.1)
-    assert gained.learned.values.tolist() == ["aba_abb", "majority_6"]
-    assert float(gained.helped_low.sel(learned="majority_6", helped="alone")) == counted
-    assert float(gained.helped_low.sel(learned="aba_abb").min()) == 1.0
+    assert gained.learned.values.tolist() == ["αβα vs αββ", "majority of 6"]
+    assert float(gained.helped_low.sel(learned="majority of 6", helped="alone")) == counted
+    assert float(gained.helped_low.sel(learned="αβα vs αββ").min()) == 1.0
     xr.testing.assert_equal(gained.miss, miss)
 
 
@@ -350,6 +350,8 @@ def test_a_forecast_must_rank_architectures_and_tasks(predicted, architectures, 
     needed = xr.Dataset({"n_needed": (("task", "architecture"), measured)}, {"n": [64, 1024]})
     monkeypatch.setattr(forecast, "data_need", lambda *args, **kwargs: needed)
     monkeypatch.setattr(forecast, "predicted_need", lambda task, name, loss: predicted(int(task), int(name)))
+    monkeypatch.setattr(forecast, "most_resolved", lambda task, name: 1e6)
+    monkeypatch.setattr(forecast, "never_learns", lambda task, name: False)
     ranks = forecast._ranks("012345", "0123", 0.1)
     assert (float(ranks.chance_of_architectures) < 0.05) == architectures
     assert (float(ranks.chance_of_tasks) < 0.05) == tasks

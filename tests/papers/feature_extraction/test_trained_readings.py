@@ -15,7 +15,8 @@ from foretrain.papers.feature_extraction.experiments.next_token import SmallTran
 
 
 def test_not_has_one_effect_on_all_adjectives_of_a_network_that_adds_up() -> None:
-    """A linear CNN scores a text as a sum over its tokens and places, so what NOT adds does not depend on what follows."""
+    """A linear CNN scores a text as a sum over its tokens and places, so what NOT adds does not depend on what "
+    "follows."""
     gains = negation_gains("made_up", 400, ("CNN linear", "MV diagonal"), 4, 1).gain.isel(seed=0)
     added, multiplied = gains.sel(network="CNN linear"), gains.sel(network="MV diagonal")
     assert float(added[0]) == pytest.approx(float(added[1]), abs=1e-4)

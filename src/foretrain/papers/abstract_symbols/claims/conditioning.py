@@ -152,7 +152,7 @@ def _condition_21() -> tuple[bool, str]:
 
 lemmaE1_activations = Claim(
     id="abstract_symbols/lemmaE1_activations",
-    source="appendix E, conjecture before Lemma E.1",
+    source="appendix E, conjecture on activations",
     whose="the paper's statement",
     says=(
         "For a general kernel K1 that meets condition (21), an MLP layer makes N nonsingular with most activations "

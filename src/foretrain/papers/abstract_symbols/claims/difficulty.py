@@ -51,8 +51,8 @@ fig18 = _harder(
     figures.fig18,
     "lengths",
     "abstract_symbols/fig18",
-    "Two random templates over two wildcards are harder to tell apart the longer they are. (At tier full: lengths 3 and "
-    "9, networks with a·I and b·I.)",
+    "Two random templates over two wildcards are harder to tell apart the longer they are. (At tier full: lengths 3 "
+    "and 9, networks with a·I and b·I.)",
     3,
     9,
     fast={"seeds": 3, "n": (32,), "setting": "glance"},
@@ -64,8 +64,8 @@ fig19 = _harder(
     figures.fig19,
     "wildcards",
     "abstract_symbols/fig19",
-    "Two random templates of length 5 are harder the more wildcards there are. (At tier full: 2 and 4 wildcards, networks "
-    "with a·I and b·I.)",
+    "Two random templates of length 5 are harder the more wildcards there are. (At tier full: 2 and 4 wildcards, "
+    "networks with a·I and b·I.)",
     2,
     4,
     fast={"seeds": 3, "n": (32,), "setting": "glance"},
@@ -92,8 +92,8 @@ fig21 = _harder(
     fast={"seeds": 4, "n": (64,)},
     full={"seeds": 10},
     finding=(
-        "The printed caption of Fig 21 repeats that of Fig 20 word for word. Appendix B.2 says that the four figures vary "
-        "length, wildcards, tokens and the number of templates, so we vary the number, from 2 to 16."
+        "The printed caption of Fig 21 repeats that of Fig 20 word for word. Appendix B.2 says that the four figures "
+        "vary length, wildcards, tokens and the number of templates, so we vary the number, from 2 to 16."
     ),
 )
 

@@ -113,10 +113,7 @@ def _losses(
 
 
 def with_train_loss(make: Make, argument: str) -> Make:
-    """`difference`, and the train loss at the end of training at each of `worse`: its mean over seeds.
-
-    `make` has to return `final_train_loss`.
-    """
+    """`difference`, and the train loss at the end of training at each of `worse`: its mean over seeds."""
     compare = difference(make, argument)
 
     def observe(better: Any, worse: Sequence[Any], seeds: int, still: bool = False, **sizes: Any) -> xr.Dataset:

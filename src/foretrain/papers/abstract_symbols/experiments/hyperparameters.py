@@ -25,7 +25,6 @@ from foretrain.papers.abstract_symbols.experiments.parameters import (
 from foretrain.papers.abstract_symbols.experiments.trained import (
     VANILLA,
     at_its_rate,
-    cell,
     grid,
     setting_called,
     summary,
@@ -71,20 +70,6 @@ def fig8(
 ) -> xr.Dataset:
     """Fig 8: learning rate against n."""
     return grid({"n": n}, lambda n: _cell(architecture, n, seeds, setting_called(setting), rates))
-
-
-def learned_by_heart(
-    n: Sequence[int], rates: Sequence[float], seeds: Seeds, setting: str, architecture: str = VANILLA
-) -> xr.Dataset:
-    """Fig 8, what its caption says of the train loss: test loss at the chosen epoch, train loss after the last one."""
-    s = setting_called(setting)
-
-    def one(n: int) -> xr.Dataset:
-        runs = cell("aba_abb", architecture, n=n, seeds=seeds, setting=s, rates=tuple(rates))
-        last = runs.train_curve.isel(epoch_done=-1, drop=True)
-        return runs[["test_loss", "validation_loss"]].assign(final_train_loss=last)
-
-    return grid({"n": n}, one)
 
 
 def fig9(
@@ -175,6 +160,24 @@ def fig15(
             "aba_abb", n=n, seeds=seeds, setting=s, attention_multiplier=multiplier, last_layer=True
         ),
     )
+
+
+def parts_trained(
+    parts: Sequence[str], n: Sequence[int], seeds: Seeds, setting: str, epochs: int, heads: int, multiplier: float
+) -> xr.Dataset:
+    """Fig 15, what its caption says of samples: all parameters trained, or the last layer alone.
+
+    Only the last layer gets `epochs`, `heads` and `multiplier`; a network that is trained as a whole has those of the
+    setting.
+    """
+
+    def one(part: str, n: int) -> xr.Dataset:
+        if part == "all parameters":
+            return at_its_rate("aba_abb", n=n, seeds=seeds, setting=setting_called(setting))
+        s = setting_called(setting, epochs=epochs, heads=heads)
+        return at_its_rate("aba_abb", n=n, seeds=seeds, setting=s, attention_multiplier=multiplier, last_layer=True)
+
+    return grid({"part": parts, "n": n}, one)
 
 
 def fig16(

@@ -35,7 +35,10 @@ TASKS: dict[str, Callable[[], TemplateTask]] = {
     "majority_token_3": partial(template_tasks.majority_token, 3),
 }
 MOST_PARAMETERS = 200_000_000  # of one network: memory holds five copies of them
-SCALARS = ("test_loss", "test_accuracy", "train_loss", "validation_loss", "epoch", "epochs_done", "diverged_at")
+SCALARS = (
+    "test_loss", "test_accuracy", "train_loss", "final_train_loss", "validation_loss", "epoch", "epochs_done",
+    "diverged_at",
+)  # fmt: skip
 
 
 def task_called(name: str) -> tuple[TemplateTask, int | None]:
@@ -169,6 +172,8 @@ def cell(
         seeds=listed,
         experiment=f"abstract_symbols/{made[0].name}/{n}",
     )
+    last = runs.train_curve.isel(epoch_done=-1, drop=True)  # `train_loss` is that of the chosen epoch
+    runs = runs.assign(final_train_loss=last)
     return runs.assign_attrs(setting_attrs(s, rates, patience), task=made[0].name, architecture=architecture, n=n)
 
 
