@@ -82,7 +82,8 @@ def forbidden(module: str, imported: str) -> str | None:
 def _paper(module: str) -> str:
     """The paper that a module belongs to; empty if none."""
     parts = module.split(".")
-    return parts[1] if parts[0] == "papers" and len(parts) > 1 else ""
+    is_paper = parts[0] == "papers" and len(parts) > 1 and (SOURCE / "foretrain" / "papers" / parts[1]).is_dir()
+    return parts[1] if is_paper else ""
 
 
 def _covers(allowed: str, imported: str, other: Package) -> bool:

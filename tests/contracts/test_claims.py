@@ -27,6 +27,7 @@ every_claim = pytest.mark.parametrize("claim", CLAIMS.values(), ids=CLAIMS.keys(
 
 
 @every_claim
+@pytest.mark.filterwarnings("ignore:Judged from:UserWarning")  # a kept result says how old it is
 def test_verdict_control_trajectories_and_figure(claim: Claim, tmp_path: Path) -> None:
     """One test, because judging is what takes the time."""
     verdict = judge(claim, "fast")

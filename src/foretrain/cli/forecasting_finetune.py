@@ -84,8 +84,6 @@ def _print(forecast: FinetuneForecast) -> None:
     from rich import box
     from rich.table import Table
 
-    from foretrain.forecast.finetuning.figures import table_rows
-
     out = console(results=True)
     out.print(forecast.summary, highlight=False)
     verdict = "good" if forecast.trust.holds else "none"
@@ -93,7 +91,7 @@ def _print(forecast: FinetuneForecast) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("", "accuracy", "test loss"):
         table.add_column(column)
-    for row in table_rows(forecast):
+    for row in forecast.rows():
         table.add_row(*row)
     out.print(table)
 

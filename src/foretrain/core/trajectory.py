@@ -79,5 +79,4 @@ def load_file(path: str | Path) -> xr.Dataset:
     except (OSError, ValueError, KeyError, RuntimeError, TypeError) as error:
         what = "is damaged: it begins like a netCDF file, but cannot be read" if _is_hdf5(whole) else "is not netCDF"
         raise DamagedFile(f"{path} {what}; give a .nc file or the folder of a run that foretrain wrote.") from error
-    dataset.encoding = {}
-    return dataset
+    return dataset.drop_encoding()  # lengths of strings, chunks: they belong to the file, not to the numbers

@@ -23,7 +23,10 @@ UNTOLD_AXES = frozenset(
         "index", "case", "example", "loser", "draw", "sample", "repeat", "instance",
     }
 )  # fmt: skip
-SYMBOLS = {"time": "t", "eta_y": "η_Y", "eta_z": "η_Z", "rho": "ρ", "beta": "β", "gamma": "γ"}
+SYMBOLS = {
+    "time": "t", "eta_y": "η_Y", "eta_z": "η_Z", "rho": "ρ", "beta": "β", "gamma": "γ", "vocab": "M", "classes": "K",
+    "overlap": "ρ", "ratio": "η_Y/η_Z", "length": "T",
+}  # fmt: skip
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 

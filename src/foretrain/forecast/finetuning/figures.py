@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING
+from typing import Any
 
 import plotly.graph_objects as go
 import xarray as xr
 
 from foretrain.show.pages import figure_html, render
 from foretrain.show.plotting import measurement_marks, new_panels, panel_place, prediction_line
-
-if TYPE_CHECKING:
-    from foretrain.forecast.finetuning.forecast import FinetuneForecast
 
 PANELS = {"accuracy": "accuracy", "loss": "loss (nats)"}
 
@@ -39,40 +37,25 @@ def learning_curves(data: xr.Dataset) -> go.Figure:
     return figure.update_xaxes(title="step")
 
 
-def page(forecast: FinetuneForecast) -> str:
+def page(
+    summary: str, trust: str, table: Sequence[tuple[str, str, str]], setting: Mapping[str, Any], data: xr.Dataset
+) -> str:
     """A page of its own."""
     return render(
         "finetune.html",
         title="Forecast of fine-tuning",
-        summary=forecast.summary,
-        trust=forecast.trust.reason,
-        table=table_rows(forecast),
-        setting=forecast.setting.as_dict(),
-        figure=figure_html(forecast.figure()),
+        summary=summary,
+        trust=trust,
+        table=table,
+        setting=setting,
+        figure=figure_html(learning_curves(data)),
     )
 
 
-def fragment(forecast: FinetuneForecast) -> str:
+def fragment(summary: str, trust: str, table: Sequence[tuple[str, str, str]]) -> str:
     """For a notebook: the answer and the table."""
     rows = "".join(
-        f"<tr><td>{escape(name)}</td><td>{accuracy}</td><td>{loss}</td></tr>"
-        for name, accuracy, loss in table_rows(forecast)
+        f"<tr><td>{escape(name)}</td><td>{accuracy}</td><td>{loss}</td></tr>" for name, accuracy, loss in table
     )
     head = "<tr><th></th><th>accuracy</th><th>test loss</th></tr>"
-    return f"<p>{escape(forecast.summary)}</p><p>Trust: {escape(forecast.trust.reason)}</p><table>{head}{rows}</table>"
-
-
-def table_rows(forecast: FinetuneForecast) -> list[tuple[str, str, str]]:
-    """Name, accuracy and test loss; a forecast comes with its spread over batch orders."""
-    spread = forecast.dataset[["accuracy", "loss"]].isel(step=-1).sel(part="test").std("order")
-    rows = []
-    for name, (accuracy, loss) in forecast.table.iterrows():
-        more = name == "forecast" and forecast.dataset.sizes["order"] > 1
-        rows.append(
-            (
-                str(name),
-                f"{accuracy:.3f}" + (f" ± {float(spread['accuracy']):.3f}" if more else ""),
-                f"{loss:.3f}" + (f" ± {float(spread['loss']):.3f}" if more else ""),
-            )
-        )
-    return rows
+    return f"<p>{escape(summary)}</p><p>Trust: {escape(trust)}</p><table>{head}{rows}</table>"

@@ -94,6 +94,18 @@ class FinetuneForecast:
         both = self.dataset.assign({f"real_{name}": values for name, values in measured.items()})
         return FinetuneForecast(self.prepared, self.setting, both, self.trust)
 
+    def rows(self) -> list[tuple[str, str, str]]:
+        """The table in words: name, accuracy and test loss; a forecast comes with its spread over batch orders."""
+        spread = self.dataset[["accuracy", "loss"]].isel(step=-1).sel(part="test").std("order")
+        rows = []
+        for name, (right, loss) in self.table.iterrows():
+            more = name == "forecast" and self.dataset.sizes["order"] > 1
+            shown = [f"{right:.3f}", f"{loss:.3f}"]
+            if more:
+                shown = [f"{right:.3f} ± {float(spread['accuracy']):.3f}", f"{loss:.3f} ± {float(spread['loss']):.3f}"]
+            rows.append((str(name), shown[0], shown[1]))
+        return rows
+
     def figure(self) -> go.Figure:
         from foretrain.forecast.finetuning.figures import learning_curves
 
@@ -104,12 +116,15 @@ class FinetuneForecast:
         from foretrain.core.files import write_text
         from foretrain.forecast.finetuning.figures import page
 
-        write_text(Path(path), page(self))
+        write_text(
+            Path(path),
+            page(self.summary, self.trust.reason, self.rows(), self.setting.as_dict(), self.dataset),
+        )
 
     def _repr_html_(self) -> str:
         from foretrain.forecast.finetuning.figures import fragment
 
-        return fragment(self)
+        return fragment(self.summary, self.trust.reason, self.rows())
 
 
 def forecast_with(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import xarray as xr
 
 from foretrain.core.trajectory import trajectory
@@ -47,7 +49,7 @@ def _ranks(weights: str, layer: int) -> xr.Dataset:
     return xr.Dataset({"fall": low / rank.isel(step=0, drop=True), "bounce": rank.isel(step=-1, drop=True) / low})
 
 
-_rank_of_layers = {
+_rank_of_layers: dict[str, Any] = {
     "source": "Fig 7 and section 6, stable rank over checkpoints",
     "whose": "the paper's statement",
     "predict": lambda: trajectory({"most": RANK_DROP.value, "least": RANK_BOUNCE.value}),

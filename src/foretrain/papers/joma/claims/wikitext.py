@@ -43,14 +43,8 @@ def _top_and_bottom(rates: tuple[float, ...], depth: int) -> xr.Dataset:
     """By how much entropy at the end is higher, and came back further, in the top layer than in the bottom one."""
     entropy = _entropy(depth, rates)
     end = entropy.rolling(step=SMOOTH, center=True).mean().dropna("step").isel(step=-1, drop=True)
-    top, bottom = {"layer": -1, "drop": True}, {"layer": 0, "drop": True}
-    rebound = _shape(entropy)["rebound"]
-    return xr.Dataset(
-        {
-            "denser": end.isel(**top) - end.isel(**bottom),
-            "rebound": rebound.isel(**top),
-        }
-    )
+    rebound = _shape(entropy)["rebound"].isel(layer=-1, drop=True)
+    return xr.Dataset({"denser": end.isel(layer=-1, drop=True) - end.isel(layer=0, drop=True), "rebound": rebound})
 
 
 def _losses(rates: tuple[float, ...], steps: int) -> xr.Dataset:

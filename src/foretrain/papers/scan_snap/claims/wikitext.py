@@ -34,10 +34,10 @@ def _entropy(text: str, moment: int) -> xr.Dataset:
     return kept("scan_snap/fig10")[["entropy"]].sel(text=text, drop=True).isel(step=moment, drop=True)
 
 
-_source = {"whose": "the paper's statement"}
 sparse = Claim(
     id="scan_snap/fig7",
     source="Fig 7 and section 8, real-world data",
+    whose="the paper's statement",
     says="Trained on WikiText-2 with SGD at rate 5, the first layer's attention becomes sparse, in one layer and in "
     "three.",
     predict=lambda: trajectory({"least": SPARSER.value}),
@@ -45,11 +45,11 @@ sparse = Claim(
     compare=bounded("fall", low="least", label="the fall of entropy, in nats,"),
     settings={"fast": {"rate": 5.0, "until": 1.0}},
     control=Control("before training", {"until": 0.0}),
-    **_source,
 )
 freezes = Claim(
     id="scan_snap/fig7_freezes",
     source="Fig 7 and section 8, real-world data",
+    whose="the paper's statement",
     says="At some point it freezes, although the rate stays the same: in the last quarter of training it moves at most "
     "half as fast as at its fastest.",
     predict=lambda: trajectory({"most": FROZEN.value}),
@@ -57,18 +57,17 @@ freezes = Claim(
     compare=bounded("late", high="most", label="the speed of attention in the last quarter, over its fastest,"),
     settings={"fast": {"rate": 5.0}},
     control=Control("a rate a hundred times lower, at which it is still on its way", {"rate": 0.05}),
-    **_source,
 )
 by_rate = Claim(
     id="scan_snap/fig10",
     source="Fig 10 and appendix G",
+    whose="the paper's statement",
     says="The larger the learning rate, the lower the entropy of attention on validation text after training.",
     predict=lambda: trajectory({}),
     observe=_entropy,
     compare=ranked("entropy", "rate", rising=False, label="entropy", over="the rate"),
     settings={"fast": {"text": "real", "moment": -1}},
     control=Control("before training", {"moment": 0}),
-    **_source,
 )
 
 CLAIMS = [sparse, freezes, by_rate]
