@@ -38,6 +38,8 @@ def test_verdict_control_trajectories_and_figure(claim: Claim, tmp_path: Path) -
         assert verdict.status == expected, verdict.reason
         assert verdict.control_status == flipped(expected), f"the control does not flip it: {verdict.control_reason}"
     assert verdict.reason
+    for words in (verdict.reason, verdict.control_reason):
+        assert not re.search(r"[a-z]{2,}_[a-z]{2,}", words), f"a name from the code: {words}"
     assert not np.isnan(verdict.margin) or verdict.status == "inconclusive"
 
     assert verdict.prediction is not None
@@ -67,6 +69,15 @@ def test_says_what_it_is(claim: Claim) -> None:
     file, line = claim.code()
     assert Path(file).is_file()
     assert line >= 1
+
+
+@every_claim
+def test_says_whose_it_is_and_an_erratum_what_it_changes(claim: Claim) -> None:
+    assert claim.whose is not None
+    if claim.erratum and claim.corrects is None:
+        assert claim.whose != "our own expectation"
+        assert claim.formulas is not None, "give the printed and the corrected formula"
+        assert claim.consequence, "say what it changes for a reader"
 
 
 @every_claim

@@ -128,6 +128,9 @@ published = Claim(
     compare=close("entropy", NEAR_PUBLISHED, relative=False, label="entropy", by="in the published runs", seen="here"),
     settings={"fast": {"step": TRAINED}},
     control=Control("before training", {"step": UNTRAINED}),
+    expect=None,
+    finding="After 1000 steps eleven of twelve entropies are the published ones to 0.3 nats; the middle layer of three at "
+    "rate 1e-4 is 0.4 nats higher here, with an eighth of the vocabulary.",
 )
 
 CLAIMS = [fig8, top_layers, lowest_loss, published]
