@@ -231,7 +231,7 @@ def test_a_reason_gives_both_values_where_they_differ_most() -> None:
 def test_no_name_from_the_code_reaches_a_reader() -> None:
     bounds = series(least_share=[0.5, 0.5, 0.5])
     reason = c.bounded("alive_share", low="least_share")(bounds, series(alive_share=[0.4, 0.6, 0.6])).reason
-    assert reason == "Alive share is 0.4 at t = 1; at least 0.5 is allowed"
+    assert reason == "Alive share is 0.4 at t = 1; at least 0.5 is needed"
 
 
 @given(st.floats(-10, 10), st.floats(-10, 10), st.floats(0, 1))

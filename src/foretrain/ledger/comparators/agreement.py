@@ -61,7 +61,7 @@ def bounded(
         sides = []
         both = low is not None and high is not None
         middle = float((prediction[low] + prediction[high]).mean()) / 2 if both else 0.0
-        for bound, sign, most in ((low, -1, "at least"), (high, 1, "at most")):
+        for bound, sign, limit in ((low, -1, "at least {} is needed"), (high, 1, "at most {} is allowed")):
             if bound is None:
                 continue
             edge, value = same_points(prediction[bound], observation[name])
@@ -70,7 +70,7 @@ def bounded(
             at = worst_place(excess)
             allowed, seen = float(edge.isel(at)), float(value.isel(at))
             words = f"{in_words(label or name)} is {number(seen)}{place_words(value, at)}"
-            words += f"; {most} {number(allowed)} is allowed"
+            words += f"; {limit.format(number(allowed))}"
             if slack.value:
                 words += f", give or take {number(slack.value)}"
             margin = _room(sign * (seen - middle), sign * (allowed - middle) + slack.value, float(abs(value).max()))

@@ -18,4 +18,5 @@ MODULES = (
     "patterns",
     "embeddings",
     "cdag",
+    "wikitext",
 )
