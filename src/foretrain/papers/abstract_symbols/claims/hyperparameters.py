@@ -118,7 +118,11 @@ fig10_deeper = better_than(
     settings=_settings(
         {"better": 4, "worse": (2,), **GLANCE}, {"better": 4, "worse": (2,)}, {"better": 8, "worse": (2,), "n": 1024}
     ),
-    expect_from="full",
+    finding=(
+        "In small networks (8 seeds) one layer leaves .43, two .31 and four .28 of a guess's loss: the second layer is "
+        "seen, but four layers cannot be told from two (gain .03 ± .05)."
+    ),
+    expect_from="paper",
 )
 
 fig11 = better_than(

@@ -113,7 +113,7 @@ def _by_class(
     right = [[share for _, share in row] for row in trained]
     return trajectory(
         {
-            "spearman": (("network", "class"), ranks, {"long_name": "rank correlation of score and ω"}),
+            "spearman": (("network", "class"), ranks, {"long_name": "rank correlation with ω"}),
             "accuracy": (("network", "corpus"), right, {"long_name": "test accuracy"}),
         },
         {
@@ -153,7 +153,7 @@ datasets = Claim(
 def _along_the_flow(corpora: tuple[str, ...], texts: int, shuffled: bool = False) -> xr.Dataset:
     ranks = np.array([np.concatenate([_flowed(name, texts, kind, shuffled) for name in corpora]) for kind in ADDITIVE])
     return trajectory(
-        {"spearman": (("network", "class"), ranks, {"long_name": "rank correlation of score and ω"})},
+        {"spearman": (("network", "class"), ranks, {"long_name": "rank correlation with ω"})},
         {"network": list(ADDITIVE), "class": _class_names(corpora, texts)},
     )
 

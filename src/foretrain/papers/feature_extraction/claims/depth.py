@@ -34,7 +34,8 @@ def _measured_shares(
     shares.bias.attrs["long_name"] = "bias β/ρ"
     shares.bigram.attrs["long_name"] = "share of bigrams in the kernel"
     shares.layers.attrs["long_name"] = "layers"
-    return shares
+    names = ["with LayerNorm" if norm else "without LayerNorm" for norm in normed]
+    return shares.assign_coords(normed=("normed", names, {"long_name": "network", "symbol": "networks"}))
 
 
 normalization_depth = Claim(
@@ -107,7 +108,11 @@ def _biases(
             "smallest": (("normed", "layers"), values.min(axis=2), {"long_name": "smallest bias over seeds"}),
         },
         {
-            "normed": ("normed", ["without LayerNorm", "with LayerNorm"], {"symbol": "networks"}),
+            "normed": (
+                "normed",
+                ["without LayerNorm", "with LayerNorm"],
+                {"long_name": "network", "symbol": "networks"},
+            ),
             "layers": ("layers", list(layers), {"long_name": "layers"}),
         },
     )

@@ -96,7 +96,7 @@ def _correlations(
             "correlation": (
                 ("width", "network", "seed"),
                 values,
-                {"long_name": "correlation of learned and predicted"},
+                {"long_name": "correlation with the prediction"},
             ),
             "mean": ("width", values.mean(axis=(1, 2)), {"long_name": "mean correlation"}),
             "widest": ((), values[-1].mean(), {"long_name": "correlation at the largest width"}),

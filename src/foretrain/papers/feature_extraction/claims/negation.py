@@ -101,11 +101,11 @@ def _split(
     names = {"long_name": "network", "symbol": "network"}
     return trajectory(
         {
-            "additive": (("additive_network", "seed"), of(adding), {"long_name": "test accuracy of additive networks"}),
+            "additive": (("additive_network", "seed"), of(adding), {"long_name": "accuracy of additive networks"}),
             "multiplying": (
                 ("multiplying_network", "seed"),
                 of(multiplying),
-                {"long_name": "test accuracy of multiplying networks"},
+                {"long_name": "accuracy of multiplying networks"},
             ),
         },
         {
@@ -179,7 +179,7 @@ def _held_out(
     return trajectory(
         {
             "best": ((), right.mean(axis=1).max(), {"long_name": "accuracy of the best network"}),
-            "accuracy": (("network", "seed"), right, {"long_name": "accuracy on adjectives that never met NOT"}),
+            "accuracy": (("network", "seed"), right, {"long_name": "accuracy on NOT with new adjectives"}),
         },
         {"network": list(networks), "seed": range(1, seeds + 1)},
     )
@@ -223,8 +223,8 @@ def _captured(
     measured = negation_gains(corpus, texts, (*multiplying, *others), epochs, seeds, shuffled=shuffled)
     raised, lowered = measured.gain.sel(polarity="negative"), -measured.gain.sel(polarity="positive")
     both = np.minimum(raised, lowered).drop_vars("polarity", errors="ignore")
-    both.attrs["long_name"] = "negation captured (logits)"
-    both.network.attrs["symbol"] = "network"
+    both.attrs |= {"long_name": "negation captured", "units": "logits"}
+    both.network.attrs |= {"symbol": "network", "long_name": "network"}
     return xr.Dataset(
         {
             "captured": both.sel(network=list(multiplying)),

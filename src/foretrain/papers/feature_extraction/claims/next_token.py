@@ -105,10 +105,10 @@ def _model_scores(
     steps = [[_steps(text, name, width, seeds, shuffled) for width in widths] for text in texts]
     ranks = [_ranks(text, name, shuffled) for text in texts]
     words = {
-        "pearson": "correlation of the step and the formula",
-        "excess_pearson": "correlation of the step and the formula, beyond frequencies",
-        "excess_slope": "slope of the step beyond frequencies",
-        "excess_distance": "distance of the step from ρ times the excess",
+        "pearson": "correlation with the formula",
+        "excess_pearson": "correlation beyond frequencies",
+        "excess_slope": "slope beyond frequencies",
+        "excess_distance": "distance from ρ·excess",
         "spearman": "rank correlation with N(e, k)",
         "spearman_formula": "rank correlation with the formula",
         "excess_spearman": "rank correlation of the excess",
@@ -138,7 +138,7 @@ def _model_ranks(corpus: str, vocab: int, tokens: int, contexts: tuple[int, ...]
     """How the early scores of the limit kernel rank the targets of a context token."""
     ranks = [_ranks((corpus, vocab, context, tokens), name, False)["spearman"] for context in contexts]
     return trajectory(
-        {"spearman": ("context", ranks, {"long_name": "rank correlation of score and N(e, k)"})},
+        {"spearman": ("context", ranks, {"long_name": "rank correlation with N(e, k)"})},
         {"context": ("context", list(contexts), {"long_name": "tokens of context", "symbol": "tokens of context"})},
     )
 
@@ -236,14 +236,14 @@ def _transformer_scores(
     gaps = {name: gap[often] for name, gap in top_less_bottom(text.pairs, scores).items()}
     return trajectory(
         {
-            "gap": ("token", gaps["gap"], {"long_name": "top ten less bottom ten targets (logits)"}),
+            "gap": ("token", gaps["gap"], {"long_name": "top less bottom targets (logits)"}),
             "excess_gap": ("token", gaps["excess_gap"], {"long_name": "the same beyond frequencies (logits)"}),
             "excess_share": (
                 (),
                 float((gaps["excess_gap"] > 0).mean()),
-                {"long_name": "share of tokens with a gap beyond frequencies"},
+                {"long_name": "tokens with a gap beyond frequencies"},
             ),
-            "perplexity": perplexity,
+            "perplexity": ((), perplexity, {"long_name": "perplexity"}),
         },
         {"token": ("token", np.arange(len(often)), {"long_name": "frequent token, by rank"})},
     )

@@ -69,9 +69,13 @@ def _as_lines(lines: np.ndarray) -> xr.Dataset:
                 intercept[MLPS.index("MLP tanh")] / abs(intercept[MLPS.index("MLP ReLU")]),
                 {"long_name": "shift of tanh over that of ReLU"},
             ),
-            "lines": (("network", "seed", "coefficient"), lines),
+            "lines": (("network", "seed", "coefficient"), lines, {"long_name": "fitted line"}),
         },
-        {"network": list(MLPS), "shifted": list(SHIFTED), "coefficient": ["slope", "intercept"]},
+        {
+            "network": list(MLPS),
+            "shifted": ("shifted", list(SHIFTED), {"long_name": "network", "symbol": "network"}),
+            "coefficient": ["slope", "intercept"],
+        },
     )
 
 
@@ -182,13 +186,17 @@ def _ratios(width: int, tokens: int, seeds: int, units: int) -> xr.Dataset:
     return trajectory(
         {
             "ratio": ("point", ratios, {"long_name": "β/ρ"}),
-            "tanh_ratio": kernel_bias(mean_kernel(TANH)),
-            "small_gelu": small_ratio,
-            "printed": ("number", [ratios[EQUAL], ratios[NO_READOUT]]),
-            "closed_form": ("number", [_ratio("MLP ReLU", 1.0, 1.0), _ratio("MLP ReLU", 1.0, 1e-4)]),
-            "printed_small": small_ratio,
+            "tanh_ratio": ((), kernel_bias(mean_kernel(TANH)), {"long_name": "β/ρ, tanh"}),
+            "small_gelu": ((), small_ratio, {"long_name": "β/ρ, GeLU at σ = .1"}),
+            "printed": ("number", [ratios[EQUAL], ratios[NO_READOUT]], {"long_name": "β/ρ of ReLU networks"}),
+            "closed_form": (
+                "number",
+                [_ratio("MLP ReLU", 1.0, 1.0), _ratio("MLP ReLU", 1.0, 1e-4)],
+                {"long_name": "β/ρ of ReLU in closed form"},
+            ),
+            "printed_small": ((), small_ratio, {"long_name": "β/ρ, GeLU at σ = .1, as quoted"}),
         },
-        {"point": POINTS},
+        {"point": ("point", POINTS, {"long_name": "network"})},
     )
 
 

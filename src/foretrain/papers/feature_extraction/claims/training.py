@@ -76,8 +76,8 @@ def _follows(
     signs = [[np.mean(np.sign(s[polar]) == np.sign(omega[polar])) for s in run] for run in last]
     axes = ("network", "seed")
     measured = trained[["accuracy", "movement"]].assign(
-        spearman=(axes, np.array(ranks), {"long_name": "rank correlation of score and ω"}),
-        sign=(axes, np.array(signs), {"long_name": "share of polar tokens with the right sign"}),
+        spearman=(axes, np.array(ranks), {"long_name": "rank correlation with ω"}),
+        sign=(axes, np.array(signs), {"long_name": "polar tokens with the right sign"}),
     )
     measured.accuracy.attrs["long_name"] = "test accuracy"
     measured.movement.attrs["long_name"] = "relative movement of the kernel"
@@ -112,7 +112,7 @@ cooccurrence = Claim(
 )
 
 
-SHIFT = "shift of tokens never seen, in standard errors"
+SHIFT = "shift, in standard errors"
 
 
 def _bias_bounds() -> xr.Dataset:
@@ -133,7 +133,7 @@ def _bias(corpus: str, texts: int | None, epochs: int, seeds: int, keep_negative
     first = xr.concat(
         [z.sel(epoch=1) for z in after.values()], xr.Variable("of", ["score", "change"], {"symbol": "the"})
     )
-    first.network.attrs["symbol"] = "network"
+    first.network.attrs |= {"symbol": "network", "long_name": "network"}
     return xr.Dataset(
         {
             "z": after["z"],
@@ -150,7 +150,8 @@ def _unseen(trained: xr.Dataset) -> xr.DataArray:
 
 def _in_errors(scores: xr.DataArray) -> xr.DataArray:
     """The mean over tokens in units of its standard error."""
-    return scores.mean("token") / (scores.std("token", ddof=1) / np.sqrt(scores.sizes["token"]))
+    shift = scores.mean("token") / (scores.std("token", ddof=1) / np.sqrt(scores.sizes["token"]))
+    return shift.drop_attrs(deep=False).assign_attrs(long_name=SHIFT)
 
 
 relu_bias = Claim(
@@ -198,14 +199,20 @@ def _later(
     """
     unseen = _unseen(_scores(corpus, texts, epochs, seeds, BIASED, keep_negatives))
     shift = (unseen - unseen.sel(epoch=0)).isel(epoch=slice(1, None)).mean("token")
-    share = shift / shift.sel(epoch=1, drop=True)
-    share.network.attrs["symbol"] = "network"
-    shift.attrs["long_name"] = "shift of tokens never seen (logits)"
+    share = (shift / shift.sel(epoch=1, drop=True)).drop_attrs(deep=False)
+    share.network.attrs |= {"symbol": "network", "long_name": "network"}
+    shift.attrs |= {"long_name": "shift of tokens never seen", "units": "logits"}
     return xr.Dataset(
         {
             "shift": shift,
-            "left": share.isel(epoch=-1, drop=True).sel(network=list(fading)).rename(network="fading"),
-            "grown": share.max("epoch").sel(network=list(growing)).rename(network="growing"),
+            "left": share.isel(epoch=-1, drop=True)
+            .sel(network=list(fading))
+            .rename(network="fading")
+            .assign_attrs(long_name="shift after six epochs over one"),
+            "grown": share.max("epoch")
+            .sel(network=list(growing))
+            .rename(network="growing")
+            .assign_attrs(long_name="largest shift over that after one"),
         }
     )
 

@@ -137,11 +137,11 @@ def negation_gains(
                 turned[i, j] = (after > 0).mean()
     return trajectory(
         {
-            "gain": (("network", "seed", "polarity"), gains, {"long_name": "what NOT adds to an adjective's score"}),
+            "gain": (("network", "seed", "polarity"), gains, {"long_name": "what NOT adds to a score"}),
             "turned": (
                 ("network", "seed"),
                 turned,
-                {"long_name": "share of negative adjectives that NOT makes positive"},
+                {"long_name": "negative adjectives made positive"},
             ),
         },
         {"network": list(networks), "seed": listed, "polarity": list(POLARITIES)},
