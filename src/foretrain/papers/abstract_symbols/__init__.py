@@ -5,6 +5,7 @@ from foretrain.papers import Paper, Symbol
 PAPER = Paper(
     name="abstract_symbols",
     short="Abstract symbols",
+    position=3,
     title="When can transformers reason with abstract symbols?",
     citation="Enric Boix-Adserà, Omid Saremi, Emmanuel Abbe, Samy Bengio, Etai Littwin, Joshua Susskind. 2023.",
     symbols=(

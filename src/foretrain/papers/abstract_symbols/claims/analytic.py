@@ -38,7 +38,7 @@ def _coefficient_roots(orders: int, center: float = 0.0) -> xr.Dataset:
         logs = theory.two_token_series(center, len(n), 0.8 * center)
     late = n >= n[-1] / 4
     return trajectory(
-        {"root": ("order", np.exp(logs / n)[late], {"long_name": "n-th root of the n-th coefficient"})},
+        {"root": ("order", np.exp(logs / n)[late], {"long_name": "n-th root of |a(n)|"})},
         {"order": ("order", n[late], {"long_name": "order n of the coefficient"})},
     )
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from foretrain.models.sequence_baselines import LSTM, MLP, MLP_XX, RNN
-from foretrain.papers.abstract_symbols.claims.sides import better_than
+from foretrain.papers.abstract_symbols.claims.published import ABA_ABB, published_copying, published_losses
+from foretrain.papers.abstract_symbols.claims.sides import better_than, drawn_by_side
 from foretrain.papers.abstract_symbols.experiments import architectures as figures
 from foretrain.papers.abstract_symbols.experiments.trained import (
     RATES,
@@ -80,6 +81,7 @@ fig5 = better_than(
     source="Fig 5 (a)",
     says="Without b·I, more unseen symbols are copied wrongly at a larger embedding dimension, from the same samples.",
     quantity="error",
+    figure=drawn_by_side(published_copying),
     settings={
         "fast": {
             "setting": "tiny",
@@ -134,6 +136,7 @@ fig22_plain = better_than(
     id="abstract_symbols/fig22_plain",
     source="Fig 22",
     says="The plain transformer outperforms RNN, LSTM and MLP on αβα against αββ.",
+    figure=drawn_by_side(published_losses(ABA_ABB)),
     sides=(VANILLA, (RNN, LSTM, MLP)),
     expect_from="full",
     settings={
@@ -154,6 +157,7 @@ fig22 = better_than(
     id="abstract_symbols/fig22",
     source="Fig 22",
     says="A transformer with a·I outperforms the plain one, RNN, LSTM and MLP on αβα against αββ.",
+    figure=drawn_by_side(published_losses(ABA_ABB)),
     sides=(WITH_A, (VANILLA, RNN, LSTM, MLP)),
     settings={
         "fast": {"setting": "tiny", "seeds": 4, "n": (64,), "rates": ()},
@@ -206,6 +210,7 @@ fig25 = better_than(
     id="abstract_symbols/fig25",
     source="Fig 25",
     says="An MLP that is given vec(XXᵀ) has a lower loss on unseen symbols than one that is not.",
+    figure=drawn_by_side(published_losses(ABA_ABB)),
     sides=(MLP_XX, (MLP,)),
     settings={
         "fast": {"setting": "tiny", "seeds": 5, "n": (32, 64)},

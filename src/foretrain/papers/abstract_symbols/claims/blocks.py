@@ -42,7 +42,7 @@ def _sine_bounds(samples: Sequence[int], per_sample: float, seeds: int) -> xr.Da
 def _sines(samples: Sequence[int], per_sample: float, seeds: int, architecture: str = TRANSFORMER) -> xr.Dataset:
     """Sine of the largest principal angle between the top eigenspace of K̂ and the template indicators."""
     blocks = tasks.fig4(samples, per_sample, (architecture,), seeds=seeds).isel(architecture=0, drop=True)
-    sine = np.sin(np.radians(blocks.angle)).assign_attrs(long_name="sine of the angle to the indicators")
+    sine = np.sin(np.radians(blocks.angle)).assign_attrs(long_name="sine of that angle")
     measured = blocks[["angle"]].assign(sine=sine)
     measured.n.attrs["long_name"] = "samples n"
     measured.angle.attrs["long_name"] = "angle to the indicators"

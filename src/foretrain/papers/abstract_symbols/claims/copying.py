@@ -52,8 +52,8 @@ def _measured(
 ) -> xr.Dataset:
     found = velocities(tuple(embeddings), heads, head, gamma, tokens, seeds, trained)
     found.embedding.attrs |= {"long_name": "embedding width", "symbol": "d_emb"}
-    for name, loss in (("test", "the unseen token"), ("train", "training")):
-        found[name].attrs["long_name"] = f"speed of the loss on {loss}"
+    for name, loss in (("test", "test"), ("train", "train")):
+        found[name].attrs = {"long_name": f"speed of the {loss} loss"}
     return found
 
 
@@ -130,7 +130,7 @@ def _measured_parts(
             "velocity": (
                 ("rule", "part", "heads"),
                 np.stack([printed, unit]),
-                {"long_name": "speed that a part adds to the train loss"},
+                {"long_name": "speed added to the train loss"},
             )
         },
         {

@@ -48,7 +48,7 @@ def _factor(task: str, modified: str, n: Sequence[int], **sizes: Any) -> xr.Data
             "miss": (
                 ("side", "n", "seed"),
                 needs.miss.transpose("architecture", "n", "seed").values,
-                {"long_name": "loss on unseen symbols (a guess has 1)"},
+                {"long_name": "loss (a guess has 1)"},
             ),
         },
         {

@@ -38,7 +38,7 @@ PRINTED_TERMS = {
         "1 YY 1 * 1 XX 1", "tr XX YY", "1 YY YY 1", "1 YY 1 * 1 YY 1",
     ),
 }  # fmt: skip
-ROWS = [f"∂^{i} in β, ∂^{j} in γ" for i, j in PRINTED_TERMS]
+ROWS = [f"order {i} in β, {j} in γ" for i, j in PRINTED_TERMS]
 PRINTED_CONSTANTS: dict[str, tuple[tuple[int, int], tuple[str, ...], Callable[[int], Fraction]]] = {
     "c1": ((0, 0), ("1 XY 1",), lambda k: Fraction(1, k**2)),
     "c2": ((2, 2), ("tr XY",), lambda k: Fraction(8, k**2)),
@@ -81,8 +81,8 @@ def _table(lengths: Sequence[int], values: list[list[float]], superfluous: list[
     return trajectory(
         {
             "constant": (("name", "length"), values, {"long_name": "constant"}),
-            "superfluous": count(superfluous, "printed terms that are not there"),
-            "missing": count(missing, "terms that are not printed"),
+            "superfluous": count(superfluous, "superfluous terms"),
+            "missing": count(missing, "missing terms"),
         },
         {
             "name": list(PRINTED_CONSTANTS),
@@ -148,9 +148,9 @@ def _traces_counted(length: int, other: str = "") -> xr.Dataset:
 def _traces(first: list[int], second: list[int], third: list[int], length: int) -> xr.Dataset:
     return trajectory(
         {
-            "tr_xxxy": ("pair", np.array(first, dtype=np.float64)),
-            "tr_xyyy": ("pair", np.array(second, dtype=np.float64)),
-            "tr_xyxy": ("word", np.array(third, dtype=np.float64)),
+            "tr_xxxy": ("pair", np.array(first, dtype=np.float64), {"long_name": "tr(XXᵀXYᵀ)"}),
+            "tr_xyyy": ("pair", np.array(second, dtype=np.float64), {"long_name": "tr(XYᵀYYᵀ)"}),
+            "tr_xyxy": ("word", np.array(third, dtype=np.float64), {"long_name": "tr(XYᵀXYᵀ)"}),
         },
         {
             "pair": ["-".join(p) for p in _pairs(length)],

@@ -189,7 +189,7 @@ def _best_bound(diversities: Sequence[float], per_diversity: float, shrinks: boo
     return trajectory(
         {
             "power": ("bound", [float(np.polyfit(np.log(diversities), np.log(bounds), 1)[0])]),
-            "best": ("rho", bounds, {"long_name": "sum of Claims D.2 and D.4 at the best λ"}),
+            "best": ("rho", bounds, {"long_name": "D.2 plus D.4 at the best λ"}),
         },
         {
             "bound": ["at the best λ"],

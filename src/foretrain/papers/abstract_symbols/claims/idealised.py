@@ -133,8 +133,8 @@ def _draws(
     names = ("difference", "norm_share", "distance_share", "difference_share", "constant")
     words = (
         "|f̂ − f̂_ideal|",
-        "length of the weights, over its bound",
-        "distance of the weights from the indicator, over its bound",
+        "length of the weights over its bound",
+        "distance from the indicator over its bound",
         "|f̂ − f̂_ideal| over the bound of D.5",
         "|f̂ − f̂_ideal| over the rate of D.2",
     )
@@ -144,7 +144,7 @@ def _draws(
                 name: (dims, column, {"long_name": says})
                 for name, column, says in zip(names, columns, words, strict=True)
             },
-            "shared": (dims[:-1], np.reshape(shared, shape[:-1]), {"long_name": "Σ(K̂ − K̂_ideal)² off the diagonal"}),
+            "shared": (dims[:-1], np.reshape(shared, shape[:-1]), {"long_name": "effect of shared tokens"}),
         },
         {
             "n": ("n", list(samples), {"long_name": "samples n"}),
@@ -270,7 +270,7 @@ def _least_counts(samples: int, draws: int, weight: float = 0.5) -> xr.Dataset:
     task = same_different()
     counts = stream("represented", samples).multinomial(samples, (weight, 1 - weight), size=draws)
     least = (counts / (samples * np.asarray(task.weights))).min(axis=1)
-    return trajectory({"represented": ("draw", least, {"long_name": "least share of nμ that a template has"})})
+    return trajectory({"represented": ("draw", least, {"long_name": "least share of nμ"})})
 
 
 def _represented(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:

@@ -140,7 +140,7 @@ def _integrated_cosine(cases: int, sign: float = 1.0) -> xr.Dataset:
 
 
 def _expectation(values: np.ndarray) -> xr.Dataset:
-    return trajectory({"expectation": ("case", values, {"long_name": "E[cos(kU + c)·cos(kV + c)]"})})
+    return trajectory({"expectation": ("case", values, {"long_name": "expectation"})})
 
 
 def _cosine_cases(cases: int) -> tuple[np.ndarray, ...]:

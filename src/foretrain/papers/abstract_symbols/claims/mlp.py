@@ -103,7 +103,7 @@ def _coupled(seeds: int, width: int, steps: int, second: Sequence[int] = (8, 9))
         chances.append(stats.ks_2samp(on_first[:seeds].numpy(), on_second[seeds:].numpy()).pvalue)
     return trajectory(
         {
-            "gap": ("way", gaps, {"long_name": "largest difference between coupled runs"}),
+            "gap": ("way", gaps, {"long_name": "difference of coupled runs"}),
             "chance": ("way", np.array(chances), {"long_name": "p of the two-sample test"}),
         },
         {"way": list(WAYS)},

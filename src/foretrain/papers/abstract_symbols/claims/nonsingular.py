@@ -66,8 +66,8 @@ def _attention_gaps(tasks: Sequence[str], betas: Sequence[float], gammas: Sequen
     dims = ("task", "beta", "gamma")
     return trajectory(
         {
-            "gap": (dims, np.reshape(gaps, shape), {"long_name": "smallest gap over all permutations"}),
-            "pair_gap": (dims, np.reshape(by_pairs, shape), {"long_name": "smallest gap over exchanges of two"}),
+            "gap": (dims, np.reshape(gaps, shape), {"long_name": "smallest gap, all permutations"}),
+            "pair_gap": (dims, np.reshape(by_pairs, shape), {"long_name": "smallest gap, exchanges of two"}),
         },
         {"task": _names(tasks), "beta": list(betas), "gamma": list(gammas)},
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import xarray as xr
@@ -58,6 +58,26 @@ COPYING_ERRORS = {
     2048: {256: 1.0, 512: 0.686, 1024: 0.022},
 }  # without b·I, by embedding dimension and n
 WITH_B_ERROR = 0.018  # the largest with b·I, from 16 samples on, at every dimension
+
+
+def published_losses(task: str) -> Callable[[Mapping[str, Any]], dict[str, float]]:
+    """The published mean over the n of a comparison, for every architecture that has one at each of them."""
+
+    def at(config: Mapping[str, Any]) -> dict[str, float]:
+        sizes = list(config["n"])
+        return {
+            name: sum(losses[n] for n in sizes) / len(sizes)
+            for name, losses in PUBLISHED[task].items()
+            if all(n in losses for n in sizes)
+        }
+
+    return at
+
+
+def published_copying(config: Mapping[str, Any]) -> dict[str, float]:
+    """The published share of unseen symbols not copied, by embedding dimension, without b·I."""
+    sizes = list(config["n"])
+    return {str(d): errors[sizes[0]] for d, errors in COPYING_ERRORS.items() if len(sizes) == 1 and sizes[0] in errors}
 
 
 def _published(task: str, n: Sequence[int], architectures: Sequence[str]) -> xr.Dataset:

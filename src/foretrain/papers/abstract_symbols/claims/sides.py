@@ -14,7 +14,7 @@ import xarray as xr
 from scipy import stats
 
 from foretrain.core.errors import require_whole
-from foretrain.core.trajectory import trajectory
+from foretrain.core.trajectory import config_of, trajectory
 from foretrain.dynamics.validated import best_rate
 from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import bounded, every
@@ -49,7 +49,7 @@ def difference(make: Make, argument: str, quantity: str = "test_loss") -> Make:
         error, gain = stats.sem(gains, axis=1), gains.mean(axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
             in_errors = np.nan_to_num(gain / error, nan=0.0)  # 0/0: the same losses on both sides
-        names = [str(value) for value in worse]
+        names = [_name(value) for value in worse]
         return trajectory(
             {
                 "gain_in_errors": ("worse", in_errors, {"long_name": "gain in standard errors of paired seeds"}),
@@ -63,8 +63,11 @@ def difference(make: Make, argument: str, quantity: str = "test_loss") -> Make:
             },
             {
                 "worse": ("worse", names, {"long_name": "compared with", "symbol": "the comparison with"}),
-                "side": ("side", [str(better), *names], {"long_name": argument.replace("_", " ")}),
+                "side": ("side", [_name(better), *names], {"long_name": argument.replace("_", " ")}),
             },
+            argument=argument,
+            setting=sizes.get("setting"),
+            n=sizes.get("n"),
         )
 
     return observe
@@ -90,10 +93,17 @@ def no_difference(make: Make, argument: str) -> Make:
                 ),
                 "test_loss": (("side", "seed"), np.stack([first, second]), {"long_name": WORDS["test_loss"]}),
             },
-            {"side": ("side", [str(value) for value in values], {"long_name": argument.replace("_", " ")})},
+            {"side": ("side", [_name(value) for value in values], {"long_name": argument.replace("_", " ")})},
+            argument=argument,
+            setting=sizes.get("setting"),
+            n=sizes.get("n"),
         )
 
     return observe
+
+
+def _name(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, int | float) else str(value)
 
 
 def _losses(
@@ -138,6 +148,20 @@ def no_gain() -> xr.Dataset:
     return trajectory({"least_chance": 0.05, "most_unnoticed": PUBLISHED_SPREAD.value})
 
 
+Published = Callable[[Mapping[str, Any]], Mapping[str, float]]  # from the configuration of a comparison, by side
+
+
+def drawn_by_side(published: Published | None = None) -> Callable[[xr.Dataset, xr.Dataset], object]:
+    """How such a claim is drawn: the loss of every seed on each side, beside published means where there are any."""
+
+    def draw(_: xr.Dataset, measured: xr.Dataset) -> object:
+        from foretrain.papers.abstract_symbols.figures import sides  # Plotly is loaded only to draw
+
+        return sides.sides(measured, published(config_of(measured)) if published else {})
+
+    return draw
+
+
 GAIN = bounded("gain_in_errors", low="needed", label="the gain, in standard errors of paired seeds,")
 
 
@@ -159,7 +183,7 @@ def better_than(
         predict=some_gain,
         observe=difference(make, argument, quantity),
         compare=GAIN,
-        **{"control": SAME, "whose": "the paper's statement", **claim},
+        **{"control": SAME, "whose": "the paper's statement", "figure": drawn_by_side(), **claim},
     )
 
 
@@ -175,5 +199,5 @@ def as_good_as(make: Make, argument: str, **claim: Any) -> Claim:
             bounded("chance", low="least_chance", label="p of a test for a difference"),
             bounded("unnoticed", high="most_unnoticed", label="the largest difference that may have gone unnoticed"),
         ),
-        **{"whose": "the paper's statement", **claim},
+        **{"whose": "the paper's statement", "figure": drawn_by_side(), **claim},
     )

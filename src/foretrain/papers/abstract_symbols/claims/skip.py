@@ -21,10 +21,10 @@ def _losses(embedding: int, heads: int, steps: int, seeds: int, read_at: str = "
     return xr.Dataset(
         {
             "with_skip": losses.sel(added="skip connection", drop=True).assign_attrs(
-                long_name="loss on unseen symbols with a skip connection", **words
+                long_name="loss with a skip connection", **words
             ),
             "with_identity": losses.sel(added="b·I per head", drop=True).assign_attrs(
-                long_name="loss on unseen symbols with b·I", **words
+                long_name="loss with b·I", **words
             ),
         }
     )

@@ -102,9 +102,9 @@ def _counts(tasks: Sequence[str], violations: np.ndarray, left: np.ndarray) -> x
             "violations": (
                 ("task", "claim"),
                 violations,
-                {"long_name": "permutations that contradict the stage"},
+                {"long_name": "contradicting permutations"},
             ),
-            "left": ("task", left, {"long_name": "permutations that no stage rules out"}),
+            "left": ("task", left, {"long_name": "permutations not ruled out"}),
         },
         {"task": [task.replace("_", " ") for task in tasks], "claim": list(CLAIM_NAMES)},
     )

@@ -131,6 +131,7 @@ def predicted_against_measured(run: xr.Dataset) -> go.Figure:
         figure.add_trace(marks)
     figure.update_xaxes(**_ticks(least, beyond, "more, or never"))
     figure.update_yaxes(**_ticks(least, more, f"> {most}"))
+    figure.update_layout(height=560)
     add_subtitle(
         figure,
         f"Samples from which on less than {config_of(run)['loss']:.0%} of a constant guess's squared error is left, "
@@ -141,7 +142,7 @@ def predicted_against_measured(run: xr.Dataset) -> go.Figure:
 
 def forecast_and_size(run: xr.Dataset, trivial: xr.Dataset) -> go.Figure:
     """Samples needed in training against two forecasts, one panel each: the kernel's, and templates times length."""
-    panels = ("forecast: kernel regression", "trivial: templates × length")
+    panels = ("kernel regression", "templates × length")
     figure = new_panels("Which forecast ranks the tasks as training does?", panels, columns=2, shared_yaxes=True)
     finite = run.measured_need.values[np.isfinite(run.measured_need.values)]
     beyond_measured = (finite.max() if finite.size else 100.0) * BEYOND
@@ -167,7 +168,7 @@ def forecast_and_size(run: xr.Dataset, trivial: xr.Dataset) -> go.Figure:
         figure.update_xaxes(title=words, type="log", **log_ticks(marks_x(figure, index)), **place)
         figure.update_yaxes(type="log", **log_ticks([*finite.tolist(), beyond_measured]), **place)
     figure.update_yaxes(title="samples needed in training", row=1, col=1)
-    figure.update_layout(height=480, showlegend=True)
+    figure.update_layout(height=520, showlegend=True, legend={"orientation": "h", "y": -0.25, "x": 0})
     add_subtitle(figure, "One mark per task and architecture; marks at the far end stand for more than was tried.")
     return figure
 
