@@ -19,7 +19,7 @@ def test_check_gives_a_table_of_verdicts(made_up_papers: None) -> None:
 
 
 def test_check_refuses_what_is_not_there(made_up_papers: None) -> None:
-    with pytest.raises(InputError, match="Nothing matches|nearest"):
+    with pytest.raises(InputError, match=r"Nothing matches|nearest"):
         check("nothing*")
     with pytest.raises(InputError, match="tier"):
         check("toy/holds", tier="fats")

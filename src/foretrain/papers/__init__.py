@@ -53,6 +53,7 @@ class Paper:
     symbols: tuple[Symbol, ...]
     short: str = ""  # what it is called in a sentence; the title if empty
     story: Story | None = None
+    position: int = 99  # in the report, from the top
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "short", self.short or self.title)

@@ -5,6 +5,7 @@ from foretrain.papers import Paper, Story, Symbol
 PAPER = Paper(
     name="joma",
     short="JoMA",
+    position=2,
     title="JoMA: Demystifying Multilayer Transformers via JOint Dynamics of MLP and Attention",
     citation="Yuandong Tian, Yiping Wang, Zhenyu Zhang, Beidi Chen, Simon Du. 2023.",
     story=Story(

@@ -5,6 +5,7 @@ from foretrain.papers import Paper, Story, Symbol
 PAPER = Paper(
     name="scan_snap",
     short="Scan and Snap",
+    position=1,
     title="Scan and Snap: Understanding Training Dynamics and Token Composition in 1-layer Transformer",
     citation="Yuandong Tian, Yiping Wang, Beidi Chen, Simon Du. NeurIPS 2023.",
     symbols=(

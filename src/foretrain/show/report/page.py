@@ -51,7 +51,9 @@ def report_page(verdicts: Mapping[str, Verdict], tier: str, known: Mapping[str, 
     known = claims(*verdicts) if known is None else known
     figures = draw_all([(known[name], verdict) for name, verdict in verdicts.items()])
     views = claim_views(verdicts, known, tier, figures)
-    by_paper = {name: [view for view in views if view.claim.paper == name] for name in papers()}
+    in_order = sorted(papers().values(), key=lambda paper: paper.position)
+    by_paper = {paper.name: [view for view in views if view.claim.paper == paper.name] for paper in in_order}
+    views = [view for own in by_paper.values() for view in own]
     everything = verdicts.values()
     return render(
         "report.html",

@@ -1,7 +1,7 @@
 "use strict";
 
 function isNarrow() {
-  return window.matchMedia("(max-width: 720px)").matches;
+  return window.matchMedia("(max-width: 900px)").matches;
 }
 
 // On a narrow screen, stack the panels, wrap the title, and put the legend below.
@@ -39,7 +39,7 @@ function fitNarrow(layout, data) {
     });
     for (const [note, panel] of names) {
       if (panel) {
-        Object.assign(note, { x: 0.5, xanchor: "center", y: panel.y.domain[1], yanchor: "bottom" });
+        Object.assign(note, { x: 0.5, xanchor: "center", y: panel.y.domain[1], yanchor: "bottom", font: { size: 12 } });
       }
     }
     layout.height = 290 * number + layout.margin.t + legend;

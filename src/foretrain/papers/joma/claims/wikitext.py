@@ -130,8 +130,8 @@ published = Claim(
     control=Control("before training", {"step": UNTRAINED}),
     expect=None,
     finding="After 1000 steps ten of twelve entropies are the published ones to 0.17 nats, with an eighth of the "
-    "vocabulary. The middle layer of three at rate 1e-4 is 0.38 nats higher here, and the top layer at rate 1e-2, where "
-    "attention collapses, 0.80 nats lower.",
+    "vocabulary. The middle layer of three at rate 1e-4 is 0.38 nats higher here; the top layer at rate 1e-2, where "
+    "attention collapses, is 0.80 nats lower.",
 )
 
 CLAIMS = [fig8, top_layers, lowest_loss, published]
