@@ -66,7 +66,7 @@
         pictures.unobserve(entry.target);
       }
     }
-  });
+  }, { rootMargin: "300px" });
   document.querySelectorAll(".picture").forEach((picture) => pictures.observe(picture));
 
   form.hidden = false;
