@@ -3,6 +3,7 @@
 # In the order of the paper. They are loaded when one of their claims or experiments is asked for.
 MODULES = (
     "tasks",
+    "task_slips",
     "kernel",
     "derivatives",
     "nonsingular",
@@ -11,6 +12,7 @@ MODULES = (
     "diversity",
     "growing_ridge",
     "idealised",
+    "events",
     "blocks",
     "stages",
     "analytic",

@@ -1,0 +1,143 @@
+"""Claim D.2, its proof: how often every template is represented, and how often samples share a token."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import xarray as xr
+
+from foretrain.core.streams import stream
+from foretrain.core.trajectory import trajectory
+from foretrain.data.template_tasks import same_different
+from foretrain.ledger.claim import Comparator, Control, Drawn, Outcome, erratum_pair
+from foretrain.ledger.comparators import covered
+from foretrain.ledger.margins import number
+from foretrain.papers.abstract_symbols.theory import generalisation as theory
+
+
+def _event_probability(samples: int, least_share: float) -> xr.Dataset:
+    """With which probability every template has at least `least_share`·nμ samples."""
+    weights = np.asarray(same_different().weights)
+    return trajectory({"least_share": least_share, "probability": theory.all_represented_probability(samples, weights)})
+
+
+def _event_printed(samples: int) -> xr.Dataset:
+    return _event_probability(samples, 1.0)
+
+
+def _event_corrected(samples: int) -> xr.Dataset:
+    return _event_probability(samples, 0.5)
+
+
+def _least_counts(samples: int, draws: int, weight: float = 0.5) -> xr.Dataset:
+    """The least |ℐ_j|/(nμ_j) over templates, in every draw; `weight` is how often αα is drawn, for the control."""
+    task = same_different()
+    counts = stream("represented", samples).multinomial(samples, (weight, 1 - weight), size=draws)
+    least = (counts / (samples * np.asarray(task.weights))).min(axis=1)
+    return trajectory({"represented": ("draw", least, {"long_name": "least share of nμ"})})
+
+
+def _represented(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
+    """Event E1, with the predicted share of nμ."""
+    event = observation.assign(all_represented=observation.represented >= prediction.least_share)
+    much = "as many samples as expected" if prediction.least_share == 1 else "half as many samples as expected"
+    said = covered("all_represented", "probability", label=f"every template has at least {much}")
+    return said(prediction, event)
+
+
+claimsD_event = erratum_pair(
+    id="abstract_symbols/claimsD_event",
+    source="Claim D.2, event E1 of its proof",
+    whose="a step of the paper's proof",
+    prints="But for probability e^{−cn}, every template has at least nμ samples.",
+    says="But for probability Σe^{−nμ/8}, every template has at least nμ/2 samples.",
+    printed=_event_printed,
+    corrected=_event_corrected,
+    observe=_least_counts,
+    compare=Comparator(_represented, (Drawn("represented", ("least_share",)),)),
+    settings={"fast": {"samples": 64, "draws": 2000}, "full": {"samples": 64, "draws": 100_000}},
+    control=Control("one template is drawn one time in ten", {"weight": 0.1}),
+    formulas=(r"|\mathcal{I}_j| \ge n\mu_j \text{ for all } j", r"|\mathcal{I}_j| \ge n\mu_j/2 \text{ for all } j"),
+    erratum=(
+        "|ℐ_j| ≥ nμ_j for all j forces equality, since both sides sum to n: at n = 64 it holds in 10 % of draws, and "
+        "ever less often as n grows. The proof needs half of it, which fails with probability at most Σe^{−nμ_j/8}."
+    ),
+    consequence="None for the claim: half of the samples change only the constants. The proof of Claim D.4 has nμ/2.",
+)
+
+
+def _overlap_limits(samples: int, per_sample: float, delta: float, printed: bool) -> xr.Dataset:
+    """How many of n samples may share a token with a seen string x, and with what probability.
+
+    Printed: P2 ≤ Cn/ρ except with probability e^{−cn}; we take C = 2k, twice its expectation, and c = 1/8. Corrected:
+    P2 is binomial, so P2 ≤ 2E[P2] + 3·log(1/δ) except with probability δ (Chernoff).
+    """
+    task = same_different()
+    expected = 2 * task.length * samples / task.diversity(int(per_sample * samples))
+    return trajectory(
+        {
+            "most": expected if printed else expected + 3 * math.log(1 / delta),
+            "probability": 1 - math.exp(-samples / 8) if printed else 1 - delta,
+        }
+    )
+
+
+def _overlaps_printed(samples: int, per_sample: float, delta: float) -> xr.Dataset:
+    return _overlap_limits(samples, per_sample, delta, printed=True)
+
+
+def _overlaps_corrected(samples: int, per_sample: float, delta: float) -> xr.Dataset:
+    return _overlap_limits(samples, per_sample, delta, printed=False)
+
+
+def _overlaps(samples: int, per_sample: float, draws: int, common_token: bool = False) -> xr.Dataset:
+    """P2 in every draw: the samples that share a substituted token with a string of the training alphabet.
+
+    `common_token` gives every second sample a token of that string, for the control.
+    """
+    task, alphabet = same_different(), int(per_sample * samples)
+    train = task.sample(samples * draws, stream("overlaps", samples, draws), alphabet=alphabet)
+    hit = (train.tokens < 2).any(axis=1).reshape(draws, samples)  # x holds the tokens 0 and 1
+    if common_token:
+        hit[:, ::2] = True
+    return trajectory({"sharing": ("draw", hit.sum(axis=1), {"long_name": "samples that share a token"})})
+
+
+def _few_overlaps(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
+    """The part P2 of event E2, with the predicted limit."""
+    event = observation.assign(few_overlaps=observation.sharing <= prediction.most)
+    said = covered(
+        "few_overlaps", "probability", label=f"at most {number(float(prediction.most))} samples share a token"
+    )
+    return said(prediction, event)
+
+
+claimD2_overlaps = erratum_pair(
+    id="abstract_symbols/claimD2_overlaps",
+    source="Claim D.2, event E2 of its proof",
+    whose="a step of the paper's proof",
+    prints="But for probability e^{−cn}, at most Cn/ρ of the samples share a substituted token with a given string.",
+    says="But for probability δ, at most 2E + 3·log(1/δ) of the samples share a substituted token with a given string, "
+    "where E is their expected number.",
+    printed=_overlaps_printed,
+    corrected=_overlaps_corrected,
+    observe=_overlaps,
+    compare=Comparator(_few_overlaps, (Drawn("sharing", ("most",)),)),
+    settings={
+        "fast": {"samples": 200, "per_sample": 50.0, "delta": 0.01, "draws": 2000},
+        "full": {"samples": 1000, "per_sample": 50.0, "delta": 0.01, "draws": 20_000},
+    },
+    control=Control("every second sample is given a token of the string", {"common_token": True}),
+    formulas=(
+        r"P_2 \le \frac{Cn}{\rho} \text{ with probability } 1 - e^{-cn}",
+        r"P_2 \le 2\,\mathbb{E}[P_2] + 3\log\tfrac1\delta \text{ with probability } 1 - \delta",
+    ),
+    erratum=(
+        "If ρ is well above n, Cn/ρ is below 1, yet some sample shares a token with probability about kn/ρ, however "
+        "large n is: in 6 % of draws at n = 200 and ρ = 25n. Hoeffding's inequality gives e^{−cn/ρ²}."
+    ),
+    consequence="Theorem 3.4 keeps its form, as its noise term already has log(1/δ).",
+)
+
+CLAIMS = [*claimsD_event, *claimD2_overlaps]
