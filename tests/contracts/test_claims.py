@@ -113,7 +113,7 @@ def test_an_erratum_has_both_halves(claim: Claim) -> None:
     else:
         assert not claim.id.endswith("_corrected"), "say in `corrects` what it corrects"
         assert pair is None or claim.expect == "fails"
-    if claim.paper == "scan_snap" and claim.expect == "fails":
+    if claim.paper == "scan_snap" and claim.expect == "fails" and claim.whose != "our own expectation":
         assert pair is not None, "what should stand in its place?"
 
 

@@ -92,8 +92,8 @@ def number(value: float) -> str:
 
 def compared_to(value: float, truth: float) -> str:
     """How far a value is from the truth: "22 % too low", "3.1 times too high", "of the wrong sign"."""
-    if math.isnan(value) or math.isnan(truth):
-        return "not a number"
+    if not (math.isfinite(value) and math.isfinite(truth)):
+        return "not a finite number"
     if truth == 0 or value == 0:
         return f"off by {number(abs(value - truth))}"
     ratio = value / truth
@@ -128,4 +128,5 @@ def place_words(array: xr.DataArray, at: dict[str, int]) -> str:
 def sentence(text: str) -> str:
     """The text with a capital where it begins with a word; symbols such as z or η stay as they are."""
     first = text.split(" ", 1)[0].rstrip(":,")
-    return text[0].upper() + text[1:] if len(first) > 1 and first.isascii() and first.isalpha() else text
+    word = first == "a" or (len(first) > 1 and first.isascii() and first.isalpha())
+    return text[0].upper() + text[1:] if word else text

@@ -140,13 +140,13 @@ def test_fig3_and_fig9_are_theorem_4_from_the_data_and_the_flow_of_training():
     curves = fig3(eta_y=(0.1, 1.0), until=4000.0)["growth_factor"].sel(eta_y=0.1).isel(time=-1)
     assert float(curves.sel(formula="as printed")) == pytest.approx(34.27, rel=1e-3)
     assert float(curves.sel(formula="with all corrections")) == pytest.approx(1.280, abs=1e-3)
-    assert float(curves.sel(formula="in training")) == pytest.approx(1.0070, abs=1e-4)
+    assert float(curves.sel(formula="flow of training")) == pytest.approx(1.0070, abs=1e-4)
     fixed = fig9(eta_z=(0.2, 0.4), ratio=2.0, until=400.0)
     assert float(fixed["logit_at_snap"].std("eta_z").max()) < 1e-7
-    assert float(fixed["logit"].sel(formula="in training").isel(time=0).max()) == 0
+    assert float(fixed["logit"].sel(formula="flow of training").isel(time=0).max()) == 0
     t0 = float(fixed["snap_time"].sel(eta_z=0.2))
     z = theory.predicted_logits(P, eta_y=0.4, eta_z=0.2, times=[t0])[0, 1]
-    assert float(fixed["logit_at_snap"].sel(eta_z=0.2, formula="in training")) == pytest.approx(z, rel=1e-6)
+    assert float(fixed["logit_at_snap"].sel(eta_z=0.2, formula="flow of training")) == pytest.approx(z, rel=1e-6)
 
 
 def test_the_map_compares_every_prediction_with_training():

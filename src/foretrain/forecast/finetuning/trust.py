@@ -1,7 +1,7 @@
 """Will the forecast hold? A criterion that costs nothing: how far the very first step moves the outputs.
 
-A network is close to its linearisation only while it stays near its start. In trials on other models and tasks, the
-size of the first step in the logits told best whether the forecast came out right; see docs/forecast-fine-tuning.md.
+A network is close to its linearisation only while it stays near its start. The limit comes from trials on one model, a
+small sentence encoder; it has not been validated on others yet.
 """
 
 from __future__ import annotations
@@ -32,6 +32,6 @@ def trust_in(prepared: Prepared, setting: FinetuneSetting) -> Trust:
     compared = "within" if holds else "above"
     reason = (
         f"the first step moves the logits by {first:.2f}, {compared} the limit of {LARGEST_FIRST_STEP:g} up to which "
-        "forecasts held in our trials."
+        "forecasts held in trials on one small encoder."
     )
     return Trust(holds, first, reason)

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from foretrain.ledger.claim import Comparator
-from foretrain.ledger.comparators.shared import drawn, in_words, same_points, worst_place
+from foretrain.ledger.comparators.shared import drawn, in_words, same_points, value_at, worst_place
 from foretrain.ledger.margins import (
     ROUNDING,
     Outcome,
@@ -39,11 +39,11 @@ def close(
 
 
 def close_relative(name: str, tolerance: Tolerance, *, label: str = "", by: str = BY, seen: str = SEEN) -> Comparator:
-    """Largest pointwise relative difference: every value counts for itself, however small."""
+    """Largest pointwise difference relative to the smaller of the two values: each counts for itself, however small."""
 
     def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
         predicted, observed = same_points(prediction[name], observation[name])
-        errors = abs(predicted - observed) / abs(predicted)
+        errors = abs(predicted - observed) / np.minimum(abs(predicted), abs(observed))
         return _agreement(predicted, observed, errors, tolerance, label or name, by, seen)
 
     return Comparator(compare, drawn(name, name))
@@ -60,7 +60,7 @@ def bounded(
     def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
         sides = []
         both = low is not None and high is not None
-        middle = float((prediction[low] + prediction[high]).mean()) / 2 if both else 0.0
+        middles = (prediction[low] + prediction[high]) / 2 if both else xr.zeros_like(observation[name], dtype=float)
         for bound, sign, limit in ((low, -1, "at least {} is needed"), (high, 1, "at most {} is allowed")):
             if bound is None:
                 continue
@@ -73,6 +73,7 @@ def bounded(
             words += f"; {limit.format(number(allowed))}"
             if slack.value:
                 words += f", give or take {number(slack.value)}"
+            middle = value_at(xr.broadcast(middles, value)[0], at)
             margin = _room(sign * (seen - middle), sign * (allowed - middle) + slack.value, float(abs(value).max()))
             sides.append(outcome(float(excess.isel(at)) <= slack.value, margin, sentence(words)))
         return min(sides, key=lambda side: side.margin)

@@ -61,7 +61,7 @@ def ranked(name: str, along: str, *, rising: bool, label: str = "", over: str = 
         wrong = int((~(steps > 0)).sum())  # not a number is not in order
         direction, over_words = "rises" if rising else "falls", over or in_words(along)
         words = f"{in_words(label or name)} {direction} with {over_words} in {steps.size - wrong} of {steps.size} steps"
-        if measured_noise:
+        if measured_noise and unit > 0:
             words += f"; the weakest step is {weakest / unit:.1f} standard errors of paired seeds".replace("-", "−")
         return outcome(wrong == 0, beyond_noise(weakest, unit), sentence(words))
 

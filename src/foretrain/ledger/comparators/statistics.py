@@ -125,7 +125,7 @@ def converges(
         first = predicted.dims[0]
         inner = [d for d in predicted.dims if d != first]
         squares = ((observed - predicted) ** 2).sum(inner, skipna=False) / (predicted**2).sum(inner)
-        distance = squares.mean("seed") ** 0.5
+        distance = squares.mean("seed", skipna=False) ** 0.5
         logs = np.log(observation[along].values)
         allowed = scale.value * float(observation[along].max()) ** expected
         worst = []

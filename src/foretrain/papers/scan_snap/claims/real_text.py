@@ -83,16 +83,17 @@ denser = Claim(
 sparser = Claim(
     id="scan_snap/real_text_attention_rate",
     source="Section 6, point (b), on WikiText-2, IMDB and AG News",
-    says="On WikiText-2 and IMDB a larger η_Z leaves attention sparser: the entropy of attention on held-out text is "
-    "lower with η_Z = 8 than with η_Z = .02, at η_Y = 2, in every seed. On AG News it is not.",
+    says="On real text a larger η_Z leaves attention sparser: the entropy of attention on held-out text is lower with "
+    "η_Z = 8 than with η_Z = .02, at η_Y = 2, on three corpora and in every seed.",
     predict=lambda: trajectory({}),
     observe=_entropy_by_rates,
     compare=positive("change", label="fall of entropy, in nats,"),
-    settings={"fast": {"low": SLOW, "high": FAST_ATTENTION, "rises": False, "corpora": LONG_TEXTS}},
-    control=Control("AG News", {"corpora": ("ag_news",)}),
+    settings={"fast": {"low": SLOW, "high": FAST_ATTENTION, "rises": False, "corpora": ALL}},
+    control=Control("without AG News", {"corpora": LONG_TEXTS}),
+    expect="fails",
     whose="our own expectation",
     finding="A larger η_Z leaves attention sparser on WikiText-2 and IMDB, as the paper says, by .2 to .4 nats from "
-    "η_Z = .02 to 8. On AG News seeds differ more than rates do (1.98 and 1.96 against 2.08 and 1.97 nats).",
+    "η_Z = .02 to 8. On AG News it leaves it denser, in both seeds (1.98 and 1.96 against 2.08 and 1.97 nats).",
 )
 
 

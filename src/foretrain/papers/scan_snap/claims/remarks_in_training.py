@@ -141,7 +141,7 @@ theorem1_training = erratum_pair(
     printed=_logits_of_eq10,
     corrected=_logits_of_flow,
     observe=_logits_trained,
-    compare=close_relative("logit", PREDICTS, label="z of the dominant token", by="by the flow", seen="in training"),
+    compare=close_relative("logit", PREDICTS, label="z of the dominant token", by="by the formula", seen="in training"),
     settings={
         "fast": {"classes": 5, "vocab": 200, "overlap": 0.2, "ratio": 100.0, "at": (0.25, 1.0, 4.0)},
         "full": {"classes": 10, "vocab": 1000, "overlap": 0.2, "ratio": 100.0, "at": (0.25, 1.0, 4.0)},

@@ -28,7 +28,7 @@ from foretrain.papers.scan_snap.experiments.parameters import (
 )
 from foretrain.papers.scan_snap.setting import TRANSITION
 
-FORMULAS = ("as printed", "with all corrections", "in training")
+FORMULAS = ("as printed", "with all corrections", "flow of training")
 NONE: dict[str, Any] = {"constant": False, "per_class": False, "clock": False}
 
 

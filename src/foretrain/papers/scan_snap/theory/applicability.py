@@ -148,7 +148,7 @@ def _meanings(missed: set[str]) -> tuple[Meaning, ...]:
         ("which distinct token leaves the others behind (Theorem 3)", "relative_gain",
          ("Assumption 1(b)", "Assumption 1(c)", "Equal classes", "Dominant token"), ""),
         ("when attention snaps (t0 of Theorem 4)", "snap_time",
-         ("Assumption 1(c)", "Theorem 1", "Equal classes"), "in training between .5 and 1.1 times t0"),
+         ("Assumption 1(c)", "Theorem 1", "Equal classes"), "in training at .5 to 1.4 times t0"),
         ("how far attention moves, by Theorem 4", "theorem4_growth_factor",
          ("Assumption 1(b)", "Assumption 1(c)", "Theorem 1", "Equal classes", "One query", "Common tokens",
           "Gradient of Lemma 3"), ""),
