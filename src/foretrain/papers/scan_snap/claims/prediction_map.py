@@ -81,8 +81,8 @@ predicted_logits = Claim(
     id="scan_snap/predicted_logits",
     source="Eq. 7 and 94, for classes that share one query",
     says="On long sequences the flow of decoder and attention, in K + 1 labels, gives z of the dominant token in "
-    "training to 10 %, for overlaps from .02 to .8, K from 2 to 20, M from 30 to 3000 and η_Y/η_Z from 1 to 1000, up to four "
-    "times t0.",
+    "training to 10 %, for overlaps from .02 to .8, K from 2 to 20, M from 30 to 3000 and η_Y/η_Z from 1 to 1000, up "
+    "to four times t0.",
     predict=_predicted,
     observe=_trained,
     compare=close_relative("logit", PREDICTS, label="z of the dominant token", by="by the flow", seen="in training"),
