@@ -225,10 +225,10 @@ section3_3 = Claim(
         "twice as small. (For a transformer of two attention layers.)"
     ),
     finding=(
-        "In the one-layer transformer that the paper analyses, a·I does nothing of the kind: at the [CLS] position it "
-        "only adds a(1 + γ²) to the logit of [CLS] itself, and XXᵀ does not enter. It needs a second layer and a "
-        "negative a, which turns attention away from equal symbols: the condition number for same/different then falls "
-        "from 1700 to 24 (αβα against αββ: 1900 to 58). With a = +2 it rises."
+        "In the one-layer transformer that the paper analyses, a·I does not emphasise XXᵀ: at the [CLS] position it "
+        "only adds a(1 + γ²) to the logit of [CLS] itself, and the condition number changes by less than a factor of "
+        "2 (1072 to 896 for same/different). It takes a second layer and a negative a, which turns attention away "
+        "from equal symbols: 1710 to 24 for same/different, 2350 to 58 for αβα against αββ. With a = +2 it rises."
     ),
     predict=lambda: trajectory({"twice": 2.0}),
     observe=_better,
