@@ -198,6 +198,12 @@ def _best_bound(diversities: Sequence[float], per_diversity: float, shrinks: boo
     )
 
 
+def _draw_chain(_: xr.Dataset, measured: xr.Dataset) -> object:
+    from foretrain.papers.abstract_symbols.figures import diversity  # Plotly is loaded only to draw
+
+    return diversity.chain(measured)
+
+
 theorem3_4_chain = erratum_pair(
     id="abstract_symbols/theorem3_4_chain",
     source="Lemma D.1, end of its proof (Theorem 3.4)",
@@ -207,6 +213,7 @@ theorem3_4_chain = erratum_pair(
     printed=_chain_printed,
     corrected=_chain_corrected,
     observe=_best_bound,
+    figure=_draw_chain,
     compare=close_relative("power", SLOPE, label="the power of ρ", by="by the proof", seen="at the best λ"),
     settings={"fast": {"diversities": tuple(10.0**k for k in range(12, 21)), "per_diversity": 1000.0}},
     control=Control("Claim D.4 as printed, without the shrinkage λ/n", {"shrinks": False}),

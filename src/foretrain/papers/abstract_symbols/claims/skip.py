@@ -17,7 +17,7 @@ def _apart() -> xr.Dataset:
 def _losses(embedding: int, heads: int, steps: int, seeds: int, read_at: str = "[CLS]") -> xr.Dataset:
     """The loss on unseen symbols after training the skip connection alone, or b·I alone."""
     losses = skip_connections(embedding=embedding, heads=heads, steps=steps, seeds=seeds).test_loss.sel(read_at=read_at)
-    words = {"units": "a guess has 1"}
+    words = {"units": "guess: 1"}
     return xr.Dataset(
         {
             "with_skip": losses.sel(added="skip connection", drop=True).assign_attrs(
