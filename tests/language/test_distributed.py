@@ -29,8 +29,7 @@ PROGRAM = """
     from foretrain.language.training import train_language_model
     from language.test_distributed import SETTING
     from language.test_training import text
-    for steps in (3, 6):  # the second part goes on with the first
-        train_language_model(replace(SETTING, steps=steps), text(), Path(sys.argv[1]), every=2, evaluations=2)
+    train_language_model(replace(SETTING, steps=int(sys.argv[2])), text(), Path(sys.argv[1]), every=2, evaluations=2)
 """
 
 
@@ -40,18 +39,24 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-@pytest.mark.slow
-def test_two_processes_train_what_one_does(tmp_path: Path) -> None:
+def _launch_two(folder: Path, steps: int) -> None:
+    """What torchrun does on one machine with two processes."""
     port = str(free_port())
     processes = []
     for rank in range(2):
         torchrun = {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
         environment = {**os.environ, **torchrun, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-c", textwrap.dedent(PROGRAM), str(tmp_path / "two")]
+        command = [sys.executable, "-c", textwrap.dedent(PROGRAM), str(folder), str(steps)]
         processes.append(subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True))
     for process in processes:
-        _, errors = process.communicate(timeout=120)
+        _, errors = process.communicate(timeout=240)
         assert process.returncode == 0, errors[-2000:]
+
+
+@pytest.mark.slow
+def test_two_processes_train_what_one_does(tmp_path: Path) -> None:
+    for steps in (3, 6):  # the second launch goes on with the first
+        _launch_two(tmp_path / "two", steps)
     alone = train_language_model(SETTING, text(), tmp_path / "one", every=2, evaluations=2).model
     together = load_model(tmp_path / "two" / "checkpoints" / "step-6")
     for (name, a), (_, b) in zip(alone.named_parameters(), together.named_parameters(), strict=True):
