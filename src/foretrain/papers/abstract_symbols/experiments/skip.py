@@ -49,9 +49,9 @@ class CopyingStrings(nn.Module):
         )
         z = self.E[strings] + self.P  # [sample, place, d]
         query = torch.einsum("hed,sd->she", self.Q, z[:, -1])
-        logits = torch.einsum("she,hed,spd->shp", query, self.K, z)
+        logits = torch.einsum("shd,spd->shp", torch.einsum("she,hed->shd", query, self.K), z)
         attended = torch.einsum("shp,spd->shd", torch.softmax(logits, dim=2), z)
-        mixed = torch.einsum("hed,hef,shf->sd", self.O, self.V, attended)
+        mixed = torch.einsum("hed,she->sd", self.O, torch.einsum("hef,shf->she", self.V, attended))
         out = mixed + torch.einsum("h,shd->sd", self.b, attended) + self.skip * z[:, -1]
         return out @ self.E[:-1].T
 
