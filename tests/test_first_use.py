@@ -14,7 +14,7 @@ from foretrain.core.errors import InputError
 from foretrain.core.trajectory import load_file
 from foretrain.data import SequenceClasses
 from foretrain.data.template_tasks import same_different
-from foretrain.forecast.templates import ForecastSetting, forecast_templates
+from foretrain.forecast.templating.forecast import ForecastSetting, forecast_templates
 from foretrain.models import Bilinear
 
 P = [[0.6, 0.3, 0.1, 0.0, 0.0], [0.6, 0.0, 0.0, 0.3, 0.1]]

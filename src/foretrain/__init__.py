@@ -22,16 +22,17 @@ PUBLIC = {
     "save": "foretrain.core.trajectory",
     "train": "foretrain.dynamics.train",
 }
+PACKAGES = ("callbacks", "forecast")  # with public names of their own
 __all__ = sorted(PUBLIC)
 
 
 def __getattr__(name: str) -> Any:
-    if name == "callbacks":
-        return import_module("foretrain.callbacks")
+    if name in PACKAGES:
+        return import_module(f"foretrain.{name}")
     if name in PUBLIC:
         return getattr(import_module(PUBLIC[name]), name)
     raise AttributeError(f"module 'foretrain' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *PUBLIC, "callbacks"])
+    return sorted([*globals(), *PUBLIC, *PACKAGES])

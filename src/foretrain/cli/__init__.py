@@ -16,8 +16,6 @@ from foretrain.cli import (
     analyzing,
     checking,
     forecasting,
-    forecasting_corpus,
-    forecasting_finetune,
     language,
     listing,
     neurons,
@@ -81,8 +79,6 @@ for command in (
     listing.show, checking.check, checking.report, running.run, running.figure, running.export,
 ):  # fmt: skip
     app.command(cls=Command)(command)
-forecasting.forecast_app.command(cls=Command)(forecasting_corpus.corpus)
-forecasting.forecast_app.command(cls=Command)(forecasting_finetune.finetune)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foretrain.cli.common import console, require_writable, say
-from foretrain.cli.forecasting_corpus import read_texts
+from foretrain.cli.forecast_corpus import read_texts
 from foretrain.cli.progress import progress_shown
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 
 from foretrain.cli import main
 
-REVIEWS = Path(__file__).parents[2] / "examples" / "reviews.csv"
+REVIEWS = Path(__file__).parents[3] / "examples" / "reviews.csv"
 ROWS = "good film,1\nbad film,0\n" * 6
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from foretrain.forecast.corpus import CorpusForecast, Learned
-from foretrain.forecast.corpus_figures import scatter, trained_scatter
-from foretrain.forecast.corpus_words import CONTRADICTIONS, bias_words, counted_words, sizes_words, summary
+from foretrain.forecast.corpora.figures import scatter, trained_scatter
+from foretrain.forecast.corpora.forecast import CorpusForecast, Learned
+from foretrain.forecast.corpora.words import CONTRADICTIONS, bias_words, counted_words, sizes_words, summary
 from foretrain.show.pages import figure_html, render
 
 ON_PAGE = 12  # default number of items shown per class and architecture

@@ -20,9 +20,9 @@ from scipy import sparse
 from foretrain.core.errors import InputError, require, require_positive, require_whole
 from foretrain.data.labelled_texts import LabelledTexts
 from foretrain.data.tokens import TokenTexts, Vocabulary, token_counts, words
-from foretrain.forecast import corpus_leans as leans
-from foretrain.forecast.corpus_leans import Lean
-from foretrain.forecast.corpus_scores import SCALES, TIME, Scored, architectures, plateaus, scored, targets
+from foretrain.forecast.corpora import leans
+from foretrain.forecast.corpora.leans import Lean
+from foretrain.forecast.corpora.scores import SCALES, TIME, Scored, architectures, plateaus, scored, targets
 from foretrain.kernels.tangent import Scales
 
 WINDOW = 2  # default number of tokens in a CNN's window

@@ -11,17 +11,17 @@ from foretrain.cli import main
 from foretrain.core.errors import InputError
 from foretrain.data.labelled_texts import LabelledTexts, read_labelled
 from foretrain.data.tokens import TokenTexts
-from foretrain.forecast.corpus import forecast_corpus
-from foretrain.forecast.corpus_figures import scatter
-from foretrain.forecast.corpus_page import page
-from foretrain.forecast.corpus_scores import architectures
-from foretrain.forecast.corpus_training import _compared, learned_scores
-from foretrain.forecast.corpus_words import CONTRADICTIONS, summary
+from foretrain.forecast.corpora.figures import scatter
+from foretrain.forecast.corpora.forecast import forecast_corpus
+from foretrain.forecast.corpora.page import page
+from foretrain.forecast.corpora.scores import architectures
+from foretrain.forecast.corpora.training import _compared, learned_scores
+from foretrain.forecast.corpora.words import CONTRADICTIONS, summary
 from foretrain.kernels.tangent import Scales
 from foretrain.papers.feature_extraction import theory
 from foretrain.papers.feature_extraction.experiments.networks import limit_kernel
 
-REVIEWS = Path(__file__).parents[2] / "examples" / "reviews.csv"
+REVIEWS = Path(__file__).parents[3] / "examples" / "reviews.csv"
 
 
 @pytest.fixture(scope="module")

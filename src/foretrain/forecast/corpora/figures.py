@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from foretrain.forecast.corpus import CorpusForecast, Learned
+from foretrain.forecast.corpora.forecast import CorpusForecast, Learned
 from foretrain.show.plotting import PALETTE, new_figure, plain_text
 
 SHOWN = 1000  # most points in one view, those with the largest scores

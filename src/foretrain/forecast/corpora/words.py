@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from foretrain.forecast.corpus import CorpusForecast, Learned
+from foretrain.forecast.corpora.forecast import CorpusForecast, Learned
 
 IN_JSON = 30  # default number of items per class and architecture
 NEGLIGIBLE = 1e-3  # a bias below this share of the largest score changes no decision

@@ -7,7 +7,7 @@ import xarray as xr
 from plotly.colors import hex_to_rgb
 
 from foretrain.core.trajectory import config_of
-from foretrain.forecast.template_words import samples_words
+from foretrain.forecast.templating.words import samples_words
 from foretrain.show.plotting import PALETTE, measurement_marks, new_figure, plain_text, prediction_line
 
 

@@ -14,13 +14,13 @@ from foretrain.cli import main
 from foretrain.core.errors import InputError
 from foretrain.data import template_tasks as tasks
 from foretrain.data.templates import Template, TemplateTask
-from foretrain.forecast.template_figure import forecast_figure
-from foretrain.forecast.template_words import condition_words, samples_words, summary, verdict_words
-from foretrain.forecast.templates import ForecastSetting, forecast_templates, trivial_loss
+from foretrain.forecast.templating.figures import forecast_figure
+from foretrain.forecast.templating.forecast import ForecastSetting, forecast_templates, trivial_loss
+from foretrain.forecast.templating.words import condition_words, samples_words, summary, verdict_words
 from foretrain.kernels import attention
 from foretrain.kernels.architectures import MLP, MLP_XX, TRANSFORMER, TRANSFORMER_AI
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 SAMPLES = (16, 64, 256, 4096)
 
 

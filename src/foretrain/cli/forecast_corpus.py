@@ -15,7 +15,7 @@ from foretrain.core.errors import InputError, require, visible
 
 if TYPE_CHECKING:
     from foretrain.data.labelled_texts import LabelledTexts
-    from foretrain.forecast.corpus import CorpusForecast, Learned
+    from foretrain.forecast.corpora.forecast import CorpusForecast, Learned
 
 NOTES, LISTED, COLUMNS = 5, 10, 4  # most notes, items of a list and classes of a table to print
 
@@ -80,7 +80,7 @@ def corpus(
       foretrain forecast corpus imdb --data corpora
     """
     from foretrain.core.files import write_text
-    from foretrain.forecast.corpus import forecast_corpus
+    from foretrain.forecast.corpora.forecast import forecast_corpus
 
     require(top >= 1, f"--top must be at least 1; got {top}.")
     _require_outputs(json_out, report)
@@ -94,19 +94,19 @@ def corpus(
         say(f"… and {len(forecast.notes) - NOTES} more notes (--json has all); every row is kept.")
     learned: dict[str, Learned] | None = None
     if train:
-        from foretrain.forecast.corpus_training import learned_scores
+        from foretrain.forecast.corpora.training import learned_scores
 
         learned = learned_scores(texts, forecast)
     _print(forecast, learned, top)
     if json_out is not None:
-        from foretrain.forecast.corpus_words import IN_JSON, summary
+        from foretrain.forecast.corpora.words import IN_JSON, summary
 
         write_text(
             json_out, json.dumps(summary(forecast, learned, max(top, IN_JSON)), indent=1, ensure_ascii=False) + "\n"
         )
         say(f"Wrote {json_out}.")
     if report is not None:
-        from foretrain.forecast.corpus_page import ON_PAGE, page
+        from foretrain.forecast.corpora.page import ON_PAGE, page
 
         write_text(report, page(forecast, Path(file).name, learned, max(top, ON_PAGE)))
         say(f"Wrote {report}.")
@@ -159,7 +159,7 @@ def _print(forecast: CorpusForecast, learned: dict[str, Learned] | None, top: in
     from rich.table import Table
     from rich.text import Text
 
-    from foretrain.forecast.corpus_words import CONTRADICTIONS, bias_words, biased, counted_words, number, sizes_words
+    from foretrain.forecast.corpora.words import CONTRADICTIONS, bias_words, biased, counted_words, number, sizes_words
 
     out = console(results=True)
     out.print(visible(f"{sizes_words(forecast)} {counted_words(forecast)}"), markup=False)

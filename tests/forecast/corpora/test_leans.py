@@ -14,10 +14,10 @@ from scipy.stats import hypergeom
 from foretrain.data.labelled_texts import LabelledTexts
 from foretrain.data.negation import Negation
 from foretrain.data.tokens import TokenTexts
-from foretrain.forecast import corpus_leans as leans
-from foretrain.forecast import corpus_scores
-from foretrain.forecast.corpus import CorpusForecast, forecast_corpus
-from foretrain.forecast.corpus_leans import Lean
+from foretrain.forecast.corpora import leans
+from foretrain.forecast.corpora import scores as corpus_scores
+from foretrain.forecast.corpora.forecast import CorpusForecast, forecast_corpus
+from foretrain.forecast.corpora.leans import Lean
 
 
 def texts(draw: np.random.Generator, positive: int, negative: int, plant=lambda draw, k: "") -> LabelledTexts:

@@ -13,8 +13,8 @@ from foretrain.data.labelled_texts import LabelledTexts
 from foretrain.data.tokens import UNKNOWN, TokenTexts, Vocabulary, words
 from foretrain.dynamics.epochs import train_epochs
 from foretrain.dynamics.optimizers import Adagrad
-from foretrain.forecast.corpus import CorpusForecast, Learned
-from foretrain.forecast.corpus_scores import SCALES, architectures, scored, targets
+from foretrain.forecast.corpora.forecast import CorpusForecast, Learned
+from foretrain.forecast.corpora.scores import SCALES, architectures, scored, targets
 from foretrain.models.classifiers import Classifier
 from foretrain.papers.feature_extraction.experiments.networks import NETWORKS
 

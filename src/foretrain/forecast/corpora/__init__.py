@@ -1,0 +1,1 @@
+"""What will a text classifier rely on? Answered from the counts of a labelled corpus."""

@@ -1,0 +1,1 @@
+"""Will this architecture learn these templates, and from how many samples?"""
