@@ -243,8 +243,10 @@ def test_a_header_among_the_rows_is_asked_about(tmp_path: Path) -> None:
     assert len(read_labelled(path, text=0, label=1)) == 4
     with pytest.raises(InputError, match=r"the columns are 'a', '1'; for a file without a header give numbers from 0"):
         read_labelled(path)
-    path.write_text("text;label\na;1\nb;0\n")
-    with pytest.raises(InputError, match=r"separated by ';'\? Save the file with commas"):
+    path.write_text("text;label\na, and b;1\nb;0\n")
+    assert read_labelled(path).texts == ("a, and b", "b")
+    path.write_text("text|label\na|1\nb|0\n")
+    with pytest.raises(InputError, match=r"separated by '\|'\? Save the file with commas"):
         read_labelled(path)
 
 

@@ -1,13 +1,14 @@
-"""Reads rows of csv, tsv and parquet files; csv and tsv may be gzipped. Each row knows its line in the file."""
+"""Reads rows of csv, tsv, JSON and parquet files, which may be gzipped. Each row knows its line in the file."""
 
 from __future__ import annotations
 
 import csv
 import gzip
 import io
+import json
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 from foretrain.core.errors import InputError, require
 
 Column = str | int
-KINDS = (".csv", ".tsv", ".parquet")
+KINDS = (".csv", ".tsv", ".jsonl", ".json", ".parquet")
 LONGEST_FIELD = 1 << 28  # characters in one field; a text may be a whole book
 MOST_NAMES = 20  # most columns listed in an error message
 _QUOTED_FIELD = re.compile(r'(?:^|\t)"', re.MULTILINE)
@@ -34,7 +35,8 @@ def kind_of(path: Path) -> str:
     extension = f"ends in {kind!r}" if kind else "has no extension"
     require(
         kind in KINDS,
-        f"{path} {extension}; give a .csv, .tsv or .parquet file of labelled texts (.csv and .tsv may be gzipped).",
+        f"{path} {extension}; give a .csv, .tsv, .json, .jsonl or .parquet file of labelled texts (all but .parquet "
+        "may be gzipped).",
     )
     return kind
 
@@ -55,14 +57,25 @@ def rows_of(path: Path, columns: Sequence[Column], label: Column, header: bool |
         require(header is not False, f"{path}: parquet columns always have names; leave out --no-header.")
         yield from _parquet_rows(path, wanted)
         return
+    if kind in (".json", ".jsonl"):
+        require(header is not False, f"{path}: JSON columns always have names; leave out --no-header.")
+        yield from _json_rows(path, wanted, by_line=kind == ".jsonl")
+        return
     has_header = header if header is not None else not all(map(is_number, wanted))
-    yield from _separated_rows(path, "\t" if kind == ".tsv" else ",", wanted, has_header)
-
-
-def _separated_rows(path: Path, separator: str, wanted: Sequence[Column], has_header: bool) -> Iterator[Row]:
     text = decoded(path)
+    separator = "\t" if kind == ".tsv" else _comma_or_semicolon(text)
+    yield from _separated_rows(path, text, separator, wanted, has_header)
+
+
+def _comma_or_semicolon(text: str) -> str:
+    """Spreadsheets in many countries write ; between the columns of a .csv file."""
+    first = text.split("\n", 1)[0]
+    return ";" if ";" in first and "," not in first else ","
+
+
+def _separated_rows(path: Path, text: str, separator: str, wanted: Sequence[Column], has_header: bool) -> Iterator[Row]:
     with _long_fields():
-        quoted = separator == "," or _tsv_is_quoted(text)
+        quoted = separator != "\t" or _tsv_is_quoted(text)
         rows = iter(list(_numbered(path, _reader(text, separator, quoted=quoted))))
     first_line, first_row = next(rows, (1, None))
     require(first_row is not None, f"{path}, line 1: the file is empty; give a file with a header and rows.")
@@ -151,11 +164,52 @@ def _parquet_rows(path: Path, wanted: Sequence[Column]) -> Iterator[Row]:
         )
     values = [table.column(index).to_pylist() for index in indices]
     for number, row in enumerate(zip(*values, strict=True), start=1):
-        cells = [_cell(value) for value in row]
+        cells = [cell(value) for value in row]
         yield Row(number, cells[:-1], cells[-1].strip())
 
 
-def _cell(value: Any) -> str:
+def _json_rows(path: Path, wanted: Sequence[Column], *, by_line: bool) -> Iterator[Row]:
+    """A .jsonl file has one object per line; a .json file is a list of objects."""
+    text = decoded(path)
+    lines = enumerate(text.splitlines(), start=1) if by_line else [(1, text)]
+    number = 0
+    for line, content in lines:
+        if not content.strip():
+            continue
+        try:
+            value = json.loads(content)
+        except ValueError as error:
+            where = f"{path}, line {line}" if by_line else str(path)
+            raise InputError(f"{where}: this is not JSON ({error}).") from error
+        require(
+            by_line or isinstance(value, list), f"{path}: give a list of objects, or one object per line as .jsonl."
+        )
+        for record in [value] if by_line else value:
+            number += 1
+            place = f"{path}, line {line}" if by_line else f"{path}, row {number}"
+            yield record_row(place, line if by_line else number, record, wanted)
+
+
+def record_row(place: str, number: int, record: Any, wanted: Sequence[Column]) -> Row:
+    """One dictionary, or one tuple of values, as a row."""
+    if isinstance(record, Mapping):
+        names, values = [str(name) for name in record], list(record.values())
+    else:
+        is_row = isinstance(record, list | tuple)
+        require(
+            is_row, f"{place}: expected an object with names such as text and label; got {_shortened(str(record))}."
+        )
+        names, values = None, list(record)
+        wanted = [0, 1] if list(wanted) == ["text", "label"] else wanted
+    indices = _indices(place, names, len(values), wanted)
+    for index in indices:
+        simple = values[index] is None or isinstance(values[index], str | bool | int | float)
+        require(simple, f"{place}: {_shortened(str(values[index]))} is neither a text nor a number.")
+    cells = [cell(values[index]) for index in indices]
+    return Row(number, cells[:-1], cells[-1].strip())
+
+
+def cell(value: Any) -> str:
     """The value as text: empty if it is missing, and 3.0 as "3", because one missing value makes a column floating."""
     if value is None or value != value:
         return ""

@@ -1,4 +1,4 @@
-"""Reads labelled texts from csv, tsv and parquet files. No row is lost or merged silently.
+"""Reads labelled texts from files, data frames and Hugging Face datasets. No row is lost or merged silently.
 
 Quoted newlines stay part of their text, and a byte-order mark is dropped. Whatever cannot be read raises an error with
 the file and the line: a row with too few or too many columns, a missing label, bytes that are not UTF-8.
@@ -11,13 +11,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int
 from numpy import ndarray as Array
 
 from foretrain.core.errors import InputError, require
-from foretrain.data.labelled_rows import Column, decoded, is_number, kind_of, rows_of
+from foretrain.data.labelled_records import given_rows
+from foretrain.data.labelled_rows import Column, Row, decoded, is_number, kind_of, rows_of
 
 # How programs write a missing value. "none", "na" and the like are not here: they may be classes.
 MISSING = frozenset({"nan", "<na>", "#n/a", "null"})
@@ -33,7 +35,7 @@ class LabelledTexts:
     notes: tuple[str, ...] = ()
     file: str = ""
     lines: tuple[int, ...] = ()  # line of every text in the file; empty if there is no file
-    unit: str = "line"  # what `lines` counts; "row" for parquet
+    unit: str = "line"  # what `lines` counts; "row" for data without lines
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -71,35 +73,61 @@ def read_labelled(
     require(not path.is_dir(), f"{path} is a folder; give a file in it.")
     require(path.is_file(), f"There is no file {path}.")
     _require_classes(classes)
-    unit = "row" if kind_of(path) == ".parquet" else "line"
+    unit = "row" if kind_of(path) in (".parquet", ".json") else "line"
     columns = [text] if isinstance(text, str | int) else list(text)
-    texts: list[str] = []
-    names: list[str] = []
-    lines: list[int] = []
-    notes: list[str] = []
-    for line, fields, name in rows_of(path, columns, label, header):
-        require(name != "", f"{path}, {unit} {line}: the label is missing; fill it in or delete the row.")
-        joined = " ".join(fields)
-        if not joined.strip():
-            notes.append(f"{path}, {unit} {line}: the text is empty; it is kept as a text without tokens.")
-        texts.append(joined)
-        names.append(name)
-        lines.append(line)
-    require(bool(texts), f"{path}, {unit} 1: no rows follow the header; give at least one labelled text per class.")
+    rows = list(rows_of(path, columns, label, header))
+    require(bool(rows), f"{path}, {unit} 1: no rows follow the header; give at least one labelled text per class.")
     if header is None and unit == "line" and all(map(is_number, [*columns, label])):
-        _refuse_header(path, names, classes)
+        _refuse_header(path, [row.label for row in rows], classes)
+    return _labelled(rows, str(path), unit, classes)
+
+
+def as_labelled_texts(
+    data: Any,
+    *,
+    text: Column | Sequence[Column] | None = None,
+    label: Column | None = None,
+    classes: Sequence[str] | None = None,
+) -> LabelledTexts:
+    """Labelled texts from whatever holds them; columns are called text and label unless others are given.
+
+    data  LabelledTexts, the path of a file, a pandas or polars DataFrame, a Hugging Face dataset (one split), or a list
+          of dictionaries or of (text, label) pairs
+    """
+    if isinstance(data, LabelledTexts):
+        return data
+    chosen_text, chosen_label = "text" if text is None else text, "label" if label is None else label
+    if isinstance(data, str | Path):
+        return read_labelled(data, text=chosen_text, label=chosen_label, classes=classes)
+    _require_classes(classes)
+    columns = [chosen_text] if isinstance(chosen_text, str | int) else list(chosen_text)
+    rows = list(given_rows(data, columns, chosen_label))
+    require(bool(rows), "There are no rows; give at least one labelled text per class.")
+    return _labelled(rows, "The data", "row", classes)
+
+
+def _labelled(rows: Sequence[Row], place: str, unit: str, classes: Sequence[str] | None) -> LabelledTexts:
+    """Rows with their labels as numbers; whatever is wrong with a label is told with its place."""
+    notes: list[str] = []
+    for row in rows:
+        require(row.label != "", f"{place}, {unit} {row.line}: the label is missing; fill it in or delete the row.")
+        if not " ".join(row.fields).strip():
+            notes.append(f"{place}, {unit} {row.line}: the text is empty; it is kept as a text without tokens.")
+    names = [row.label for row in rows]
+    lines = tuple(row.line for row in rows)
     ordered = tuple(classes) if classes is not None else tuple(sorted(set(names), key=_numbers_first))
     known = {name: k for k, name in enumerate(ordered)}
     if classes is None:
-        _refuse_mistakes(f"{path}, {unit}", lines, names)
+        _refuse_mistakes(f"{place}, {unit}", lines, names)
     for line, name in zip(lines, names, strict=True):
-        require(name in known, f"{path}, {unit} {line}: the label {name!r} is not one of {', '.join(ordered)}.")
+        require(name in known, f"{place}, {unit} {line}: the label {name!r} is not one of {', '.join(ordered)}.")
     require(
         len(ordered) >= 2,
-        f"{path}, {unit} {lines[0]} and after: there is only one class ({ordered[0]!r}); two are needed.",
+        f"{place}, {unit} {lines[0]} and after: there is only one class ({ordered[0]!r}); two are needed.",
     )
     labels = np.array([known[name] for name in names])
-    return LabelledTexts(tuple(texts), labels, ordered, tuple(notes), str(path), tuple(lines), unit)
+    texts = tuple(" ".join(row.fields) for row in rows)
+    return LabelledTexts(texts, labels, ordered, tuple(notes), place, lines, unit)
 
 
 def _require_classes(classes: Sequence[str] | None) -> None:
