@@ -6,9 +6,11 @@ import math
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from numbers import Real
+from reprlib import repr as short_repr
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 
 class InputError(ValueError):
@@ -35,6 +37,14 @@ def require_positive(name: str, value: float) -> None:
         isinstance(value, Real) and math.isfinite(value) and value > 0,
         f"{name} must be a finite number above 0; got {value!r}.",
     )
+
+
+def as_floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    """Numbers as a float64 array; anything else is refused by name."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be a number or an array of numbers; got {short_repr(values)}.") from None
 
 
 def require_at_least(name: str, value: float, least: float) -> None:

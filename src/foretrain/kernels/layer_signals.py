@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from foretrain.kernels.inputs import Inputs, call_on, row_count
+
 _LARGEST = 1 << 24  # entries in one block of pairs of positions
 
 
@@ -64,14 +66,15 @@ class Signal:
         return torch.stack([torch.stack(line, dim=-1) for line in both], dim=-2)
 
 
-def layer_signals(module: nn.Module, rows: Tensor) -> dict[str, Signal]:
+def layer_signals(module: nn.Module, rows: Inputs) -> dict[str, Signal]:
     """The signals of every parameter whose whole gradient they give, by name."""
     layers = {name: m for name, m in module.named_modules() if isinstance(m, nn.Linear | nn.Embedding)}
     passed: list[tuple[str, Tensor, Tensor]] = []
 
     def note(name: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], Tensor]:
         def hook(_: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
-            passed.append((name, inputs[0].detach(), output))
+            if inputs:  # a layer whose input was given by name is left out
+                passed.append((name, inputs[0].detach(), output))
             return output.clone()  # an in-place activation must not change what is differentiated
 
         return hook
@@ -79,7 +82,8 @@ def layer_signals(module: nn.Module, rows: Tensor) -> dict[str, Signal]:
     hooks = [layer.register_forward_hook(note(name)) for name, layer in layers.items()]
     try:
         with torch.enable_grad():
-            outputs = module(rows).reshape(len(rows), -1)
+            count = row_count(rows)
+            outputs = call_on(module, rows).reshape(count, -1)
     finally:
         for hook in hooks:
             hook.remove()
@@ -95,7 +99,7 @@ def layer_signals(module: nn.Module, rows: Tensor) -> dict[str, Signal]:
         calls = [k for k, one in enumerate(passed) if one[0] == name]
         if calls and all(apart[k] for k in calls):
             inputs, signals = _joined(
-                layer, len(rows), [passed[k][1] for k in calls], [[g[k] for g in back] for k in calls]
+                layer, count, [passed[k][1] for k in calls], [[g[k] for g in back] for k in calls]
             )
             for key, parameter in layer.named_parameters(recurse=False):
                 if parameter.requires_grad:

@@ -16,7 +16,7 @@ from numpy.polynomial import Chebyshev
 from numpy.typing import ArrayLike
 from scipy.special import expit, softmax, wrightomega
 
-from foretrain.core.errors import require
+from foretrain.core.errors import as_floats, require, require_positive, require_whole
 
 Array: TypeAlias = Any  # float64: an array, or a number where numbers went in
 
@@ -26,14 +26,14 @@ def one_step_scores(omega: ArrayLike, *, own: float, shared: float) -> Array:
 
     `omega` is ω(e) = Σ_i y_i n_i(e) of every token. Outputs start at 0, so every text pulls with a force of 1/2.
     """
-    omega = np.asarray(omega, dtype=np.float64)
+    omega = as_floats("omega", omega)
     return (own * omega + shared * omega.sum()) / 2
 
 
 def score_velocity(scores: ArrayLike, counts: ArrayLike, labels: ArrayLike, *, own: float, shared: float) -> Array:
     """ds(e)/dt = ρΩ(e) + βΣ_eΩ(e), Ω(e) = Σ_i y_i g_i n_i(e), g_i = σ(−y_i s_i), s_i = Σ_e n_i(e)s(e)."""
-    counts, y = np.asarray(counts, dtype=np.float64), _signs(labels)
-    pull = y * expit(-y * (counts @ np.asarray(scores, dtype=np.float64)))
+    counts, y = as_floats("counts", counts), _signs(labels)
+    pull = y * expit(-y * (counts @ as_floats("scores", scores)))
     omega = pull @ counts
     return own * omega + shared * omega.sum()
 
@@ -43,7 +43,7 @@ def single_token_score(t: ArrayLike, *, own: float, occurrences: float) -> Array
 
     ds/dt = ρn₊σ(−s), so s + e^s = c; W(e^c) is the Wright omega function of c, which does not overflow.
     """
-    t = np.asarray(t, dtype=np.float64)
+    t = as_floats("t", t)
     require(bool(np.all(t >= 0)), f"t must not be negative; its smallest value is {np.min(t):g}.")
     c = 1 + own * occurrences * t
     return c - np.real(wrightomega(c))
@@ -54,11 +54,11 @@ def squared_loss_outputs(kernel: ArrayLike, cross: ArrayLike, labels: ArrayLike,
 
     `kernel` is Θ between training texts, `cross` is Θ between the texts asked about and the training texts.
     """
-    values, vectors = np.linalg.eigh(np.asarray(kernel, dtype=np.float64))
+    values, vectors = np.linalg.eigh(as_floats("kernel", kernel))
     values = np.clip(values, 0, None)
     # (1 − e^{−λt})/λ, which is t where λ = 0
     gain = np.where(values * t > 1e-12, -np.expm1(-values * t) / np.where(values > 0, values, 1), t)
-    return np.asarray(cross) @ (vectors @ (gain * (vectors.T @ np.asarray(labels, dtype=np.float64))))
+    return np.asarray(cross) @ (vectors @ (gain * (vectors.T @ as_floats("labels", labels))))
 
 
 def next_token_velocity(
@@ -68,9 +68,9 @@ def next_token_velocity(
 
     N(e, k) counts context token e with target k, N(e) context tokens, T_k targets weighted by their context length.
     """
-    pairs = np.asarray(pair_counts, dtype=np.float64)
+    pairs = as_floats("pair_counts", pair_counts)
     vocab = pairs.shape[1]
-    tokens, targets = np.asarray(token_counts, dtype=np.float64), np.asarray(target_counts, dtype=np.float64)
+    tokens, targets = as_floats("token_counts", token_counts), as_floats("target_counts", target_counts)
     return own * (pairs - tokens[:, None] / vocab) + shared * (targets - targets.sum() / vocab)
 
 
@@ -80,7 +80,7 @@ def independent_pairs(pair_counts: ArrayLike) -> Array:
     N(e, k) minus this is the excess. Its rows and columns sum to 0, and next_token_velocity is linear, so the first
     step gives the excess ρ times itself and no bias: what frequencies alone explain is gone.
     """
-    pairs = np.asarray(pair_counts, dtype=np.float64)
+    pairs = as_floats("pair_counts", pair_counts)
     return np.outer(pairs.sum(axis=1), pairs.sum(axis=0)) / pairs.sum()
 
 
@@ -90,8 +90,10 @@ def kernel_descent(kernel: ArrayLike, cross: ArrayLike, pull: ArrayLike, *, rate
     `kernel` is Θ between training texts, `cross` is Θ between the texts asked about and the training texts. `pull` has
     one row per text: its label ±1 for one logistic output, or a one-hot row for a softmax over classes.
     """
-    kernel, cross = np.asarray(kernel, dtype=np.float64), np.asarray(cross, dtype=np.float64)
-    target = np.asarray(pull, dtype=np.float64)
+    kernel, cross = as_floats("kernel", kernel), as_floats("cross", cross)
+    target = as_floats("pull", pull)
+    require_positive("rate", rate)
+    require_whole("steps", steps, 0)
     outputs, asked = np.zeros_like(target), np.zeros((len(cross), *target.shape[1:]))
     for _ in range(steps):
         force = residual(target, outputs) * (rate / len(target))
@@ -139,7 +141,7 @@ def label_scores(
 
 
 def _checked(labels: ArrayLike, texts: int, loss: str) -> Array:
-    target = np.asarray(labels, dtype=np.float64)
+    target = as_floats("labels", labels)
     require(
         target.ndim in (1, 2) and len(target) == texts,
         f"There must be one label per text, or one row of them; got {target.shape} for {texts} texts.",
@@ -232,7 +234,7 @@ def predicted_bias(scores: ArrayLike, kernel: tuple[float, float]) -> Array:
     s(e) = ρA(e) + βΣ_e′A(e′), where A is the accumulated pull, which is 0 for a token that never occurs.
     """
     own, shared = kernel
-    scores = np.asarray(scores, dtype=np.float64)
+    scores = as_floats("scores", scores)
     return shared * scores.sum(axis=0) / (own + shared * len(scores))
 
 
@@ -245,7 +247,7 @@ def bias_plateau(class_counts: ArrayLike, length: float, repeats: float, kernel:
     classes their difference is the bias of a single output.
     """
     own, shared = kernel
-    wanted = np.log(np.asarray(class_counts, dtype=np.float64))
+    wanted = np.log(as_floats("class_counts", class_counts))
     require(bool(np.all(np.isfinite(wanted))), "every class must have texts.")
     return (wanted - wanted.mean()) / length * (shared / (shared + own * repeats))
 
@@ -257,6 +259,6 @@ def bias_ratio(own: float, shared: float) -> float:
 
 
 def _signs(labels: ArrayLike) -> Array:
-    y = np.asarray(labels, dtype=np.float64)
+    y = as_floats("labels", labels)
     require(bool(np.all(np.abs(y) == 1)), "labels must be +1 or -1.")
     return y

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from foretrain.core.errors import as_floats
+
 Array = NDArray[np.float64]
 
 
@@ -85,7 +87,7 @@ def coefficient_bound(powers: ArrayLike, radius: float, total: float) -> Array:
 
     Printed for every multi-index μ. Definition G.2 leaves the constant term out, so nothing is said of μ = 0.
     """
-    return np.asarray(total / radius ** np.asarray(powers, dtype=np.float64))
+    return np.asarray(total / radius ** as_floats("powers", powers))
 
 
 def softmax_series(point: Array, index: int, orders: int) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import dawsn
 
-from foretrain.core.errors import InputError, require
+from foretrain.core.errors import InputError, as_floats, require
 
 Array = NDArray[np.float64]
 
@@ -20,13 +20,13 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(200)
 
 def attention_flow(v: ArrayLike, mu: ArrayLike) -> Array:
     """Section 4, eq. 6: v̇ = (μ − v)∘exp(v²/2)."""
-    v = np.asarray(v, dtype=np.float64)
-    return np.asarray((np.asarray(mu, dtype=np.float64) - v) * np.exp(v**2 / 2))
+    v = as_floats("v", v)
+    return np.asarray((as_floats("mu", mu) - v) * np.exp(v**2 / 2))
 
 
 def salient_time(mu: ArrayLike, delta: ArrayLike) -> Array:
     """Theorem 4, eq. 79: the time F(1 − δ, μ) = ∫₀^{1−δ} e^{−μ²x²/2}/(1 − x) dx after which a component has δ left."""
-    delta = np.asarray(delta, dtype=np.float64)
+    delta = as_floats("delta", delta)
     bad = delta[~((delta > 0) & (delta <= 1))]
     if bad.size:
         raise InputError(
@@ -37,7 +37,7 @@ def salient_time(mu: ArrayLike, delta: ArrayLike) -> Array:
 
 def time_to_distance(mu: ArrayLike, log_inverse: ArrayLike) -> Array:
     """Theorem 4, eq. 79 in ln(1/δ): e^{−μ²/2}·ln(1/δ) + ρ(δ, μ)."""
-    mu, log_inverse = _targets(mu), np.asarray(log_inverse, dtype=np.float64)
+    mu, log_inverse = _targets(mu), as_floats("log_inverse", log_inverse)
     require(bool(np.all(log_inverse >= 0)), "ln(1/δ) must not be negative, since δ is at most 1.")
     return np.asarray(np.exp(-(mu**2) / 2) * log_inverse + time_excess(mu, log_inverse))
 
@@ -47,7 +47,7 @@ def time_excess(mu: ArrayLike, log_inverse: ArrayLike) -> Array:
 
     With u = 1 − x it is ∫_δ^1 e^{−μ²x²/2}·(1 − e^{−μ²(u − u²/2)})/u du, whose integrand is smooth down to u = 0.
     """
-    mu, delta = _targets(mu)[..., None], np.exp(-np.asarray(log_inverse, dtype=np.float64))[..., None]
+    mu, delta = _targets(mu)[..., None], np.exp(-as_floats("log_inverse", log_inverse))[..., None]
     # With a large μ nearly all of the integral is at u > 1 − 9/μ, which therefore gets nodes of its own.
     knee = np.maximum(delta, 1 - 9 / np.maximum(np.abs(mu), 9))
     return np.asarray(_smooth_part(mu, delta, knee) + _smooth_part(mu, knee, np.ones_like(knee)))
@@ -58,7 +58,7 @@ def log_distance(mu: ArrayLike, t: ArrayLike) -> Array:
 
     Above μ ≈ 6 the component gets there so abruptly that a time in float64 no longer determines δ.
     """
-    mu, t = _targets(mu), np.asarray(t, dtype=np.float64)
+    mu, t = _targets(mu), as_floats("t", t)
     require(bool(np.all(t >= 0)), f"t must not be negative; its smallest value is {np.min(t, initial=0):g}.")
     # Time is concave in ln(1/δ), with slope e^{−μ²(1−δ)²/2} ≤ 1: starting on the left, at ln(1/δ) = t, Newton's method
     # overshoots at most once and then approaches from one side.
@@ -79,7 +79,7 @@ def speed_ratio(mu_fast: ArrayLike, mu_slow: ArrayLike) -> Array:
 
 def speed_ratio_error_bound(mu_slow: ArrayLike, log_inverse: ArrayLike) -> Array:
     """Theorem 4, corrected: |Λ| ≤ (√(2π) + 2)·e^{μ_k²/2}/ln(1/δ_k), small once δ_k ≪ exp[−(√(2π) + 2)·e^{μ_k²/2}]."""
-    return np.asarray(LAMBDA_BOUND * np.exp(_targets(mu_slow) ** 2 / 2) / np.asarray(log_inverse, dtype=np.float64))
+    return np.asarray(LAMBDA_BOUND * np.exp(_targets(mu_slow) ** 2 / 2) / as_floats("log_inverse", log_inverse))
 
 
 def speed_ratio_error_bound_printed(mu_slow: ArrayLike, log_inverse: ArrayLike) -> Array:
@@ -87,12 +87,12 @@ def speed_ratio_error_bound_printed(mu_slow: ArrayLike, log_inverse: ArrayLike) 
 
     The paper prints no bound. Our reading of "≪": where ln(1/δ_k) is R times what the condition asks for, |Λ| ≤ 1/R.
     """
-    return np.asarray(LAMBDA_BOUND * np.exp(-(_targets(mu_slow) ** 2)) / np.asarray(log_inverse, dtype=np.float64))
+    return np.asarray(LAMBDA_BOUND * np.exp(-(_targets(mu_slow) ** 2)) / as_floats("log_inverse", log_inverse))
 
 
 def time_excess_printed(mu: ArrayLike, log_inverse: ArrayLike) -> Array:
     """Theorem 4, the line below eq. 88: ρ(δ, μ) = F(1 − δ, μ) − e^{−μ²}·ln(1/δ), which grows without bound."""
-    mu, log_inverse = _targets(mu), np.asarray(log_inverse, dtype=np.float64)
+    mu, log_inverse = _targets(mu), as_floats("log_inverse", log_inverse)
     return np.asarray(time_to_distance(mu, log_inverse) - np.exp(-(mu**2)) * log_inverse)
 
 
@@ -101,8 +101,8 @@ def linear_attention_flow(v: ArrayLike, mu: ArrayLike) -> Array:
 
     At v = 0 it stands still, so zero-initialization leads nowhere.
     """
-    v = np.asarray(v, dtype=np.float64)
-    return np.asarray((np.asarray(mu, dtype=np.float64) - v) * np.abs(v))
+    v = as_floats("v", v)
+    return np.asarray((as_floats("mu", mu) - v) * np.abs(v))
 
 
 def linear_attention_log_distance(mu: ArrayLike, t: ArrayLike, *, start: float) -> Array:
@@ -110,7 +110,7 @@ def linear_attention_log_distance(mu: ArrayLike, t: ArrayLike, *, start: float) 
 
     v grows logistically, so with q = |μ|/start − 1 it is ln(1 + e^{|μ|t}/q): in the end it rises at the rate |μ|.
     """
-    mu, t = np.abs(_targets(mu)), np.asarray(t, dtype=np.float64)
+    mu, t = np.abs(_targets(mu)), as_floats("t", t)
     require(
         0 < start < float(np.min(mu)),
         f"start must lie between 0 (where nothing moves) and the smallest |mu|, {np.min(mu):g}; got {start}.",
@@ -125,13 +125,13 @@ def linear_attention_speed_ratio(mu_fast: ArrayLike, mu_slow: ArrayLike) -> Arra
 
 def lemma6_function(y: ArrayLike) -> Array:
     """Lemma 6: g(y) = (1 − e^{−y²})/y, at most 1/√2 for y ≥ 0 (its maximum is .6382, at 1.1209)."""
-    y = np.asarray(y, dtype=np.float64)
+    y = as_floats("y", y)
     return np.where(y == 0, 0.0, -np.expm1(-(y**2)) / np.where(y == 0, 1.0, y))
 
 
 def lemma7_function(y: ArrayLike) -> Array:
     """Lemma 7: G(y) = e^{−y²/2}∫₀^y e^{x²/2} dx = √2·D(y/√2), D Dawson's integral; in [0, 1] for y ≥ 0."""
-    return np.asarray(np.sqrt(2) * dawsn(np.asarray(y, dtype=np.float64) / np.sqrt(2)))
+    return np.asarray(np.sqrt(2) * dawsn(as_floats("y", y) / np.sqrt(2)))
 
 
 def _smooth_part(mu: Array, low: Array, high: Array) -> Array:
@@ -142,7 +142,7 @@ def _smooth_part(mu: Array, low: Array, high: Array) -> Array:
 
 
 def _targets(mu: ArrayLike) -> Array:
-    mu = np.asarray(mu, dtype=np.float64)
+    mu = as_floats("mu", mu)
     bad = mu[~(np.isfinite(mu) & (mu != 0))]
     if bad.size:
         raise InputError(

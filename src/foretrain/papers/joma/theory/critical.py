@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from foretrain.core.errors import require, require_positive
+from foretrain.core.errors import as_floats, require, require_positive
 from foretrain.papers.joma.theory.isotropic import RELU, Derivative, required_slopes, stationary_function, theta1
 from foretrain.papers.joma.theory.radial import RadialDensity, radial_density
 
@@ -31,7 +31,7 @@ class CriticalPoint:
 
     def at(self, x_plus: ArrayLike, norm: float = 1.0) -> tuple[Array, float]:
         """(μ, ξ*) with ‖μ‖ = norm."""
-        x_plus = np.asarray(x_plus, dtype=np.float64)
+        x_plus = as_floats("x_plus", x_plus)
         return self.sign * norm * x_plus / np.linalg.norm(x_plus), norm * self.r_minus
 
 
@@ -134,6 +134,6 @@ def linear_coefficients_printed(
 
 def linear_matrix(coefficients: tuple[float, float], mu: ArrayLike) -> Array:
     """Theorem 3, eq. 72: C(μ) = β1·I + β2·μμᵀ."""
-    mu = np.asarray(mu, dtype=np.float64)
+    mu = as_floats("mu", mu)
     require(bool(np.any(mu != 0)), "mu must not be 0: Theorem 3 is about critical points other than 0.")
     return coefficients[0] * np.eye(mu.size) + coefficients[1] * np.outer(mu, mu)

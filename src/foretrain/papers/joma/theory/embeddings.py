@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from foretrain.core.errors import require
+from foretrain.core.errors import as_floats, require
 
 Array = NDArray[np.float64]
 
@@ -16,7 +16,7 @@ def shared_logit_speed(gradient: ArrayLike, query: ArrayLike, context: ArrayLike
     Ż = (U_QᵀU_Q)·G·(U_CᵀU_C), where G [..., query, context] is the speed of a free Z; embeddings are columns. With
     orthonormal embeddings Ż = G. A token takes over the speed of every other in proportion to their inner product.
     """
-    G, U_Q, U_C = (np.asarray(a, dtype=np.float64) for a in (gradient, query, context))
+    G, U_Q, U_C = as_floats("gradient", gradient), as_floats("query", query), as_floats("context", context)
     fits = G.ndim >= 2 and G.shape[-2:] == (U_Q.shape[-1], U_C.shape[-1]) and U_Q.shape[-2] == U_C.shape[-2]
     require(
         fits,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from foretrain.core.errors import require
+from foretrain.core.errors import as_floats, require
 
 Array = NDArray[np.float64]
 
@@ -76,7 +76,7 @@ def _cooccurrence(rho: Array, L: Array, H: Array, rho0: Array) -> Array:
 
 
 def _correlations(rho: ArrayLike) -> Array:
-    rho = np.asarray(rho, dtype=np.float64)
+    rho = as_floats("rho", rho)
     require(rho.size >= 1, "rho must hold at least one number; got none.")
     good = bool(np.all(np.abs(rho) <= 1))
     require(good, f"rho must lie between −1 and 1; got values from {np.min(rho):g} to {np.max(rho):g}.")
@@ -88,7 +88,7 @@ def _checked(
 ) -> tuple[Array, Array, Array, Array]:
     rho = _correlations(rho)
     L, H = _layers(depth, ancestor_depth)
-    p_zero = np.asarray(p_zero, dtype=np.float64)
+    p_zero = as_floats("p_zero", p_zero)
     require(p_zero.size >= 1, "p_zero must hold at least one number; got none.")
     require(
         bool(np.all((p_zero >= 0) & (p_zero <= 1))),
@@ -98,7 +98,7 @@ def _checked(
 
 
 def _layers(depth: ArrayLike, ancestor_depth: ArrayLike) -> tuple[Array, Array]:
-    L, H = (np.asarray(x, dtype=np.float64) for x in (depth, ancestor_depth))
+    L, H = as_floats("depth", depth), as_floats("ancestor_depth", ancestor_depth)
     require(
         bool(L.size and H.size), "depth and ancestor_depth must hold at least one number each; one of them is empty."
     )

@@ -17,7 +17,7 @@ from numbers import Real
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from foretrain.core.errors import InputError, require, require_positive
+from foretrain.core.errors import InputError, as_floats, require, require_positive
 from foretrain.papers.joma.theory.radial import RadialDensity, line_nodes, radial_density
 
 Array = NDArray[np.float64]
@@ -47,7 +47,7 @@ def theta1(
 
     The length `norm` of v matters only if φ is not homogeneous.
     """
-    r, shape = np.asarray(r, dtype=np.float64), radial_density(density)
+    r, shape = as_floats("r", r), radial_density(density)
     slopes = homogeneous_slopes(derivative)
     if slopes is None:
         return _line_average(lambda y, psi: psi, r, shape, derivative, norm)
@@ -60,7 +60,7 @@ def theta2(
     r: ArrayLike, density: str | RadialDensity = "gaussian", derivative: Derivative = RELU, *, norm: float = 1.0
 ) -> Array:
     """Lemma 1, eq. 41: θ2(r) = ∫y·ψ(‖v‖(y + r))·p_n(y) dy."""
-    r, shape = np.asarray(r, dtype=np.float64), radial_density(density)
+    r, shape = as_floats("r", r), radial_density(density)
     slopes = homogeneous_slopes(derivative)
     if slopes is None:
         return _line_average(lambda y, psi: y * psi, r, shape, derivative, norm)
@@ -89,7 +89,7 @@ def stationary_function(
 ) -> Array:
     """Lemma 3, eq. 49: F(r) = θ2(r) + r·θ1(r) = θ2(0) + ∫₀^r θ1."""
     required_slopes("Lemma 3", derivative)
-    r = np.asarray(r, dtype=np.float64)
+    r = as_floats("r", r)
     return np.asarray(theta2(r, density, derivative) + r * theta1(r, density, derivative))
 
 
@@ -101,7 +101,7 @@ def critical_function(y: ArrayLike, density: str | RadialDensity = "gaussian", d
 def theta1_inverse(y: ArrayLike, density: str | RadialDensity = "gaussian", derivative: Derivative = RELU) -> Array:
     """Lemma 4: the distance r at which θ1(r) = y, by bisection in asinh r and then Newton's method."""
     below, above = required_slopes("Lemma 4", derivative)
-    y = np.asarray(y, dtype=np.float64)
+    y = as_floats("y", y)
     require(above > below, f"θ1 can be inverted only if it rises, which needs c₋ < c₊; got ({below:g}, {above:g}).")
     inside = bool(np.all((y > below) & (y < above)))
     require(inside, f"y must lie strictly between c₋ = {below:g} and c₊ = {above:g}, the limits of θ1.")
@@ -167,8 +167,8 @@ def uniform_attention_flow(
     `printed` uses Lemma 1 as printed.
     """
     moments = hyperplane_moments_printed if printed else hyperplane_moments
-    parts = [moments(mean, v, bias, density, derivative) for mean in np.asarray(means, dtype=np.float64)]
-    a = np.asarray(weights, dtype=np.float64)
+    parts = [moments(mean, v, bias, density, derivative) for mean in as_floats("means", means)]
+    a = as_floats("weights", weights)
     require(a.shape == (len(parts),), f"weights must have one number per mean ({len(parts)}); got {a.size}.")
     return a @ np.stack([x for x, _ in parts]), float(a @ np.stack([first for _, first in parts]))
 
@@ -205,7 +205,7 @@ def required_slopes(result: str, derivative: Derivative) -> tuple[float, float]:
 
 
 def _slopes(r: ArrayLike, density: str | RadialDensity, factor: float) -> tuple[Array, Array]:
-    r = np.asarray(r, dtype=np.float64)
+    r = as_floats("r", r)
     first = np.asarray(factor * radial_density(density).marginal(r))
     return first, np.asarray(-r * first)
 
@@ -214,9 +214,9 @@ def _hyperplane(
     mean: ArrayLike, v: ArrayLike, bias: float, basis: ArrayLike | None
 ) -> tuple[Array, Array, float, float]:
     """The mean, v's part in the span, vᵀx̄ + ξ, and the length of that part."""
-    mean, v = np.asarray(mean, dtype=np.float64), np.asarray(v, dtype=np.float64)
+    mean, v = as_floats("mean", mean), as_floats("v", v)
     if basis is not None:
-        R = np.asarray(basis, dtype=np.float64)
+        R = as_floats("basis", basis)
         direction = R @ (R.T @ v)
     else:
         direction = v

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from foretrain.core.errors import require
+from foretrain.core.errors import as_floats, require
 
 Array = NDArray[np.float64]
 
@@ -23,7 +23,7 @@ def gradient_correlation_bound(c1: ArrayLike, c2: ArrayLike, c3: ArrayLike) -> A
 
 
 def _cosine(name: str, value: ArrayLike) -> Array:
-    value = np.asarray(value, dtype=np.float64)
+    value = as_floats("value", value)
     # nan passes: a signal that is 0 everywhere has no correlation
     good = not bool(np.any(np.abs(value) > 1 + 1e-9))
     require(good, f"{name} is a correlation of signals of length 1, so it must lie between −1 and 1.")

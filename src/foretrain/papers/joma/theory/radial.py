@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc
 
-from foretrain.core.errors import InputError, require, require_known, require_positive, require_whole
+from foretrain.core.errors import InputError, as_floats, require, require_known, require_positive, require_whole
 
 Array = NDArray[np.float64]
 
@@ -136,7 +136,7 @@ class RadialDensity:
 
 
 def _size(y: ArrayLike) -> Array:
-    return np.asarray(np.abs(np.asarray(y, dtype=np.float64)))
+    return np.asarray(np.abs(as_floats("y", y)))
 
 
 def line_nodes(cuts: tuple[float, ...], support: float = inf) -> tuple[Array, Array]:

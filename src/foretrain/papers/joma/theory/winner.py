@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import erf, erfinv
 
-from foretrain.core.errors import require
+from foretrain.core.errors import as_floats, require
 
 Array = NDArray[np.float64]
 
@@ -30,7 +30,7 @@ def winner_take_all_printed(delta: ArrayLike, t: ArrayLike, *, normalizer: float
     The invariant only fixes the tokens relative to each other, so the winner follows its exact path.
     """
     exact = winner_take_all(delta, t, normalizer=normalizer)
-    delta = np.broadcast_to(np.asarray(delta, dtype=np.float64), exact.shape)
+    delta = np.broadcast_to(as_floats("delta", delta), exact.shape)
     winner = np.argmax(np.abs(delta), axis=-1)[..., None]
     shared = erf(np.take_along_axis(exact, winner, -1) / 2) / np.take_along_axis(delta, winner, -1)
     return 2 * erfinv(delta * shared)
@@ -56,12 +56,12 @@ def loser_limits_printed(delta: ArrayLike) -> Array:
 
 def winner_invariant(v: ArrayLike, delta: ArrayLike) -> Array:
     """Theorem 2, corrected: erf(v_l/√2)/Δ_l, the same for all tokens at any time."""
-    return erf(np.asarray(v, dtype=np.float64) / np.sqrt(2)) / np.asarray(delta, dtype=np.float64)
+    return erf(as_floats("v", v) / np.sqrt(2)) / as_floats("delta", delta)
 
 
 def winner_invariant_printed(v: ArrayLike, delta: ArrayLike) -> Array:
     """Theorem 2, eq. 4 as printed: erf(v_l/2)/Δ_l."""
-    return erf(np.asarray(v, dtype=np.float64) / 2) / np.asarray(delta, dtype=np.float64)
+    return erf(as_floats("v", v) / 2) / as_floats("delta", delta)
 
 
 def token_pull(frequencies: ArrayLike, signal: ArrayLike) -> tuple[Array, Array]:
@@ -71,7 +71,7 @@ def token_pull(frequencies: ArrayLike, signal: ArrayLike) -> tuple[Array, Array]
     chance that a token drawn from a random sample is l, and E[g | l] the mean of g over such draws (nan if l never
     occurs).
     """
-    x, g = (np.asarray(a, dtype=np.float64) for a in (frequencies, signal))
+    x, g = as_floats("frequencies", frequencies), as_floats("signal", signal)
     require(
         x.ndim >= 2 and g.shape == x.shape[:-1],
         f"signal must have one number per sample; got {g.shape} for frequencies of shape {x.shape}.",
@@ -89,14 +89,14 @@ def _share_of_largest(delta: ArrayLike) -> Array:
 
 
 def _pulls(delta: ArrayLike) -> Array:
-    delta = np.asarray(delta, dtype=np.float64)
+    delta = as_floats("delta", delta)
     good = delta.ndim >= 1 and delta.shape[-1] >= 1 and bool(np.isfinite(delta).all())
     require(good, f"delta must be finite numbers, one per token and at least one; got {delta.tolist()}.")
     return delta
 
 
 def _checked(delta: ArrayLike, t: ArrayLike, normalizer: float) -> tuple[Array, Array]:
-    delta, t = _pulls(delta), np.asarray(t, dtype=np.float64)
+    delta, t = _pulls(delta), as_floats("t", t)
     require(bool(np.all(t >= 0)), f"t must not be negative; its smallest value is {np.min(t, initial=0):g}.")
     last = blow_up_time(delta, normalizer=normalizer)
     late = np.asarray(t > last * (1 + 4 * np.finfo(float).eps))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from foretrain.core.errors import require
+from foretrain.core.errors import as_floats, require
 from foretrain.papers.scan_snap.theory.confusion import memory
 from foretrain.papers.scan_snap.theory.correlation import correlation_window, overlaps, unmixing
 from foretrain.papers.scan_snap.theory.decoder import Array, omega1, snap_time, within
@@ -111,7 +111,7 @@ def applies(
     query          the query of each class; by default all classes share one
     length         tokens per sequence including the query; None if sequences are as good as infinitely long
     """
-    P = np.asarray(getattr(task, "probabilities", task), dtype=np.float64)
+    P = as_floats("task", getattr(task, "probabilities", task))
     require(P.ndim == 2 and len(P) >= 2, "The task must have P(token | class) as [class, token], with two classes.")
     require(bool(np.all(P >= 0) and np.allclose(P.sum(axis=1), 1)), "Every row of P(token | class) must sum to 1.")
     for name, rate in (("eta_y", eta_y), ("eta_z", eta_z)):
@@ -130,7 +130,7 @@ def applies(
         _decoder_first(f, queries, eta_y, eta_z),
         _weak_correlations(f, M),
         _theorem1(M, eta_y),
-        _equal_classes(np.asarray(weights, dtype=np.float64)),
+        _equal_classes(as_floats("weights", weights)),
         _one_query(queries),
         _common_tokens(P),
         _dominant(P),

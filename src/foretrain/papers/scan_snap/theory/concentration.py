@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from foretrain.core.errors import require
+from foretrain.core.errors import as_floats, require
 from foretrain.papers.scan_snap.theory.decoder import Values, checked, checked_classes, decoder_growth, within
 
 
@@ -14,7 +14,8 @@ def _number(samples: ArrayLike) -> Values:
 
 
 def _counted(samples: ArrayLike, failure: float) -> Values:
-    require(0 < failure < 1, f"failure must be a probability above 0 and below 1; got {failure}.")
+    chance = as_floats("failure", failure)
+    require(bool(np.all((chance > 0) & (chance < 1))), f"failure must be above 0 and below 1; got {failure}.")
     return _number(samples)
 
 
@@ -49,7 +50,7 @@ def error_spread(*, samples: ArrayLike, failure: float, eta_y: float) -> Values:
     The slope of its logarithm is at most η_Y/4·M/(M−1), hence η_Y/3 for M ≥ 4 (eq. 64); the paper writes η_Y·Δ/3 for
     exp(η_Y·Δ/3) − 1, which is nearly the same while η_Y·Δ is small.
     """
-    return np.expm1(eta_y * count_spread(samples=samples, failure=failure) / 3)
+    return np.expm1(checked(eta_y=eta_y)[1] * count_spread(samples=samples, failure=failure) / 3)
 
 
 def error_spread_late(*, samples: ArrayLike, classes: int, failure: float) -> Values:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from foretrain.core.errors import require
-from foretrain.papers.scan_snap.theory.decoder import Array, Values, checked, checked_classes
+from foretrain.core.errors import as_floats, require
+from foretrain.papers.scan_snap.theory.decoder import Array, Values, checked, checked_classes, within
 
 
 def confusion_drive(steps: int, *, eta_y: float, vocab: int, classes: int, overlap: float) -> Array:
@@ -57,5 +57,6 @@ def memory(growth: ArrayLike, *, eta_y: ArrayLike, eta_z: ArrayLike, feature: Ar
     attention moves, Y still holds the features it was trained on, and pulls z back to where it was at the rate
     (η_Z/K)·f²·u·(1 − α). Over training this adds up to the integral ∫(η_Z/η_Y)·f²·u du.
     """
-    u, f = np.asarray(growth, dtype=np.float64), np.asarray(feature, dtype=np.float64)
-    return f**2 * np.asarray(eta_z, dtype=np.float64) / np.asarray(eta_y, dtype=np.float64) * u**2 / 2
+    u, f = as_floats("growth", growth), as_floats("feature", feature)
+    eta_z = within("eta_z must be a finite number above 0", eta_z, np.nextafter(0, 1))
+    return f**2 * eta_z / checked(eta_y=eta_y)[1] * u**2 / 2

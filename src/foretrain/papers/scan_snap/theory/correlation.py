@@ -9,47 +9,49 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from foretrain.core.errors import as_floats
+
 Array = NDArray[np.float64]
 
 
 def overlaps(features: ArrayLike) -> Array:
     """Assumption 2: E = FᵀF − I, symmetric, with 0 on the diagonal."""
-    f = np.asarray(features, dtype=np.float64)
+    f = as_floats("features", features)
     return (f @ np.swapaxes(f, -1, -2)) * (1 - np.eye(f.shape[-2]))
 
 
 def unmixing(E: ArrayLike) -> Array:
     """Lemma 14: E' = Uᵀdiag(λ/(1+λ))U, so that (I+E)⁻¹ = I − E'. By Lemma 16, E'_nn < 0 where class n overlaps."""
-    values, U = np.linalg.eigh(np.asarray(E, dtype=np.float64))
+    values, U = np.linalg.eigh(as_floats("E", E))
     return (U * (values / (1 + values))[..., None, :]) @ np.swapaxes(U, -1, -2)
 
 
 def unmixing_printed(E: ArrayLike) -> Array:
     """Appendix D.1 as printed: E' := (I+E)⁻¹ − I, the negative of what Lemma 14 and everything after it use."""
-    E = np.asarray(E, dtype=np.float64)
+    E = as_floats("E", E)
     return np.linalg.inv(np.eye(E.shape[-1]) + E) - np.eye(E.shape[-1])
 
 
 def largest_correlation(E: ArrayLike) -> Array:
     """Lemma 13: |λ1|, the largest of the |λ_i(E)|, which bounds every |E_nn'|."""
-    return np.asarray(abs(np.linalg.eigvalsh(np.asarray(E, dtype=np.float64))).max(axis=-1))
+    return np.asarray(abs(np.linalg.eigvalsh(as_floats("E", E))).max(axis=-1))
 
 
 def unmixing_bound(largest: ArrayLike) -> Array:
     """Lemma 15: |λ_i(E')| ≤ |λ1|/(1 − |λ1|), for |λ1| < 1."""
-    largest = np.asarray(largest, dtype=np.float64)
+    largest = as_floats("largest", largest)
     return np.asarray(largest / (1 - largest))
 
 
 def unmixing_distance(largest: ArrayLike) -> Array:
     """Lemma 17: |E'_nn' − E_nn'| ≤ |λ1|²/(1 − |λ1|), for |λ1| < 1."""
-    largest = np.asarray(largest, dtype=np.float64)
+    largest = as_floats("largest", largest)
     return np.asarray(largest**2 / (1 - largest))
 
 
 def correlation_window(*, vocab: ArrayLike, classes: ArrayLike) -> tuple[Array, Array]:
     """Assumption 2: every |λ_i(E)| must be at least 6/√M, and below 1/K. Empty unless M > 36K²."""
-    M, K = np.asarray(vocab, dtype=np.float64), np.asarray(classes, dtype=np.float64)
+    M, K = as_floats("vocab", vocab), as_floats("classes", classes)
     return np.asarray(6 / np.sqrt(M)), np.asarray(1 / K)
 
 
@@ -59,13 +61,13 @@ def least_vocab(classes: ArrayLike) -> Array:
     The eigenvalues of E sum to 0. For even K half of them can be 6/√M and half −6/√M. For odd K one sign has fewer
     eigenvalues, which must be larger by the factor (K+1)/(K−1). All must be below 1/K.
     """
-    K = np.asarray(classes, dtype=np.float64)
+    K = as_floats("classes", classes)
     return np.asarray(36 * K**2 * np.where(K % 2 == 0, 1.0, ((K + 1) / np.maximum(K - 1, 1)) ** 2))
 
 
 def least_vocab_equal_overlaps(classes: ArrayLike) -> Array:
     """Assumption 2 with all f_n·f_n' = ρ: the eigenvalues are (K−1)ρ and −ρ, hence M > 36K²(K−1)²."""
-    K = np.asarray(classes, dtype=np.float64)
+    K = as_floats("classes", classes)
     return np.asarray(36 * K**2 * (K - 1) ** 2)
 
 
@@ -105,8 +107,8 @@ def _coefficients(
     E_ = unmixing(overlaps(features))
     K = E_.shape[-1]
     q1, q0 = _direction_products(vocab)
-    kept = np.broadcast_to(1 + np.asarray(theta, dtype=np.float64), E_.shape[:-1])
-    scale = np.broadcast_to(1 + np.asarray(sigma, dtype=np.float64), E_.shape[:-1])
+    kept = np.broadcast_to(1 + as_floats("theta", theta), E_.shape[:-1])
+    scale = np.broadcast_to(1 + as_floats("sigma", sigma), E_.shape[:-1])
     own = kept[..., :, None] * E_  # (1+θ_n)E'_nn'
     rest = own.sum(axis=-2, keepdims=True) - own  # Σ_{k≠n}(1+θ_k)E'_kn'
     beta = scale[..., None] * (q1 * own + q0 * (rest + sign * kept[..., None, :])) * (1 - np.eye(K))

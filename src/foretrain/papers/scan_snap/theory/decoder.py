@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import lambertw, wrightomega
 
-from foretrain.core.errors import require
+from foretrain.core.errors import as_floats, require
 
 Array = NDArray[np.float64]
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def checked_classes(classes: ArrayLike) -> Array:
 
 
 def within(rule: str, values: ArrayLike, least: float) -> Array:
-    array = np.asarray(values, dtype=np.float64)
+    array = as_floats(rule.split(" ", 1)[0], values)
     low, high = array.min(initial=np.inf), array.max(initial=-np.inf)
     require(bool(not low < least and high < np.inf), f"{rule}; got {high if low >= least else low:g}.")
     return array

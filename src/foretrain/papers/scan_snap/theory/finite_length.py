@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from foretrain.core.errors import require
+from foretrain.core.errors import as_floats, require
 from foretrain.papers.scan_snap.theory.correlation import overlaps
 from foretrain.papers.scan_snap.theory.decoder import Array
 
@@ -24,7 +24,7 @@ def feature_noise(probabilities: ArrayLike) -> Array:
 
     With f = c/‖c‖ and counts from a multinomial distribution, δf = (I − ffᵀ)δc/‖c‖ and Cov(c) = (diag P − PPᵀ)/(T−1).
     """
-    P = np.asarray(probabilities, dtype=np.float64)
+    P = as_floats("probabilities", probabilities)
     squares = (P**2).sum(axis=-1, keepdims=True)
     f = P / np.sqrt(squares)
     # δf_l = (δc_l − f_l·Σ_j f_j δc_j)/‖P‖, and f·δc has Cov with δc_l of P_l(f_l − Σ_j P_j f_j)
@@ -38,8 +38,8 @@ def finite_length_force(probabilities: ArrayLike, *, length: ArrayLike) -> tuple
 
     Tokens that are not distinct for a class are nan there.
     """
-    P = np.asarray(probabilities, dtype=np.float64)
-    T = np.asarray(length, dtype=np.float64)
+    P = as_floats("probabilities", probabilities)
+    T = as_floats("length", length)
     require(bool(np.all(T >= 2)), f"length must be at least 2; got {np.min(T):g}.")
     f = P / np.linalg.norm(P, axis=-1, keepdims=True)
     noise = feature_noise(P)

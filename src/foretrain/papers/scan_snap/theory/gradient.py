@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
-from foretrain.core.errors import require
+from foretrain.core.errors import as_floats, require
 
 Array = NDArray[np.float64]
 
@@ -18,7 +18,7 @@ def loss_gradients(
 
     X is [position, vocab], the context as one-hot rows. `project=False` leaves out P⊥, to show what it is needed for.
     """
-    X, Y, Z = (np.asarray(a, dtype=np.float64) for a in (X, Y, Z))
+    X, Y, Z = (as_floats(name, a) for name, a in (("X", X), ("Y", Y), ("Z", Z)))
     b = softmax(X @ Z[query])
     v = X.T @ b
     f = v / np.linalg.norm(v)
@@ -30,7 +30,7 @@ def loss_gradients(
 
 def attention_limit(probabilities: ArrayLike, logits: ArrayLike) -> Array:
     """Lemma 2, eq. 5 and 6: c_l ∝ P(l|n)·exp(z_l), the limit of Xᵀb as T → ∞; that of Xᵀdiag(b)X is diag(c)."""
-    P, z = np.asarray(probabilities, dtype=np.float64), np.asarray(logits, dtype=np.float64)
+    P, z = as_floats("probabilities", probabilities), as_floats("logits", logits)
     weights = P * np.exp(z - z.max(axis=-1, keepdims=True))
     return weights / weights.sum(axis=-1, keepdims=True)
 
@@ -39,7 +39,7 @@ def frequency_radius(*, length: ArrayLike, failure: float) -> Array:
     """Lemma 18, eq. 136: a token's share of T−1 context tokens is within √(ln(2/δ)/(2(T−1))) of P(l|n) with
     probability 1 − δ.
     """
-    T = np.asarray(length, dtype=np.float64)
+    T = as_floats("length", length)
     require(bool(np.all(T >= 2)), f"length must be at least 2; got {np.min(T):g}.")
     require(0 < failure < 1, f"failure must lie between 0 and 1; got {failure}.")
     return np.asarray(np.sqrt(np.log(2 / failure) / (2 * (T - 1))))

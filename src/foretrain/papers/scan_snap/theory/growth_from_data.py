@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from foretrain.core.errors import require
+from foretrain.core.errors import as_floats, require
 from foretrain.papers.scan_snap.theory.correlation import overlaps
 from foretrain.papers.scan_snap.theory.decoder import Array, Values
 from foretrain.papers.scan_snap.theory.transition import attention_drive
@@ -80,7 +80,7 @@ def theorem4_growth_factor(
 
 def _from_data(probabilities: ArrayLike) -> tuple[float, Array, int]:
     """The overlap 1/ρ0² of two classes, the features with the common token first, and K."""
-    P = np.asarray(probabilities, dtype=np.float64)
+    P = as_floats("probabilities", probabilities)
     require(P.ndim == 2 and len(P) >= 2, "probabilities must be [class, token] with at least two classes.")
     common = (P > 0).sum(axis=0) > 1
     require(

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
-from foretrain.core.errors import require
+from foretrain.core.errors import as_floats, require
 from foretrain.papers.scan_snap.theory.decoder import Array, within
 
 RTOL, ATOL = 1e-9, 1e-12
@@ -61,7 +61,7 @@ def snap_of_curve(times: ArrayLike, values: ArrayLike) -> Array:
     `values` are [..., time], positive and at increasing times above 0. While attention scans, |z| grows like t² and the
     slope is 2; once it has snapped, z is logarithmic and the slope falls to 0. nan where the slope stays at 1 or above.
     """
-    times, values = np.asarray(times, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    times, values = as_floats("times", times), as_floats("values", values)
     require(times.ndim == 1 and len(times) >= 3, f"times must be a list of at least 3 times; got {times.shape}.")
     require(bool(times[0] > 0 and np.all(np.diff(times) > 0)), "times must be above 0 and increase.")
     require(bool(np.all(values > 0)), f"values must be above 0; the smallest is {values.min():g}.")
@@ -108,7 +108,7 @@ class _Reduced:
 
 
 def _reduced(probabilities: ArrayLike, times: ArrayLike) -> _Reduced:
-    P = np.asarray(probabilities, dtype=np.float64)
+    P = as_floats("probabilities", probabilities)
     require(P.ndim == 2, f"probabilities must be [class, token]; got {P.ndim} axes.")
     classes, tokens = P.shape
     require(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from foretrain.core.errors import require
+from foretrain.core.errors import as_floats, require
 from foretrain.papers.scan_snap.theory.decoder import (
     Array,
     Values,
@@ -105,7 +105,9 @@ def attention_growth_equal_overlaps(
     many of them K' = K and ρ0 stays constant, as section 6 assumes. The common token has z = −K·B_n, because all K
     classes push it down while only one class pushes its distinct tokens up. So ż and ξ_n cannot share one C0.
     """
-    drive, overlap, distinct = (np.asarray(x, dtype=np.float64) for x in (drive, overlap, distinct))
+    drive, overlap, distinct = (
+        as_floats(name, x) for name, x in (("drive", drive), ("overlap", overlap), ("distinct", distinct))
+    )
     K = checked_classes(classes)
     require(bool(np.all(drive >= 0)), f"drive must not be negative; its smallest value is {np.min(drive):g}.")
     require(bool(np.all((overlap >= 0) & (overlap < 1))), "overlap must be at least 0 and below 1.")
@@ -141,7 +143,7 @@ def _log_of_late_time(t: ArrayLike, eta_y: ArrayLike, vocab: ArrayLike, classes:
 
 
 def _positive(**values: ArrayLike) -> list[Array]:
-    arrays = {name: np.asarray(value, dtype=np.float64) for name, value in values.items()}
+    arrays = {name: as_floats(name, value) for name, value in values.items()}
     for name, array in arrays.items():
         bad = array[~(np.isfinite(array) & (array > 0))]
         require(bad.size == 0, f"{name} must be a finite number above 0; got {bad.flat[0] if bad.size else ''}.")
