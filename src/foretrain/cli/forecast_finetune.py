@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from foretrain.cli.common import console, require_writable, say
 from foretrain.cli.forecast_corpus import read_texts
 from foretrain.cli.progress import progress_shown
+from foretrain.core.errors import InputError, require, visible
 
 if TYPE_CHECKING:
     from foretrain.forecast.finetuning.forecast import FinetuneForecast
+
+Number = TypeVar("Number", int, float)
 
 
 def finetune(
@@ -30,11 +33,33 @@ def finetune(
     schedule: Annotated[str, typer.Option(help="constant, linear or cosine.")] = "constant",
     warm_up: Annotated[int, typer.Option(help="Steps of warm-up.", metavar="N")] = 0,
     weight_decay: Annotated[float, typer.Option(help="Weight decay.", metavar="X")] = 0.0,
+    momentum: Annotated[float, typer.Option(help="Momentum of sgd.", metavar="X")] = 0.0,
     length: Annotated[int, typer.Option(help="Tokens after which texts are cut.", metavar="N")] = 64,
     orders: Annotated[int, typer.Option(help="Orders of the batches to average over.", metavar="N")] = 3,
+    seed: Annotated[int, typer.Option(help="Which rows are drawn, and in what order.", metavar="N")] = 1,
+    also: Annotated[
+        str | None, typer.Option(help="More rates to forecast, seconds each.", metavar="RATE,…", show_default=False)
+    ] = None,
+    sizes: Annotated[
+        str | None,
+        typer.Option(help="More numbers of training rows; a pass each.", metavar="N,…", show_default=False),
+    ] = None,
+    drop: Annotated[
+        str | None, typer.Option(help="What if these lines were left out?", metavar="LINE,…", show_default=False)
+    ] = None,
+    relabel: Annotated[
+        str | None,
+        typer.Option(help="What if these lines had other labels?", metavar="LINE=CLASS,…", show_default=False),
+    ] = None,
+    check: Annotated[
+        int, typer.Option(help="Real steps to run before trusting the forecast; 4 are enough.", metavar="N")
+    ] = 0,
     train: Annotated[bool, typer.Option("--train", help="Also run the real training, and compare.")] = False,
     data: Annotated[Path | None, typer.Option(help="Folder with the corpora that have names.", metavar="DIR")] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML page.", metavar="FILE.html")] = None,
+    rows: Annotated[
+        Path | None, typer.Option(help="Write the forecast of every row.", metavar="FILE.csv", show_default=False)
+    ] = None,
     json_out: Annotated[Path | None, typer.Option("--json", help="Write the numbers as JSON.", metavar="FILE")] = None,
 ) -> None:
     """What will fine-tuning do to this model on these texts: how accurate will it get, and when does it stop helping?
@@ -46,13 +71,14 @@ def finetune(
     Examples:
       foretrain forecast finetune MODEL reviews.csv --text review --label stars
       foretrain forecast finetune MODEL sst2 --data corpora --rate 5e-5 --train
-      foretrain forecast finetune ./my-model tickets.csv --report forecast.html
+      foretrain forecast finetune ./my-model tickets.csv --also 1e-5,5e-5
+      foretrain forecast finetune ./my-model tickets.csv --drop 14,87 --report f.html
     """
-    for option, path in (("--report", report), ("--json", json_out)):
+    for option, path in (("--report", report), ("--json", json_out), ("--rows", rows)):
         if path is not None:
             require_writable(option, path)
     from foretrain.forecast.finetuning.dynamics import FinetuneSetting
-    from foretrain.forecast.finetuning.forecast import forecast_with
+    from foretrain.forecast.finetuning.forecast import accuracy_by_rows, forecast_with
     from foretrain.forecast.finetuning.prepared import prepare
 
     setting = FinetuneSetting(
@@ -63,51 +89,118 @@ def finetune(
         schedule=schedule,  # type: ignore[arg-type]
         warm_up=warm_up,
         weight_decay=weight_decay,
+        momentum=momentum,
+        seed=seed,
     )
+    rates, counts = _numbers("--also", also, float), _numbers("--sizes", sizes, int)
     texts = read_texts(file, {"text": text, "label": label}, data)
     with progress_shown("forecasting"):
-        forecast = forecast_with(prepare(model, texts, rows=n, test=test, length=length), setting, orders=orders)
+        prepared = prepare(model, texts, rows=n, test=test, length=length, seed=seed)
+        forecast = forecast_with(prepared, setting, orders=orders)
+        whole = forecast
+        if drop is not None:
+            forecast = forecast.without([_row(forecast, line) for line in _numbers("--drop", drop, int)])
+        if relabel is not None:
+            forecast = forecast.relabelled(_relabelled(forecast, relabel))
+        forecast = forecast.checked(check) if check else forecast
+        others = [forecast.with_setting(rate=each) for each in rates]
+        given = {**setting.as_dict(), "test": test, "length": length, "orders": orders}
+        given.pop("betas")
+        by_rows = accuracy_by_rows(model, texts, counts, **given) if counts else None
         if train:
             forecast = forecast.train()
-    _print(forecast)
-    if report is not None:
-        forecast.report(report)
-        say(f"Wrote {report}.")
+    _print(forecast, whole)
+    if others:
+        _print_rates(others)
+    if by_rows is not None:
+        _print_sizes(by_rows.reset_index().values.tolist())
+    for path, written in ((report, forecast.report), (rows, lambda to: _write_rows(forecast, to))):
+        if path is not None:
+            written(path)
+            say(f"Wrote {path}.")
     if json_out is not None:
         from foretrain.core.files import write_text
+        from foretrain.forecast.finetuning.words import numbers
 
-        write_text(json_out, json.dumps(numbers(forecast), indent=1, ensure_ascii=False) + "\n")
+        write_text(json_out, json.dumps(numbers(forecast), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
         say(f"Wrote {json_out}.")
 
 
-def _print(forecast: FinetuneForecast) -> None:
+def _numbers(option: str, given: str | None, kind: type[Number]) -> list[Number]:
+    try:
+        return [kind(each) for each in given.split(",")] if given else []
+    except ValueError as error:
+        raise InputError(f"{option} takes numbers separated by commas; got {given!r}.") from error
+
+
+def _row(forecast: FinetuneForecast, line: int) -> int:
+    """The training row that is on a line of the file."""
+    texts = forecast.prepared.texts
+    lines = texts.lines[: forecast.prepared.train] if texts is not None else ()
+    require(line in lines, f"Line {line} is not among the {len(lines)} rows drawn for training; see --rows FILE.csv.")
+    return lines.index(line)
+
+
+def _relabelled(forecast: FinetuneForecast, given: str) -> dict[int, int]:
+    found = {}
+    for each in given.split(","):
+        line, _, name = each.partition("=")
+        classes = forecast.prepared.classes
+        require(line.strip().isdigit(), f"--relabel takes LINE=CLASS, separated by commas; got {each!r}.")
+        require(name in classes, f"There is no class {name!r}; the classes are {', '.join(classes)}.")
+        found[_row(forecast, int(line))] = classes.index(name)
+    return found
+
+
+def _print(forecast: FinetuneForecast, whole: FinetuneForecast) -> None:
     from rich import box
     from rich.table import Table
 
+    from foretrain.forecast.finetuning.words import score_words, setting_words, table_rows, trust_words
+
     out = console(results=True)
-    out.print(forecast.summary, highlight=False)
-    verdict = "good" if forecast.trust.holds else "none"
-    out.print(f"\nTrust: {verdict}: {forecast.trust.reason} Not covered: dropout.\n")
+    out.print(visible(forecast.summary), highlight=False, markup=False)
+    out.print(visible(f"\n{trust_words(forecast)}\n"), highlight=False, markup=False)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("", "accuracy", "test loss"):
         table.add_column(column)
-    for row in forecast.rows():
+    named = table_rows(forecast.table)
+    if whole.what_if != forecast.what_if:
+        before = table_rows(whole.table)
+        named.insert(2, ("forecast for all rows", *before[2][1:]))
+        named[3] = ("forecast for this what-if", *named[3][1:])
+    for row in named:
         table.add_row(*row)
     out.print(table)
+    if score_words(forecast):
+        out.print(visible(f"{score_words(forecast)}\n"), highlight=False, markup=False)
+    out.print(visible(setting_words(forecast)), highlight=False, markup=False)
 
 
-def numbers(forecast: FinetuneForecast) -> dict[str, object]:
-    """The forecast as plain numbers."""
-    data = forecast.dataset
-    return {
-        "summary": forecast.summary,
-        "trust": {"holds": forecast.trust.holds, "first_step": forecast.trust.first_step},
-        "setting": forecast.setting.as_dict(),
-        "step": data["step"].values.tolist(),
-        "curves": {
-            f"{name} {part}": data[name].sel(part=part).mean("order").values.tolist()
-            for name in ("accuracy", "loss", "real_accuracy", "real_loss")
-            if name in data
-            for part in data["part"].values.tolist()
-        },
-    }
+def _print_rates(forecasts: list[FinetuneForecast]) -> None:
+    from rich import box
+    from rich.table import Table
+
+    from foretrain.forecast.finetuning.words import table_rows
+
+    table = Table("rate", "accuracy", "test loss", "trust", box=box.SIMPLE_HEAD, pad_edge=False)
+    for each in forecasts:
+        row = {name: rest for name, *rest in table_rows(each.table)}["forecast"]
+        table.add_row(f"{each.setting.rate:g}", *row, "good" if each.trust.holds else "none")
+    console(results=True).print(table)
+
+
+def _print_sizes(rows: list[list[float]]) -> None:
+    from rich import box
+    from rich.table import Table
+
+    table = Table("training rows", "linear probe", "forecast accuracy", box=box.SIMPLE_HEAD, pad_edge=False)
+    for size, probe, accuracy, spread in rows:
+        table.add_row(f"{size:,.0f}", f"{probe:.3f}", f"{accuracy:.3f} ± {spread:.3f}")
+    console(results=True).print(table)
+
+
+def _write_rows(forecast: FinetuneForecast, path: Path) -> None:
+    from foretrain.core.files import write_text
+
+    write_text(path, forecast.rows.to_csv())

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from foretrain.forecast.finetuning.classifier import Classifier, PooledClassifier
+from foretrain.forecast.finetuning.classifier import Classifier
+from foretrain.forecast.finetuning.texts import PooledClassifier
 
 
 def tiny(kind: str, classes: int = 2, rows: int = 6, seed: int = 0) -> Classifier:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
+import foretrain
 from forecast.finetuning.models import smooth
 from foretrain.cli import main
 from foretrain.core.errors import InputError
+from foretrain.forecast.finetuning.curves import recorded_steps
 from foretrain.forecast.finetuning.dynamics import FinetuneSetting
-from foretrain.forecast.finetuning.forecast import forecast_with, recorded_steps
+from foretrain.forecast.finetuning.forecast import FinetuneForecast, forecast_with
 from foretrain.forecast.finetuning.prepared import Prepared, prepare
 
 SETTING = FinetuneSetting(rate=1e-3, steps=10, batch=8)
@@ -28,11 +33,11 @@ def test_the_start_is_the_probe_and_the_forecast_is_near_the_training() -> None:
     forecast = forecast_with(prepared(), SETTING, orders=1).train()
     data = forecast.dataset
     assert data["step"].values.tolist() == recorded_steps(10)
-    np.testing.assert_allclose(data["loss"].isel(step=0), data["real_loss"].isel(step=0), rtol=1e-5)
+    np.testing.assert_allclose(data["loss"].isel(step=0, order=0), data["real_loss"].isel(step=0), rtol=1e-5)
     change = abs(data["real_loss"].isel(step=-1) - data["real_loss"].isel(step=0))
     error = abs(data["loss"].isel(step=-1) - data["real_loss"].isel(step=-1))
     assert (error < 0.2 * change).all()
-    assert list(forecast.table.index) == ["linear probe", "forecast", "real training"]
+    assert list(forecast.table.index) == ["always the largest class", "linear probe", "forecast", "real training"]
 
 
 def test_one_midpoint_serves_all_settings() -> None:
@@ -70,6 +75,85 @@ def test_it_displays_in_a_notebook_and_on_a_page(tmp_path: Path) -> None:
     assert "Content-Security-Policy" in page
     assert "Fine-tuning will" in page
     assert len(forecast.figure().data) == 8  # a line and a band for two parts in two panels
+
+
+def test_what_ifs_are_kept_by_other_settings_and_by_the_real_training() -> None:
+    forecast = forecast_with(prepared(), SETTING, orders=1)
+    fewer = forecast.without(range(12))
+    slower = fewer.with_setting(rate=5e-4)
+    assert slower.what_if == fewer.what_if
+    trained = fewer.train()
+    closer = np.abs(trained.dataset["real_logits"] - fewer.dataset["logits"].isel(order=0)).mean()
+    assert float(closer) < float(
+        np.abs(trained.dataset["real_logits"] - forecast.dataset["logits"].isel(order=0)).mean()
+    )
+    both = fewer.relabelled({20: 1})
+    assert both.what_if.dropped == tuple(range(12))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda f: f.without([30]), "no training row 30; they are numbered 0 to 29"),
+        (lambda f: f.relabelled({0: 2}), "no class 2; they are 0 to 1"),
+        (lambda f: f.without(range(30)), "training rows that are left all have one label"),
+    ],
+)
+def test_what_ifs_that_make_no_sense_are_refused(
+    change: Callable[[FinetuneForecast], FinetuneForecast], words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        change(forecast_with(prepared(), SETTING, orders=1))
+
+
+def test_leaving_out_a_row_does_not_shuffle_the_others() -> None:
+    whole, fewer = SETTING.batches(30), SETTING.batches(30, np.setdiff1d(np.arange(30), [7]))
+    first = [row for batch in whole for row in batch if row != 7]
+    assert [row for batch in fewer for row in batch][: len(first)] == first[: sum(map(len, fewer))]
+
+
+def test_a_middle_serves_shorter_paths_and_is_made_anew_for_longer_ones_and_other_optimizers() -> None:
+    own = prepared()
+    forecast_with(own, SETTING, orders=1)
+    middle = own._middles["adamw"]
+    forecast_with(own, replace(SETTING, rate=1e-4), orders=1)
+    assert own._middles["adamw"] is middle
+    forecast_with(own, replace(SETTING, rate=1e-2), orders=1)
+    assert own._middles["adamw"] is not middle
+    forecast_with(own, FinetuneSetting("sgd", rate=0.05, steps=5), orders=1)
+    assert list(own._middles) == ["sgd"]
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_any_torch_classifier_with_a_linear_head(bias: bool, outputs: int) -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        module = nn.Sequential(nn.Linear(5, 12), nn.Tanh(), nn.Linear(12, outputs, bias=bias))
+        x = torch.randn(60, 5)
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    forecast = foretrain.forecast.finetune(module, (x, (x[:, 0] > 0).long()), n=40, rate=1e-3, steps=8, orders=1)
+    score = forecast.train().score
+    assert score["correlation"] > 0.95
+    assert 0.8 < score["scale"] < 1.25
+    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
+    assert list(forecast.rows.columns[:2]) == ["part", "class"]
+
+
+def test_two_outputs_are_the_same_forecast_as_one() -> None:
+    """With SGD at half the rate per output, since each output has half of the logit."""
+    x = torch.randn(60, 5, generator=torch.Generator().manual_seed(1))
+    labels = (x[:, 0] + x[:, 1] ** 2 > 0.5).long()
+    logits = []
+    for outputs in (1, 2):
+        head = nn.Sequential(nn.Linear(5, outputs))
+        forecast = foretrain.forecast.finetune(
+            head, (x, labels), n=40, rate=0.1 / (3 - outputs), steps=6, optimizer="sgd", orders=1
+        )
+        z = forecast.dataset["logits"].isel(order=0).values
+        logits.append(z[:, 0] if outputs == 1 else z[:, 1] - z[:, 0])
+    np.testing.assert_allclose(logits[0] - logits[0].mean(), logits[1] - logits[1].mean(), atol=0.3)
+    assert np.corrcoef(*logits)[0, 1] > 0.999
 
 
 @pytest.fixture
@@ -132,6 +216,10 @@ def test_the_command_answers_in_a_sentence(
         (["--optimizer", "adam"], "optimizer must be adamw or sgd"),
         (["--schedule", "steep"], "schedule must be one of constant, linear, cosine"),
         (["--label", "stars"], "no column 'stars'"),
+        (["--orders", "0"], "orders must be a whole number of at least 1"),
+        (["--also", "fast"], "--also takes numbers separated by commas"),
+        (["--n", "20", "--drop", "99999"], "Line 99999 is not among the 20 rows drawn"),
+        (["--n", "20", "--relabel", "3"], "There is no class ''"),
     ],
 )
 def test_refused_in_one_sentence(

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from forecast.finetuning.models import smooth, tiny
+from foretrain.forecast.finetuning import samples
 from foretrain.forecast.finetuning import tangent as t
 
 ALL = 10**9
@@ -16,7 +17,7 @@ ALL = 10**9
 def test_all_coordinates_are_the_gradients_of_autograd(
     kind: str, classes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(t, "EMBEDDING_COLUMNS", ALL)
+    monkeypatch.setattr(samples, "EMBEDDING_COLUMNS", ALL)
     classifier = tiny(kind, classes)
     tangent = t.linearise(classifier, coordinates=ALL)
     assert tangent.left_out == ()
@@ -28,7 +29,7 @@ def test_all_coordinates_are_the_gradients_of_autograd(
         for o in range(classifier.outputs):
             wanted = [own[name] for name in tangent.samples]
             gradients = torch.autograd.grad(outputs[0, o], wanted, retain_graph=True, materialize_grads=True)
-            exact = t.sampled(dict(zip(tangent.samples, gradients, strict=True)), tangent)
+            exact = t.sampled(dict(zip(tangent.samples, gradients, strict=True)), tangent.samples)
             torch.testing.assert_close(tangent.jacobian[row, o], exact, atol=2e-5, rtol=1e-4)
 
 

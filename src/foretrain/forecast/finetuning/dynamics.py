@@ -56,13 +56,19 @@ class FinetuneSetting:
         left = {"constant": 1.0, "linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2}[self.schedule]
         return self.rate * left
 
-    def batches(self, rows: int) -> list[Int[np.ndarray, "row"]]:
-        """The rows of every step: epochs in random order, the last batch of an epoch may be smaller."""
-        size, order = min(self.batch, rows), stream("forecast/finetune", "order", self.seed)
+    def batches(self, rows: int, keep: Int[np.ndarray, "kept"] | None = None) -> list[Int[np.ndarray, "row"]]:
+        """The rows of every step: epochs in random order, the last batch of an epoch may be smaller.
+
+        With `keep` only these rows are used, in the order that they would have among all, so that leaving out one row
+        does not shuffle the others.
+        """
+        used = np.ones(rows, bool) if keep is None else np.isin(np.arange(rows), keep)
+        order = stream("forecast/finetune", "order", self.seed)
         batches: list[np.ndarray] = []
         while len(batches) < self.steps:
             epoch = order.permutation(rows)
-            batches += [epoch[k : k + size] for k in range(0, rows, size)]
+            epoch = epoch[used[epoch]]
+            batches += [epoch[k : k + self.batch] for k in range(0, len(epoch), self.batch)]
         return batches[: self.steps]
 
     def as_dict(self) -> dict[str, Any]:
@@ -92,45 +98,74 @@ def forecast_outputs(
     they are those of the start, and at the end of a path `reach` times as long, `reach` times as far beyond the middle.
     `keep` trains on these rows only.
     """
-    rows = np.arange(len(labels)) if keep is None else np.asarray(keep)
-    batches, rates = setting.batches(len(rows)), np.array([setting.learning_rate(s) for s in range(setting.steps)])
+    batches, rates = (
+        setting.batches(len(labels), keep),
+        np.array([setting.learning_rate(s) for s in range(setting.steps)]),
+    )
     done = np.concatenate([[0.0], np.cumsum(rates)[:-1]]) / rates.sum()
     travelled = 2 * reach * done  # 0 at the start, 1 in the middle
     path = _Path(tangent, middle)
     step_of = _adamw(setting, tangent.weights) if setting.optimizer == "adamw" else _sgd(setting, tangent.weights)
-    recorded = []
     for step in range(setting.steps + 1):
         if step in record_at:
-            recorded.append(path.outputs())
+            path.record()
         if step == setting.steps:
             break
-        chosen = torch.from_numpy(rows[batches[step]])
-        own = path.gradients(chosen, float(travelled[step]))
-        gradient = torch.tensordot(residuals(path.outputs(chosen), labels[chosen]), own, dims=2)
-        path.move(step_of(gradient, float(rates[step])), float(travelled[step]))
-    return torch.stack(recorded)
+        chosen, place = torch.from_numpy(batches[step]), float(travelled[step])
+        pull = residuals(path.outputs(chosen), labels[chosen])
+        path.move(step_of(path.gradient(chosen, pull, place), float(rates[step])), place)
+    return path.recorded()
 
 
 class _Path:
-    """Where the outputs are after the moves so far: f0 + J·Σ(1 − s)Δ + J_middle·ΣsΔ, for moves Δ made at s."""
+    """Where the outputs are after the moves so far: f0 + J·Σ(1 − s)Δ + J_middle·ΣsΔ, for moves Δ made at s.
+
+    Rows of the gradients are read one by one, because picking a batch of them would copy more than it computes; what is
+    recorded is multiplied once, at the end.
+    """
 
     def __init__(self, start: Tangent, middle: Tangent | None) -> None:
-        self.start, self.middle = start, middle
-        self.from_start, self.from_middle = torch.zeros_like(start.weights), torch.zeros_like(start.weights)
+        self.start = start
+        self.jacobians = [start.jacobian] if middle is None else [start.jacobian, middle.jacobian]
+        self.moved = [torch.zeros_like(start.weights) for _ in self.jacobians]
+        self.records: list[list[Tensor]] = [[] for _ in self.jacobians]
+
+    def _parts(self, travelled: float) -> list[float]:
+        return [1.0] if len(self.jacobians) == 1 else [1 - travelled, travelled]
 
     def move(self, change: Tensor, travelled: float) -> None:
         weighted = change / self.start.shares
-        share = travelled if self.middle is not None else 0.0
-        self.from_start += (1 - share) * weighted
-        self.from_middle += share * weighted
+        for moved, part in zip(self.moved, self._parts(travelled), strict=True):
+            moved.add_(weighted, alpha=part)
 
-    def gradients(self, rows: Tensor, travelled: float) -> Float[Tensor, "row output coordinate"]:
-        first = self.start.jacobian[rows]
-        return first if self.middle is None else torch.lerp(first, self.middle.jacobian[rows], travelled)
+    def gradient(
+        self, rows: Tensor, pull: Float[Tensor, "row output"], travelled: float
+    ) -> Float[Tensor, "coordinate"]:
+        gradient = torch.zeros_like(self.start.weights)
+        for jacobian, part in zip(self.jacobians, self._parts(travelled), strict=True):
+            for row, own in zip(rows.tolist(), part * pull, strict=True):
+                gradient.addmv_(jacobian[row].T, own)
+        return gradient
 
-    def outputs(self, rows: Tensor | slice = slice(None)) -> Float[Tensor, "row output"]:
-        outputs = self.start.outputs[rows] + self.start.jacobian[rows] @ self.from_start
-        return outputs if self.middle is None else outputs + self.middle.jacobian[rows] @ self.from_middle
+    def outputs(self, rows: Tensor) -> Float[Tensor, "row output"]:
+        outputs = self.start.outputs[rows].clone()
+        for jacobian, moved in zip(self.jacobians, self.moved, strict=True):
+            for place, row in enumerate(rows.tolist()):
+                outputs[place] += jacobian[row] @ moved
+        return outputs
+
+    def record(self) -> None:
+        for records, moved in zip(self.records, self.moved, strict=True):
+            records.append(moved.clone())
+
+    def recorded(self) -> Float[Tensor, "time row output"]:
+        """The outputs of all rows at the recorded moments."""
+        changes = sum(
+            torch.stack(records) @ jacobian.flatten(0, 1).T
+            for jacobian, records in zip(self.jacobians, self.records, strict=True)
+        )
+        assert isinstance(changes, Tensor)
+        return self.start.outputs + changes.view(-1, *self.start.outputs.shape)
 
 
 Step = Callable[[Tensor, float], Tensor]  # gradient and rate -> change of the weights

@@ -2,60 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING
 
 import plotly.graph_objects as go
 import xarray as xr
 
+from foretrain.forecast.finetuning.words import score_words, setting_words, table_rows, trust_words
 from foretrain.show.pages import figure_html, render
 from foretrain.show.plotting import measurement_marks, new_panels, panel_place, prediction_line
 
+if TYPE_CHECKING:
+    from foretrain.forecast.finetuning.forecast import FinetuneForecast
+
 PANELS = {"accuracy": "accuracy", "loss": "loss (nats)"}
+BANDS = ("rgba(0,114,178,.15)", "rgba(213,94,0,.15)")
 
 
 def learning_curves(data: xr.Dataset) -> go.Figure:
     """Accuracy and loss along training, on training and test rows: lines are forecasts, marks a real training."""
     figure = new_panels("", list(PANELS.values()), columns=2)
+    steps = data["step"].values
     for panel, name in enumerate(PANELS):
         for color, part in enumerate(data["part"].values.tolist()):
             own = data[name].sel(part=part)
             first = panel == 0
-            low, high, steps = own.min("order").values, own.max("order").values, data["step"].values
+            low, high = own.min("order").values, own.max("order").values
             figure.add_scatter(
                 x=[*steps, *steps[::-1]], y=[*high, *low[::-1]], fill="toself", mode="lines", line={"width": 0},
-                fillcolor=f"rgba({'0,114,178' if color == 0 else '213,94,0'},.15)", hoverinfo="skip",
-                showlegend=False, **panel_place(panel),
+                fillcolor=BANDS[color], hoverinfo="skip", showlegend=False, **panel_place(panel),
             )  # fmt: skip
             line = prediction_line(steps, own.mean("order"), f"{part}, forecast", color, showlegend=first)
             figure.add_trace(line, **panel_place(panel))
             if f"real_{name}" in data:
-                real = data[f"real_{name}"].sel(part=part).isel(order=0)
+                real = data[f"real_{name}"].sel(part=part)
                 marks = measurement_marks(steps, real, f"{part}, real training", color, showlegend=first)
                 figure.add_trace(marks, **panel_place(panel))
     return figure.update_xaxes(title="step")
 
 
-def page(
-    summary: str, trust: str, table: Sequence[tuple[str, str, str]], setting: Mapping[str, Any], data: xr.Dataset
-) -> str:
+def page(forecast: FinetuneForecast) -> str:
     """A page of its own."""
     return render(
         "finetune.html",
         title="Forecast of fine-tuning",
-        summary=summary,
-        trust=trust,
-        table=table,
-        setting=setting,
-        figure=figure_html(learning_curves(data)),
+        summary=forecast.summary,
+        trust=trust_words(forecast),
+        score=score_words(forecast),
+        table=table_rows(forecast.table),
+        setting=setting_words(forecast),
+        figure=figure_html(learning_curves(forecast.dataset)),
     )
 
 
-def fragment(summary: str, trust: str, table: Sequence[tuple[str, str, str]]) -> str:
-    """For a notebook: the answer and the table."""
+def fragment(forecast: FinetuneForecast) -> str:
+    """For a notebook: the answer, how far to trust it, and the table."""
     rows = "".join(
-        f"<tr><td>{escape(name)}</td><td>{accuracy}</td><td>{loss}</td></tr>" for name, accuracy, loss in table
+        f"<tr><td>{escape(name)}</td><td>{accuracy}</td><td>{loss}</td></tr>"
+        for name, accuracy, loss in table_rows(forecast.table)
     )
     head = "<tr><th></th><th>accuracy</th><th>test loss</th></tr>"
-    return f"<p>{escape(summary)}</p><p>Trust: {escape(trust)}</p><table>{head}{rows}</table>"
+    words = "".join(f"<p>{escape(each)}</p>" for each in (forecast.summary, trust_words(forecast)))
+    return f"{words}<table>{head}{rows}</table>"

@@ -2,109 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-import torch
 import xarray as xr
-from torch import Tensor
+from torch import nn
 
-from foretrain.core.trajectory import trajectory
-from foretrain.forecast.finetuning.dynamics import FinetuneSetting
-from foretrain.forecast.finetuning.prepared import Prepared
-from foretrain.forecast.finetuning.probe import log_loss
+from foretrain.core.errors import require, require_whole
+from foretrain.data.labelled_texts import LabelledTexts, as_labelled_texts
+from foretrain.forecast.finetuning import words
+from foretrain.forecast.finetuning.curves import curves, recorded_steps, score
+from foretrain.forecast.finetuning.dynamics import FinetuneSetting, Optimizer, Schedule
+from foretrain.forecast.finetuning.prepared import Model, Prepared, WhatIf, prepare
 from foretrain.forecast.finetuning.training import train_outputs
-from foretrain.forecast.finetuning.trust import Trust, trust_in
-
-PARTS = ("train", "test")
+from foretrain.forecast.finetuning.trust import Trust, trust_after_steps, trust_in
 
 
 @dataclass(frozen=True)
 class FinetuneForecast:
     """What fine-tuning will do, for one setting and several orders of the batches.
 
-    The dataset has loss and accuracy [part, step, order] and the logits of every row at the end [row, output]; after a
-    real training, the same with the prefix `real_`.
+    The dataset has loss and accuracy [part, order, step] and the logits of every row at the end [order, row, output];
+    after a real training, the same with the prefix `real_`.
     """
 
     prepared: Prepared
     setting: FinetuneSetting
+    what_if: WhatIf
     dataset: xr.Dataset
     trust: Trust
-
-    @cached_property
-    def table(self) -> pd.DataFrame:
-        """Loss and accuracy on the test rows: probe, forecast with its spread over batch orders, real training."""
-        rows = {"linear probe": self._at(0, "")}
-        rows["forecast"] = self._at(-1, "")
-        if "real_loss" in self.dataset:
-            rows["real training"] = self._at(-1, "real_")
-        return pd.DataFrame(rows, index=["accuracy", "test loss"]).T
-
-    def _at(self, moment: int, prefix: str) -> list[float]:
-        end = self.dataset.isel(step=moment).sel(part="test").mean("order")
-        return [float(end[f"{prefix}accuracy"]), float(end[f"{prefix}loss"])]
 
     @property
     def summary(self) -> str:
         """One paragraph: what will happen, where the test loss is lowest, and whether to believe it."""
-        test = self.dataset.sel(part="test").mean("order")
-        before, after = float(test["accuracy"][0]), float(test["accuracy"][-1])
-        error = 100 * np.sqrt(after * (1 - after) / max(1, len(self.prepared.labels) - self.prepared.train))
-        moved = "lift" if after > before else "lower" if after < before else "leave"
-        words = (
-            f"Fine-tuning will {moved} accuracy from {100 * before:.0f} % (linear probe) to about {100 * after:.0f} % "
-            f"(± {error:.0f}) on held-out rows"
-            if moved != "leave"
-            else f"Fine-tuning will leave accuracy at about {100 * after:.0f} % (± {error:.0f}), that of a linear probe"
-        )
-        losses, steps = test["loss"].values, self.dataset["step"].values
-        lowest = int(np.argmin(losses))
-        if lowest == len(losses) - 1:
-            words += f"; the test loss is still falling at step {steps[-1]}."
-        else:
-            words += f"; the test loss is lowest at step {steps[lowest]} and rises after that."
-        return words if self.trust.holds else f"Do not trust this forecast: {self.trust.reason} {words}"
+        return words.summary(self.dataset, self.trust)
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """Accuracy and loss on the test rows: probe, forecast with its spread over batch orders, real training."""
+        return words.table(self.dataset)
+
+    @cached_property
+    def rows(self) -> pd.DataFrame:
+        """Every row: where it is in the file, its part and class, and the logits of probe and forecast."""
+        return words.rows(self.prepared, self.dataset)
 
     def without(self, rows: Sequence[int]) -> FinetuneForecast:
-        """What if these training rows (numbered from 0, see `rows`) were dropped?"""
-        keep = np.setdiff1d(np.arange(self.prepared.train), np.asarray(rows))
-        return forecast_with(self.prepared, self.setting, orders=self.dataset.sizes["order"], keep=keep)
+        """What if these training rows (numbered as in `rows`) were dropped?"""
+        return self._again(what_if=replace(self.what_if, dropped=tuple({*self.what_if.dropped, *map(int, rows)})))
 
-    def relabelled(self, labels: dict[int, int]) -> FinetuneForecast:
+    def relabelled(self, labels: Mapping[int, int]) -> FinetuneForecast:
         """What if these training rows had other labels?"""
-        return forecast_with(self.prepared, self.setting, orders=self.dataset.sizes["order"], relabelled=labels)
+        other = {**dict(self.what_if.relabelled), **labels}
+        return self._again(what_if=replace(self.what_if, relabelled=tuple(other.items())))
 
     def with_setting(self, **changes: Any) -> FinetuneForecast:
-        """The forecast for another rate, schedule, number of steps, …: about a second each."""
-        setting = FinetuneSetting(**{**self.setting.as_dict(), **changes})
-        return forecast_with(self.prepared, setting, orders=self.dataset.sizes["order"])
+        """The forecast for another rate, schedule, number of steps, …: about a second for each order of batches."""
+        return self._again(setting=FinetuneSetting(**{**self.setting.as_dict(), **changes}))
+
+    def _again(self, **changes: Any) -> FinetuneForecast:
+        given = {"setting": self.setting, "what_if": self.what_if, **changes}
+        return forecast_with(self.prepared, orders=self.dataset.sizes["order"], **given)
 
     def train(self) -> FinetuneForecast:
         """Run the real thing for the first order of batches, and keep both."""
         steps = self.dataset["step"].values.tolist()
-        real = train_outputs(self.prepared.classifier, self.prepared.training_labels, self.setting, steps)
-        measured = _curves(self.prepared, [real], steps)
-        both = self.dataset.assign({f"real_{name}": values for name, values in measured.items()})
-        return FinetuneForecast(self.prepared, self.setting, both, self.trust)
+        own = self.prepared
+        labels, keep = own.labels_if(self.what_if), own.rows_if(self.what_if)
+        real = train_outputs(own.classifier, labels, self.setting, steps, keep=keep)
+        measured = curves(own.labels, own.train, [real], steps).isel(order=0)
+        return replace(self, dataset=self.dataset.assign({f"real_{name}": measured[name] for name in measured}))
 
-    def rows(self) -> list[tuple[str, str, str]]:
-        """The table in words: name, accuracy and test loss; a forecast comes with its spread over batch orders."""
-        spread = self.dataset[["accuracy", "loss"]].isel(step=-1).sel(part="test").std("order")
-        rows = []
-        for name, (right, loss) in self.table.iterrows():
-            more = name == "forecast" and self.dataset.sizes["order"] > 1
-            shown = [f"{right:.3f}", f"{loss:.3f}"]
-            if more:
-                shown = [f"{right:.3f} ± {float(spread['accuracy']):.3f}", f"{loss:.3f} ± {float(spread['loss']):.3f}"]
-            rows.append((str(name), shown[0], shown[1]))
-        return rows
+    @property
+    def score(self) -> dict[str, float]:
+        """How well the forecast met the real training; see `foretrain.forecast.finetuning.curves.score`."""
+        require("real_logits" in self.dataset, "There is no real training to compare with; call .train() first.")
+        return score(self.dataset)
+
+    def checked(self, steps: int = 4) -> FinetuneForecast:
+        """Run a few real steps, and trust the forecast only if they moved the outputs as it says."""
+        require_whole("steps", steps, 1)
+        return replace(self, trust=trust_after_steps(self.prepared, self.setting, self.trust, steps))
 
     def figure(self) -> go.Figure:
         from foretrain.forecast.finetuning.figures import learning_curves
@@ -116,64 +99,101 @@ class FinetuneForecast:
         from foretrain.core.files import write_text
         from foretrain.forecast.finetuning.figures import page
 
-        write_text(
-            Path(path),
-            page(self.summary, self.trust.reason, self.rows(), self.setting.as_dict(), self.dataset),
-        )
+        write_text(Path(path), page(self))
 
     def _repr_html_(self) -> str:
         from foretrain.forecast.finetuning.figures import fragment
 
-        return fragment(self.summary, self.trust.reason, self.rows())
+        return fragment(self)
+
+
+def finetune(
+    model: Model,
+    data: Any,
+    *,
+    text: str | int | None = None,
+    label: str | int | None = None,
+    n: int = 256,
+    test: int | Any = 200,
+    optimizer: Optimizer = "adamw",
+    rate: float = 2e-5,
+    steps: int = 48,
+    batch: int = 16,
+    schedule: Schedule = "constant",
+    warm_up: int = 0,
+    weight_decay: float = 0.0,
+    momentum: float = 0.0,
+    length: int = 64,
+    tokenizer: Any = None,
+    head: nn.Linear | None = None,
+    orders: int = 3,
+    seed: int = 1,
+) -> FinetuneForecast:
+    """What will fine-tuning do to this model on this data? One pass over the rows, then seconds for each setting.
+
+    model      folder or hub name of an encoder or decoder; a Hugging Face model, with its tokenizer; or any torch
+               classifier with a linear head
+    data       a file, data frame, dataset or list with texts and labels (columns `text` and `label`); for a torch
+               classifier, a pair (inputs, labels), of which the first n rows are trained on and the others tested
+    test       how many of the other rows to test on, or test data of the same kind
+    tokenizer  for a model given as an object: a Hugging Face tokenizer, or a function from a text to token numbers
+    orders     orders of the batches; their spread is shown
+    """
+    setting = FinetuneSetting(optimizer, rate, steps, batch, schedule, warm_up, weight_decay, momentum)
+    require_whole("orders", orders, 1)
+    given: Any = data
+    if not _tensors(data):
+        given = as_labelled_texts(data, text=text, label=label)
+    test_texts: LabelledTexts | None = None
+    if not isinstance(test, int):
+        test_texts = as_labelled_texts(test, text=text, label=label, classes=given.classes)
+    number = test if isinstance(test, int) else max(1, len(test_texts or ()))
+    prepared = prepare(
+        model, given, rows=n, test=number, length=length, seed=seed, tokenizer=tokenizer, test_texts=test_texts,
+        head=head,
+    )  # fmt: skip
+    return forecast_with(prepared, setting, orders=orders)
+
+
+def _tensors(data: Any) -> bool:
+    """Whether the data are a pair of inputs and labels as arrays."""
+    return isinstance(data, tuple | list) and len(data) == 2 and hasattr(data[1], "shape")
 
 
 def forecast_with(
-    prepared: Prepared,
-    setting: FinetuneSetting,
-    *,
-    orders: int = 3,
-    keep: Any = None,
-    relabelled: dict[int, int] | None = None,
+    prepared: Prepared, setting: FinetuneSetting, *, orders: int = 3, what_if: WhatIf | None = None
 ) -> FinetuneForecast:
     """The forecast for a setting; `orders` different orders of the batches give its spread."""
+    require_whole("orders", orders, 1)
+    what = prepared.check(what_if or WhatIf())
     steps = recorded_steps(setting.steps)
-    outputs = []
-    for order in range(orders):
-        own = FinetuneSetting(**{**setting.as_dict(), "seed": setting.seed + order})
-        outputs.append(prepared.outputs(own, steps, keep=keep, relabelled=relabelled))
-    dataset = _curves(prepared, outputs, steps)
-    return FinetuneForecast(prepared, setting, dataset, trust_in(prepared, setting))
-
-
-def recorded_steps(steps: int) -> list[int]:
-    """The start, the end, and about a dozen steps between them, closer together at the start."""
-    between = np.geomspace(1, steps, 12).round().astype(int).tolist() if steps > 1 else []
-    return sorted({0, *between, steps})
-
-
-def _curves(prepared: Prepared, outputs: Sequence[Tensor], steps: Sequence[int]) -> xr.Dataset:
-    """Loss and accuracy [part, step, order] from outputs [step, row, output] of every order; logits at the end."""
-    labels = prepared.labels.numpy()
-    parts = (slice(0, prepared.train), slice(prepared.train, None))
-    stacked = torch.stack(list(outputs)).double().numpy()  # [order, step, row, output]
-    loss = [[[log_loss(z[part], labels[part]) for z in order] for order in stacked] for part in parts]
-    right = [[[accuracy(z[part], labels[part]) for z in order] for order in stacked] for part in parts]
-    axes = ("part", "order", "step")
-    where = np.where(np.arange(len(labels)) < prepared.train, *PARTS)
-    return trajectory(
-        {
-            "loss": (axes, np.array(loss)),
-            "accuracy": (axes, np.array(right)),
-            "logits": (("row", "output"), stacked[:, -1].mean(0)),
-            "probe_logits": (("row", "output"), stacked[:, 0].mean(0)),
-            "label": ("row", labels),
-            "where": ("row", where),
-        },
-        {"part": list(PARTS), "order": list(range(len(outputs))), "step": list(steps)},
-        {"loss": "nats"},
+    plain = prepared.from_start(setting, [0, 1, setting.steps])
+    middle, reach = prepared.middle_for(setting, plain)
+    outputs = [
+        prepared.along_path(replace(setting, seed=setting.seed + order), steps, middle, reach, what)
+        for order in range(orders)
+    ]
+    dataset = curves(prepared.labels, prepared.train, outputs, steps)
+    trust = trust_in(prepared, setting, plain, outputs[0])
+    dataset = dataset.assign_attrs(
+        model=prepared.name, rows=prepared.train, classes=list(prepared.classes), **_attributes(setting)
     )
+    return FinetuneForecast(prepared, setting, what, dataset, trust)
 
 
-def accuracy(logits: np.ndarray, labels: np.ndarray) -> float:
-    guess = (logits[:, 0] > 0).astype(int) if logits.shape[1] == 1 else logits.argmax(1)
-    return float((guess == labels).mean())
+def accuracy_by_rows(model: Model, data: Any, sizes: Sequence[int], **options: Any) -> pd.DataFrame:
+    """Forecast accuracy against the number of training rows; every size needs a pass of its own, with its own probe."""
+    require(len(sizes) > 0, "Give at least one number of rows.")
+    found = {}
+    for size in sizes:
+        end = finetune(model, data, n=size, **options).dataset.sel(part="test").isel(step=[0, -1])
+        found[size] = {
+            "linear probe": float(end["accuracy"].isel(step=0).mean()),
+            "forecast": float(end["accuracy"].isel(step=1).mean()),
+            "spread": float(end["accuracy"].isel(step=1).std()),
+        }
+    return pd.DataFrame(found).T.rename_axis("rows")
+
+
+def _attributes(setting: FinetuneSetting) -> dict[str, Any]:
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in setting.as_dict().items()}

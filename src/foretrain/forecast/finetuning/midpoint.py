@@ -7,12 +7,15 @@ direction of the first full-batch step of the optimizer, until the outputs have 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from foretrain.forecast.finetuning.classifier import Classifier
 from foretrain.forecast.finetuning.dynamics import FinetuneSetting, residuals
+from foretrain.forecast.finetuning.samples import trained_parameters
 from foretrain.forecast.finetuning.tangent import Tangent, linearise, sampled
 
 TINY = 1e-8  # Adam's epsilon
@@ -28,19 +31,20 @@ def midpoint(
     """The tangent halfway to the forecast `change` of the outputs, with the outputs and weights of the start."""
     with classifier.restored():
         directions = _directions(classifier, labels, setting)
-        along = (start.jacobian.flatten(0, 1) @ (sampled(directions, start) / start.shares)).view_as(change)
+        moved = sampled(directions, start.samples) / start.shares
+        along = (start.jacobian.flatten(0, 1) @ moved).view_as(change)
         length = 0.5 * change.square().mean().sqrt() / along.square().mean().sqrt().clamp(min=1e-30)
         with torch.no_grad():
             for name, parameter in classifier.module.named_parameters():
                 if name in directions:
                     parameter.add_(float(length) * directions[name])
         middle = linearise(classifier, like=start)
-    return Tangent(start.outputs, middle.jacobian, start.shares, start.weights, start.samples, start.left_out)
+    return replace(start, jacobian=middle.jacobian)
 
 
 def _directions(classifier: Classifier, labels: Tensor, setting: FinetuneSetting) -> dict[str, Tensor]:
     """The first step of the optimizer on all training rows at once, for a rate of 1."""
-    own = {name: p for name, p in classifier.module.named_parameters() if p.requires_grad}
+    own = trained_parameters(classifier.module)
     total = {name: torch.zeros_like(p) for name, p in own.items()}
     for block in torch.arange(len(labels)).split(32):
         with torch.enable_grad():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,18 @@ from torch import Tensor, nn
 from foretrain.core.errors import InputError, require, require_whole
 from foretrain.core.streams import stream
 from foretrain.data.labelled_texts import LabelledTexts
-from foretrain.forecast.finetuning.classifier import Classifier, from_body, from_hugging_face
+from foretrain.forecast.finetuning.classifier import Classifier, from_module
 from foretrain.forecast.finetuning.dynamics import FinetuneSetting, forecast_outputs
 from foretrain.forecast.finetuning.midpoint import midpoint
-from foretrain.forecast.finetuning.probe import fit_probe
+from foretrain.forecast.finetuning.probe import fit_probe, put_into
+from foretrain.forecast.finetuning.samples import lookups
 from foretrain.forecast.finetuning.tangent import COORDINATES, Tangent, linearise
+from foretrain.forecast.finetuning.texts import from_body, from_hugging_face
 
 MEMORY = 3e9  # bytes for the gradients at both points of the path
 FEWEST = 30_000  # coordinates; with fewer, the sample is too rough
+FARTHEST = 1.5  # how far beyond a path's end its middle still serves, in lengths of the path
+Model = str | Path | nn.Module | tuple[nn.Module, Any]
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,14 @@ class Middle:
 
 
 @dataclass(frozen=True)
+class WhatIf:
+    """Training rows that are left out, and training rows that have another label."""
+
+    dropped: tuple[int, ...] = ()
+    relabelled: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
 class Prepared:
     """Training rows first, then test rows; the head holds the linear probe, and gradients are taken there."""
 
@@ -41,73 +54,117 @@ class Prepared:
     train: int  # rows
     classes: tuple[str, ...]
     start: Tangent
-    lines: tuple[int, ...] = ()  # of every row in the user's file
+    texts: LabelledTexts | None = None  # of every row
     name: str = "the model"
-    _middles: list[Middle] = field(default_factory=list, repr=False)
+    _middles: dict[str, Middle] = field(default_factory=dict, repr=False)  # by optimizer
 
-    @property
-    def training_labels(self) -> Int[Tensor, "train"]:
-        return self.labels[: self.train]
-
-    def outputs(
-        self,
-        setting: FinetuneSetting,
-        record_at: list[int],
-        *,
-        keep: Any = None,
-        relabelled: dict[int, int] | None = None,
-    ) -> Float[Tensor, "time row output"]:
-        """The forecast along a path through the midpoint, which is computed once and serves all settings."""
-        labels = self.training_labels.clone()
-        for row, label in (relabelled or {}).items():
+    def labels_if(self, what: WhatIf) -> Int[Tensor, "train"]:
+        labels = self.labels[: self.train].clone()
+        for row, label in what.relabelled:
             labels[row] = label
-        plain = forecast_outputs(self.start, labels, setting, [0, setting.steps], keep=keep)
+        return labels
+
+    def rows_if(self, what: WhatIf) -> Int[np.ndarray, "kept"]:
+        return np.setdiff1d(np.arange(self.train), np.asarray(what.dropped, int))
+
+    def check(self, what: WhatIf) -> WhatIf:
+        """Refuse rows and labels that do not exist, and what leaves nothing to learn."""
+        for row in [*what.dropped, *(row for row, _ in what.relabelled)]:
+            require(0 <= row < self.train, f"There is no training row {row}; they are numbered 0 to {self.train - 1}.")
+        for _, label in what.relabelled:
+            require(
+                0 <= label < len(self.classes), f"There is no class {label}; they are 0 to {len(self.classes) - 1}."
+            )
+        left = self.labels_if(what)[self.rows_if(what)]
+        require(len(torch.unique(left)) >= 2, "The training rows that are left all have one label.")
+        return what
+
+    def from_start(self, setting: FinetuneSetting, record_at: Sequence[int]) -> Float[Tensor, "time row output"]:
+        """The forecast with the gradients of the start alone."""
+        return forecast_outputs(self.start, self.labels[: self.train], setting, list(record_at))
+
+    def middle_for(self, setting: FinetuneSetting, plain: Float[Tensor, "time row output"]) -> tuple[Tangent, float]:
+        """Gradients in the middle of the path, and how long this setting's path is in lengths of that one.
+
+        The middle of one path serves all shorter ones, and those that are a little longer.
+        """
         change = plain[-1] - plain[0]
         size = float(change.square().mean().sqrt())
-        if not self._middles:
-            self._middles.append(Middle(midpoint(self.classifier, self.start, labels, setting, change), size))
-        middle = self._middles[0]
-        reach = size / middle.change if middle.change > 0 else 1.0
-        return forecast_outputs(self.start, labels, setting, record_at, middle=middle.tangent, reach=reach, keep=keep)
+        middle = self._middles.get(setting.optimizer)
+        if middle is None or not size <= FARTHEST * middle.change:
+            own = midpoint(self.classifier, self.start, self.labels[: self.train], setting, change)
+            self._middles.clear()  # one fits in memory
+            middle = self._middles[setting.optimizer] = Middle(own, size)
+        return middle.tangent, size / middle.change if middle.change > 0 else 1.0
 
-    def first_step(self, setting: FinetuneSetting) -> float:
-        """How far the first step moves the outputs of the test rows (root mean square, in logits)."""
-        one = replace(setting, steps=1, warm_up=min(setting.warm_up, 1), schedule="constant")
-        moved = forecast_outputs(self.start, self.training_labels, one, [0, 1])
-        return float((moved[1] - moved[0])[self.train :].square().mean().sqrt())
+    def along_path(
+        self, setting: FinetuneSetting, record_at: Sequence[int], middle: Tangent, reach: float, what: WhatIf
+    ) -> Float[Tensor, "time row output"]:
+        """The forecast along the path through the middle."""
+        return forecast_outputs(
+            self.start,
+            self.labels_if(what),
+            setting,
+            list(record_at),
+            middle=middle,
+            reach=reach,
+            keep=self.rows_if(what),
+        )
 
 
 def prepare(
-    model: str | tuple[nn.Module, Any] | Classifier,
-    texts: LabelledTexts | Int[Tensor, "row"],
+    model: Model | Classifier,
+    data: LabelledTexts | tuple[Any, Any] | Int[Tensor, "row"],
     *,
     rows: int = 256,
     test: int = 200,
     length: int = 64,
     seed: int = 1,
+    tokenizer: Any = None,
     test_texts: LabelledTexts | None = None,
+    head: nn.Linear | None = None,
 ) -> Prepared:
     """Choose rows, fit the probe, and take the gradients there.
 
-    model   a folder or hub name, a pair (body, tokenizer), or a Classifier whose rows are all used, in their order
-    texts   labelled texts; for a Classifier, its labels
-    rows    training rows, drawn at random; `test` rows are drawn from the rest, or from `test_texts`
+    model      a folder or hub name, a Hugging Face body with its `tokenizer`, or any torch module with a linear head
+    data       labelled texts; for a torch module, a pair (inputs, labels), of which the first `rows` are trained on
+    rows       training rows, drawn at random; `test` rows are drawn from the rest, or from `test_texts`
     """
     require_whole("rows", rows, 2)
     require_whole("test", test, 1)
+    require_whole("length", length, 1)
     if isinstance(model, Classifier):
-        assert isinstance(texts, Tensor)
-        names = tuple(str(k) for k in range(model.classes))
-        return _prepared(model, texts, rows, names, (), "the model")
-    assert isinstance(texts, LabelledTexts)
-    chosen = _chosen(texts, test_texts, rows, test, seed)
+        assert isinstance(data, Tensor)
+        return _prepared(model, data, rows, tuple(str(k) for k in range(model.classes)), None, "the model")
+    if not isinstance(data, LabelledTexts):
+        return _from_tensors(model, data, rows, head)
+    chosen = _chosen(data, test_texts, rows, test, seed)
     classes = len(chosen.classes)
     require(classes >= 2, f"There is only one class, {chosen.classes[0]!r}; a classifier needs two or more.")
-    if isinstance(model, str):
-        classifier, name = from_hugging_face(model, chosen.texts, classes, length=length), model
+    _affordable(len(chosen), 1 if classes == 2 else classes)
+    if isinstance(model, tuple):
+        model, tokenizer = model
+    if isinstance(model, str | Path):
+        require(tokenizer is None, "A model given by name comes with its tokenizer; give both as objects, or neither.")
+        classifier, name = from_hugging_face(str(model), chosen.texts, classes, length=length), Path(model).name
     else:
-        classifier, name = from_body(*model, chosen.texts, classes, length=length), type(model[0]).__name__
-    return _prepared(classifier, torch.from_numpy(chosen.labels), rows, chosen.classes, chosen.lines, name)
+        require(tokenizer is not None, "To read texts the model needs a tokenizer; give tokenizer=….")
+        classifier, name = from_body(model, tokenizer, chosen.texts, classes, length=length), type(model).__name__
+    return _prepared(classifier, torch.from_numpy(chosen.labels), rows, chosen.classes, chosen, name)
+
+
+def _from_tensors(model: Any, data: Any, rows: int, head: nn.Linear | None) -> Prepared:
+    require(isinstance(model, nn.Module), "Inputs and labels as tensors need a torch module as the model.")
+    pair = isinstance(data, tuple | list) and len(data) == 2
+    require(pair, "Give texts with labels, or a pair (inputs, labels) of tensors.")
+    inputs, labels = data if isinstance(data[0], Mapping) else (torch.as_tensor(data[0]), data[1])
+    labels = torch.as_tensor(labels)
+    whole = labels.ndim == 1 and not labels.is_floating_point() and len(labels) > 0
+    require(whole, "Labels must be whole numbers from 0, one per row.")
+    require(int(labels.min()) >= 0, f"Labels are numbered from 0; got {int(labels.min())}.")
+    classes = max(2, int(labels.max()) + 1)
+    classifier = from_module(model, inputs, classes, head=head)
+    return _prepared(classifier, labels.long(), rows, tuple(map(str, range(classes))), None, type(model).__name__)
 
 
 def _chosen(texts: LabelledTexts, others: LabelledTexts | None, rows: int, test: int, seed: int) -> LabelledTexts:
@@ -132,19 +189,19 @@ def _chosen(texts: LabelledTexts, others: LabelledTexts | None, rows: int, test:
 
 
 def _prepared(
-    classifier: Classifier, labels: Tensor, train: int, names: Sequence[str], lines: tuple[int, ...], name: str
+    classifier: Classifier, labels: Tensor, train: int, names: Sequence[str], texts: LabelledTexts | None, name: str
 ) -> Prepared:
     require(len(labels) == len(classifier), f"There are {len(labels)} labels for {len(classifier)} rows.")
     require(train < len(labels), f"All {len(labels)} rows are for training; leave some to test on.")
     present = torch.unique(labels[:train])
     require(len(present) >= 2, "All training rows have the same label; a classifier needs two classes or more.")
     coordinates = _affordable(len(classifier), classifier.outputs)
-    with torch.no_grad():
-        probe = fit_probe(classifier.features()[:train], labels[:train], classifier.classes)
-        classifier.head.weight.copy_(probe.weight)
-        classifier.head.bias.copy_(probe.bias)
-    start = linearise(classifier, coordinates=coordinates)
-    return Prepared(classifier, labels, train, tuple(names), start, lines, name)
+    with lookups(classifier.module) as looked_up:
+        features = classifier.features()
+    head = classifier.head
+    put_into(head, fit_probe(features[:train], labels[:train], classifier.classes, bias=head.bias is not None))
+    start = linearise(classifier, coordinates=coordinates, looked_up=looked_up)
+    return Prepared(classifier, labels, train, tuple(names), start, texts, name)
 
 
 def _affordable(rows: int, outputs: int) -> int:
@@ -152,5 +209,8 @@ def _affordable(rows: int, outputs: int) -> int:
     fit = int(MEMORY / (2 * 4 * rows * outputs))
     most = int(MEMORY / (2 * 4 * FEWEST * outputs))
     if fit < FEWEST:
-        raise InputError(f"{rows} rows with {outputs} outputs do not fit in memory; {most} rows would.")
+        raise InputError(
+            f"{rows} rows with {outputs} outputs do not fit in memory; {most} rows (training and test) would: give a "
+            "smaller --n or --test."
+        )
     return min(COORDINATES, fit)

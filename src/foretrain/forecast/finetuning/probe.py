@@ -13,19 +13,33 @@ FOLDS = 5
 
 
 def fit_probe(
-    features: Float[Tensor, "row width"], labels: Int[Tensor, "row"], classes: int, *, seed: int = 0
+    features: Float[Tensor, "row width"],
+    labels: Int[Tensor, "row"],
+    classes: int,
+    *,
+    bias: bool = True,
+    seed: int = 0,
 ) -> nn.Linear:
     """The probe as a layer. With two classes it has one output, the logit of the second class."""
     X, y = features.double().numpy(), labels.numpy()
-    mean, scale = X.mean(0), X.std(0) + 1e-6 * X.std() + 1e-12
+    mean, scale = X.mean(0) * bias, X.std(0) + 1e-6 * X.std() + 1e-12
     Z = (X - mean) / scale
-    ridge = _best_ridge(Z, y, classes, seed)
-    W, b = _fit(Z, y, classes, ridge)
-    head = nn.Linear(X.shape[1], len(b))
+    ridge = _best_ridge(Z, y, classes, bias, seed)
+    W, b = _fit(Z, y, classes, ridge, bias)
+    head = nn.Linear(X.shape[1], len(b), bias=bias)
     with torch.no_grad():
         head.weight.copy_(torch.from_numpy(W / scale))
-        head.bias.copy_(torch.from_numpy(b - (W / scale) @ mean))
+        if bias:
+            head.bias.copy_(torch.from_numpy(b - (W / scale) @ mean))
     return head
+
+
+@torch.no_grad()
+def put_into(head: nn.Linear, probe: nn.Linear) -> None:
+    """Copy the probe into a head. If that has two outputs for two classes, each gets half of the logit."""
+    halves = head.out_features == 2 and probe.out_features == 1
+    for own, fitted in zip(head.parameters(), probe.parameters(), strict=True):
+        own.copy_(torch.cat([-fitted / 2, fitted / 2]) if halves else fitted)
 
 
 def log_loss(logits: np.ndarray, labels: np.ndarray) -> float:
@@ -38,7 +52,7 @@ def log_loss(logits: np.ndarray, labels: np.ndarray) -> float:
     return float((normal - logits[np.arange(len(labels)), labels]).mean())
 
 
-def _best_ridge(Z: np.ndarray, y: np.ndarray, classes: int, seed: int) -> float:
+def _best_ridge(Z: np.ndarray, y: np.ndarray, classes: int, bias: bool, seed: int) -> float:
     """The ridge with the lowest loss on held-out folds; rows of a fold are never fitted on."""
     order = np.random.default_rng(seed).permutation(len(y))
     folds = [order[k::FOLDS] for k in range(FOLDS)]
@@ -47,14 +61,14 @@ def _best_ridge(Z: np.ndarray, y: np.ndarray, classes: int, seed: int) -> float:
         total = 0.0
         for fold in folds:
             rest = np.setdiff1d(order, fold)
-            W, b = _fit(Z[rest], y[rest], classes, ridge)
+            W, b = _fit(Z[rest], y[rest], classes, ridge, bias)
             total += log_loss(Z[fold] @ W.T + b, y[fold]) * len(fold)
         return total
 
     return min(RIDGES, key=loss)
 
 
-def _fit(Z: np.ndarray, y: np.ndarray, classes: int, ridge: float) -> tuple[np.ndarray, np.ndarray]:
+def _fit(Z: np.ndarray, y: np.ndarray, classes: int, ridge: float, bias: bool) -> tuple[np.ndarray, np.ndarray]:
     """Weights [output, width] and biases that minimise mean cross-entropy + ridge·‖W‖²/2."""
     outputs = 1 if classes == 2 else classes
     rows, width = Z.shape
@@ -64,7 +78,7 @@ def _fit(Z: np.ndarray, y: np.ndarray, classes: int, ridge: float) -> tuple[np.n
         W, b = flat[: outputs * width].reshape(outputs, width), flat[outputs * width :]
         logits = Z @ W.T + b
         residual = (probabilities(logits) - targets) / rows
-        gradient = np.concatenate([(residual.T @ Z + ridge * W).ravel(), residual.sum(axis=0)])
+        gradient = np.concatenate([(residual.T @ Z + ridge * W).ravel(), bias * residual.sum(axis=0)])
         return log_loss(logits, y) + ridge * float((W * W).sum()) / 2, gradient
 
     best = minimize(value, np.zeros(outputs * (width + 1)), jac=True, method="L-BFGS-B", options={"maxiter": 500}).x

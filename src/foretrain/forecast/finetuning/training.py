@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -9,16 +12,30 @@ from torch import Tensor
 from foretrain.core.progress import Progress, tell
 from foretrain.forecast.finetuning.classifier import Classifier
 from foretrain.forecast.finetuning.dynamics import FinetuneSetting, residuals
+from foretrain.forecast.finetuning.samples import trained_parameters
 
 
 def train_outputs(
-    classifier: Classifier, labels: Int[Tensor, "train"], setting: FinetuneSetting, record_at: list[int]
+    classifier: Classifier,
+    labels: Int[Tensor, "train"],
+    setting: FinetuneSetting,
+    record_at: Sequence[int],
+    *,
+    keep: Int[np.ndarray, "kept"] | None = None,
+    until: int | None = None,
 ) -> Float[Tensor, "time row output"]:
-    """Outputs of all rows at the recorded steps; the model's weights are set back afterwards."""
+    """Outputs of all rows at the recorded steps; the model's weights are set back afterwards.
+
+    keep   train on these rows only
+    until  stop after this many of the setting's steps
+    """
     recorded = []
-    batches = setting.batches(len(labels))
+    last = setting.steps if until is None else min(until, setting.steps)
+    batches = setting.batches(len(labels), keep)
     with classifier.restored():
-        parameters = [p for p in classifier.module.parameters() if p.requires_grad]
+        parameters = list(trained_parameters(classifier.module).values())
+        for parameter in parameters:
+            parameter.grad = None
         if setting.optimizer == "adamw":
             optimizer: torch.optim.Optimizer = torch.optim.AdamW(
                 parameters, lr=setting.rate, betas=setting.betas, weight_decay=setting.weight_decay
@@ -27,11 +44,11 @@ def train_outputs(
             optimizer = torch.optim.SGD(
                 parameters, lr=setting.rate, momentum=setting.momentum, weight_decay=setting.weight_decay
             )
-        for step in range(setting.steps + 1):
+        for step in range(last + 1):
             if step in record_at:
                 with torch.no_grad():
                     recorded.append(torch.cat([classifier(block) for block in classifier.blocks()]))
-            if step == setting.steps:
+            if step == last:
                 break
             for group in optimizer.param_groups:
                 group["lr"] = setting.learning_rate(step)
@@ -41,5 +58,5 @@ def train_outputs(
                 outputs.backward(residuals(outputs.detach(), labels[chosen]))
             optimizer.step()
             optimizer.zero_grad()
-            tell(Progress(step + 1, setting.steps, "fine-tuning"))
+            tell(Progress(step + 1, last, "fine-tuning"))
     return torch.stack(recorded)

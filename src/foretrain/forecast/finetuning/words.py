@@ -1,0 +1,161 @@
+"""The forecast in words and tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+if TYPE_CHECKING:
+    from foretrain.forecast.finetuning.forecast import FinetuneForecast
+    from foretrain.forecast.finetuning.prepared import Prepared
+    from foretrain.forecast.finetuning.trust import Trust
+
+
+def summary(data: xr.Dataset, trust: Trust) -> str:
+    """One paragraph: what will happen, where the test loss is lowest, and whether to believe it."""
+    test = data.sel(part="test").mean("order")
+    losses, steps = test["loss"].values, data["step"].values
+    if not np.isfinite(losses).all():
+        return "Do not trust this forecast: at this rate its numbers overflow. Give a smaller rate."
+    before, after = 100 * float(test["accuracy"][0]), 100 * float(test["accuracy"][-1])
+    rows = int((data["where"] == "test").sum())
+    error = 100 * np.sqrt(max(after / 100 * (1 - after / 100), 1e-4) / max(1, rows))
+    if round(before) == round(after):
+        answer = f"Fine-tuning will leave accuracy at about {after:.0f} % (± {error:.0f}), where a linear probe is"
+    else:
+        moved = "lift" if after > before else "lower"
+        answer = (
+            f"Fine-tuning will {moved} accuracy from {before:.0f} % (linear probe) to about {after:.0f} % "
+            f"(± {error:.0f}) on rows it has not seen"
+        )
+    lowest = int(np.argmin(losses))
+    if lowest == len(losses) - 1:
+        answer += f"; the test loss is still falling at step {steps[-1]}."
+    elif lowest == 0:
+        answer += "; the test loss rises from the start."
+    else:
+        answer += f"; the test loss is lowest near step {steps[lowest]} and rises after that."
+    return answer if trust.holds else f"Do not trust this forecast: {trust.reason} It says: {answer}"
+
+
+def trust_words(forecast: FinetuneForecast) -> str:
+    """How far to trust it, and what it does not cover."""
+    left = forecast.prepared.start.left_out
+    uncovered = "dropout" + (f", and these weights, which it keeps fixed: {', '.join(left)}" if left else "")
+    verdict = "good" if forecast.trust.holds else "none"
+    return f"Trust: {verdict}; {forecast.trust.reason} Not covered: {uncovered}."
+
+
+def score_words(forecast: FinetuneForecast) -> str:
+    """How well it met the real training; empty without one."""
+    if "real_logits" not in forecast.dataset:
+        return ""
+    found = forecast.score
+    return (
+        f"Against the real training: forecast and real change of the test logits have correlation "
+        f"{found['correlation']:.3f}, and the forecast is {found['scale']:.2f} times as large. The forecast names the "
+        f"class of {100 * found['agreement']:.0f} % of the test rows, the probe that of "
+        f"{100 * found['probe_agreement']:.0f} %."
+    )
+
+
+def setting_words(forecast: FinetuneForecast) -> str:
+    """The setting, and what was assumed."""
+    own, data = forecast.setting, forecast.prepared
+    schedule = f"{own.schedule} rate" + (f" after {own.warm_up} steps of warm-up" if own.warm_up else "")
+    more = [f"weight decay {own.weight_decay:g}"] * bool(own.weight_decay)
+    more += [f"momentum {own.momentum:g}"] * bool(own.momentum)
+    more += [f"without {len(forecast.what_if.dropped)} training rows"] * bool(forecast.what_if.dropped)
+    more += [f"{len(forecast.what_if.relabelled)} rows relabelled"] * bool(forecast.what_if.relabelled)
+    return (
+        f"{data.name}, {data.train} training and {len(data.labels) - data.train} test rows; {own.optimizer}, rate "
+        f"{own.rate:g}, {schedule}, {own.steps} steps of {own.batch} rows{''.join(f', {each}' for each in more)}. All "
+        "weights are trained from a head that is the linear probe, without dropout. Bands and ± show the spread over "
+        f"{forecast.dataset.sizes['order']} orders of the batches."
+    )
+
+
+def table(data: xr.Dataset) -> pd.DataFrame:
+    """Accuracy and test loss of the simplest guess, probe, forecast (with its spread) and real training."""
+    test = data.sel(part="test")
+    start, end = test.isel(step=0), test.isel(step=-1)
+    found: dict[str, list[float]] = {
+        "always the largest class": [*_largest(data)],
+        "linear probe": [float(start["accuracy"].mean()), np.nan, float(start["loss"].mean()), np.nan],
+        "forecast": [value for name in ("accuracy", "loss") for value in (float(end[name].mean()), _spread(end[name]))],
+    }
+    if "real_loss" in data:
+        real = data[["real_accuracy", "real_loss"]].sel(part="test").isel(step=-1)
+        found["real training"] = [float(real["real_accuracy"]), np.nan, float(real["real_loss"]), np.nan]
+    return pd.DataFrame(found, index=["accuracy", "accuracy spread", "test loss", "test loss spread"]).T
+
+
+def _largest(data: xr.Dataset) -> tuple[float, float, float, float]:
+    """The largest class of the training rows, on the test rows; the loss is that of the classes' shares."""
+    train, test = (data["label"].values[data["where"].values == part] for part in ("train", "test"))
+    counts = np.bincount(train, minlength=int(data["label"].max()) + 1) + 1
+    shares = counts / counts.sum()
+    return float((test == shares.argmax()).mean()), np.nan, float(-np.log(shares[test]).mean()), np.nan
+
+
+def _spread(values: xr.DataArray) -> float:
+    return float(values.std("order", ddof=1)) if values.sizes["order"] > 1 else np.nan
+
+
+def table_rows(table: pd.DataFrame) -> list[tuple[str, str, str]]:
+    """The table as text: name, accuracy and test loss; a forecast comes with its spread over batch orders."""
+
+    def cell(row: pd.Series, name: str) -> str:
+        spread = row[f"{name} spread"]
+        return f"{row[name]:.3f}" + ("" if np.isnan(spread) else f" ± {spread:.3f}")
+
+    return [(str(name), cell(row, "accuracy"), cell(row, "test loss")) for name, row in table.iterrows()]
+
+
+def rows(prepared: Prepared, data: xr.Dataset) -> pd.DataFrame:
+    """Every row: its line in the file, part, class, text, and the logits of probe and forecast."""
+    found: dict[str, Any] = {"part": data["where"].values, "class": [prepared.classes[k] for k in data["label"].values]}
+    if prepared.texts is not None:
+        lines = {"line": list(prepared.texts.lines)} if prepared.texts.lines else {}
+        found = {**lines, **found, "text": list(prepared.texts.texts)}
+    names = [""] if data.sizes["output"] == 1 else [f" {name}" for name in prepared.classes]
+    mean = data["logits"].mean("order")
+    for k, name in enumerate(names):
+        found[f"probe logit{name}"] = data["probe_logits"].isel(output=k).values
+        found[f"forecast logit{name}"] = mean.isel(output=k).values
+        if "real_logits" in data:
+            found[f"real logit{name}"] = data["real_logits"].isel(output=k).values
+    return pd.DataFrame(found).rename_axis("row")
+
+
+def numbers(forecast: FinetuneForecast) -> dict[str, Any]:
+    """The forecast as plain numbers, for JSON; what is not a finite number is None."""
+    data = forecast.dataset
+    trust = {name: getattr(forecast.trust, name) for name in ("holds", "first_step", "change", "bend", "turn")}
+    curves = {
+        f"{name} {part}": data[name].sel(part=part)
+        for name in ("accuracy", "loss", "real_accuracy", "real_loss")
+        if name in data
+        for part in data["part"].values.tolist()
+    }
+    return _finite(
+        {
+            "summary": forecast.summary,
+            "trust": {**trust, "reason": forecast.trust.reason},
+            "setting": forecast.setting.as_dict(),
+            "step": data["step"].values.tolist(),
+            "curves": {k: (v.mean("order") if "order" in v.dims else v).values.tolist() for k, v in curves.items()},
+            "score": forecast.score if "real_logits" in data else None,
+        }
+    )
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value
