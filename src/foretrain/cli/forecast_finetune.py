@@ -11,7 +11,7 @@ import typer
 from foretrain.cli.common import console, require_writable, say
 from foretrain.cli.forecast_corpus import read_texts
 from foretrain.cli.progress import progress_shown
-from foretrain.core.errors import InputError, require, visible
+from foretrain.core.errors import InputError, require, require_whole, visible
 
 if TYPE_CHECKING:
     from foretrain.forecast.finetuning.forecast import FinetuneForecast
@@ -93,6 +93,7 @@ def finetune(
         seed=seed,
     )
     rates, counts = _numbers("--also", also, float), _numbers("--sizes", sizes, int)
+    require_whole("orders", orders, 1)
     texts = read_texts(file, {"text": text, "label": label}, data)
     with progress_shown("forecasting"):
         prepared = prepare(model, texts, rows=n, test=test, length=length, seed=seed)

@@ -83,10 +83,9 @@ def test_what_ifs_are_kept_by_other_settings_and_by_the_real_training() -> None:
     slower = fewer.with_setting(rate=5e-4)
     assert slower.what_if == fewer.what_if
     trained = fewer.train()
-    closer = np.abs(trained.dataset["real_logits"] - fewer.dataset["logits"].isel(order=0)).mean()
-    assert float(closer) < float(
-        np.abs(trained.dataset["real_logits"] - forecast.dataset["logits"].isel(order=0)).mean()
-    )
+    real = trained.dataset["real_logits"]
+    with_all, with_fewer = (np.abs(real - f.dataset["logits"].isel(order=0)).mean() for f in (forecast, fewer))
+    assert float(with_fewer) < float(with_all)
     both = fewer.relabelled({20: 1})
     assert both.what_if.dropped == tuple(range(12))
 
@@ -141,19 +140,18 @@ def test_any_torch_classifier_with_a_linear_head(bias: bool, outputs: int) -> No
 
 
 def test_two_outputs_are_the_same_forecast_as_one() -> None:
-    """With SGD at half the rate per output, since each output has half of the logit."""
+    """With SGD at half the rate, since both outputs move."""
     x = torch.randn(60, 5, generator=torch.Generator().manual_seed(1))
     labels = (x[:, 0] + x[:, 1] ** 2 > 0.5).long()
     logits = []
     for outputs in (1, 2):
         head = nn.Sequential(nn.Linear(5, outputs))
         forecast = foretrain.forecast.finetune(
-            head, (x, labels), n=40, rate=0.1 / (3 - outputs), steps=6, optimizer="sgd", orders=1
+            head, (x, labels), n=40, rate=0.1 / outputs, steps=6, optimizer="sgd", orders=1
         )
         z = forecast.dataset["logits"].isel(order=0).values
         logits.append(z[:, 0] if outputs == 1 else z[:, 1] - z[:, 0])
-    np.testing.assert_allclose(logits[0] - logits[0].mean(), logits[1] - logits[1].mean(), atol=0.3)
-    assert np.corrcoef(*logits)[0, 1] > 0.999
+    np.testing.assert_allclose(logits[0], logits[1], atol=1e-4)
 
 
 @pytest.fixture
