@@ -13,9 +13,13 @@ from foretrain.core.errors import require_at_least, require_known
 from foretrain.kernels.activations import Activation, activation_named
 from foretrain.kernels.attention import default_tolerance, transformer_kernel, transformer_matrix
 from foretrain.kernels.regression import Kernel
+from foretrain.kernels.two_layers import ACCURACY, two_layer_kernel
 
 TRANSFORMER, TRANSFORMER_AI, MLP, MLP_XX = "transformer", "transformer + aI", "MLP", "MLP + XXᵀ"
 ARCHITECTURES = (TRANSFORMER, TRANSFORMER_AI, MLP, MLP_XX)
+IDENTITY = (
+    8.0  # a: attention is then all but one-sided, and a larger a changes little. Training reaches it in few steps
+)
 
 
 def mlp_kernel(
@@ -43,35 +47,44 @@ def mlp_kernel(
 
 
 def architecture_kernel(
-    name: str, *, beta: float = 1.0, gamma: float = 1.0, activation: str | Activation = "cosine", identity: float = 1.0
+    name: str,
+    *,
+    beta: float = 1.0,
+    gamma: float = 1.0,
+    activation: str | Activation = "cosine",
+    identity: float = IDENTITY,
+    relations: float = 1.0,
 ) -> Kernel:
-    """The kernel of one architecture; `identity` is the a of a·I, or the multiple of XXᵀ given to the MLP."""
+    """The kernel of one architecture.
+
+    beta       inverse temperature of the plain transformer's attention
+    identity   a of a·XXᵀ in the attention logits of a transformer with a·I (see `foretrain.kernels.two_layers`)
+    relations  the multiple of XXᵀ that an MLP with XXᵀ gets
+    """
     require_known("architecture", name, ARCHITECTURES)
     if name in (MLP, MLP_XX):
-        return partial(mlp_kernel, activation=activation, relations=identity if name == MLP_XX else 0.0)
-    added = identity if name == TRANSFORMER_AI else 0.0
-    return partial(_transformer, beta=beta, gamma=gamma, activation=activation, identity=added)
+        return partial(mlp_kernel, activation=activation, relations=relations if name == MLP_XX else 0.0)
+    if name == TRANSFORMER_AI:
+        return partial(two_layer_kernel, identity=identity, gamma=gamma, activation=activation)
+    return partial(_transformer, beta=beta, gamma=gamma, activation=activation)
 
 
 def kernel_accuracy(name: str, *, beta: float) -> float:
-    """A bound on the error of `architecture_kernel`: three times that of K_attn (one covariance and two variances).
+    """A bound on the error of `architecture_kernel`: rounding, or for a plain transformer three times that of K_attn.
 
-    It holds if no pattern of tokens has to be sampled; if some are, add `sampling_error`.
+    Three times, because K needs one covariance and two variances. It holds if no pattern of tokens has to be sampled;
+    if some are, add `sampling_error`.
     """
-    if name in (MLP, MLP_XX):
-        return 1e-13
-    return 3 * default_tolerance(beta)
+    return 3 * default_tolerance(beta) if name == TRANSFORMER else ACCURACY
 
 
 def sampling_error(name: str, X: Int[Array, "x position"], Y: Int[Array, "y position"], **constants: Any) -> float:
     """A bound on the error of the kernel values of X with Y that had to be sampled; 0 if none had to.
 
-    constants  as for `architecture_kernel`
+    constants  beta, gamma and activation
     """
-    if name in (MLP, MLP_XX):
+    if name != TRANSFORMER:
         return 0.0
-    if name == TRANSFORMER:
-        constants["identity"] = 0.0
     matrix = transformer_matrix(X.tolist(), Y.tolist(), **constants)
     return float(matrix.errors.max()) if matrix.sampled else 0.0
 

@@ -1,18 +1,29 @@
-"""The forecast of a template task as a figure."""
+"""The forecast of a template task as a figure, as a page, and in a notebook."""
 
 from __future__ import annotations
 
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
 import plotly.graph_objects as go
 import xarray as xr
 from plotly.colors import hex_to_rgb
 
 from foretrain.core.trajectory import config_of
 from foretrain.forecast.templating.words import samples_words
+from foretrain.show.pages import figure_html, render
 from foretrain.show.plotting import PALETTE, measurement_marks, new_figure, plain_text, prediction_line
+
+if TYPE_CHECKING:
+    from foretrain.forecast.templating.forecast import TemplateForecast
 
 
 def forecast_figure(forecast: xr.Dataset) -> go.Figure:
-    """Error on unseen symbols against training samples: a line and a band per architecture, marks for simulations."""
+    """Error on unseen symbols against training samples: a line and a band per architecture.
+
+    Marks are kernel regression on samples ("simulated"), or networks that were trained (medians over seeds).
+    """
     config = config_of(forecast)
     copying = (forecast.tells_apart & ~forecast.learnable).any()
     figure = new_figure(
@@ -42,9 +53,40 @@ def forecast_figure(forecast: xr.Dataset) -> go.Figure:
         if "simulated" in forecast:
             mean, spread = own.simulated.mean("seed"), own.simulated.std("seed")
             figure.add_trace(measurement_marks(n, mean, f"{name}, simulated", color, spread, showlegend=False))
+        if "trained" in forecast:
+            median = own.trained.median("trained_seed")
+            ran = median.notnull() & np.isfinite(median)
+            marks = measurement_marks(
+                median.trained_n.values[ran], median.values[ran], f"{name}, trained", color, showlegend=False
+            )
+            figure.add_trace(marks.update(marker={"symbol": "diamond", "size": 9}))
     wanted = prediction_line([n[0], n[-1]], [config["error"]] * 2, f"wanted: {config['error']:g}", PALETTE[7])
     wanted.update(line={"dash": "dash"})
     figure.add_trace(wanted)
     figure.update_xaxes(dtick=1, exponentformat="power")
     figure.update_yaxes(dtick=1, exponentformat="power")
     return figure
+
+
+def page(forecast: TemplateForecast) -> str:
+    """A page of its own: the answer, how far to trust it, the table, the curves, the reasons."""
+    config = config_of(forecast.dataset)
+    return render(
+        "templates.html",
+        title=f"Forecast: {config['task']}",
+        forecast=forecast,
+        templates=list(zip(config["templates"], config["labels"], strict=True)),
+        error=config["error"],
+        reasons=[(name, row["why"]) for name, row in forecast.table.iterrows()],
+        notes=config["notes"],
+        figure=figure_html(forecast.figure()),
+    )
+
+
+def fragment(forecast: TemplateForecast) -> str:
+    """For a notebook: the answer, how far to trust it, and the table."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in forecast.columns)
+    rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in forecast.rows())
+    return (
+        f"<p>{escape(forecast.summary)}</p><p>Trust: {escape(forecast.trust)}</p><table><tr>{head}</tr>{rows}</table>"
+    )

@@ -6,6 +6,15 @@ import numpy as np
 import xarray as xr
 
 from foretrain.core.trajectory import config_of
+from foretrain.forecast.templating.training import TrainedErrors
+from foretrain.kernels.architectures import MLP, MLP_XX, TRANSFORMER, TRANSFORMER_AI
+
+SUBJECTS = {
+    TRANSFORMER: "a transformer",
+    TRANSFORMER_AI: "one with a·I in every head",
+    MLP: "an MLP",
+    MLP_XX: "an MLP that is told which positions are equal",
+}
 
 
 def summary(forecast: xr.Dataset) -> dict[str, object]:
@@ -39,6 +48,57 @@ def summary(forecast: xr.Dataset) -> dict[str, object]:
             }
         )
     return {**config, "architectures": listed}
+
+
+def answer(forecast: xr.Dataset) -> str:
+    """The answer in a paragraph: who learns the task on unseen symbols, from about how many samples, who never does."""
+    config = config_of(forecast)
+    learn, others = [], []
+    for name in forecast.architecture.values.tolist():
+        own, subject = forecast.sel(architecture=name), SUBJECTS[name]
+        needed = own.samples_needed.item()
+        if bool(own.learnable) and np.isfinite(needed):
+            learn.append((needed, f"{subject} from about {about(needed)} samples"))
+        elif bool(own.learnable):
+            words = samples_words(own)
+            others.append(
+                f"{subject} learns it{', but ' if words.startswith('not') else ' from '}{words}"
+                + (" samples" if words[-1].isdigit() else "")
+            )
+        elif bool(own.tells_apart):
+            others.append(f"{subject} can tell the answers apart, but cannot output a symbol it has never seen")
+        elif bool(own.undecided):
+            others.append(f"whether {subject} learns it cannot be told; if so, from {samples_words(own)} samples")
+        else:
+            others.append(f"{subject} never learns it")
+    goal = f"an error of {config['error']:g} of a constant guess's on symbols never seen in training"
+    sentences = []
+    if learn:
+        listed = [words for _, words in sorted(learn)]
+        joined = listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}"
+        sentences.append(f"{config['task']}: {joined} reach{'es' * (len(listed) == 1)} {goal}.")
+    else:
+        sentences.append(f"{config['task']}: nothing here is sure to reach {goal}.")
+    sentences += [f"{words[0].upper()}{words[1:]}." for words in others]
+    return " ".join(sentences)
+
+
+def about(samples: float) -> str:
+    """A number of samples to two digits, such as "1,700"."""
+    if not np.isfinite(samples):
+        return "–"
+    if samples < 10:
+        return f"{samples:.0f}"
+    digits = int(np.floor(np.log10(samples))) - 1
+    return f"{round(samples / 10**digits) * 10**digits:,.0f}"
+
+
+def trained_words(trained: TrainedErrors, error: float) -> str:
+    """How many samples training needed, in words."""
+    needed, sizes = trained.needed(error), sorted(trained.errors)
+    if not np.isfinite(needed):
+        return f"more than {sizes[-1]:,}"
+    return f"{sizes[0]:,} or fewer" if needed <= sizes[0] else f"{needed:,.0f}"
 
 
 def verdict_words(own: xr.Dataset) -> str:

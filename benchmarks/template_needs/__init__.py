@@ -1,0 +1,1 @@
+"""How many samples template tasks need in training, against forecasts of it."""
