@@ -81,10 +81,32 @@ def test_slope_reads_the_exponent(power: float, factor: float) -> None:
     assert c.slope("h", "time", power + 0.2)(NOTHING, series(h=factor * t**power)).status == "fails"
 
 
+def seeds(*rows: list[float]) -> xr.Dataset:
+    return xr.Dataset({"e": (("rate", "seed"), list(rows))})
+
+
 def test_ranked_averages_seeds_first() -> None:
-    values = xr.Dataset({"e": (("rate", "seed"), [[1.0, 3.0], [2.0, 2.5], [2.0, 3.0]])})
-    assert c.ranked("e", "rate", rising=True)(NOTHING, values).status == "holds"
+    values = seeds([1.0, 3.0, 2.0], [2.0, 4.5, 3.3], [3.0, 5.0, 4.1])  # seeds differ more than rates do
+    rising = c.ranked("e", "rate", rising=True)(NOTHING, values)
+    assert rising.status == "holds"
     assert c.ranked("e", "rate", rising=False)(NOTHING, values).status == "fails"
+    weakest = np.array([1.0, 0.5, 0.8])  # paired differences of the second step
+    units = weakest.mean() / (weakest.std(ddof=1) / 3**0.5)
+    assert rising.margin == pytest.approx(units / 2)
+    assert f"{units:.1f} standard errors of paired seeds" in rising.reason
+
+
+def test_ranked_is_inconclusive_where_noise_would_do_as_well() -> None:
+    """1.9 and 2.1 standard errors, either way: ±d with a spread of 1 over four seeds, whose error is 1/2."""
+    for units, up, down in ((1.9, "inconclusive", "inconclusive"), (2.1, "holds", "fails")):
+        deviations = np.array([-1, -1, 1, 1]) * (3 / 4) ** 0.5
+        steps = units / 2 + deviations
+        values = seeds([0.0] * 4, steps.tolist())
+        assert c.ranked("e", "rate", rising=True)(NOTHING, values).status == up
+        assert c.ranked("e", "rate", rising=False)(NOTHING, values).status == down
+    assert np.isnan(c.ranked("e", "rate", rising=True)(NOTHING, seeds([0.0, 1.0], [1.0, 0.5])).margin)
+    alone = c.ranked("e", "rate", rising=True)(NOTHING, seeds([1.0], [1.01]))  # one seed: nothing to judge noise by
+    assert alone.status == "holds"
 
 
 def test_as_printed_leaves_out_what_cannot_be_told() -> None:
@@ -112,6 +134,35 @@ def test_as_printed_leaves_out_what_cannot_be_told() -> None:
 def test_positive() -> None:
     assert c.positive("h")(NOTHING, series(h=[1, 2, 3])).status == "holds"
     assert c.positive("h")(NOTHING, series(h=[1, 2, 0])).status == "fails"
+
+
+def test_positive_in_seeds_has_a_margin_in_standard_errors() -> None:
+    holds = c.positive("e")(NOTHING, seeds([1.0, 2.0, 3.0], [5.0, 5.1, 5.2]))
+    assert holds.status == "holds"
+    assert holds.margin == pytest.approx(1 + 2 * 3**0.5)  # a mean of 2 with an error of 1/√3
+    fails = c.positive("e")(NOTHING, seeds([1.0, 2.0, -1.0]))
+    assert fails.status == "fails"
+    assert fails.margin == pytest.approx(1 / (1 + 1 / np.std([1, 2, -1], ddof=1)))
+    assert c.positive("e")(NOTHING, seeds([1.0, np.nan])).status == "fails"
+
+
+def test_surely_positive() -> None:
+    values = seeds([1.0, 2.0, 3.0, 2.0])  # 2 ± .408, 4.9 standard errors
+    sure = c.surely_positive("e")(NOTHING, values)
+    assert (sure.status, sure.margin) == ("holds", pytest.approx(24**0.5 / 3))
+    assert "2 ± 0.4082, 4.9 standard errors above 0; 3 are needed" in sure.reason
+    unsure = c.surely_positive("e", surely=False)(NOTHING, values)
+    assert (unsure.status, unsure.margin) == ("fails", pytest.approx(3 / 24**0.5))
+    few = seeds([1.0, -0.5, 2.0])
+    assert c.surely_positive("e")(NOTHING, few).status == "fails"
+    assert c.surely_positive("e", surely=False)(NOTHING, few).status == "holds"
+    assert c.surely_positive("e")(NOTHING, seeds([-1.0, -1.1])).margin < 0.1
+    given = xr.Dataset({"gap": 1.0, "gap_error": 0.25})
+    assert c.surely_positive("gap", error="gap_error")(NOTHING, given).margin == pytest.approx(4 / 3)
+    for surely in (True, False):
+        assert c.surely_positive("e", surely=surely)(NOTHING, seeds([1.0, np.nan])).status == "fails"
+    worst = c.surely_positive("e")(NOTHING, seeds([5.0, 5.1], [0.1, -0.1]))  # everywhere
+    assert worst.status == "fails"
 
 
 def test_covered_forgives_chance_but_not_a_wrong_bound() -> None:

@@ -23,5 +23,6 @@ GRADIENT = Tolerance(1e-10, "float64 gradient against autograd: two orders of su
 FLOW = Tolerance(1e-8, "closed form against an ODE or quadrature whose own error is near 1e-10")
 SLOPE = Tolerance(0.1, "least-squares slope in log-log over two to three decades with sampling noise")
 THREE_ERRORS = Tolerance(3.0, "difference of means in combined standard errors: p = .0027 if there is none")
+TWO_ERRORS = Tolerance(2.0, "a sign or an order in standard errors of paired seeds: below it, chance would do as well")
 CHANCE = Tolerance(1e-3, "p of a one-sided test: one sound bound in a thousand is called broken by chance")
 PRINTED_DIGITS = Tolerance(5e-5, "a reference number published with four decimals")

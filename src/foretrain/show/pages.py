@@ -16,6 +16,7 @@ from plotly.offline import get_plotlyjs
 
 from foretrain.core.errors import InputError, visible
 from foretrain.show.formulas import typeset
+from foretrain.show.prose import prose
 
 # No button that uploads the data, and none that is useless for these figures.
 CONFIG = {
@@ -46,6 +47,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["typeset"] = typeset
+    environment.filters["prose"] = prose
     environment.filters["visible"] = lambda value: visible(str(value))
     environment.filters["shown_number"] = lambda value: f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
     environment.globals.update(policy=POLICY, own_file=own_file, plotly=lambda: Markup(get_plotlyjs()))

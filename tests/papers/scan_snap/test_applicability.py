@@ -9,6 +9,8 @@ from foretrain.core.errors import InputError
 from foretrain.data import SequenceClasses
 from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.experiments.full_gradient import common_for_overlap, shared_token_classes
+from foretrain.papers.scan_snap.experiments.training_map import training_map
+from foretrain.papers.scan_snap.theory.applicability import STEP_ALLOWED
 
 
 def _meaningful(found: theory.Applicability) -> set[str]:
@@ -18,11 +20,11 @@ def _meaningful(found: theory.Applicability) -> set[str]:
 def test_a_setting_that_meets_everything_but_lemma_3() -> None:
     """K = 2 with overlap .45 and M = 200 meets Assumptions 1 and 2; Theorem 4 fails all the same."""
     P = shared_token_classes(2, 200, common=common_for_overlap(0.45))
-    found = theory.applies(P, eta_y=0.9, eta_z=1e-3, length=10**6)
+    found = theory.applies(P, eta_y=0.2, eta_z=2e-4, length=10**6)
     assert [c.name for c in found.conditions if c.met is False] == ["Gradient of Lemma 3"]
     assert found["Assumption 2"].met
     assert _meaningful(found) == {"fates", "relative_gain", "snap_time", "predicted_logits"}
-    assert found.snap_time == pytest.approx(theory.snap_time(eta_y=0.9, vocab=200, classes=2))
+    assert found.snap_time == pytest.approx(theory.snap_time(eta_y=0.2, vocab=200, classes=2))
 
 
 def test_the_setting_of_figure_3_misses_assumption_1c_by_a_thousand() -> None:
@@ -35,7 +37,7 @@ def test_the_setting_of_figure_3_misses_assumption_1c_by_a_thousand() -> None:
 
 
 def test_each_condition_is_missed_by_what_breaks_it_alone() -> None:
-    good = {"eta_y": 0.9, "eta_z": 1e-3, "length": 10**6}
+    good = {"eta_y": 0.2, "eta_z": 2e-4, "length": 10**6}
     P = shared_token_classes(2, 200, common=common_for_overlap(0.45))
     even = shared_token_classes(2, 200, common=common_for_overlap(0.45, (0.5, 0.5)), shares=(0.5, 0.5))
     uneven = P.copy()
@@ -44,7 +46,8 @@ def test_each_condition_is_missed_by_what_breaks_it_alone() -> None:
     cases = {
         "Assumption 1(b)": (P, {**good, "length": 20}),
         "Assumption 1(c)": (P, {**good, "eta_z": 0.9}),
-        "Theorem 1": (P, {**good, "eta_y": 1.5, "eta_z": 1e-3}),
+        "Theorem 1": (P, {**good, "eta_y": 1e-3, "eta_z": 1e-6}),
+        "Short steps": (P, {**good, "eta_y": 0.4}),
         "Equal classes": (P, {**good, "class_weights": [0.9, 0.1]}),
         "One query": (P, {**good, "query": [0, 1]}),
         "Common tokens": (uneven, good),
@@ -54,6 +57,17 @@ def test_each_condition_is_missed_by_what_breaks_it_alone() -> None:
     for name, (table, setting) in cases.items():
         missed = {c.name for c in theory.applies(table, **setting).conditions if c.met is False}
         assert missed == {name, "Gradient of Lemma 3"}, name
+
+
+@pytest.mark.parametrize(("factor", "meets"), [(0.99, True), (2.0, False)])
+def test_short_steps_are_those_that_the_flow_predicts(factor: float, meets: bool) -> None:
+    """Gradient steps of η_Y/K at the limit, and of twice that, against the flow at a quarter of t0, its worst time."""
+    K, rate = 2, factor * STEP_ALLOWED
+    run = training_map(overlap=(0.1, 0.6), classes=(K,), vocab=(50,), ratio=(1.0, 100.0), at=(0.25,), rate=rate)
+    error = float(abs(run["predicted"].sel(prediction="flow") / run["trained"] - 1).max())
+    assert (error < 0.1) == meets
+    P = shared_token_classes(K, 50, common=0.2)
+    assert theory.applies(P, eta_y=K * rate, eta_z=0.01)["Short steps"].met == meets
 
 
 def test_a_task_brings_its_own_queries_length_and_weights() -> None:

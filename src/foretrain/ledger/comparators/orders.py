@@ -8,18 +8,27 @@ import numpy as np
 import xarray as xr
 
 from foretrain.ledger.claim import Comparator
-from foretrain.ledger.comparators.shared import drawn, in_words, worst_place
+from foretrain.ledger.comparators.shared import (
+    drawn,
+    in_units,
+    in_words,
+    signed,
+    standard_error,
+    value_at,
+    worst_place,
+)
 from foretrain.ledger.margins import (
     ROUNDING,
     Outcome,
     beyond_noise,
+    inconclusive,
     number,
     outcome,
     place_words,
     sentence,
     within,
 )
-from foretrain.ledger.tolerances import SLOPE, Tolerance
+from foretrain.ledger.tolerances import SLOPE, THREE_ERRORS, TWO_ERRORS, Tolerance
 
 
 def slope(
@@ -46,30 +55,47 @@ def slope(
 def ranked(name: str, along: str, *, rising: bool, label: str = "", over: str = "") -> Comparator:
     """`name` (measured, averaged over `seed` if it has one) rises or falls all along `along`.
 
-    The margin is that of the weakest step, in standard errors of paired seeds, or of rounding if there are no seeds.
+    With several seeds, steps are judged in standard errors of paired seeds: it holds if every step goes the right way
+    by two of them, fails if one goes the wrong way by two, and is inconclusive otherwise. Without, any step counts.
     """
 
     def compare(_: xr.Dataset, observation: xr.Dataset) -> Outcome:
         steps = observation[name].diff(along) * (1 if rising else -1)
+        sampled = steps.sizes.get("seed", 1) > 1
         noise = xr.full_like(steps, ROUNDING * max(1.0, float(abs(observation[name]).max())), dtype=float)
-        measured_noise = "seed" in steps.dims and steps.sizes["seed"] > 1
-        if "seed" in steps.dims:
-            noise = steps.std("seed", ddof=1) / math.sqrt(steps.sizes["seed"]) if measured_noise else noise.mean("seed")
-            steps = steps.mean("seed", skipna=False)
-        at = worst_place(-steps.fillna(-np.inf))
-        weakest, unit = float(steps.isel(at)), float(noise.isel(at))
+        if sampled:
+            noise = standard_error(steps)
+        elif "seed" in steps.dims:
+            noise = noise.mean("seed")
+        steps = steps.mean("seed", skipna=False) if "seed" in steps.dims else steps
+        units = in_units(steps, noise)
+        at = worst_place(-(units if sampled else steps).fillna(-np.inf))
         wrong = int((~(steps > 0)).sum())  # not a number is not in order
         direction, over_words = "rises" if rising else "falls", over or in_words(along)
         words = f"{in_words(label or name)} {direction} with {over_words} in {steps.size - wrong} of {steps.size} steps"
-        if measured_noise and unit > 0:
-            words += f"; the weakest step is {weakest / unit:.1f} standard errors of paired seeds".replace("-", "−")
-        return outcome(wrong == 0, beyond_noise(weakest, unit), sentence(words))
+        if not sampled:
+            return outcome(wrong == 0, beyond_noise(value_at(steps, at), value_at(noise, at)), sentence(words))
+        weakest = value_at(units, at)
+        words += f"; the weakest step is {signed(weakest)} standard errors of paired seeds, {TWO_ERRORS.value:g} needed"
+        return _decided(weakest, TWO_ERRORS.value, sentence(words))
 
     return Comparator(compare, drawn(name))
 
 
+def _decided(units: float, needed: float, words: str) -> Outcome:
+    """The outcome of a sign that is sampled: it holds beyond `needed` errors, fails beyond as many the other way."""
+    if units >= needed:
+        return outcome(True, units / needed, words)
+    if units > -needed:
+        return inconclusive(words)
+    return outcome(False, needed / (needed - units), words)
+
+
 def positive(name: str, drawn_with: str | None = None, *, label: str = "") -> Comparator:
-    """`name` (measured) is above 0 everywhere. `drawn_with` is a predicted 0 that a drawing shows beside it."""
+    """`name` (measured) is above 0 everywhere, in every seed. `drawn_with` is a predicted 0 that a drawing shows.
+
+    With several seeds the margin is 1 plus the mean in standard errors, where that is least; without, in rounding.
+    """
 
     def compare(_: xr.Dataset, observation: xr.Dataset) -> Outcome:
         value = observation[name].astype(float)
@@ -78,7 +104,46 @@ def positive(name: str, drawn_with: str | None = None, *, label: str = "") -> Co
         words = (
             f"the smallest {in_words(label or name).removeprefix('the ')} is {number(smallest)}{place_words(value, at)}"
         )
-        margin = beyond_noise(smallest, ROUNDING * max(1.0, float(abs(value).max())))
-        return outcome(smallest > 0, margin, sentence(f"{words}; it must be above 0"))
+        words = f"{words}; it must be above 0"
+        if value.sizes.get("seed", 1) < 2:
+            margin = beyond_noise(smallest, ROUNDING * max(1.0, float(abs(value).max())))
+            return outcome(smallest > 0, margin, sentence(words))
+        spread = value.std("seed", ddof=1)
+        if not smallest > 0:
+            return outcome(False, beyond_noise(smallest, value_at(spread, at)), sentence(words))
+        units = float(in_units(value.mean("seed"), standard_error(value)).min())
+        words += f", and its mean over seeds is {signed(units)} standard errors above 0"
+        return outcome(True, 1 + units, sentence(words))
 
     return Comparator(compare, drawn(name, drawn_with))
+
+
+def surely_positive(
+    name: str,
+    needed: Tolerance = THREE_ERRORS,
+    *,
+    error: str | None = None,
+    surely: bool = True,
+    label: str = "",
+) -> Comparator:
+    """The mean of `name` (measured) is above 0 by so many standard errors, everywhere; with `surely=False`, nowhere.
+
+    The errors are those over `seed`, or the variable `error` if the mean has been taken before.
+    """
+
+    def compare(_: xr.Dataset, observation: xr.Dataset) -> Outcome:
+        value = observation[name].astype(float)
+        mean = value if error else value.mean("seed", skipna=False)
+        errors = observation[error] if error else standard_error(value)
+        units = in_units(mean, errors)
+        at = worst_place((-units if surely else units).fillna(np.inf))
+        found, limit = value_at(units, at), needed.value
+        words = f"{in_words(label or name)} is {number(value_at(mean, at))} ± {number(value_at(errors, at))}"
+        words += f"{place_words(mean, at)}, {signed(found)} standard errors above 0"
+        if surely:
+            margin = found / limit if found > 0 else 1 / (1 + limit - found)
+            return outcome(found >= limit, margin, sentence(f"{words}; {limit:g} are needed"))
+        margin = limit / found if found > 0 else math.inf
+        return outcome(found < limit, margin, sentence(f"{words}; fewer than {limit:g} are allowed"))
+
+    return Comparator(compare, drawn(name))

@@ -33,3 +33,20 @@ def same_points(predicted: xr.DataArray, observed: xr.DataArray) -> tuple[xr.Dat
 def value_at(array: xr.DataArray, at: dict[str, int]) -> float:
     """The value at a position of an array that may have more axes."""
     return float(array.isel({axis: index for axis, index in at.items() if axis in array.dims}))
+
+
+def standard_error(values: xr.DataArray) -> xr.DataArray:
+    """The standard error of the mean over `seed`."""
+    return values.std("seed", ddof=1) / np.sqrt(values.sizes["seed"])
+
+
+def in_units(values: xr.DataArray, errors: xr.DataArray) -> xr.DataArray:
+    """Values in units of their errors; where an error is 0, a value that is not 0 is infinitely many away."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        units = values / errors
+    return units.where(~((values == 0) & (errors == 0)), 0.0)
+
+
+def signed(units: float) -> str:
+    """A number of standard errors with one decimal, and a proper minus."""
+    return f"{units:.1f}".replace("-", "−").replace("inf", "infinitely many")

@@ -138,8 +138,8 @@ normalization_depth_trained = Claim(
         bounded("smallest", low="some_bias", label="the smallest bias β/ρ over seeds"),
     ),
     settings={
-        "fast": {"corpus": "made_up", "texts": 600, "layers": (1, 2, 4), "width": 96, "steps": 12, "seeds": 4},
-        "full": {"corpus": "sst2", "texts": 2000, "layers": (1, 2, 4), "width": 128, "steps": 20, "seeds": 5},
+        "fast": {"corpus": "made_up", "texts": 600, "layers": (1, 2, 4), "width": 96, "steps": 12, "seeds": 8},
+        "full": {"corpus": "sst2", "texts": 2000, "layers": (1, 2, 4), "width": 128, "steps": 20, "seeds": 10},
     },
     control=Control("tanh in place of ReLU", {"activation": "tanh"}),
 )

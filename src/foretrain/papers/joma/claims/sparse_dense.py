@@ -9,8 +9,8 @@ import xarray as xr
 
 from foretrain.core.trajectory import trajectory
 from foretrain.ledger.claim import Claim, Control, no_number
-from foretrain.ledger.comparators import bounded, close, every, positive
-from foretrain.ledger.tolerances import EXACT, PRINTED_DIGITS, THREE_ERRORS
+from foretrain.ledger.comparators import bounded, close, every, positive, surely_positive
+from foretrain.ledger.tolerances import EXACT, PRINTED_DIGITS
 from foretrain.papers.joma.claims.titles import titled
 from foretrain.papers.joma.experiments.parameters import Activation, Loss, Variant
 from foretrain.papers.joma.experiments.theory import fig4
@@ -176,9 +176,7 @@ def _order(loss: Loss, activation: Activation, seeds: int, steps: int, learns: b
         low = error[:, seed] < error[0, seed] / 4
         at = int(np.argmax(low)) if low.any() else -1
         orders.append(-spearman(pull[0, seed], pull[at, seed] / pull[0, seed]))
-    order = np.array(orders)
-    sure = order.mean() - THREE_ERRORS.value * order.std(ddof=1) / np.sqrt(order.size)
-    return trajectory({"sure_order": float(sure), "order_of_learning": ("seed", order)}, {"seed": run["seed"].values})
+    return trajectory({"order_of_learning": ("seed", np.array(orders))}, {"seed": run["seed"].values})
 
 
 salient_first = Claim(
@@ -190,9 +188,7 @@ salient_first = Claim(
     "over seeds).",
     predict=no_number,
     observe=_order,
-    compare=positive(
-        "sure_order", label="rank correlation of salience and what is learned, less three standard errors,"
-    ),
+    compare=surely_positive("order_of_learning", label="the rank correlation of salience and what is learned"),
     settings={
         "fast": {"loss": "squared", "activation": "linear", "seeds": 10, "steps": 1500},
         "full": {"loss": "squared", "activation": "linear", "seeds": 30, "steps": 3000},

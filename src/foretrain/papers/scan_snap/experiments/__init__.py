@@ -6,5 +6,6 @@ MODULES = (
     "training",
     "training_map",
     "real_text",
+    "standard_transformer",
     "wikitext",
 )
