@@ -20,9 +20,9 @@ TOO_LARGE = (1e-4, 4e-4)  # rates at which forecasts may fail, for the judge of 
 
 
 def cases(models: list[str], seeds: int) -> list[Case]:
-    """All seeds at the usual rates; the first two also at rates that are too large, and with rows left out."""
+    """All seeds at the usual rates; the first also at larger ones, the first two with rows left out."""
     return [
-        Case(model, corpus, seed, RATES + (TOO_LARGE if seed <= 2 else ()), drop=seed <= 2)
+        Case(model, corpus, seed, RATES + (TOO_LARGE if seed == 1 else ()), drop=seed <= 2)
         for seed in range(1, seeds + 1)
         for model in models
         for corpus in CORPORA

@@ -11,7 +11,7 @@ import numpy as np
 
 from foretrain.data.corpora import labelled_corpus
 from foretrain.data.labelled_texts import LabelledTexts
-from foretrain.forecast.finetuning.curves import compared, curves, recorded_steps, score
+from foretrain.forecast.finetuning.curves import compared, curves, score
 from foretrain.forecast.finetuning.dynamics import FinetuneSetting
 from foretrain.forecast.finetuning.forecast import forecast_with
 from foretrain.forecast.finetuning.prepared import Prepared, WhatIf, prepare
@@ -71,15 +71,15 @@ def trial(prepared: Prepared, setting: FinetuneSetting) -> dict[str, Any]:
     started = time.process_time()
     forecast = forecast_with(prepared, setting, orders=1)
     forecast_seconds = time.process_time() - started
-    steps = sorted({*recorded_steps(setting.steps), min(PILOT, setting.steps)})
+    steps = sorted({0, min(PILOT, setting.steps), setting.steps})
     started = time.process_time()
     real = train_outputs(prepared.classifier, prepared.labels[: prepared.train], setting, steps)
     real_seconds = time.process_time() - started
     test = slice(prepared.train, None)
     plain = prepared.from_start(setting, steps)
-    wanted = [steps.index(step) for step in forecast.dataset["step"].values.tolist()]
-    measured = curves(prepared.labels, prepared.train, [real[wanted]], forecast.dataset["step"].values).isel(order=0)
-    both = forecast.dataset.assign({f"real_{name}": measured[name] for name in measured})
+    measured = curves(prepared.labels, prepared.train, [real[[0, -1]]], [0, setting.steps]).isel(order=0)
+    ends = forecast.dataset.isel(step=[0, -1])
+    both = ends.assign({f"real_{name}": measured[name] for name in measured})
     change = {name: (z[-1] - z[0])[test].double().numpy() for name, z in (("plain", plain), ("real", real))}
     at = steps.index(min(PILOT, setting.steps))
     early = {name: (z[at] - z[0])[test].double().numpy() for name, z in (("plain", plain), ("real", real))}

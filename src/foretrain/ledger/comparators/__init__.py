@@ -12,6 +12,7 @@ import xarray as xr
 
 from foretrain.ledger.claim import Comparator
 from foretrain.ledger.comparators.agreement import bounded, close, close_relative, conserved
+from foretrain.ledger.comparators.intervals import gains
 from foretrain.ledger.comparators.orders import positive, ranked, slope, surely_positive
 from foretrain.ledger.comparators.statistics import as_printed, converges, covered, explains, same_mean
 from foretrain.ledger.margins import Expected, Outcome
@@ -26,6 +27,7 @@ __all__ = [
     "covered",
     "every",
     "explains",
+    "gains",
     "positive",
     "ranked",
     "same_mean",

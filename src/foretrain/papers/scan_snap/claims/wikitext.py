@@ -6,7 +6,7 @@ import xarray as xr
 
 from foretrain.core.trajectory import trajectory
 from foretrain.ledger.claim import Claim, Control
-from foretrain.ledger.comparators import bounded, ranked
+from foretrain.ledger.comparators import bounded, gains
 from foretrain.ledger.tolerances import Tolerance
 from foretrain.papers.kept import kept
 
@@ -29,9 +29,10 @@ def _sparsity(rate: float, until: float) -> xr.Dataset:
     return xr.Dataset({"fall": entropy.isel(step=0, drop=True) - end})
 
 
-def _entropy(text: str, moment: int) -> xr.Dataset:
-    """Entropy before (0) or after (−1) training: [rate, seed]."""
-    return kept("scan_snap/fig10")[["entropy"]].sel(text=text, drop=True).isel(step=moment, drop=True)
+def _falls(text: str, moment: int) -> xr.Dataset:
+    """By how much entropy falls from one rate to the next, before (0) or after (−1) training: [rate, seed]."""
+    entropy = kept("scan_snap/fig10")["entropy"].sel(text=text, drop=True).isel(step=moment, drop=True)
+    return xr.Dataset({"fall": -entropy.diff("rate")})
 
 
 sparse = Claim(
@@ -64,8 +65,8 @@ by_rate = Claim(
     whose="the paper's statement",
     says="The larger the learning rate, the lower the entropy of attention on validation text after training.",
     predict=lambda: trajectory({}),
-    observe=_entropy,
-    compare=ranked("entropy", "rate", rising=False, label="entropy", over="the rate"),
+    observe=_falls,
+    compare=gains("fall", label="the fall of entropy from one rate to the next", unit="nats"),
     settings={"fast": {"text": "real", "moment": -1}},
     control=Control("before training", {"moment": 0}),
 )
