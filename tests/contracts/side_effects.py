@@ -33,7 +33,7 @@ from foretrain.data.template_tasks import aba_abb, same_different
 from foretrain.data.tokens import TokenTexts
 from foretrain.dynamics.epochs import train_epochs
 from foretrain.dynamics.validated import Schedule, train_validated
-from foretrain.forecast.corpora.forecast import forecast_corpus
+from foretrain.forecast.corpora.forecast import corpus as forecast_corpus
 from foretrain.forecast.corpora.training import learned_scores
 from foretrain.forecast.templating.forecast import forecast_templates
 from foretrain.ledger.check import VerdictFolder, judge_all

@@ -11,13 +11,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foretrain.cli.common import console, require_writable, say
+from foretrain.cli.progress import progress_shown
 from foretrain.core.errors import InputError, require, visible
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from foretrain.data.labelled_texts import LabelledTexts
-    from foretrain.forecast.corpora.forecast import CorpusForecast, Learned
+    from foretrain.forecast.corpora.result import CorpusForecast
+    from foretrain.forecast.corpora.training import Learned
 
 NOTES, LISTED, COLUMNS = 5, 10, 4  # most notes, items of a list and classes of a table to print
+FIXES = 3  # things to fix on the first screen
+MISSED = 5  # test rows to print
 
 
 def corpus(
@@ -50,8 +56,16 @@ def corpus(
         typer.Option(help="How often tokens and n-grams must occur; by default, 5.", metavar="N", show_default=False),
     ] = None,
     time: Annotated[
-        float, typer.Option(help="How long to train; longer training learns rarer words.", metavar="T")
-    ] = 40,
+        float | None,
+        typer.Option(
+            help="How long to train; by default, until the held-out loss is lowest.", metavar="T", show_default=False
+        ),
+    ] = None,
+    optimizer: Annotated[str, typer.Option(help="adaptive (Adagrad, Adam) or sgd.", metavar="NAME")] = "adaptive",
+    test: Annotated[
+        str | None,
+        typer.Option(help="Further labelled texts, whose errors to predict.", metavar="FILE", show_default=False),
+    ] = None,
     data: Annotated[
         Path | None, typer.Option(help="Folder with the corpora that have names.", metavar="DIR", show_default=False)
     ] = None,
@@ -67,7 +81,7 @@ def corpus(
     ] = False,
     top: Annotated[int, typer.Option(help="How many tokens to show per class.", metavar="N")] = 4,
 ) -> None:
-    """Which tokens and n-grams will a classifier rely on, with what scores and bias, and what can it not learn?
+    """How well will a classifier learn these texts, which shortcuts will it take, and what should you fix first?
 
     Give columns by their names in the header, or by their numbers from 0. If both are numbers, the file is taken to
     have no header.
@@ -76,28 +90,34 @@ def corpus(
     Examples:
       foretrain forecast corpus examples/reviews.csv --text text --label label
       foretrain forecast corpus reviews.csv --report forecast.html --train
+      foretrain forecast corpus reviews.csv --test new_reviews.csv
       foretrain forecast corpus reviews.tsv --text 0 --label 1
       foretrain forecast corpus imdb --data corpora
     """
     from foretrain.core.files import write_text
-    from foretrain.forecast.corpora.forecast import forecast_corpus
+    from foretrain.forecast.corpora.forecast import corpus as forecast_corpus
 
     require(top >= 1, f"--top must be at least 1; got {top}.")
     _require_outputs(json_out, report)
     _keep(file, json_out, report)
     texts = read_texts(file, {"text": text, "label": label, "header": header, "classes": classes}, data)
     _keep(texts.file, json_out, report)  # if `file` was a corpus's name, its file is known only now
-    forecast = forecast_corpus(texts, window=window, least=least, time=time)
+    further = None
+    if test is not None:
+        further = _read_test(test, {"text": text, "label": label, "header": header}, texts.classes, data)
+        _keep(further.file, json_out, report)
+    learned: dict[str, Learned] | None = None
+    with progress_shown("forecasting"):
+        forecast = forecast_corpus(texts, window=window, least=least, time=time, optimizer=optimizer, test=further)
+        if train:
+            from foretrain.forecast.corpora.training import learned_scores
+
+            learned = learned_scores(texts, forecast)
+    _print(forecast, learned, top)
     for note in forecast.notes[:NOTES]:
         say(note)
     if len(forecast.notes) > NOTES:
         say(f"… and {len(forecast.notes) - NOTES} more notes (--json has all); every row is kept.")
-    learned: dict[str, Learned] | None = None
-    if train:
-        from foretrain.forecast.corpora.training import learned_scores
-
-        learned = learned_scores(texts, forecast)
-    _print(forecast, learned, top)
     if json_out is not None:
         from foretrain.forecast.corpora.words import IN_JSON, summary
 
@@ -154,34 +174,113 @@ def read_texts(file: str, options: Mapping[str, str | bool | None], data: Path |
     return read_labelled(file, **given)  # type: ignore[arg-type]
 
 
+def _read_test(
+    file: str, options: Mapping[str, str | bool | None], classes: tuple[str, ...], data: Path | None
+) -> LabelledTexts:
+    """Test rows: a file with the columns of the corpus, or the test split of a corpus with a name."""
+    from foretrain.data.corpora import LABELLED, labelled_corpus
+    from foretrain.data.labelled_texts import read_labelled
+
+    if file in LABELLED:
+        return labelled_corpus(file, "test", data=data)
+    given = {option: value for option, value in options.items() if value is not None}
+    return read_labelled(file, classes=classes, **given)  # type: ignore[arg-type]
+
+
 def _print(forecast: CorpusForecast, learned: dict[str, Learned] | None, top: int) -> None:
-    """Print at most two screens; the page has more, and the JSON even more."""
+    """The answer, what to fix, how far to trust it and the baselines on the first screen; then the details."""
+    from foretrain.forecast.corpora.words import fix_words, trust
+
+    out = console(results=True)
+
+    def show(words: str = "") -> None:
+        out.print(visible(words), markup=False)
+
+    show(forecast.summary)
+    show()
+    if forecast.fixes:
+        show("Fix these first:")
+        for k, fix in enumerate(forecast.fixes[:FIXES], 1):
+            show(f"  {k}. {fix_words(forecast, fix)}")
+        if len(forecast.fixes) > FIXES:
+            show(f"  and {len(forecast.fixes) - FIXES} more (--report, --json)")
+    else:
+        show("Nothing to fix was found: no shortcut that costs accuracy, no conflicting labels, no empty texts.")
+    show()
+    show(f"Trust: {trust(forecast)}")
+    show()
+    _print_held_out(out, forecast)
+    if forecast.answered is not None:
+        _print_missed(out, forecast)
+    _print_details(out, forecast, learned, top)
+
+
+def _print_held_out(out: Console, forecast: CorpusForecast) -> None:
+    from rich import box
+    from rich.table import Table
+
+    if not forecast.curves:
+        return
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("held-out rows", overflow="fold")
+    for column in ("accuracy", "95 % interval", "loss", "best time"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for name, row in forecast.table.iterrows():
+        loss = "" if name == "signed χ²" else f"{row['loss']:.3f}"
+        time = f"{row['setting']:g}" if row["kind"] == "network" else ""
+        table.add_row(str(name), f"{row['accuracy']:.3f}", f"{row['low']:.3f} to {row['high']:.3f}", loss, time)
+    out.print(table)
+
+
+def _print_missed(out: Console, forecast: CorpusForecast) -> None:
+    """Errors on the test rows: how many by architecture, and the rows that most architectures miss."""
+    from foretrain.forecast.corpora.page import missed_rows
+
+    rows = forecast.test_rows()
+    for name in forecast.answered or {}:
+        wrong = sum(name in row["errors"] for row in rows)
+        shown = ", ".join(forecast.rows_of(name))
+        out.print(visible(f"Test rows missed by {shown}: {wrong:,} of {len(rows):,}"), markup=False)
+    for place, label, text, _, driver in missed_rows(forecast)[:MISSED]:
+        out.print(visible(f"  {place} ({label}): {text}"), markup=False)
+        out.print(visible(f"    {driver}"), markup=False)
+    out.print()
+
+
+def _print_details(out: Console, forecast: CorpusForecast, learned: dict[str, Learned] | None, top: int) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from foretrain.forecast.corpora.words import CONTRADICTIONS, bias_words, biased, counted_words, number, sizes_words
+    from foretrain.forecast.corpora.words import (
+        CONTRADICTIONS,
+        bias_words,
+        biased,
+        counted_words,
+        number,
+        sign_words,
+        sizes_words,
+    )
 
-    out = console(results=True)
     out.print(visible(f"{sizes_words(forecast)} {counted_words(forecast)}"), markup=False)
     shown = sorted(range(len(forecast.classes)), key=lambda k: -forecast.class_counts[k])[:COLUMNS]
-    title = "What each architecture will rely on (scores in logits)"
+    title = f"What each architecture will rely on (scores in logits). {sign_words(forecast)}"
     if len(shown) < len(forecast.classes):
-        title += f"; the {len(shown)} largest of {len(forecast.classes)} classes"
-    table = Table("architecture", title=title, title_justify="left")
+        title += f" The {len(shown)} largest of {len(forecast.classes)} classes."
+    table = Table("architecture", title=Text(visible(title)), title_justify="left")
     for k in sorted(shown):
         table.add_column(Text(visible(f"for {forecast.classes[k]}")), ratio=1)
     if len(forecast.outputs) == 1:
         table.add_column("bias", justify="right")
     if learned is not None:
         table.add_column("rank correlation with learned", justify="right")
-    for name, scored in forecast.scores.items():
+    for name in dict.fromkeys(forecast.same_as.values()):
         best = forecast.top(name, top)
         lists = [
             " · ".join(f"{item} {number(score)}" for item, score in best[forecast.classes[k]]) for k in sorted(shown)
         ]
-        bias = [number(float(scored.bias[0]), sign=True)] * (len(forecast.outputs) == 1)
+        bias = [number(float(forecast.scores[name].bias[0]), sign=True)] * (len(forecast.outputs) == 1)
         rank = [f"{learned[name].spearman:.3f}" if name in learned else "too large"] if learned is not None else []
-        table.add_row(name, *(Text(visible(items)) for items in lists), *bias, *rank)
+        table.add_row(", ".join(forecast.rows_of(name)), *(Text(visible(items)) for items in lists), *bias, *rank)
     out.print(table)
     out.print(visible(bias_words(forecast)), markup=False)
     if len(forecast.outputs) > 1:
@@ -192,10 +291,9 @@ def _print(forecast: CorpusForecast, learned: dict[str, Learned] | None, top: in
             out.print(visible(f"  {name}: {each}"), markup=False)
     imbalance = [token for token, flagged in zip(forecast.tokens, forecast.from_imbalance, strict=True) if flagged]
     _say_list(out, "Score due to class imbalance, not content", imbalance)
-    for kind in dict.fromkeys(forecast.spurious.values()):
-        _say_list(out, f"Likely spurious, {kind}", [token for token, why in forecast.spurious.items() if why == kind])
-    if not forecast.spurious:
-        _say_list(out, "Likely spurious", [])
+    quiet = [s.phrase for s in forecast.shortcuts if not s.costs]
+    if quiet:
+        _say_list(out, "Markers at a fixed place that cost nothing so far", quiet)
     for kind, title in CONTRADICTIONS.items():
         bigrams = [f"{c['bigram']} ({c['class']} {c['log_odds']:+.2f}, its parts {c['log_odds_of_parts']:+.2f})"
                    for c in forecast.contradictions if c["kind"] == kind]  # fmt: skip
@@ -203,6 +301,6 @@ def _print(forecast: CorpusForecast, learned: dict[str, Learned] | None, top: in
     out.print("For more: --top N (per class), --json FILE (complete lists), --report FILE.html (up to 50 of each).")
 
 
-def _say_list(out: object, title: str, items: list[str]) -> None:
+def _say_list(out: Console, title: str, items: list[str]) -> None:
     more = f" and {len(items) - LISTED} more" if len(items) > LISTED else ""
-    out.print(visible(f"{title}: {' · '.join(items[:LISTED]) or 'none'}{more}"), markup=False)  # type: ignore[attr-defined]
+    out.print(visible(f"{title}: {' · '.join(items[:LISTED]) or 'none'}{more}"), markup=False)

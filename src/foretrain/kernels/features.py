@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import combinations
 from math import comb
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -51,20 +51,46 @@ class Features(NamedTuple):
         )
 
 
-def mlp_features(texts: TokenTexts, activation: str, scales: Scales = UNIT) -> Features:
+Rates: TypeAlias = Float[Array, "vocab"] | None  # learning rate of each token; None if all have the same, 1
+
+
+def token_rates(texts: TokenTexts) -> Float[Array, "vocab"]:
+    """The learning rate that Adagrad gives each token, relative to a parameter that every text moves: 1/√(n(e)/N).
+
+    Adagrad divides steps by the root of the summed squared gradients, and a token's gradient is 0 where it is absent.
+    Adam with sparse gradients does much the same. With these rates Θ is what the first steps of such training follow.
+    """
+    occurrences = np.bincount(texts.flat, minlength=texts.vocab)
+    return np.sqrt(max(1, len(texts)) / np.maximum(occurrences, 1.0))
+
+
+def mlp_features(texts: TokenTexts, activation: str, scales: Scales = UNIT, rates: Rates = None) -> Features:
     """√ρ·n(e) for each token e, and √β·T in column 0."""
     kernel = mlp_kernel(activation, scales)
     shared = float(np.sqrt(kernel.shared))
-    return _with_shared([np.sqrt(kernel.own) * texts.counts], shared * texts.lengths, shared)
+    return _with_shared([np.sqrt(kernel.own) * _paced(texts.counts, rates)], shared * texts.lengths, shared)
 
 
-def attention_features(texts: TokenTexts, scales: Scales = UNIT) -> Features:
+def attention_features(texts: TokenTexts, scales: Scales = UNIT, rates: Rates = None) -> Features:
     """√(σ_e²+σ_v²)·a(e) for each token e."""
     scale = np.sqrt(scales.embedding**2 + scales.readout**2)
-    return _with_shared([scale * attention_weights(texts.counts, scales)], np.zeros(len(texts)), 0.0)
+    weights = _paced(attention_weights(texts.counts, scales), rates)
+    return _with_shared([scale * weights], np.zeros(len(texts)), 0.0)
 
 
-def window_features(texts: TokenTexts, window: int, activation: str, scales: Scales = UNIT) -> Features:
+def _paced(counts: sparse.csr_array, rates: Rates, parts: Int[Array, "column place"] | None = None) -> sparse.csr_array:
+    """Columns times the root of their rate, so that Θ has the rate itself. A column that belongs to several tokens
+    (`parts`) has the mean of their rates, since each token's gradient adds its share to Θ."""
+    if rates is None:
+        return counts
+    by_column = rates if parts is None else rates[parts].mean(axis=1)
+    data = counts.data * np.sqrt(by_column)[counts.indices]
+    return sparse.csr_array((data, counts.indices, counts.indptr), shape=counts.shape)
+
+
+def window_features(
+    texts: TokenTexts, window: int, activation: str, scales: Scales = UNIT, rates: Rates = None
+) -> Features:
     """CNN: how often a text has each partial window.
 
     Θ(m) between windows with m equal places is Σ_j a_j·C(m, j), and C(m, j) counts the sets of j places on which they
@@ -74,7 +100,7 @@ def window_features(texts: TokenTexts, window: int, activation: str, scales: Sca
     weights = [sum((-1) ** (j - m) * comb(j, m) * theta[m] for m in range(j + 1)) for j in range(window + 1)]
     grams, counts = texts.ngrams(window)
     blocks = (
-        np.sqrt(weight) * (counts @ _onto(grams[:, list(places)], texts.vocab) if j < window else counts)
+        np.sqrt(weight) * _merged(_paced(counts, rates, grams[:, list(places)]), grams[:, list(places)], texts.vocab)
         for j, weight in enumerate(weights[1:], start=1)
         if weight > NEGLIGIBLE * theta[-1]
         for places in combinations(range(window), j)
@@ -83,18 +109,22 @@ def window_features(texts: TokenTexts, window: int, activation: str, scales: Sca
     return _with_shared(blocks, shared * np.asarray(counts.sum(axis=1)), shared)
 
 
-def _onto(parts: Int[Array, "gram place"], vocab: int) -> sparse.csr_array:
-    """A matrix that maps n-grams to their distinct parts."""
+def _merged(counts: sparse.csr_array, parts: Int[Array, "gram place"], vocab: int) -> sparse.csr_array:
+    """Counts of the distinct parts of n-grams; the n-grams themselves are distinct already."""
     key = np.zeros(len(parts), dtype=np.int64)
     for tokens in parts.T:  # one number per part sorts faster than a row; it fits in 64 bits, because the n-gram's does
         key = key * vocab + tokens
-    _, group = np.unique(key, return_inverse=True)
-    return sparse.csr_array((np.ones(len(parts)), (np.arange(len(parts)), group)))
+    distinct, group = np.unique(key, return_inverse=True)
+    if len(distinct) == len(parts):
+        return counts
+    return counts @ sparse.csr_array((np.ones(len(parts)), (np.arange(len(parts)), group)))
 
 
-def matrix_vector_features(texts: TokenTexts, scales: Scales = UNIT) -> Features:
+def matrix_vector_features(texts: TokenTexts, scales: Scales = UNIT, rates: Rates = None) -> Features:
     """One feature per bigram; the same for full and diagonal matrices."""
-    return _with_shared([np.sqrt(matrix_vector_weight(scales)) * texts.ngrams(2)[1]], np.zeros(len(texts)), 0.0)
+    grams, counts = texts.ngrams(2)
+    bigrams = _paced(counts, rates, grams)
+    return _with_shared([np.sqrt(matrix_vector_weight(scales)) * bigrams], np.zeros(len(texts)), 0.0)
 
 
 def recurrent_features(texts: TokenTexts, *, shared_matrix: bool, scales: Scales = UNIT) -> Features:

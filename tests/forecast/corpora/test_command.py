@@ -35,7 +35,10 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["x.csv", "--text", "0", "--label", "1"], "add --header if"),
         (["x.csv", "--label", "7"], "no column 7"),
         (["x.csv", "--classes", "0,0,1"], "'0' is named 2 times"),
-        (["x.csv", "--time", "1e9"], "time must be at most 10000, because computing grows with it; got 1e+09"),
+        (["x.csv", "--time", "1e9"], "time must be at most 100000, because computing grows with it; got 1e+09"),
+        (["x.csv", "--optimizer", "adma"], "There is no optimizer 'adma'; the nearest names are adaptive, sgd"),
+        (["x.csv", "--test", "absent.csv"], "There is no file absent.csv."),
+        (["x.csv", "--test", "other.csv"], "the label '7' is not one of 0, 1"),
         (["x.csv", "--least", "0"], "least must be a whole number of at least 1"),
         (["x.csv", "--least", "99"], "No token occurs 99 times"),
         (["x.csv", "--report", "f.pdf"], "got f.pdf; give a name that ends in .html"),
@@ -58,6 +61,7 @@ def test_refused_in_one_sentence(
     before = file.read_bytes()
     (file.parent / "imdb").mkdir()  # a folder of that name is no file
     (file.parent / "link.html").symlink_to(file)
+    (file.parent / "other.csv").write_text("text,label\ngood film,7\n")
     assert typed(*arguments) == 2
     output = capsys.readouterr().err
     assert printed in output
@@ -91,9 +95,9 @@ def test_files_have_as_many_as_were_asked_for(file: Path, capsys: pytest.Capture
     page = Path("f.html").read_text(encoding="utf-8")
     lists = page[page.index("<summary>MLP ReLU") :]
     assert lists[: lists.index("</details>")].count("<tr>") == 1 + 35 + 1 + 3  # with a head per class
-    assert len(written["notes"]) == 60
-    assert "55 more notes (--json has all)" in capsys.readouterr().err
-    assert "The first 50 of 60; every row is kept." in page
+    assert len(written["notes"]) == 61
+    assert "56 more notes (--json has all)" in capsys.readouterr().err
+    assert "The first 50 of 61; every row is kept." in page
 
 
 @pytest.mark.parametrize("name", ["imdb", "stanfordnlp/imdb"])
@@ -123,12 +127,16 @@ def test_control_characters_are_escaped_on_the_terminal(file: Path, capsys: pyte
     assert "\x1b[31mgood" in json.loads(Path("f.json").read_text(encoding="utf-8"))["classes"]
 
 
-def test_the_answer_fits_two_screens_and_says_what_was_counted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_answer_comes_first_and_fits_two_screens(capsys: pytest.CaptureFixture[str]) -> None:
     assert typed(REVIEWS) == 0
     output = capsys.readouterr().out
-    assert len(output.splitlines()) < 60
+    assert len(output.splitlines()) < 75
+    assert output.startswith("A classifier will get about")
+    order = [output.index(part) for part in ("Fix these first:", "Trust:", "logistic regression  ", "rely on", "Bias:")]
+    assert order == sorted(order)
+    assert "See lines 6, 12, 18." in " ".join(output.split())
     assert "54 tokens, 149 2-grams that occur at least 5 times" in output
-    assert "Above 0 it favours positive, below 0 negative." in " ".join(output.split())
+    assert "Scores above 0 are for positive, below 0 for negative." in " ".join(output.split())
     assert "e-1" not in output  # rounding errors are not a forecast
 
 

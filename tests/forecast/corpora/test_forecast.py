@@ -12,7 +12,7 @@ from foretrain.core.errors import InputError
 from foretrain.data.labelled_texts import LabelledTexts, read_labelled
 from foretrain.data.tokens import TokenTexts
 from foretrain.forecast.corpora.figures import scatter
-from foretrain.forecast.corpora.forecast import forecast_corpus
+from foretrain.forecast.corpora.forecast import corpus as forecast_corpus
 from foretrain.forecast.corpora.page import page
 from foretrain.forecast.corpora.scores import architectures
 from foretrain.forecast.corpora.training import _compared, learned_scores
@@ -21,6 +21,7 @@ from foretrain.kernels.tangent import Scales
 from foretrain.papers.feature_extraction import theory
 from foretrain.papers.feature_extraction.experiments.networks import limit_kernel
 
+FEW = "Too few texts to hold any out, so nothing says how well they are learned; the time is 256."
 REVIEWS = Path(__file__).parents[3] / "examples" / "reviews.csv"
 
 
@@ -37,7 +38,7 @@ def test_cooccurrence_is_a_difference_of_counts() -> None:
     result = forecast_corpus(corpus([("good good plain", 1), ("bad plain", 0), ("plain", 0)]), least=1)
     omega = dict(zip(result.tokens, result.items[1].difference[:, 0], strict=True))
     assert omega == {"good": 2, "plain": -1, "bad": -1}
-    assert result.scores["MLP tanh"].bias[0] == 0
+    assert abs(result.scores["MLP tanh"].bias[0]) < 1e-3 * abs(result.scores["MLP tanh"].scores).max()
 
 
 SMALL = [("a b c", 1), ("b a a", 1), ("c c b", 0), ("a c c b", 0), ("b c", 1), ("c a b", 0)]
@@ -46,7 +47,7 @@ SMALL = [("a b c", 1), ("b a a", 1), ("c c b", 0), ("a c c b", 0), ("b c", 1), (
 @pytest.mark.parametrize("name", architectures(2))
 def test_scores_are_descent_under_the_limit_kernel_between_texts(name: str) -> None:
     """Against the kernel of all pairs of texts, with small steps; self-attention and ReLU to order σ²."""
-    result = forecast_corpus(corpus(SMALL), least=1)
+    result = forecast_corpus(corpus(SMALL), least=1, time=40, optimizer="sgd")
     kind, items = architectures(2)[name], result.of(name)
     number = {token: k for k, token in enumerate(result.tokens)}
     texts = TokenTexts.of_lists([[number[t] for t in text.split()] for text, _ in SMALL], 4)
@@ -55,7 +56,7 @@ def test_scores_are_descent_under_the_limit_kernel_between_texts(name: str) -> N
     unshared = kernel[:6, :6]
     if name in ("MLP ReLU", "MLP GeLU", "MLP SiLU", "CNN ReLU"):  # the length of the flow leaves out what all share
         parts = texts.lengths - (1 if name == "CNN ReLU" else 0)
-        unshared = unshared - kind.features(texts, scales).shared ** 2 * np.outer(parts, parts)
+        unshared = unshared - kind.features(texts, scales, None).shared ** 2 * np.outer(parts, parts)
     if name == "self-attention + ReLU":
         roots = np.sqrt(scales.q * (texts.counts.multiply(texts.counts)).sum(axis=1) / (2 * np.pi))
         unshared = unshared - np.outer(roots, roots)
@@ -67,6 +68,11 @@ def test_scores_are_descent_under_the_limit_kernel_between_texts(name: str) -> N
     np.testing.assert_allclose(scores, exact, atol=tolerance * np.abs(exact).max())
 
 
+def _first(rows: list[tuple[str, int]], time: float) -> str:
+    """The strongest token for yes, if all tokens learn at one rate."""
+    return forecast_corpus(corpus(rows), time=time, optimizer="sgd").top("MLP tanh", 1)["yes"][0][0]
+
+
 def test_a_longer_flow_brings_what_is_rare_but_clear() -> None:
     """Frequent words lead at first, words of one class later."""
     draw = np.random.default_rng(0)
@@ -74,8 +80,8 @@ def test_a_longer_flow_brings_what_is_rare_but_clear() -> None:
     for k in [0, 1] * 100:
         often = " ".join(draw.choice(["some", "more"], 10, p=[0.6, 0.4] if k else [0.4, 0.6]))
         rows.append((often + (f" {'joy' if k else 'woe'}" if draw.random() < 0.1 else ""), k))
-    short, long = (forecast_corpus(corpus(rows), time=time).top("MLP tanh", 1)["yes"][0] for time in (1, 1000))
-    assert (short[0], long[0]) == ("some", "joy")
+    short, long = (_first(rows, time) for time in (1, 1000))
+    assert (short, long) == ("some", "joy")
     with pytest.raises(InputError, match="time must be a finite number above 0"):
         forecast_corpus(corpus(rows), time=0)
 
@@ -83,11 +89,12 @@ def test_a_longer_flow_brings_what_is_rare_but_clear() -> None:
 def test_a_text_that_outweighs_all_others_and_a_cut_are_noted():
     rows = [("a b", 1), ("a c", 0)] * 10
     alike = forecast_corpus(corpus(rows), least=1)
-    assert alike.notes == ()
+    assert alike.notes == (FEW,)
     result = forecast_corpus(corpus([*rows, ("w " * 50, 1)]), least=1, most=3)
     assert [note.partition(";")[0] for note in result.notes] == [
         "Text 21: the text has 50 tokens, while half of the texts have at most 2",
         "Only the 3 most frequent tokens are scored.",
+        FEW.partition(";")[0],
     ]
 
 
@@ -96,7 +103,7 @@ def test_windows_of_three_and_texts_without_one() -> None:
     assert result.items[3].names == ("a b c", "c b a")
     assert result.scores["CNN ReLU"].scores[:, 0] == pytest.approx([1, -1] * result.scores["CNN ReLU"].scores[0])
     short = forecast_corpus(corpus([("a b", 1), ("c", 0), ("", 0)]), least=1)
-    assert short.notes == ("Text 2: the text has 1 token; networks that read windows of 2 see nothing of it.",)
+    assert short.notes == ("Text 2: the text has 1 token; networks that read windows of 2 see nothing of it.", FEW)
     alone = forecast_corpus(corpus([("a", 1), ("b", 0)]), least=1)
     assert not {"CNN ReLU", "matrix-vector"} & set(alone.scores)
     with pytest.raises(InputError, match=r"Text 2: the text has 1 token, fewer than the window \(2\)"):
@@ -116,7 +123,7 @@ def test_imbalance_gives_relu_a_bias_and_flags_tokens_without_content() -> None:
     rng = np.random.default_rng(0)
     fill = [f"w{k}" for k in range(30)]
     rows = [(" ".join(rng.choice(fill, 8)) + (" joy" if k else " woe"), k) for k in [1] * 90 + [0] * 30]
-    result = forecast_corpus(corpus(rows))
+    result = forecast_corpus(corpus(rows), time=40, optimizer="sgd")
     bias = {name: one.bias[0] for name, one in result.scores.items()}
     assert min(bias["MLP ReLU"], bias["self-attention + ReLU"], bias["CNN ReLU"]) > 1e-3
     assert max(abs(bias[name]) for name in ("MLP GeLU", "MLP tanh", "self-attention", "matrix-vector")) < 1e-3
@@ -132,8 +139,7 @@ def test_negations_are_what_an_additive_network_cannot_learn(reviews: LabelledTe
     assert len(against) >= 10
     assert {bigram.split()[0] for bigram in against} == {"not"}
     assert [c["bigram"] for c in result.contradictions[: len(against)]] == against
-    assert result.spurious["<br />"] == "markup"
-    assert result.spurious["marlowe"] == "name"
+    assert [s.phrase for s in result.shortcuts if s.costs] == ["<br />", "marlowe , with marlowe again"]
 
 
 def test_four_classes_have_a_score_each() -> None:
@@ -145,14 +151,14 @@ def test_four_classes_have_a_score_each() -> None:
 
 def test_predicted_scores_are_those_learned(reviews: LabelledTexts) -> None:
     result = forecast_corpus(reviews)
-    learned = learned_scores(reviews, result, epochs=3, width=32)
-    assert set(learned) == set(result.scores)
-    read_texts = [one for name, one in learned.items() if "RNN" not in name]  # at first those see only the last tokens
-    assert min(one.spearman for one in read_texts) > 0.6
+    kept = {name: result.scores[name] for name in ("MLP ReLU", "self-attention", "CNN ReLU", "matrix-vector")}
+    learned = learned_scores(reviews, replace(result, scores=kept), epochs=40, width=32)
+    assert set(learned) == set(kept)
+    assert min(one.spearman for one in learned.values()) > 0.6
     turned = LabelledTexts(reviews.texts, 1 - reviews.labels, reviews.classes)
     additive = replace(result, scores={"MLP tanh": result.scores["MLP tanh"]})
     other = learned_scores(turned, additive)["MLP tanh"]
-    np.testing.assert_allclose(other.predicted, -result.scores["MLP tanh"].scores, atol=1e-12)  # of the same texts
+    np.testing.assert_allclose(other.predicted, -result.scores["MLP tanh"].scores, atol=1e-4)  # of the same texts
     assert _compared(other.scores, result.scores["MLP tanh"].scores).spearman < 0
 
 
@@ -163,7 +169,8 @@ def test_page_and_figure_hold_what_was_found(reviews: LabelledTexts) -> None:
     assert "not funny" in text
     assert "&lt;br /&gt;" in text
     figure, views = scatter(result)
-    assert views == list(result.scores)
+    assert views == list(dict.fromkeys(result.same_as.values()))
+    assert {"MLP tanh", "self-attention"} <= set(result.rows_of("MLP GeLU"))
     assert [trace.visible for trace in figure.data] == [True] * 4 + [False] * 4 * (len(views) - 1)
     points = [trace for trace in figure.data[:4] if trace.mode != "lines"]
     assert sum(len(trace.x) for trace in points) == len(result.tokens)
@@ -236,7 +243,9 @@ def test_markup_quoted_newlines_and_a_byte_order_mark_are_read(
 
 def test_known_corpora_by_name(data_dir: Path, tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as stop:
-        main(["forecast", "corpus", "sst2", "--data", str(data_dir), "--json", str(tmp_path / "f.json")])
+        main(
+            ["forecast", "corpus", "sst2", "--data", str(data_dir), "--time", "32", "--json", str(tmp_path / "f.json")]
+        )
     assert stop.value.code == 0
     result = json.loads((tmp_path / "f.json").read_text())
     assert result["classes"] == {"negative": 3310, "positive": 3610}
@@ -259,7 +268,8 @@ def test_the_command_writes_json_and_a_page(tmp_path: Path, capsys: pytest.Captu
     assert stop.value.code == 0
     assert "not funny" in capsys.readouterr().out
     written = json.loads((tmp_path / "f.json").read_text())
-    assert written["spurious"]["<br />"] == "markup"
+    assert [s["phrase"] for s in written["shortcuts"]][:1] == ["<br />"]
+    assert written["fixes"][0]["places"][0] == f"{REVIEWS}, line 6"
     assert {c["bigram"]: c["kind"] for c in written["additive_cannot_learn"]}["not funny"] == "undecided"
     page = (tmp_path / "f.html").read_text(encoding="utf-8")
     assert all(title in page for title in CONTRADICTIONS.values())

@@ -16,8 +16,9 @@ from foretrain.data.negation import Negation
 from foretrain.data.tokens import TokenTexts
 from foretrain.forecast.corpora import leans
 from foretrain.forecast.corpora import scores as corpus_scores
-from foretrain.forecast.corpora.forecast import CorpusForecast, forecast_corpus
+from foretrain.forecast.corpora.forecast import corpus as forecast_corpus
 from foretrain.forecast.corpora.leans import Lean
+from foretrain.forecast.corpora.result import CorpusForecast
 
 
 def texts(draw: np.random.Generator, positive: int, negative: int, plant=lambda draw, k: "") -> LabelledTexts:
@@ -38,24 +39,13 @@ def imbalanced(result: CorpusForecast) -> set[str]:
     return {token for token, flag in zip(result.tokens, result.from_imbalance, strict=True) if flag}
 
 
-def test_a_planted_token_without_content_is_the_only_one() -> None:
+def test_a_planted_token_is_neither_from_imbalance_nor_a_contradiction() -> None:
     def signature(draw: np.random.Generator, k: int) -> str:
         return "<br />" if k == 0 and draw.random() < 0.6 else ""
 
     result = forecast_corpus(texts(np.random.default_rng(0), 300, 300, signature))
-    assert result.spurious == {"<br />": "markup"}
     assert not imbalanced(result)
     assert not result.contradictions
-
-
-def test_one_text_that_repeats_a_token_says_nothing_of_a_class() -> None:
-    whole = texts(np.random.default_rng(0), 300, 300)
-    result = forecast_corpus(replace(whole, texts=(whole.texts[0] + " 5" * 200, *whole.texts[1:])))
-    five = result.tokens.index("5")
-    assert result.items[1].by_class[five].tolist() == [0, 200]
-    assert result.items[1].lean.texts[five].tolist() == [0, 1]
-    assert result.items[1].lean.two_sided[five].min() > 0.05
-    assert not result.spurious
 
 
 def test_planted_negations_are_the_only_contradictions() -> None:
@@ -64,11 +54,10 @@ def test_planted_negations_are_the_only_contradictions() -> None:
         negated = draw.random() < 0.2
         return ("not " if negated else "very ") + (f"fine{n}" if k != negated else f"poor{n}")
 
-    result = forecast_corpus(texts(np.random.default_rng(1), 800, 800, clause))
+    result = forecast_corpus(texts(np.random.default_rng(1), 800, 800, clause), time=16)
     assert {c["bigram"] for c in result.contradictions} == {f"not {a}{n}" for a in ("fine", "poor") for n in range(4)}
     assert all(c["log_odds"] > 0 > c["log_odds_of_parts"] for c in result.contradictions)
     assert {c["kind"] for c in result.contradictions} == {"wrong"}
-    assert not result.spurious
 
 
 def contradicting(texts: TokenTexts, labels: np.ndarray) -> dict[tuple[int, int], dict[str, Any]]:
@@ -107,21 +96,13 @@ def test_chance_in_the_parts_of_a_negation_is_no_contradiction(seed: int) -> Non
     assert not any(contradicting(texts, draw.permutation(labels)) for _ in range(3))
 
 
-def test_words_with_content_that_lean_do_not_make_others_spurious() -> None:
-    """300 words that lean, and function words that do not, in 400 texts: a list in one of twenty corpora."""
-    draw = np.random.default_rng(0)
-    empty = sorted(leans.FUNCTION_WORDS)
-    names = [*empty, *(f"w{k}" for k in range(300))]
-    listed = 0
-    for _ in range(200):
-        held = draw.integers(20, 200, len(empty))
-        null = draw.hypergeometric(200, 200, held)
-        content = np.where(draw.random((300, 1)) < 0.5, [[30, 2]], [[2, 30]])
-        lean = Lean(np.concatenate([np.stack([null, held - null], axis=1), content]).astype(float), np.full(2, 200.0))
-        assert lean.two_sided[len(empty) :].max() < 1e-3
-        every = np.ones(len(names), dtype=bool)
-        listed += bool(leans.spurious(names, lean, every, ()))
-    assert listed <= 200 * 0.05 + 3 * np.sqrt(200 * 0.05 * 0.95)
+def test_pairs_of_function_words_are_never_listed() -> None:
+    """ "of the" decides a class while neither word does, and so does "odd case"; only the latter is worth a line."""
+    grams = np.array([[0, 1], [2, 3]])
+    even = Lean(np.full((4, 2), 200.0), np.full(2, 400.0))
+    pairs = Lean(np.array([[80.0, 5.0], [80.0, 5.0]]), np.full(2, 400.0))
+    result = leans.contradictions(["of the", "odd case"], grams, even, pairs, ("no", "yes"))
+    assert [c["bigram"] for c in result] == ["odd case"]
 
 
 def test_what_all_texts_share_scores_by_the_larger_class_alone() -> None:
@@ -152,7 +133,8 @@ def test_shuffled_labels_leave_the_lists_empty() -> None:
     whole = texts(draw, 300, 300, lambda draw, k: "<br />" if k == 0 and draw.random() < 0.6 else "not joy")
     for _ in range(3):
         result = forecast_corpus(replace(whole, labels=draw.permutation(whole.labels)))
-        assert (result.spurious, result.contradictions, imbalanced(result)) == ({}, (), set())
+        assert (result.shortcuts, result.contradictions, imbalanced(result)) == ((), (), set())
+        assert result.summary.startswith("No signal")
 
 
 def test_a_score_of_nothing_is_not_strong() -> None:
@@ -174,28 +156,6 @@ def test_chance_is_that_of_drawing_texts_or_larger(first: int, second: int, data
             if 10 * held.sum() < first + second:
                 assert chance <= max(50 * tail, 0.1)
     assert max(as_many, as_few) >= 0.5
-
-
-def test_capitals_count_within_sentences_but_not_in_titles() -> None:
-    result = leans.capitals(
-        ["Oil Prices Soar Today", "made by George Clooney, and Anna said so. Today it rains in May."]
-    )
-    assert result == {"george": 1, "clooney": 1, "anna": 1, "may": 1}
-
-
-def test_a_name_is_told_by_its_capitals_within_sentences_wherever_else_it_stands() -> None:
-    rows = ["Anna came. However, she saw Anna."] * 3 + ["Anna left. However it was, we did, however, stay."] * 9
-    tokens = ("anna", "however", "stay")
-    assert leans.names_among(tokens, np.array([15, 21, 9]), rows) == {"anna"}
-
-
-def test_what_is_written_for_programs_is_told_from_words() -> None:
-    def escaped(draw: np.random.Generator, k: int) -> str:
-        return "&quot; #39; see https://a.org/x" if k == 0 and draw.random() < 0.6 else ""
-
-    result = forecast_corpus(texts(np.random.default_rng(0), 300, 300, escaped))
-    kinds = {"&quot;": "markup", "#39;": "markup", "https://a.org": "address"}
-    assert result.spurious == kinds
 
 
 def test_a_score_for_the_smaller_class_is_not_from_imbalance():

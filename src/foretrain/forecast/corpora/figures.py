@@ -8,12 +8,45 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from foretrain.forecast.corpora.forecast import CorpusForecast, Learned
-from foretrain.show.plotting import PALETTE, new_figure, plain_text
+from foretrain.forecast.corpora.result import CorpusForecast
+from foretrain.forecast.corpora.training import Learned
+from foretrain.show.plotting import PALETTE, log_ticks, new_figure, new_panels, panel_place, plain_text
 
 SHOWN = 1000  # most points in one view, those with the largest scores
 NAMED = 6  # how many of these have their name beside them
-KINDS = ("content", "likely spurious", "from class imbalance")
+KINDS = ("content", "part of a shortcut", "from class imbalance")
+
+
+def learning_curves(forecast: CorpusForecast) -> go.Figure:
+    """Held-out accuracy and loss against the time of the flow; dots are where it stops, dotted lines are baselines."""
+    figure = new_panels("", ("held-out accuracy", "held-out loss (nats)"))
+    longest = max((curve.settings[-1] for curve in forecast.curves.values()), default=1.0)
+    for color, (name, curve) in enumerate(forecast.curves.items()):
+        for panel, values in enumerate((curve.right.mean(axis=1), curve.loss.mean(axis=1))):
+            shown = plain_text(", ".join(forecast.rows_of(name)))
+            size = [9 if k == curve.best else 0 for k in range(len(values))]
+            figure.add_scatter(
+                x=curve.settings.tolist(), y=values.tolist(), name=shown, mode="lines+markers", legendgroup=name,
+                showlegend=panel == 0, line={"color": PALETTE[color % len(PALETTE)]}, marker={"size": size},
+                hovertemplate=f"{shown}<br>time %{{x:.0f}}<br>%{{y:.3f}}<extra></extra>", **panel_place(panel),
+            )  # fmt: skip
+    for name in ("logistic regression", "log-odds"):
+        if name in forecast.baselines:
+            curve = forecast.baselines[name]
+            for panel, value in enumerate((curve.accuracy, float(curve.chosen_loss.mean()))):
+                figure.add_scatter(
+                    x=[1, longest], y=[value, value], name=name, mode="lines", legendgroup=name, showlegend=panel == 0,
+                    line={"dash": "dot" if name == "log-odds" else "dash", "color": "#57606a"},
+                    hovertemplate=f"{name}<br>%{{y:.3f}}<extra></extra>", **panel_place(panel),
+                )  # fmt: skip
+    figure.update_xaxes(
+        title="length of training (units of the fastest direction)", type="log", **log_ticks([1, longest])
+    )
+    figure.update_layout(
+        height=520, margin={"l": 60, "r": 12, "t": 48, "b": 56},
+        legend={"orientation": "h", "x": 0, "y": -0.22, "yanchor": "top"},
+    )  # fmt: skip
+    return figure
 
 
 def scatter(forecast: CorpusForecast) -> tuple[go.Figure, list[str]]:
@@ -21,7 +54,7 @@ def scatter(forecast: CorpusForecast) -> tuple[go.Figure, list[str]]:
     first view is visible. A view is four traces: three kinds of points (tokens or n-grams) and the bias."""
     figure = new_figure("", x="co-occurrence ω (occurrences)", y="predicted score (logits)")
     views = []
-    for name in forecast.scores:
+    for name in dict.fromkeys(forecast.same_as.values()):
         for k, output in enumerate(forecast.outputs):
             views.append(f"{name}, score for {output}" if len(forecast.outputs) > 1 else name)
             _add_view(figure, forecast, name, k, first=len(views) == 1)
@@ -34,11 +67,12 @@ def scatter(forecast: CorpusForecast) -> tuple[go.Figure, list[str]]:
 
 def _add_view(figure: go.Figure, forecast: CorpusForecast, name: str, output: int, *, first: bool) -> None:
     items, scores = forecast.of(name), forecast.scores[name].scores[:, output]
+    marked = {token for s in forecast.shortcuts if s.costs for phrase in s.phrases for token in phrase}
     omega, occurrences = items.difference[:, output], items.occurrences
     # With many classes each view has fewer points, so that the page stays small enough to open.
     points = max(SHOWN // 10, SHOWN // len(forecast.outputs))
     chosen = np.argsort(-np.abs(scores), kind="stable")[:points]
-    kinds = np.array([_kind(forecast, gram) for gram in items.tokens[chosen]])
+    kinds = np.array([_kind(forecast, marked, gram) for gram in items.tokens[chosen]])
     for color, kind in enumerate(KINDS):
         rows = chosen[kinds == color]
         figure.add_scatter(
@@ -62,11 +96,11 @@ def _add_view(figure: go.Figure, forecast: CorpusForecast, name: str, output: in
     )  # fmt: skip
 
 
-def _kind(forecast: CorpusForecast, gram: Any) -> int:
-    """Index into `KINDS`. An n-gram is spurious, or from imbalance, if all of its tokens are."""
+def _kind(forecast: CorpusForecast, marked: set[int], gram: Any) -> int:
+    """Index into `KINDS`. An n-gram is part of a shortcut, or from imbalance, if all of its tokens are."""
     if all(forecast.from_imbalance[k] for k in gram):
         return 2
-    return int(all(forecast.tokens[k] in forecast.spurious for k in gram))
+    return int(all(int(k) in marked for k in gram))
 
 
 def trained_scatter(forecast: CorpusForecast, learned: Mapping[str, Learned]) -> go.Figure:

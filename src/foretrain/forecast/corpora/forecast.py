@@ -1,292 +1,129 @@
-"""Predicts before training, from the counts of a labelled corpus, what a text classifier will rely on.
+"""Predicts before training, from a labelled corpus, what a text classifier will learn and what it will rely on.
 
-Scores come from the gradient flow of each architecture's limit kernel. Networks that add up tokens score single
-tokens; networks that read windows score n-grams. Scores are in logits: with two classes there is one score, for the
-second class; with more there is one per class.
+Everything comes from the gradient flow of each architecture's limit kernel, stopped where the held-out loss is lowest.
+Scores are in logits and have one sign everywhere: with two classes there is one score, and above 0 is for the second
+class; with more there is one score per class.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from sys import intern
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
-from numpy import ndarray as Array
-from scipy import sparse
 
-from foretrain.core.errors import InputError, require, require_positive, require_whole
-from foretrain.data.labelled_texts import LabelledTexts
-from foretrain.data.tokens import TokenTexts, Vocabulary, token_counts, words
+from foretrain.core.errors import require, require_known, require_positive
+from foretrain.core.progress import Progress, tell
+from foretrain.data.labelled_texts import LabelledTexts, as_labelled_texts
+from foretrain.data.tokens import TokenTexts
 from foretrain.forecast.corpora import leans
-from foretrain.forecast.corpora.leans import Lean
-from foretrain.forecast.corpora.scores import SCALES, TIME, Scored, architectures, plateaus, scored, targets
+from foretrain.forecast.corpora.counting import Counted, counted, tokenizer_of
+from foretrain.forecast.corpora.fixes import fixes
+from foretrain.forecast.corpora.judging import TIME, judge
+from foretrain.forecast.corpora.result import CorpusForecast
+from foretrain.forecast.corpora.rows import answers
+from foretrain.forecast.corpora.scores import (
+    SCALES,
+    Architecture,
+    Scored,
+    alike,
+    architectures,
+    plateaus,
+    scored,
+    targets,
+)
 from foretrain.kernels.tangent import Scales
 
-WINDOW = 2  # default number of tokens in a CNN's window
-LEAST = 5  # default number of times that a token or n-gram must occur
-FEWEST = 50  # if fewer tokens (or n-grams) occur that often, rarer ones are scored, too
-CLASSES = 100  # a forecast takes at most this many classes
-FEW_CLASSES = 10  # with more classes than this, at least half must have several texts
-LONGEST = 10_000  # largest `time` of the flow
+LONGEST = 100_000  # largest `time` of the flow
+OPTIMIZERS = ("adaptive", "sgd")
 
 
-@dataclass(frozen=True)
-class Items:
-    """Frequent n-grams of one order (tokens: order 1) with their statistics."""
-
-    names: tuple[str, ...]
-    tokens: Int[Array, "item order"]  # token numbers of each item
-    by_class: Float[Array, "item class"]  # occurrences in texts of each class
-    lean: Lean
-    least: int  # every item occurs at least this many times
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    @property
-    def occurrences(self) -> Int[Array, "item"]:
-        return self.by_class.sum(axis=1).astype(np.int64)
-
-    @property
-    def difference(self) -> Float[Array, "item output"]:
-        """ω: occurrences in the second class minus those in the first. With more classes: those in each class minus the
-        mean over classes."""
-        if self.by_class.shape[1] == 2:
-            return self.by_class[:, 1:] - self.by_class[:, :1]
-        return self.by_class - self.by_class.mean(axis=1, keepdims=True)
-
-
-@dataclass(frozen=True)
-class CorpusForecast:
-    """The result of `foretrain forecast corpus`. Scores are [item, output]; `outputs` has the outputs' names."""
-
-    classes: tuple[str, ...]
-    class_counts: Int[Array, "class"]
-    outputs: tuple[str, ...]
-    window: int  # tokens in a CNN's window
-    time: float  # length of the flow
-    items: dict[int, Items]  # by order
-    scores: dict[str, Scored]  # by architecture
-    plateau: dict[str, Float[Array, "output"]]  # where an MLP's bias would settle if tokens were uninformative
-    from_imbalance: Bool[Array, "token"]
-    spurious: dict[str, str]  # token -> its kind, such as "markup"
-    contradictions: tuple[dict[str, Any], ...]
-    notes: tuple[str, ...]
-
-    @property
-    def tokens(self) -> tuple[str, ...]:
-        return self.items[1].names
-
-    def of(self, architecture: str) -> Items:
-        """The items that an architecture scores."""
-        return self.items[self.scores[architecture].order]
-
-    def top(self, architecture: str, n: int) -> dict[str, list[tuple[str, float]]]:
-        """For every class, the n items with the highest scores above 0."""
-        scores, names = self.scores[architecture].scores, self.of(architecture).names
-        columns = np.column_stack([-scores[:, 0], scores[:, 0]]) if len(self.outputs) == 1 else scores
-        best = np.argsort(-columns, axis=0, kind="stable")[:n]
-        return {
-            name: [(names[i], float(columns[i, k])) for i in best[:, k] if columns[i, k] > 0]
-            for k, name in enumerate(self.classes)
-        }
-
-
-@dataclass(frozen=True)
-class Learned:
-    """Scores of an architecture's items after training, and their correlation with the predicted scores."""
-
-    scores: Float[Array, "item output"]
-    predicted: Float[Array, "item output"]
-    spearman: float
-    pearson: float
-
-
-def forecast_corpus(
-    corpus: LabelledTexts,
+def corpus(
+    data: Any,
     *,
+    text: Any = None,
+    label: Any = None,
+    test: Any = None,
+    tokenizer: Any = None,
     window: int | None = None,
-    scales: Scales = SCALES,
     least: int | None = None,
     most: int = 30_000,
-    time: float = TIME,
+    time: float | None = None,
+    optimizer: str = "adaptive",
+    scales: Scales = SCALES,
 ) -> CorpusForecast:
-    """Forecast what each architecture will learn from the corpus.
+    """Forecast what text classifiers will learn from labelled texts, and what to fix in them first.
 
-    window  tokens in a CNN's window. If given, shorter texts are an error; by default it is 2, and they get a note
-    least   score tokens and n-grams that occur at least this often; by default 5, or less (with a note) if fewer than
-            50 of them occur 5 times
-    most    score at most this many tokens, and as many n-grams, the most frequent ones
-    time    length of the flow, in units of the time that the fastest direction of the counts needs
+    data       LabelledTexts, a file, a DataFrame, a Hugging Face dataset, or (text, label) pairs
+    test       further labelled texts of the same kind: predicted errors, and the training rows behind every score
+    tokenizer  a function from a text to its tokens, or a Hugging Face tokenizer; by default words and marks
+    window     tokens in a CNN's window. If given, shorter texts are an error; by default it is 2, and they get a note
+    least      score tokens and n-grams that occur at least this often; by default 5, or less (with a note) if fewer
+               than 50 of them occur 5 times
+    most       score at most this many tokens, and as many n-grams, the most frequent ones
+    time       length of the flow, in units of the time that the fastest direction of the counts needs; by default it
+               is chosen by the held-out loss, for each architecture
+    optimizer  "adaptive": rare tokens take larger steps, as with Adagrad or Adam; "sgd": all take the same
     """
-    require_positive("time", time)
-    require(time <= LONGEST, f"time must be at most {LONGEST}, because computing grows with it; got {time:g}.")
-    _require_classes(corpus)
-    require_whole("least", 1 if least is None else least, 1)
-    missing = [name for name, count in zip(corpus.classes, corpus.class_counts, strict=True) if count == 0]
-    require(not missing, f"No text has the label {', '.join(missing)}; a forecast needs texts of every class.")
-    # interning stores each distinct token once, not once per occurrence
-    tokenised = [list(map(intern, words(text))) for text in corpus.texts]
-    lengths = [len(text) for text in tokenised]
-    notes = _long_text(corpus, lengths) + _short_texts(corpus, lengths, window)
-    window = window or WINDOW
-    counts = token_counts(tokenised)
-    require(bool(counts), f"{corpus.place(0)} and after: no text has any tokens.")
-    least_for_tokens = _least(least, np.array(list(counts.values())))
-    vocabulary = Vocabulary.of_counts(counts, least=least_for_tokens, most=most)
-    texts = vocabulary.encode(tokenised)
-    del tokenised
-    items = {1: _tokens(vocabulary, texts, corpus, least_for_tokens)}
-    for order in sorted({2, window} - {1}):
-        items[order] = _ngrams(vocabulary, texts, corpus, order, least, most)
-    notes += _rare_items(items, window, LEAST if least is None else least) + _frequent_items(items, most)
-    scores = _scores(texts, corpus, items, window, scales, time)
-    token_scores = [s.scores for s in scores.values() if s.order == 1]
-    strong = leans.strong(token_scores)
-    tokens, pairs = items[1], items[2]
-    return CorpusForecast(
-        classes=corpus.classes,
-        class_counts=corpus.class_counts,
-        outputs=corpus.classes[1:] if len(corpus.classes) == 2 else corpus.classes,
-        window=window,
-        time=time,
-        items=items,
-        scores=scores,
-        plateau=plateaus(texts, corpus.labels, len(corpus.classes), scales),
-        from_imbalance=leans.toward_larger(token_scores, tokens.lean.share) & leans.from_imbalance(tokens.lean),
-        spurious=leans.spurious(
-            tokens.names, tokens.lean, strong, leans.names_among(tokens.names, tokens.occurrences, corpus.texts)
-        ),
-        contradictions=tuple(leans.contradictions(pairs.names, pairs.tokens, tokens.lean, pairs.lean, corpus.classes)),
-        notes=(*corpus.notes, *notes),
-    )
+    require_known("optimizer", optimizer, OPTIMIZERS)
+    if time is not None:
+        require_positive("time", time)
+        require(time <= LONGEST, f"time must be at most {LONGEST}, because computing grows with it; got {time:g}.")
+    texts = as_labelled_texts(data, text=text, label=label)
+    tokenize = tokenizer_of(tokenizer)
+    tell(Progress(0, 4, "counting"))
+    count = counted(texts, window=window, least=least, most=most, tokenize=tokenize)
+    adaptive = optimizer == "adaptive"
+    kinds = {name: kind for name, kind in architectures(count.window).items() if len(count.items[kind.order])}
+    same_as = alike(kinds, count.texts, scales, adaptive)
+    distinct = {name: kinds[name] for name in dict.fromkeys(same_as.values())}
+    tell(Progress(1, 4, "held-out rows"))
+    judged = judge(texts, count, distinct, scales, adaptive, time)
+    times = {name: judged.curves[same_as[name]].setting if judged.curves else time or TIME for name in kinds}
+    tell(Progress(2, 4, "scores"))
+    scores = _scores(count, texts, distinct, same_as, times, scales, adaptive)
+    result = CorpusForecast(
+        corpus=texts, counted=count, adaptive=adaptive, same_as=same_as, times=times, scores=scores,
+        folds=judged.folds, curves=judged.curves, baselines=judged.baselines, signal=judged.signal,
+        shortcuts=judged.shortcuts, without=judged.without,
+        fixes=tuple(fixes(texts, [len(t) for t in count.tokenised], judged.shortcuts)),
+        plateau=plateaus(count.texts, texts.labels, len(texts.classes), scales),
+        notes=(*count.notes, *judged.notes), **_lists(count, scores, texts.classes),
+    )  # fmt: skip
+    if test is None:
+        return result
+    tell(Progress(3, 4, "test rows"))
+    further = _with_classes(as_labelled_texts(test, text=text, label=label, classes=texts.classes), texts.classes)
+    encoded = count.vocabulary.encode([tokenize(t) for t in further.texts])
+    said = answers(distinct, count.texts, texts.labels, len(texts.classes), encoded, times, scales, adaptive=adaptive)
+    return replace(result, test=further, answered=said)
 
 
-def _require_classes(corpus: LabelledTexts) -> None:
-    """Refuse labels that look like a column of numbers, names or texts: the forecast would take hours."""
-    counts = corpus.class_counts
-    place = f"{corpus.file}: " if corpus.file else ""
-    require(
-        len(counts) <= CLASSES,
-        f"{place}there are {len(counts)} classes, and a forecast takes at most {CLASSES}; is --label the right column?",
-    )
-    single = int((counts == 1).sum())
-    require(
-        len(counts) <= FEW_CLASSES or 2 * single <= len(counts),
-        f"{place}{single} of {len(counts)} classes have a single text; is --label the right column?",
-    )
-
-
-def _short_texts(corpus: LabelledTexts, lengths: Sequence[int], window: int | None) -> list[str]:
-    """Notes on texts shorter than the window; an error if the user chose the window."""
-    least = WINDOW if window is None else window
-    require_whole("window", least, 1)
-    notes = []
-    for i, length in enumerate(lengths):
-        if length < least:
-            problem = f"{corpus.place(i)}: the text has {length} token{'' if length == 1 else 's'}"
-            if window is not None:
-                raise InputError(
-                    f"{problem}, fewer than the window ({window}); make the window smaller or delete the row."
-                )
-            if length:  # reading the file has already noted empty texts
-                notes.append(f"{problem}; networks that read windows of {least} see nothing of it.")
-    return notes
-
-
-def _long_text(corpus: LabelledTexts, lengths: Sequence[int]) -> list[str]:
-    """A note if one text outweighs all others in squared length: it alone would then set the speed of the flow."""
-    squares = np.square(np.array(lengths, dtype=np.float64))
-    longest = int(squares.argmax())
-    if len(lengths) < 4 or 2 * squares[longest] < squares.sum():
-        return []
-    return [
-        f"{corpus.place(longest)}: the text has {lengths[longest]:,} tokens, while half of the texts have at most "
-        f"{int(np.median(lengths)):,}; it outweighs all others, so shorten or delete it, or choose a longer --time."
-    ]
-
-
-def _frequent_items(items: dict[int, Items], most: int) -> list[str]:
-    return [
-        f"Only the {most:,} most frequent {'tokens' if order == 1 else f'{order}-grams'} are scored."
-        for order, scored_items in items.items()
-        if len(scored_items) == most
-    ]
-
-
-def _least(asked: int | None, counts: Int[Array, "item"]) -> int:
-    """How often an item must occur: `asked` if given, else 5, or less if fewer than 50 items occur that often."""
-    if asked is not None or not len(counts):
-        return LEAST if asked is None else asked
-    return int(np.clip(np.sort(counts)[-min(FEWEST, len(counts))], 1, LEAST))
-
-
-def _rare_items(items: dict[int, Items], window: int, asked: int) -> list[str]:
-    """Notes for when too few items occur often enough."""
-    notes = []
-    for order, scored_items in items.items():
-        name = "token" if order == 1 else f"{order}-gram"
-        least = scored_items.least
-        if not len(scored_items):
-            without = ", ".join(k for k, kind in architectures(window).items() if kind.order == order)
-            notes.append(f"No {name} occurs {least} times or more; there is no forecast for {without}.")
-        elif least < asked:
-            which = f"those that occur {least} times or more" if least > 1 else "all"
-            notes.append(f"Few {name}s occur {asked} times, so {which} are scored.")
-    return notes
+def _with_classes(further: LabelledTexts, classes: tuple[str, ...]) -> LabelledTexts:
+    """The same rows, with labels numbered as in the corpus; a label that the corpus does not have is refused."""
+    unknown = [name for k, name in enumerate(further.classes) if name not in classes and (further.labels == k).any()]
+    require(not unknown, f"The test rows have the label {', '.join(unknown)}, which the corpus does not have.")
+    number = np.array([classes.index(name) if name in classes else 0 for name in further.classes])
+    return replace(further, labels=number[further.labels], classes=classes)
 
 
 def _scores(
-    texts: TokenTexts, corpus: LabelledTexts, items: dict[int, Items], window: int, scales: Scales, time: float
-) -> dict[str, Scored]:
-    """Scores by architecture, for architectures with at least one item."""
-    target = targets(corpus.labels, len(corpus.classes))
-    kinds = architectures(window)
-    scores = {}
-    for order, items_to_score in items.items():
-        if len(items_to_score):  # order by order, because n-grams take a lot of memory
-            joined = texts.followed_by(TokenTexts.of_rows(items_to_score.tokens, texts.vocab))
-            for name, kind in kinds.items():
-                if kind.order == order:
-                    scores[name] = scored(kind, texts, joined, target, scales, time)
-    return {name: scores[name] for name in kinds if name in scores}
+    count: Counted, texts: LabelledTexts, distinct: dict[str, Architecture], same_as: dict[str, str],
+    times: dict[str, float], scales: Scales, adaptive: bool,
+) -> dict[str, Scored]:  # fmt: skip
+    """Scores by architecture, trained on all texts; those that share a forecast share them."""
+    target = targets(texts.labels, len(texts.classes))
+    by_name = {}
+    for done, (name, kind) in enumerate(distinct.items()):
+        tell(Progress(done, len(distinct), f"scores, {name}", inner=True))
+        items = TokenTexts.of_rows(count.items[kind.order].tokens, count.texts.vocab)
+        by_name[name] = scored(kind, count.texts, items, target, scales, times[name], adaptive=adaptive)
+    return {name: by_name[first] for name, first in same_as.items()}
 
 
-def _tokens(vocabulary: Vocabulary, texts: TokenTexts, corpus: LabelledTexts, least: int) -> Items:
-    """All tokens except the last one, which stands for all rare tokens."""
-    every = np.arange(len(vocabulary))
-    return _items(vocabulary, every[:, None], every[:-1], texts.counts, corpus, least)
-
-
-def _ngrams(
-    vocabulary: Vocabulary, texts: TokenTexts, corpus: LabelledTexts, order: int, asked: int | None, most: int
-) -> Items:
-    """The frequent n-grams that contain no rare token."""
-    grams, counts = replace(texts).ngrams(order)  # of a copy, so that the n-grams are not cached
-    known = np.flatnonzero((grams < len(vocabulary) - 1).all(axis=1))
-    total = np.asarray(counts.sum(axis=0))[known]
-    least = _least(asked, total)
-    kept = known[np.argsort(-total, kind="stable")[: min(most, int((total >= least).sum()))]]
-    return _items(vocabulary, grams, kept, counts, corpus, least)
-
-
-def _items(
-    vocabulary: Vocabulary,
-    grams: Int[Array, "gram order"],
-    kept: Int[Array, "item"],
-    counts: sparse.csr_array,
-    corpus: LabelledTexts,
-    least: int,
-) -> Items:
-    one_hot = np.eye(len(corpus.classes))[corpus.labels]
-    occurs = sparse.csr_array((np.ones(counts.nnz), counts.indices, counts.indptr), shape=counts.shape)
-    return Items(
-        names=tuple(" ".join(vocabulary.tokens[k] for k in gram) for gram in grams[kept]),
-        tokens=grams[kept],
-        by_class=np.asarray(counts.T @ one_hot)[kept],
-        lean=Lean(np.asarray(occurs.T @ one_hot)[kept], corpus.class_counts.astype(np.float64)),
-        least=least,
-    )
+def _lists(count: Counted, scores: dict[str, Scored], classes: tuple[str, ...]) -> dict[str, Any]:
+    token_scores = [s.scores for s in scores.values() if s.order == 1]
+    tokens, pairs = count.items[1], count.items[2]
+    imbalanced = leans.toward_larger(token_scores, tokens.lean.share) & leans.from_imbalance(tokens.lean)
+    found = leans.contradictions(pairs.names, pairs.tokens, tokens.lean, pairs.lean, classes)
+    return {"from_imbalance": imbalanced, "contradictions": tuple(found)}

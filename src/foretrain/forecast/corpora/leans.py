@@ -1,5 +1,4 @@
-"""Finds what looks wrong in a corpus: scores due to class sizes, tokens without content, bigrams that contradict their
-parts.
+"""Finds what looks wrong in a corpus: scores due to class sizes, and bigrams that contradict their parts.
 
 All counts are of texts, not of occurrences: a token that one text repeats a hundred times is still evidence from one
 text. An item leans to a class if it occurs there more often than chance explains; chance is controlled over all
@@ -8,9 +7,7 @@ candidates together (Benjamini and Hochberg).
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +16,6 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray as Array
 from scipy.stats import binom, false_discovery_control
 
-from foretrain.data.tokens import ADDRESS, ENTITY, words
-
 # English words without content of their own: a high score on one says more about the corpus than about the text.
 _FUNCTION_WORDS = """
 a an the and or of to in on at by for from with as is are was were be been am it its it's this that these
@@ -28,16 +23,10 @@ those he she they we you i me him her them us my his their our your who whom whi
 have has had will would can could shall should may might if then than so such into over under about up out
 also when where i'm i've i'd i'll
 """
-_MARKUP = re.compile(f"(?:<|&lt;).+|{ENTITY}", re.DOTALL)
-_ADDRESS = re.compile(ADDRESS)
-_CAPITAL = re.compile(r"\b[A-Z]\w*(?:['’]\w+)*")
-_CAPITALS = re.compile(r"(?:^|\s)[a-z][\w'’]*[,;]? ((?:[A-Z][\w'’]*(?: |\b))+)")
 FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
 FALSE_DISCOVERIES = 0.05  # expected share of the items found to lean that do so by chance only
 STRONG = 0.1  # a score is high if it is at least this share of the architecture's largest score
 ERRORS = 3  # a bigram's parts are undecided if their sum is within this many standard errors of 0
-NAME = 0.6  # a name has a capital in at least this share of the places where a capital means something
-TELLING = 3  # and in at least this many such places
 CONTENT = 1 / 3  # a score is due to class sizes if what they do not explain is at most this share of what they do
 IMBALANCE = 0.1  # a corpus is imbalanced if a class differs from an equal share by at least this fraction of it
 
@@ -126,58 +115,8 @@ def from_imbalance(lean: Lean) -> Bool[Array, "token"]:
     return np.abs(difference - from_sizes).max(axis=1) <= CONTENT * np.abs(from_sizes).max(axis=1)
 
 
-def spurious(
-    tokens: Sequence[str],
-    lean: Lean,
-    candidates: Bool[Array, "token"],
-    names: Collection[str],
-) -> dict[str, str]:
-    """Candidates that lean to a class by more than chance although they have no content, with their kind: markup,
-    address, punctuation mark, number, function word or name. Those least likely by chance come first."""
-    kinds: tuple[tuple[str, Callable[[str], Any]], ...] = (
-        ("markup", _MARKUP.fullmatch),
-        ("address", _ADDRESS.fullmatch),
-        ("punctuation mark", lambda token: not any(c.isalnum() for c in token)),
-        ("number", str.isdigit),
-        ("function word", FUNCTION_WORDS.__contains__),
-        ("name", names.__contains__),
-    )
-    kind_of = {i: next((kind for kind, applies in kinds if applies(token)), None) for i, token in enumerate(tokens)}
-    # Many words with content lean; testing them too would relax the threshold for the others.
-    empty = np.array([i for i, kind in kind_of.items() if kind is not None], dtype=np.int64)
-    chances = lean.two_sided[empty]
-    chosen = np.flatnonzero(candidates[empty] & _beyond_chance(chances).any(axis=1))
-    order = chosen[np.argsort(chances[chosen].min(axis=1), kind="stable")]
-    return {tokens[i]: str(kind_of[i]) for i in empty[order].tolist()}
-
-
-def names_among(tokens: Sequence[str], occurrences: Int[Array, "token"], texts: Sequence[str]) -> set[str]:
-    """Tokens mostly written with a capital inside sentences. At the start of a sentence and in titles a capital means
-    nothing, so those places do not count."""
-    inside, spellings = capitals(texts), Counter[str]()
-    for text in texts:
-        spellings.update(_CAPITAL.findall(text))
-    anywhere: Counter[str] = Counter()  # with a capital
-    for word, count in spellings.items():
-        anywhere[word.lower()] += count
-    return {
-        token
-        for token, count in zip(tokens, occurrences.tolist(), strict=True)
-        if len(token) > 1 and inside[token] >= max(TELLING, NAME * (inside[token] + count - anywhere[token]))
-    }
-
-
-def capitals(texts: Iterable[str]) -> Counter[str]:
-    """How often each token, in lower case, is part of a run of capitalised words that follows a word without a capital.
-    Such a run is inside a sentence, and not in a title where every word has a capital."""
-    runs: Counter[str] = Counter()
-    for text in texts:
-        runs.update(_CAPITALS.findall(text))
-    counts: Counter[str] = Counter()
-    for run, count in runs.items():
-        for token in words(run):
-            counts[token] += count
-    return counts
+def _says_nothing(token: str) -> bool:
+    return token in FUNCTION_WORDS or not any(c.isalnum() for c in token)
 
 
 def contradictions(
@@ -188,10 +127,12 @@ def contradictions(
     A network that adds up tokens gets such a bigram "wrong" if the sum leans away from the class. It is "undecided" if
     the sum is within its error of 0 and the bigram leans by more than that error allows. The wrong ones come first, the
     least likely by chance at the top; then the undecided ones, those whose parts lean away most clearly at the top.
+    Pairs of function words and punctuation marks ("of the") are left out: they have nothing to say.
     """
+    empty = np.array([all(_says_nothing(part) for part in name.split(" ")) for name in names], dtype=bool)
     odds, parts = bigrams.log_odds, tokens.log_odds[grams].sum(axis=1)
     error = ERRORS * np.sqrt(tokens.variance[grams].sum(axis=1))
-    rows, columns = np.nonzero((odds > 0) & (parts <= error))
+    rows, columns = np.nonzero((odds > 0) & (parts <= error) & ~empty[:, None])
     odds, parts, error = odds[rows, columns], parts[rows, columns], error[rows, columns]
     chances = bigrams.two_sided[rows, columns]
     wrong = parts < -error

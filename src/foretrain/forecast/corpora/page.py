@@ -1,17 +1,32 @@
-"""The forecast of a corpus as one HTML page that opens offline."""
+"""The forecast of a corpus as one HTML page that opens offline, and as a fragment for a notebook."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from html import escape
 from typing import Any
 
-from foretrain.forecast.corpora.figures import scatter, trained_scatter
-from foretrain.forecast.corpora.forecast import CorpusForecast, Learned
-from foretrain.forecast.corpora.words import CONTRADICTIONS, bias_words, counted_words, sizes_words, summary
+from foretrain.core.errors import visible
+from foretrain.forecast.corpora.figures import learning_curves, scatter, trained_scatter
+from foretrain.forecast.corpora.fixes import PLACES
+from foretrain.forecast.corpora.result import CorpusForecast
+from foretrain.forecast.corpora.training import Learned
+from foretrain.forecast.corpora.words import (
+    CONTRADICTIONS,
+    bias_words,
+    counted_words,
+    fix_words,
+    sign_words,
+    sizes_words,
+    summary,
+    trust,
+)
 from foretrain.show.pages import figure_html, render
 
 ON_PAGE = 12  # default number of items shown per class and architecture
 LISTED = 50  # most rows in a table of suspicious items, and most notes; the JSON has all
+FIXES = 3  # shown at the top; the others are below them, folded
+EXCERPT = 160  # characters of an example text
 
 _CONTRADICTION_SAYS = {
     "wrong": "Bigrams that lean to a class while the sum of their parts leans away from it. Log-odds are those of the "
@@ -20,27 +35,41 @@ _CONTRADICTION_SAYS = {
 }
 
 
-def page(forecast: CorpusForecast, name: str, learned: Mapping[str, Learned] | None = None, top: int = ON_PAGE) -> str:
+def page(
+    forecast: CorpusForecast,
+    name: str = "",
+    learned: Mapping[str, Learned] | None = None,
+    top: int = ON_PAGE,
+) -> str:
     """One self-contained HTML file, with the `top` items of every class."""
     words = summary(forecast, learned, top)
     figure, views = scatter(forecast)
+    lists = {**words["tokens"], **words["ngrams"]}
     return render(
         "corpus.html",
-        title=f"Forecast of {name}",
+        title=f"Forecast of {name or 'a corpus'}",
+        answer=forecast.summary,
+        trust=trust(forecast),
         facts=f"{sizes_words(forecast)} {counted_words(forecast)}",
+        fixes=[_fix(forecast, fix) for fix in forecast.fixes[:FIXES]],
+        more_fixes=[_fix(forecast, fix) for fix in forecast.fixes[FIXES : FIXES + LISTED]],
+        held_out=_held_out(forecast),
+        curves=figure_html(learning_curves(forecast)) if forecast.curves else "",
+        shortcuts=_shortcuts(forecast),
         listed=LISTED,
-        lists={**words["tokens"], **words["ngrams"]},
-        spurious=_spurious(forecast),
+        lists={", ".join(forecast.rows_of(k)): lists[k] for k in dict.fromkeys(forecast.same_as.values())},
+        sign=sign_words(forecast),
         from_imbalance=words["from_imbalance"],
         contradictions=[
             {"title": title, "says": _CONTRADICTION_SAYS[kind], "rows": _contradictions(forecast, kind)}
             for kind, title in CONTRADICTIONS.items()
         ],
-        bias_says=f"{bias_words(forecast)} The value where it would settle if tokens carried no information about the "
-        "class is known for MLPs only.",
+        bias_says=f"{bias_words(forecast)} {sign_words(forecast)} The value where it would settle if tokens carried no "
+        "information about the class is known for MLPs only.",
         **_bias(forecast, words),
         views=views,
-        scatter=figure_html(figure, div_id="scatter"),
+        scatter=figure_html(figure, div_id="scatter", with_plotly=not forecast.curves),
+        test_rows=missed_rows(forecast),
         learned_rows=[(name, scores.spearman, scores.pearson) for name, scores in (learned or {}).items()],
         learned_scatter=figure_html(trained_scatter(forecast, learned), with_plotly=False) if learned else "",
         notes=forecast.notes,
@@ -48,18 +77,86 @@ def page(forecast: CorpusForecast, name: str, learned: Mapping[str, Learned] | N
     )
 
 
+def fragment(forecast: CorpusForecast) -> str:
+    """For a notebook: the answer, what to fix, how far to trust it, and the table."""
+    fixes = "".join(f"<li>{escape(visible(fix_words(forecast, fix)))}</li>" for fix in forecast.fixes[:FIXES])
+    head = "<tr><th></th><th>held-out accuracy</th><th>95 % interval</th><th>held-out loss</th></tr>"
+    rows = "".join(
+        f"<tr>{''.join(f'<td>{escape(visible(cell))}</td>' for cell in row)}</tr>" for row in _held_out(forecast)
+    )
+    return (
+        f"<p>{escape(visible(forecast.summary))}</p><ol>{fixes}</ol><p>Trust: {escape(visible(trust(forecast)))}</p>"
+        f"<table>{head}{rows}</table>"
+    )
+
+
+def excerpt(text: str, phrase: str = "") -> str:
+    """One line of a text; the part with the phrase if it is long."""
+    line = " ".join(text.split())
+    if len(line) <= EXCERPT:
+        return line
+    at = line.casefold().find(phrase.split(" ")[0]) if phrase else 0
+    start = max(0, min(at - EXCERPT // 2, len(line) - EXCERPT))
+    return ("…" if start else "") + line[start : start + EXCERPT] + ("…" if start + EXCERPT < len(line) else "")
+
+
+def _fix(forecast: CorpusForecast, fix: Any) -> dict[str, Any]:
+    phrase = fix.says.split('"')[1] if fix.kind == "shortcut" else ""
+    texts = [
+        (forecast.corpus.place(row), forecast.classes[forecast.corpus.labels[row]],
+         excerpt(forecast.corpus.texts[row], phrase))
+        for row in fix.rows
+    ]  # fmt: skip
+    return {"says": fix.says, "texts": texts}
+
+
+def _held_out(forecast: CorpusForecast) -> list[tuple[str, ...]]:
+    """Name, accuracy, interval and loss in words. The loss of signed χ² means nothing: it is no log-probability."""
+    return [
+        (
+            str(name), f"{row.accuracy:.3f}", f"{row.low:.3f} to {row.high:.3f}",
+            "" if name == "signed χ²" else f"{row.loss:.3f}",
+        )
+        for name, row in zip(forecast.table.index, forecast.table.itertuples(), strict=True)
+    ]  # fmt: skip
+
+
+def _shortcuts(forecast: CorpusForecast) -> list[tuple[Any, ...]]:
+    return [
+        (
+            s.phrase, PLACES[s.kind], forecast.classes[s.towards], len(s.rows), f"{100 * s.share:.0f} %",
+            f"{100 * s.accuracy_cost:.2f} ± {100 * s.accuracy_error:.2f} %",
+            f"{s.loss_cost:.4f} ± {s.loss_error:.4f}" + ("" if s.costs else " (not sure)"),
+        )
+        for s in forecast.shortcuts
+    ]  # fmt: skip
+
+
+def missed_rows(forecast: CorpusForecast) -> list[tuple[Any, ...]]:
+    """Test rows that some architecture gets wrong: place, label, text, who errs, and the row that drives it most (for
+    the best of those that err)."""
+    if forecast.answered is None or forecast.test is None:
+        return []
+    rows = []
+    for record in forecast.test_rows():
+        wrong = record["errors"]
+        if wrong:
+            best = min(wrong, key=lambda name: _loss(forecast, name))
+            said = record["networks"][best]
+            driver = said["drivers"][0]
+            place = forecast.corpus.place(driver["row"])
+            drives = f"{best} scores {said['score']:+.2f}, of which {place} adds {driver['adds']:+.2f}"
+            text = excerpt(forecast.test.texts[record["row"]])
+            rows.append((forecast.test.place(record["row"]), record["label"], text, ", ".join(wrong), drives))
+    return sorted(rows, key=lambda row: -row[3].count(","))
+
+
+def _loss(forecast: CorpusForecast, name: str) -> float:
+    return float(forecast.curves[name].chosen_loss.mean()) if name in forecast.curves else 0.0
+
+
 def _notes_say(count: int) -> str:
     return f"The first {LISTED} of {count:,}; every row is kept." if count > LISTED else "Every row is kept."
-
-
-def _spurious(forecast: CorpusForecast) -> list[tuple[Any, ...]]:
-    tokens = forecast.items[1]
-    index = {token: i for i, token in enumerate(tokens.names)}
-    rows = []
-    for token, kind in forecast.spurious.items():
-        texts, odds = tokens.lean.texts[index[token]], tokens.lean.log_odds[index[token]]
-        rows.append((token, kind, forecast.classes[int(odds.argmax())], float(odds.max()), int(texts.sum())))
-    return rows
 
 
 def _contradictions(forecast: CorpusForecast, kind: str) -> list[tuple[Any, ...]]:

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray as Array
 from scipy import sparse
-from scipy.sparse.linalg import aslinearoperator, eigsh, svds
 
 from foretrain.core.streams import stream
 from foretrain.data.tokens import TokenTexts
+from foretrain.forecast.corpora.flow import Kernel, dense_kernel, flow, grid, sparse_kernel
 from foretrain.kernels import features
 from foretrain.kernels.tangent import Scales, even_attention_relu, mlp_kernel
 from foretrain.papers.feature_extraction import theory
 
-TIME = 40.0  # length of the flow, in units of the time that the fastest direction of the counts needs
-STEPS = 24  # of that flow; errors are below 1e-3 of the largest score (against 320 steps, on SST-2 and IMDB)
 SCALES = Scales(0.1, 0.1, 0.1, 0.1)  # of the initial weights; small, as in practice
 ROUNDING = 1e-9  # scores below this share of the largest are rounding errors
-PAIRED_TEXTS = 1500  # most texts for a kernel that is no sparse product and needs all pairs of texts
+PAIRED_TEXTS = 1000  # most texts for a kernel that is no sparse product and needs all pairs of texts
+ALIKE = 0.9999  # architectures share a forecast if the cosine of their kernels is at least this
+SAMPLED = 200  # texts on which kernels are compared
+
+Maker = Callable[[TokenTexts, Scales, features.Rates], features.Features]
 
 
 @dataclass(frozen=True)
@@ -31,20 +32,20 @@ class Architecture:
 
     network: str  # its name among the paper's networks
     order: int  # the length of the n-grams it scores; 1 for single tokens
-    features: Callable[[TokenTexts, Scales], features.Features] | None  # None if its kernel is no sparse product
+    features: Maker | None  # None if its kernel is no sparse product
 
 
 def architectures(window: int) -> dict[str, Architecture]:
     """Every network with a closed form, by the name shown to users; `window` is the CNNs' window in tokens."""
 
-    def cnn(activation: str) -> Callable[[TokenTexts, Scales], features.Features]:
-        return lambda texts, scales: features.window_features(texts, window, activation, scales)
+    def cnn(activation: str) -> Maker:
+        return lambda texts, scales, rates: features.window_features(texts, window, activation, scales, rates)
 
-    def mlp(activation: str) -> Callable[[TokenTexts, Scales], features.Features]:
-        return lambda texts, scales: features.mlp_features(texts, activation, scales)
+    def mlp(activation: str) -> Maker:
+        return lambda texts, scales, rates: features.mlp_features(texts, activation, scales, rates)
 
-    def recurrent(shared: bool) -> Callable[[TokenTexts, Scales], features.Features]:
-        return lambda texts, scales: features.recurrent_features(texts, shared_matrix=shared, scales=scales)
+    def recurrent(shared: bool) -> Maker:  # sees little more than the last token, so a token's count is no guide
+        return lambda texts, scales, _: features.recurrent_features(texts, shared_matrix=shared, scales=scales)
 
     return {
         "MLP ReLU": Architecture("MLP ReLU", 1, mlp("relu")),
@@ -59,6 +60,25 @@ def architectures(window: int) -> dict[str, Architecture]:
         "linear RNN": Architecture("L-RNN shared", 1, recurrent(True)),
         "linear RNN, matrix per token": Architecture("L-RNN token", 2, recurrent(False)),
     }
+
+
+def alike(kinds: dict[str, Architecture], texts: TokenTexts, scales: Scales, adaptive: bool) -> dict[str, str]:
+    """For each architecture the first one whose kernel is practically the same on these texts, or itself."""
+    sample = texts.select(np.sort(stream("forecast/alike").permutation(len(texts))[:SAMPLED]))
+    rates = features.token_rates(texts) if adaptive else None
+    first: dict[str, str] = {}
+    kernels: dict[str, Array] = {}
+    for name, kind in kinds.items():
+        first[name] = name
+        if kind.features is None:
+            continue
+        kernel = kind.features(sample, scales, rates).kernel()
+        kernel = kernel / max(np.linalg.norm(kernel), 1e-300)
+        same = (k for k, other in kernels.items() if kinds[k].order == kind.order and (other * kernel).sum() >= ALIKE)
+        first[name] = next(same, name)
+        if first[name] == name:
+            kernels[name] = kernel
+    return first
 
 
 @dataclass(frozen=True)
@@ -81,50 +101,84 @@ def targets(labels: Int[Array, "text"], classes: int) -> Array:
     return 2.0 * labels - 1 if classes == 2 else np.eye(classes)[labels]
 
 
-def scored(
-    kind: Architecture, texts: TokenTexts, joined: TokenTexts, target: Array, scales: Scales, time: float = TIME
-) -> Scored:
-    """Scores of the items that follow the texts in `joined`, after a flow of length `time`."""
+@dataclass(frozen=True)
+class Setup:
+    """Training rows of one architecture and further texts to score, before any flow."""
+
+    kernel: Kernel
+    cross: Callable[[Array], Array]  # pulls of the training rows -> scores of the further texts
+    between: Callable[[int], Array]  # number of a further text -> Θ with each training row
+    bias: Callable[[Array], Array]  # pulls -> score of an item never seen
+    chosen: Int[Array, "row"]  # the training texts used; all of them unless the kernel needs all pairs
+
+
+def set_up(
+    kind: Architecture, texts: TokenTexts, further: TokenTexts, classes: int, scales: Scales, adaptive: bool
+) -> Setup:
+    """`adaptive`: every token learns at the rate that Adagrad gives it, instead of one rate for all, as in SGD."""
+    slope = 0.25 if classes == 2 else 0.5
     if kind.features is None:
-        scores, bias = _attention_relu(texts, target, scales, time)
-        return Scored.rounded(kind.order, scores[: len(joined) - len(texts)], bias)
-    features = kind.features(joined, scales)
-    rows, items = features.split(len(texts))
-    weights = _flow(rows, target, time)
-    return Scored.rounded(kind.order, items @ weights, features.shared * weights[0])
+        return _attention_relu(texts, further, slope, scales)
+    rates = features.token_rates(texts) if adaptive else None
+    whole = kind.features(texts.followed_by(further), scales, rates)
+    rows, others = whole.split(len(texts))
+    by_feature = sparse.csr_array(rows.T)
+    return Setup(
+        sparse_kernel(rows, slope),
+        lambda pulls: others @ (by_feature @ pulls),
+        lambda text: rows @ others[[text]].toarray()[0],
+        lambda pulls: whole.shared * (rows[:, [0]].T @ pulls)[0],
+        np.arange(len(texts)),
+    )
 
 
-def _flow(rows: sparse.csr_array, target: Array, time: float) -> Float[Array, "feature output"]:
-    """Weights of the features after the flow. The unit of time ignores column 0, the bias, so that all networks learn
-    equally long from the counts, however large their bias."""
-    others = sparse.diags_array(np.arange(rows.shape[1]) > 0, dtype=np.float64)
-    fastest = theory.fastest(aslinearoperator(rows) @ aslinearoperator(others))
-    steps = math.ceil(STEPS * max(1.0, math.sqrt(time / TIME)))
-    return _column(theory.label_scores(rows, target, (1.0, 0.0), time / fastest, steps=steps))
-
-
-def _attention_relu(
-    texts: TokenTexts, target: Array, scales: Scales, time: float
-) -> tuple[Float[Array, "token output"], Float[Array, "output"]]:
+def _attention_relu(texts: TokenTexts, further: TokenTexts, slope: float, scales: Scales) -> Setup:
     """Self-attention with a ReLU MLP, from all pairs of some texts. Attention is uniform, as for small embeddings."""
     chosen = np.sort(stream("forecast/texts").permutation(len(texts))[:PAIRED_TEXTS])
-    counts, target = sparse.csr_array(texts.counts[chosen]), target[chosen]
+    counts, others = sparse.csr_array(texts.counts[chosen]), further.counts
     part, first, second = even_attention_relu(counts, counts, scales)
     own = part.toarray()
-    n = len(chosen)
-    start = np.ones(n)
-    fastest = eigsh(own, 1, v0=start, return_eigenvectors=False)[0] / n / 4
-    kernel = own + np.outer(first, second)
-    largest = svds(kernel, 1, v0=start, return_singular_vectors=False)[0]
-    steps = int(np.ceil(time / fastest * largest / n / 4))
-    pull = _column(theory.kernel_descent(kernel, np.eye(n), target, rate=time / fastest / steps, steps=steps))
-    tokens = sparse.csr_array(sparse.eye_array(texts.vocab))
-    part, first, second = even_attention_relu(tokens, counts, scales)
-    return part @ pull + np.outer(first, second @ pull), first[0] * (second @ pull)
+
+    table, asked, weights = even_attention_relu(others, counts, scales)
+
+    def cross(pulls: Array) -> Array:
+        return table @ pulls + np.outer(asked, weights @ pulls)
+
+    def between(text: int) -> Array:
+        return table[[text]].toarray()[0] + asked[text] * weights
+
+    single = sparse.csr_array(sparse.eye_array(1, texts.vocab))
+
+    def bias(pulls: Array) -> Array:
+        _, alone, _ = even_attention_relu(single, counts, scales)
+        return alone[0] * (weights @ pulls)
+
+    return Setup(dense_kernel(own + np.outer(first, second), own, slope), cross, between, bias, chosen)
 
 
-def _column(scores: Array) -> Float[Array, "item output"]:
-    return scores if scores.ndim == 2 else scores[:, None]
+def scored(
+    kind: Architecture,
+    texts: TokenTexts,
+    items: TokenTexts,
+    target: Array,
+    scales: Scales,
+    time: float,
+    *,
+    adaptive: bool = False,
+) -> Scored:
+    """Scores of the items after a flow of length `time`."""
+    classes = 2 if target.ndim == 1 else target.shape[1]
+    setup = set_up(kind, texts, items, classes, scales, adaptive)
+    pulls = last_of(flow(setup.kernel, target[setup.chosen], grid(time)))
+    return Scored.rounded(kind.order, setup.cross(pulls), setup.bias(pulls))
+
+
+def last_of(values: Iterable[Array]) -> Array:
+    """The last of some values, without keeping the others."""
+    result: Array = np.empty(0)
+    for value in values:
+        result = value
+    return result
 
 
 def plateaus(texts: TokenTexts, labels: Array, classes: int, scales: Scales) -> dict[str, Float[Array, "output"]]:

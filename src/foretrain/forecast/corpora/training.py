@@ -2,56 +2,114 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy import ndarray as Array
 from scipy.stats import rankdata
 
+from foretrain.core.progress import Progress, tell
 from foretrain.core.streams import stream
 from foretrain.data.labelled_texts import LabelledTexts
-from foretrain.data.tokens import UNKNOWN, TokenTexts, Vocabulary, words
-from foretrain.dynamics.epochs import train_epochs
+from foretrain.data.tokens import UNKNOWN, TokenTexts, Vocabulary
+from foretrain.dynamics.epochs import padded_batch, train_epochs
 from foretrain.dynamics.optimizers import Adagrad
-from foretrain.forecast.corpora.forecast import CorpusForecast, Learned
-from foretrain.forecast.corpora.scores import SCALES, architectures, scored, targets
+from foretrain.forecast.corpora.baselines import losses
+from foretrain.forecast.corpora.result import CorpusForecast
+from foretrain.forecast.corpora.scores import SCALES, Architecture, architectures, scored, targets
 from foretrain.models.classifiers import Classifier
+from foretrain.models.parameters import Parameters
 from foretrain.papers.feature_extraction.experiments.networks import NETWORKS
 
 LONGEST = 200  # training reads at most this many tokens of a text
+RATE = 0.01  # of Adagrad
 LARGEST = 20_000_000  # most parameters of a network to train; one matrix per token can be more
 
 
+@dataclass(frozen=True)
+class Learned:
+    """Scores of an architecture's items after training, and their correlation with the predicted scores."""
+
+    scores: Float[Array, "item output"]
+    predicted: Float[Array, "item output"]
+    spearman: float
+    pearson: float
+
+
 def learned_scores(
-    corpus: LabelledTexts, forecast: CorpusForecast, *, epochs: int = 3, width: int = 64, most: int = 4000
+    corpus: LabelledTexts, forecast: CorpusForecast, *, epochs: int = 10, width: int = 64, most: int = 4000
 ) -> dict[str, Learned]:
     """Train a small network of each architecture on at most `most` texts, and compare its scores with those of the flow
     on the same texts. Networks too large to train are left out."""
     rows = np.sort(stream("forecast/training").permutation(len(corpus))[:most])
     vocabulary = Vocabulary((*forecast.tokens, UNKNOWN))
-    texts = vocabulary.encode([words(corpus.texts[i])[:LONGEST] for i in rows])
-    target = targets(corpus.labels[rows], len(corpus.classes))
+    texts = vocabulary.encode([forecast.counted.tokenised[i][:LONGEST] for i in rows])
+    classes, labels = len(corpus.classes), corpus.labels[rows]
     learned = {}
     for name, kind in architectures(forecast.window).items():
         if name not in forecast.scores:
             continue
-        network = NETWORKS[kind.network]
-        net = Classifier(
-            network.architecture, len(vocabulary), width, network.activation, len(forecast.outputs),
-            window=forecast.window, scales=SCALES,
-        )  # fmt: skip
-        if sum(int(np.prod(shape)) for shape, _ in net.shapes().values()) > LARGEST:
-            continue
-        usable = np.flatnonzero(texts.lengths >= kind.order)  # a text shorter than the n-grams teaches nothing
-        parameters = train_epochs(
-            net, texts.select(usable), corpus.labels[rows[usable]], optimizer=Adagrad(0.01), epochs=epochs, batch=32,
-            seed=1, experiment=f"forecast/{name}",
-        )  # fmt: skip
-        with torch.no_grad():
-            scores = net.scores(parameters, torch.from_numpy(forecast.of(name).tokens)).double().numpy()
-        joined = texts.followed_by(TokenTexts.of_rows(forecast.of(name).tokens, texts.vocab))
-        learned[name] = _compared(scores, scored(kind, texts, joined, target, SCALES, forecast.time).scores)
+        tokens = forecast.of(name).tokens
+        scores = trained_scores(
+            kind, texts, labels, classes, tokens, epochs=epochs, width=width, window=forecast.window, name=name
+        )
+        if scores is not None:
+            items = TokenTexts.of_rows(tokens, texts.vocab)
+            target, time = targets(labels, classes), forecast.times[name]
+            predicted = scored(kind, texts, items, target, SCALES, time, adaptive=forecast.adaptive)
+            learned[name] = _compared(scores, predicted.scores)
     return learned
+
+
+def trained_scores(
+    kind: Architecture,
+    texts: TokenTexts,
+    labels: Int[Array, "text"],
+    classes: int,
+    items: Int[Array, "item order"],
+    *,
+    epochs: int,
+    width: int,
+    window: int = 2,
+    seed: int = 1,
+    name: str = "",
+) -> Float[Array, "item output"] | None:
+    """Scores of a network after the epoch with the lowest loss on a tenth of the texts, which is not trained on; None
+    if the network is too large."""
+    network = NETWORKS[kind.network]
+    outputs = 1 if classes == 2 else classes
+    net = Classifier(
+        network.architecture, texts.vocab, width, network.activation, outputs, window=window, scales=SCALES
+    )
+    if sum(int(np.prod(shape)) for shape, _ in net.shapes().values()) > LARGEST:
+        return None
+    usable = np.flatnonzero(texts.lengths >= kind.order)  # a text shorter than the n-grams teaches nothing
+    order = stream("forecast/validation", seed).permutation(usable)
+    held, rows = np.sort(order[: max(1, len(order) // 10)]), np.sort(order[len(order) // 10 :])
+    target = targets(labels[held], classes)
+    results: list[tuple[float, Array]] = []
+
+    def each_epoch(epoch: int, parameters: Parameters) -> None:
+        tell(Progress(epoch, epochs, f"training, {name}", inner=True))
+        with torch.no_grad():
+            parts = [_logits(net, parameters, texts, held[k : k + 200]) for k in range(0, len(held), 200)]
+            scores = net.scores(parameters, torch.from_numpy(items)).double().numpy()
+        results.append((float(losses(np.concatenate(parts), target).mean()), scores))
+
+    train_epochs(
+        net, texts.select(rows), labels[rows], optimizer=Adagrad(RATE), epochs=epochs, batch=32, seed=seed,
+        experiment=f"forecast/{name}", each_epoch=each_epoch,
+    )  # fmt: skip
+    return min(results[1:] or results, key=lambda result: result[0])[1]
+
+
+def _logits(net: Classifier, parameters: Parameters, texts: TokenTexts, rows: Array) -> Array:
+    """Scores of these texts, with the parameters of their tokens only."""
+    tokens, table = padded_batch(texts, rows)
+    own = {name: (p[tokens] if name in net.per_token else p) for name, p in parameters.items()}
+    return np.asarray(net.scores(own, table).double().numpy())
 
 
 def _compared(scores: Float[Array, "item output"], predicted: Float[Array, "item output"]) -> Learned:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import xarray as xr
 
-from foretrain.forecast.corpora.forecast import CorpusForecast, Learned
+from foretrain.core.trajectory import trajectory
+from foretrain.forecast.corpora.fixes import Fix
+from foretrain.forecast.corpora.result import CorpusForecast
+
+if TYPE_CHECKING:
+    from foretrain.forecast.corpora.training import Learned
 
 IN_JSON = 30  # default number of items per class and architecture
 NEGLIGIBLE = 1e-3  # a bias below this share of the largest score changes no decision
@@ -21,6 +27,72 @@ CONTRADICTIONS = {
 def number(value: float, *, sign: bool = False) -> str:
     """Three digits; 0 is 0."""
     return f"{value:{'+' if sign else ''}.3g}" if value else "0"
+
+
+def percent(value: float) -> str:
+    return f"{100 * value:.0f} %"
+
+
+def answer(forecast: CorpusForecast) -> str:
+    """One paragraph: will it be learned, how well, and how much of that is a shortcut?"""
+    if forecast.signal is None:
+        return (
+            f"{len(forecast.corpus):,} texts are too few to hold any out, so nothing can be said about how well a "
+            "classifier will do; the scores below are what it would rely on."
+        )
+    curve, signal = forecast.curves[forecast.best], forecast.signal
+    low, high = curve.interval
+    largest = forecast.classes[int(forecast.class_counts.argmax())]
+    if not signal.there:
+        return (
+            f"No signal: nothing in these texts predicts the labels. {percent(curve.accuracy)} of held-out rows are "
+            f"right, and with shuffled labels up to {percent(signal.floor)} are (always guessing {largest}: "
+            f"{percent(signal.largest_class)})."
+        )
+    learns = (
+        f"A classifier will get about {percent(curve.accuracy)} ({percent(low)} to {percent(high)}) of new rows right"
+    )
+    against = f" ({forecast.best}); always guessing {largest} gets {percent(signal.largest_class)}."
+    costly = [s for s in forecast.shortcuts if s.costs]
+    without = forecast.without
+    if not costly or without is None:
+        return f"{learns}{against} No shortcut was found that costs accuracy when it is removed."
+    names = ", ".join(f'"{s.phrase}"' for s in costly[:3]) + (" and others" if len(costly) > 3 else "")
+    before, after, cost, error = (100 * v for v in (without.before, without.accuracy, without.cost, without.error))
+    fall = f"from {before:.1f} % to {after:.1f} % (by {cost:.1f} ± {error:.1f})"
+    if without.cost > without.error:
+        effect = f"Without {'it' if len(costly) == 1 else 'them'}, a network that adds up tokens falls {fall}."
+    else:
+        effect = f"It can do without {'it' if len(costly) == 1 else 'them'}: a network that adds up tokens goes {fall}."
+    return f"{learns}{against} It will use {_a_shortcut(costly)}: {names}. {effect}"
+
+
+def _a_shortcut(found: list[Any]) -> str:
+    return "a shortcut" if len(found) == 1 else f"{len(found)} shortcuts"
+
+
+def fix_words(forecast: CorpusForecast, fix: Fix) -> str:
+    """What to fix, with example rows."""
+    places = [forecast.corpus.lines[row] if forecast.corpus.lines else row + 1 for row in fix.rows]
+    unit = forecast.corpus.unit if forecast.corpus.lines else "text"
+    joined = " / ".join(f"{a} and {b}" for a, b in zip(places[::2], places[1::2], strict=False))
+    listed = joined if fix.kind == "conflict" else ", ".join(map(str, places))
+    return f"{fix.says} See {unit}{'s' if len(places) > 1 else ''} {listed}."
+
+
+def trust(forecast: CorpusForecast) -> str:
+    """How far to trust what."""
+    if forecast.signal is None:
+        return "Nothing was held out; treat every number as a guess."
+    rows = len(forecast.folds.rows) if forecast.folds is not None else 0
+    compared = forecast.curves[forecast.best].accuracy - forecast.baselines["logistic regression"].accuracy
+    verdict = "at least as good as" if compared >= -0.01 else f"{-100 * compared:.0f} % below"
+    return (
+        f"Accuracies are measured on {rows:,} rows that the flow had not seen, and are {verdict} logistic regression. "
+        "They stand for networks of these shapes trained from scratch, not for fine-tuned language models. "
+        "Token scores of MLPs can be relied on, n-gram scores of CNNs less so: see the guide for how both compared "
+        "with trained networks on five corpora."
+    )
 
 
 def sizes_words(forecast: CorpusForecast) -> str:
@@ -43,6 +115,13 @@ def _or_more(least: int) -> str:
     return f" that occur at least {least} times" if least > 1 else ""
 
 
+def sign_words(forecast: CorpusForecast) -> str:
+    """The one sign convention of all scores."""
+    if len(forecast.outputs) == 1:
+        return f"Scores above 0 are for {forecast.classes[1]}, below 0 for {forecast.classes[0]}."
+    return "Every class has its own score; the highest wins."
+
+
 def biased(forecast: CorpusForecast) -> list[str]:
     """Architectures whose bias can change a decision."""
     return [
@@ -53,37 +132,86 @@ def biased(forecast: CorpusForecast) -> list[str]:
 
 
 def bias_words(forecast: CorpusForecast) -> str:
-    """What the bias is, what its sign means, and which architectures have one."""
-    if len(forecast.outputs) == 1:
-        sign = f"Above 0 it favours {forecast.classes[1]}, below 0 {forecast.classes[0]}."
-    else:
-        sign = "There is one per class; the class with the largest is favoured."
+    """What the bias is, and which architectures have one."""
     return (
         "Bias: the score the model gives to tokens it has never seen. It shifts every other score by the same amount. "
-        f"{sign} It matters for {', '.join(biased(forecast)) or 'no architecture here'}."
+        f"It matters for {', '.join(biased(forecast)) or 'no architecture here'}."
+    )
+
+
+def as_dataset(forecast: CorpusForecast) -> xr.Dataset:
+    """Curves [architecture, time], NaN where the flow has stopped, and scores [architecture, item, output] by order."""
+    names = list(forecast.curves)
+    longest = max((len(curve.settings) for curve in forecast.curves.values()), default=0)
+    times = max((curve.settings for curve in forecast.curves.values()), key=len, default=np.zeros(0))
+    curves: dict[str, Any] = {}
+    for key in ("loss", "right"):
+        table = np.full((len(names), longest), np.nan)
+        for k, name in enumerate(names):
+            values = getattr(forecast.curves[name], key).mean(axis=1)
+            table[k, : len(values)] = values
+        curves["held_out_loss" if key == "loss" else "held_out_accuracy"] = (("architecture", "time"), table)
+    coords: dict[str, Any] = {"architecture": names, "time": times.tolist(), "output": list(forecast.outputs)}
+    for order, items in forecast.items.items():
+        which = [name for name, scored in forecast.scores.items() if scored.order == order]
+        if which:
+            axis, kind = f"{order}-gram" if order > 1 else "token", f"architecture_{order}"
+            coords |= {axis: list(items.names), kind: which}
+            scores = np.array([forecast.scores[name].scores for name in which])
+            curves["token_scores" if order == 1 else f"scores_{order}"] = ((kind, axis, "output"), scores)
+    return trajectory(
+        curves, coords, {"held_out_loss": "nats"}, classes=list(forecast.classes), times=dict(forecast.times)
     )
 
 
 def summary(
     forecast: CorpusForecast, learned: Mapping[str, Learned] | None = None, top: int = IN_JSON
 ) -> dict[str, Any]:
-    """The content of `--json`: the `top` items of every class, and everything that looks wrong."""
+    """The content of `--json`: the answer, what to fix, held-out results, the `top` items of every class."""
     scores = {name: forecast.top(name, top) for name in forecast.scores}
-    return {
+    record = {
+        "summary": forecast.summary,
+        "trust": trust(forecast),
+        "fixes": [_fix(forecast, fix) for fix in forecast.fixes],
+        "signal": None if forecast.signal is None else {**vars(forecast.signal), "there": forecast.signal.there},
+        "held_out": forecast.table.reset_index().to_dict("records"),
+        "learning_curves": {
+            name: {
+                "time": curve.settings.tolist(),
+                "loss": curve.loss.mean(axis=1).tolist(),
+                "accuracy": curve.right.mean(axis=1).tolist(),
+            }
+            for name, curve in forecast.curves.items()
+        },
+        "shortcuts": [
+            {k: v for k, v in vars(s).items() if k not in ("phrases", "place")} | {"costs": s.costs, **vars(s.place)}
+            | {"kind": s.kind, "towards": forecast.classes[s.towards]}
+            for s in forecast.shortcuts
+        ],
+        "without_shortcuts": None if forecast.without is None else vars(forecast.without),
         "classes": {name: int(count) for name, count in zip(forecast.classes, forecast.class_counts, strict=True)},
+        "sign": sign_words(forecast),
         "window": forecast.window,
-        "time": forecast.time,
+        "optimizer": "adaptive" if forecast.adaptive else "sgd",
+        "time": forecast.times,
+        "same_forecast_as": forecast.same_as,
         "least_occurrences": {str(order): items.least for order, items in forecast.items.items()},
         "tokens": {name: scores[name] for name, scored in forecast.scores.items() if scored.order == 1},
         "ngrams": {name: scores[name] for name, scored in forecast.scores.items() if scored.order > 1},
         "bias": {name: _by_output(forecast, scored.bias) for name, scored in forecast.scores.items()},
         "bias_plateau": {name: _by_output(forecast, plateau) for name, plateau in forecast.plateau.items()},
         "from_imbalance": [forecast.tokens[i] for i in np.flatnonzero(forecast.from_imbalance)],
-        "spurious": forecast.spurious,
         "additive_cannot_learn": list(forecast.contradictions),
         "trained": {name: {"spearman": net.spearman, "pearson": net.pearson} for name, net in (learned or {}).items()},
         "notes": list(forecast.notes),
-    }
+    }  # fmt: skip
+    return record | ({"test": forecast.test_rows()} if forecast.answered is not None else {})
+
+
+def _fix(forecast: CorpusForecast, fix: Fix) -> dict[str, Any]:
+    places = [forecast.corpus.place(row) for row in fix.rows]
+    texts = [forecast.corpus.texts[row] for row in fix.rows]
+    return {"kind": fix.kind, "says": fix.says, "affected": fix.affected, "places": places, "texts": texts}
 
 
 def _by_output(forecast: CorpusForecast, values: Any) -> dict[str, float]:

@@ -136,7 +136,7 @@ def label_scores(
 
     for step in np.diff(_moments(time, steps, rate)):
         stages = max(2, int(np.ceil(np.sqrt(1 + step * rate / 0.65))))
-        scores = _chebyshev_step(velocity, scores, step, stages)
+        scores = chebyshev_step(velocity, scores, step, stages)
     return scores
 
 
@@ -182,7 +182,7 @@ def _moments(time: float, steps: int, rate: float) -> Array:
     return time * np.expm1(growth * np.linspace(0, 1, steps + 1)) / np.expm1(growth)
 
 
-def _chebyshev_step(velocity: Callable[[Array], Array], start: Array, step: float, stages: int) -> Array:
+def chebyshev_step(velocity: Callable[[Array], Array], start: Array, step: float, stages: int) -> Array:
     """One step of RKC, the method of Sommeijer, Shampine and Verwer: stable for rates up to .65(stages² − 1)/step."""
     damped, stretch, value, b = _chebyshev_weights(stages)
     begun = velocity(start)

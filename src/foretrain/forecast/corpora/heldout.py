@@ -1,0 +1,226 @@
+"""What the flow gets right on rows it has not seen: the predicted learning curve, and when training should stop.
+
+Rows are split into folds; every fold is predicted from the others. The time that a fold is judged at is chosen on the
+other folds, so no number here has seen its own rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from numpy import ndarray as Array
+from scipy import sparse
+from scipy.stats import binomtest
+
+from foretrain.core.progress import Progress, tell
+from foretrain.core.streams import stream
+from foretrain.data.tokens import TokenTexts
+from foretrain.forecast.corpora import baselines
+from foretrain.forecast.corpora.baselines import guesses, losses
+from foretrain.forecast.corpora.flow import flow, grid
+from foretrain.forecast.corpora.scores import Architecture, scored, set_up, targets
+from foretrain.kernels.tangent import Scales
+
+FOLDS = 3
+MOST_ROWS = 4000  # more rows are sampled: the interval is then below ± 1.6 %
+LONGEST = 2.0**14  # longest flow that is tried
+PATIENCE = 2  # the flow stops when the held-out loss has not fallen for this many doublings of the time
+SHUFFLES = 999  # of the labels, for the noise floor
+CHANCE = 0.001  # there is signal if none of the shuffled labels does as well; several networks were tried, so be strict
+
+
+@dataclass(frozen=True)
+class Split:
+    """The rows that are judged, and the fold of each; equal texts are in the same fold."""
+
+    rows: Int[Array, "row"]
+    fold: Int[Array, "row"]
+
+    def parts(self) -> list[tuple[Int[Array, "training"], Int[Array, "held_out"]]]:
+        """Places in `rows` to train on and to judge, for every fold."""
+        return [(np.flatnonzero(self.fold != k), np.flatnonzero(self.fold == k)) for k in range(self.fold.max() + 1)]
+
+
+def split(texts: Sequence[Sequence[str]], labels: Int[Array, "text"], most: int = MOST_ROWS) -> Split:
+    """Folds with the same shares of the classes."""
+    draw = stream("forecast/folds")
+    rows = np.sort(draw.permutation(len(texts))[:most])
+    by_text: dict[tuple[str, ...], list[int]] = {}
+    for place, row in enumerate(rows):
+        by_text.setdefault(tuple(texts[row]), []).append(place)
+    groups = list(by_text.values())
+    mixed = draw.permutation(len(groups))
+    in_order = sorted(mixed.tolist(), key=lambda g: (labels[rows[groups[g][0]]], len(groups[g])))
+    fold = np.zeros(len(rows), dtype=np.int64)
+    for k, group in enumerate(in_order):  # dealt out class by class
+        fold[groups[group]] = k % FOLDS
+    return Split(rows, fold)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Held-out results of one learner at each setting: a time of the flow, or a penalty of logistic regression."""
+
+    settings: Float[Array, "setting"]
+    loss: Float[Array, "setting row"]
+    right: Bool[Array, "setting row"]
+    best: int  # the setting with the lowest loss over all rows
+    logits: Float[Array, "row output"]  # each fold at the setting that is best on the other folds
+    chosen_loss: Float[Array, "row"]
+    chosen_right: Bool[Array, "row"]
+
+    @classmethod
+    def of(cls, settings: Array, logits: Float[Array, "setting row output"], target: Array, fold: Array) -> Curve:
+        loss = np.array([losses(z, target) for z in logits])
+        label = guesses(target[:, None] if target.ndim == 1 else target)
+        right = np.array([guesses(z) == label for z in logits])
+        best_for = [int(loss[:, fold != k].mean(axis=1).argmin()) for k in range(fold.max() + 1)]
+        at = np.array(best_for)[fold]
+        places = np.arange(len(fold))
+        return cls(
+            np.asarray(settings, dtype=np.float64), loss, right, int(loss.mean(axis=1).argmin()), logits[at, places],
+            loss[at, places], right[at, places],
+        )  # fmt: skip
+
+    @property
+    def setting(self) -> float:
+        return float(self.settings[self.best])
+
+    @property
+    def accuracy(self) -> float:
+        return float(self.chosen_right.mean())
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % interval of the accuracy (Wilson), for rows like these."""
+        return _wilson(int(self.chosen_right.sum()), len(self.chosen_right))
+
+
+def _wilson(right: int, rows: int) -> tuple[float, float]:
+    interval = binomtest(right, rows).proportion_ci(method="wilson")
+    return float(interval.low), float(interval.high)
+
+
+def learning_curves(
+    kinds: Mapping[str, Architecture],
+    texts: TokenTexts,
+    labels: Int[Array, "text"],
+    classes: int,
+    folds: Split,
+    scales: Scales,
+    *,
+    adaptive: bool,
+    time: float | None = None,
+) -> dict[str, Curve]:
+    """The curve of each architecture; with `time` there is no choice, and the flow ends there."""
+    curves = {}
+    work, done = len(kinds) * len(folds.parts()), 0
+    chosen, target = texts.select(folds.rows), targets(labels[folds.rows], classes)
+    for name, kind in kinds.items():
+        by_fold = []
+        for training, held_out in folds.parts():
+            tell(Progress(done, work, f"held-out rows, {name}", inner=True))
+            parts = chosen.select(training), chosen.select(held_out)
+            by_fold.append(_fold_logits(kind, *parts, target[training], target[held_out], scales, adaptive, time))
+            done += 1
+        length = min(len(logits) for logits in by_fold)
+        outputs = 1 if target.ndim == 1 else classes
+        logits = np.zeros((length, len(folds.rows), outputs))
+        for (_, held_out), values in zip(folds.parts(), by_fold, strict=True):
+            logits[:, held_out] = values[:length]
+        times = grid(time or LONGEST)[:length]
+        if time is not None:
+            times, logits = times[-1:], logits[-1:]
+        curves[name] = Curve.of(times, logits, target, folds.fold)
+    return curves
+
+
+def _fold_logits(
+    kind: Architecture, texts: TokenTexts, others: TokenTexts, target: Array, held: Array, scales: Scales,
+    adaptive: bool, time: float | None,
+) -> Float[Array, "time row output"]:  # fmt: skip
+    """Scores of the other texts at the times of the grid, until their loss rises."""
+    setup = set_up(kind, texts, others, 2 if target.ndim == 1 else target.shape[1], scales, adaptive)
+    logits: list[Array] = []
+    loss: list[float] = []
+    for pulls in flow(setup.kernel, target[setup.chosen], grid(time or LONGEST)):
+        logits.append(setup.cross(pulls))
+        loss.append(float(losses(logits[-1], held).mean()))
+        if time is None and len(loss) - 1 - int(np.argmin(loss)) >= PATIENCE:
+            break
+    return np.array(logits)
+
+
+def fold_scores(
+    kind: Architecture,
+    texts: TokenTexts,
+    labels: Int[Array, "text"],
+    classes: int,
+    folds: Split,
+    scales: Scales,
+    time: float,
+    *,
+    adaptive: bool,
+) -> Float[Array, "fold token output"]:
+    """Scores that an additive network gives every token if trained on the other folds."""
+    chosen, target = texts.select(folds.rows), targets(labels[folds.rows], classes)
+    every = TokenTexts.of_rows(np.arange(texts.vocab)[:, None], texts.vocab)
+    return np.array(
+        [
+            scored(kind, chosen.select(training), every, target[training], scales, time, adaptive=adaptive).scores
+            for training, _ in folds.parts()
+        ]
+    )
+
+
+def baseline_curves(
+    counts: sparse.csr_array, labels: Int[Array, "text"], classes: int, folds: Split
+) -> dict[str, Curve]:
+    """The same rows for log-odds, signed χ² and logistic regression."""
+    table, own = sparse.csr_array(counts[folds.rows]), labels[folds.rows]
+    target = targets(own, classes)
+    shape = (len(own), 1 if target.ndim == 1 else classes)
+    found = {"logistic regression": np.zeros((len(baselines.PENALTIES), *shape))}
+    found |= {name: np.zeros((1, *shape)) for name in ("log-odds", "signed χ²")}
+    for training, held_out in folds.parts():
+        lean = baselines.leaning(sparse.csr_array(table[training]), own[training], classes)
+        rest = sparse.csr_array(table[held_out])
+        found["log-odds"][0, held_out] = baselines.log_odds(lean).logits(rest)
+        found["signed χ²"][0, held_out] = baselines.signed_chi2(lean).logits(rest)
+        for k, penalty in enumerate(baselines.PENALTIES):
+            model = baselines.logistic_regression(sparse.csr_array(table[training]), target[training], penalty)
+            found["logistic regression"][k, held_out] = model.logits(rest)
+    settings = {"logistic regression": np.array(baselines.PENALTIES)}
+    return {name: Curve.of(settings.get(name, np.zeros(1)), z, target, folds.fold) for name, z in found.items()}
+
+
+@dataclass(frozen=True)
+class Signal:
+    """Whether the held-out predictions have anything to do with the labels."""
+
+    chance: float  # share of shuffled labels that the predictions fit at least as well as the real ones
+    floor: float  # accuracy that 19 of 20 shuffled labels stay below
+    largest_class: float  # accuracy of always guessing the largest class
+
+    @property
+    def there(self) -> bool:
+        return self.chance <= CHANCE
+
+
+def signal(curve: Curve, labels: Int[Array, "row"], classes: int) -> Signal:
+    """Shuffle the labels of the held-out rows, and see how well the same predictions fit."""
+    draw = stream("forecast/shuffled")
+    logits = curve.logits
+    table = np.column_stack([np.zeros(len(logits)), logits[:, 0]]) if classes == 2 else logits
+    guess, places = guesses(logits), np.arange(len(labels))
+    fits, right = [], []
+    for _ in range(SHUFFLES):
+        shuffled = draw.permutation(labels)
+        fits.append(float(table[places, shuffled].sum()))
+        right.append(float((guess == shuffled).mean()))
+    as_good = np.array(fits) >= float(table[places, labels].sum()) - 1e-12
+    share = np.bincount(labels, minlength=classes) / len(labels)
+    return Signal(float((as_good.sum() + 1) / (SHUFFLES + 1)), float(np.quantile(right, 0.95)), float(share.max()))

@@ -1,0 +1,204 @@
+"""Shortcuts: markers that a classifier will use although the text does not mean them.
+
+A candidate is a token or a phrase of up to five tokens that leans to a class by more than chance. It is a shortcut if
+grammar does not decide where it stands (see `places`) and the flow relies on it: without it, the held-out loss rises.
+Shortcuts are ranked by what their removal costs; markers in many texts are listed even if that is nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray as Array
+from scipy.stats import false_discovery_control
+
+from foretrain.data.tokens import TokenTexts
+from foretrain.forecast.corpora.baselines import guesses, losses
+from foretrain.forecast.corpora.leans import FALSE_DISCOVERIES, Lean
+from foretrain.forecast.corpora.places import Neighbours, Place, begins_and_ends_with_words, is_mark
+from foretrain.forecast.corpora.scores import targets
+
+ORDERS = range(1, 6)  # phrases of up to five tokens
+FREQUENT = 6000  # phrases are made of at most this many tokens, so that a phrase is one 64-bit number
+FEWEST_TEXTS = 10  # a shortcut is in at least this many texts,
+RAREST = 1 / 250  # and in at least this share of them
+SURE = 3  # the loss rises by at least this many standard errors: hundreds of candidates are tried
+WIDESPREAD = 0.01  # in this share of the texts a marker is listed even if its removal costs nothing yet
+SAME_TEXTS = 0.6  # phrases are one shortcut if this share of the texts of either has both
+NEARLY_ALL = 0.9  # a phrase names a shortcut if this share of its texts has the phrase
+UNIT = 0.3  # a phrase is a unit if this share of the occurrences of its rarest token is in it
+TEMPLATE = 0.5  # it is a template if its phrases cover this share of their texts
+
+
+@dataclass(frozen=True)
+class Shortcut:
+    """A marker, where it stands, and what its removal from the held-out rows costs the flow."""
+
+    phrase: str
+    phrases: tuple[tuple[int, ...], ...]  # token numbers of all phrases that come with it, and are removed with it
+    kind: str  # "start", "end", "same place", "anywhere" or "template"
+    towards: int  # the class it leans to
+    by_class: tuple[int, ...]  # texts with it in each class, among the rows that were judged
+    share: float  # of the texts of that class, how many have it
+    rows: tuple[int, ...]  # texts that have it
+    accuracy_cost: float  # held-out accuracy lost without it
+    accuracy_error: float  # half of its 95 % interval
+    loss_cost: float  # rise of the held-out loss, in nats per row
+    loss_error: float
+    place: Place
+
+    @property
+    def costs(self) -> bool:
+        """Whether the held-out loss surely rises without it. A marker that costs nothing now may do so elsewhere."""
+        return self.loss_cost > SURE * self.loss_error / 1.96
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    tokens: tuple[int, ...]
+    occurrences: Int[Array, "occurrence"]
+    by_class: Float[Array, "class"]
+
+
+def find_shortcuts(
+    texts: TokenTexts,
+    names: Sequence[str],
+    labels: Int[Array, "text"],
+    classes: int,
+    fold: Int[Array, "text"],
+    scores: Float[Array, "fold token output"],
+) -> list[Shortcut]:
+    """`scores` are those of an additive network trained on the other folds; the score of a text is their sum."""
+    if not len(texts.flat):
+        return []
+    near = Neighbours(texts)
+    target = targets(labels, classes)
+    by_text = scores[fold[near.text], texts.flat]
+    logits = np.zeros((len(texts), scores.shape[2]))
+    np.add.at(logits, near.text, by_text)
+
+    def judged(candidate: _Candidate, kind: str, place: Place, together: Sequence[_Candidate]) -> Shortcut:
+        """What it costs to take a phrase, and all that always comes with it, out of the held-out rows."""
+        gone = np.zeros(len(texts.flat), dtype=bool)
+        for other in together:
+            for j in range(len(other.tokens)):
+                gone[other.occurrences + j] = True
+        rows, group = np.unique(near.text[gone], return_inverse=True)
+        lost = np.zeros((len(rows), scores.shape[2]))
+        np.add.at(lost, group, by_text[gone])
+        before, after, own = logits[rows], logits[rows] - lost, labels[rows]
+        rise = losses(after, target[rows]) - losses(before, target[rows])
+        missed = (guesses(before) == own).astype(float) - (guesses(after) == own)
+        shares = candidate.by_class / np.bincount(labels, minlength=classes)
+        return Shortcut(
+            " ".join(names[k] for k in candidate.tokens), tuple(dict.fromkeys(c.tokens for c in together)), kind,
+            int(shares.argmax()), tuple(int(n) for n in candidate.by_class), float(shares.max()),
+            tuple(np.unique(near.text[candidate.occurrences]).tolist()),
+            *mean_and_error(missed, len(labels)), *mean_and_error(rise, len(labels)), place,
+        )  # fmt: skip
+
+    found = []
+    for candidate in _candidates(texts, names, labels, classes):
+        place = near.place(candidate.occurrences, len(candidate.tokens))
+        if place.kind:
+            shortcut = judged(candidate, place.kind, place, [candidate])
+            if shortcut.costs or len(shortcut.rows) >= WIDESPREAD * len(texts):
+                found.append((candidate, shortcut))
+    merged = []
+    for group in _groups(found):
+        first, whole, kind = _named(group, texts)
+        merged.append(judged(first[0], kind, first[1].place, [candidate for candidate, _ in whole]))
+    return sorted(merged, key=lambda s: -s.loss_cost)
+
+
+def _candidates(texts: TokenTexts, names: Sequence[str], labels: Array, classes: int) -> Iterator[_Candidate]:
+    """Phrases framed by words that are a unit and lean to a class by more than chance."""
+    number, unknown = _renumbered(texts)
+    flat = number[texts.flat]
+    occurrences = np.bincount(flat, minlength=unknown + 1)
+    back = np.flatnonzero(number < unknown)[np.argsort(number[number < unknown])]
+    marks = np.array([is_mark(names[k]) for k in back])
+    text = np.repeat(np.arange(len(texts)), texts.lengths)
+    left = texts.starts[text + 1] - np.arange(len(flat))  # tokens from here to the end of the text
+    least = max(FEWEST_TEXTS, int(np.ceil(RAREST * len(texts))))
+    sizes = np.bincount(labels, minlength=classes).astype(np.float64)
+    found: list[_Candidate] = []
+    for order in ORDERS:
+        at = np.flatnonzero(left >= order)
+        window = np.stack([flat[at + j] for j in range(order)], axis=1)
+        whole = (window < unknown).all(axis=1)
+        at, window = at[whole], window[whole]
+        at = at[kept := begins_and_ends_with_words(window, marks)] if len(at) else at
+        window = window[kept] if len(at) else window[:0]
+        _, first, group = np.unique(
+            window @ (unknown + 1) ** np.arange(order)[::-1], return_index=True, return_inverse=True
+        )
+        pairs = np.unique(group.astype(np.int64) * len(texts) + text[at])
+        by_class = np.zeros((len(first), classes))
+        np.add.at(by_class, (pairs // len(texts), labels[pairs % len(texts)]), 1)
+        in_order = np.argsort(group, kind="stable")
+        starts = np.searchsorted(group[in_order], np.arange(len(first) + 1))
+        rarest = occurrences[window[first]].min(axis=1) if len(first) else np.zeros(0)
+        unit = np.bincount(group, minlength=len(first)) >= UNIT * rarest
+        for k in np.flatnonzero((by_class.sum(axis=1) >= least) & unit):
+            places = at[in_order[starts[k] : starts[k + 1]]]
+            found.append(_Candidate(tuple(back[window[first[k]]].tolist()), places, by_class[k]))
+    if not found:
+        return
+    chance = np.minimum(1, classes * Lean(np.array([c.by_class for c in found]), sizes).two_sided.min(axis=1))
+    for k in np.flatnonzero(false_discovery_control(chance) <= FALSE_DISCOVERIES):
+        yield found[k]
+
+
+def _renumbered(texts: TokenTexts) -> tuple[Int[Array, "vocab"], int]:
+    """New numbers of the most frequent tokens; all others share the last one, as does the token for unknown ones."""
+    counts = np.bincount(texts.flat, minlength=texts.vocab)
+    counts[-1] = 0
+    frequent = np.argsort(-counts, kind="stable")[: min(FREQUENT, texts.vocab - 1)]
+    number = np.full(texts.vocab, len(frequent), dtype=np.int64)
+    number[frequent] = np.arange(len(frequent))
+    return number, len(frequent)
+
+
+def mean_and_error(values: Float[Array, "changed"], rows: int) -> tuple[float, float]:
+    """Mean over all rows, of which those not listed are 0, and half of its 95 % interval."""
+    mean = float(values.sum()) / rows
+    variance = max(0.0, float((values**2).sum()) / rows - mean**2)
+    return mean, float(1.96 * np.sqrt(variance / rows))
+
+
+_Found = tuple[_Candidate, Shortcut]
+
+
+def _groups(found: list[_Found]) -> list[list[_Found]]:
+    """Phrases in the same texts belong together; the one with most texts is the first of its group. A phrase in fewer
+    texts is a part or an extension of a shortcut if it is mostly in texts that have it, and shares a token with it."""
+    groups: list[list[_Found]] = []
+    for candidate, shortcut in sorted(found, key=lambda f: (-len(f[1].rows), -len(f[0].tokens))):
+        own = set(shortcut.rows)
+        for group in groups:
+            rows = set(group[0][1].rows)
+            both = len(own & rows)
+            related = any(set(candidate.tokens) & set(other.tokens) for other, _ in group)
+            if both >= SAME_TEXTS * max(len(own), len(rows)) or (related and both >= SAME_TEXTS * len(own)):
+                group.append((candidate, shortcut))
+                break
+        else:
+            groups.append([(candidate, shortcut)])
+    return groups
+
+
+def _named(group: list[_Found], texts: TokenTexts) -> tuple[_Found, list[_Found], str]:
+    """The phrase that names a group (the longest in nearly all of its texts, rather with a word than with marks only),
+    all phrases in nearly all of its texts, and where it stands: it is a template if these are most of the texts."""
+    whole = [f for f in group if len(f[1].rows) >= NEARLY_ALL * len(group[0][1].rows)]
+    first = max(whole, key=lambda f: (any(c.isalnum() for c in f[1].phrase), len(f[0].tokens), f[1].loss_cost))
+    tokens = sorted({token for candidate, _ in whole for token in candidate.tokens})
+    rows = list(first[1].rows)
+    inside = sum(int(np.isin(texts[row], tokens).sum()) for row in rows)
+    # at least six tokens, so that a signature below a short text is not a template
+    template = len(tokens) >= 6 and inside >= TEMPLATE * texts.lengths[rows].sum()
+    return first, whole, "template" if template else first[1].kind
