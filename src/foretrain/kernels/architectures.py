@@ -54,19 +54,21 @@ def architecture_kernel(
     activation: str | Activation = "cosine",
     identity: float = IDENTITY,
     relations: float = 1.0,
+    seconds: float | None = None,
 ) -> Kernel:
     """The kernel of one architecture.
 
     beta       inverse temperature of the plain transformer's attention
     identity   a of a·XXᵀ in the attention logits of a transformer with a·I (see `foretrain.kernels.two_layers`)
     relations  the multiple of XXᵀ that an MLP with XXᵀ gets
+    seconds    a value of the plain transformer's kernel that would take longer than about this is sampled instead
     """
     require_known("architecture", name, ARCHITECTURES)
     if name in (MLP, MLP_XX):
         return partial(mlp_kernel, activation=activation, relations=relations if name == MLP_XX else 0.0)
     if name == TRANSFORMER_AI:
         return partial(two_layer_kernel, identity=identity, gamma=gamma, activation=activation)
-    return partial(_transformer, beta=beta, gamma=gamma, activation=activation)
+    return partial(_transformer, beta=beta, gamma=gamma, activation=activation, seconds=seconds)
 
 
 def kernel_accuracy(name: str, *, beta: float) -> float:
@@ -81,7 +83,7 @@ def kernel_accuracy(name: str, *, beta: float) -> float:
 def sampling_error(name: str, X: Int[Array, "x position"], Y: Int[Array, "y position"], **constants: Any) -> float:
     """A bound on the error of the kernel values of X with Y that had to be sampled; 0 if none had to.
 
-    constants  beta, gamma and activation
+    constants  beta, gamma, activation and seconds
     """
     if name != TRANSFORMER:
         return 0.0

@@ -4,8 +4,8 @@ K_attn(x, y) = E[ smax(βm(x))ᵀ (XYᵀ + γ²I) smax(βm(y)) ],  m(x)_i = ζ_{
 (per token) and p (per position) for both strings. Only the equality pattern of a pair of strings matters, so each
 pattern is computed once.
 
-`identity` is the a of W_K·W_Qᵀ + a·I. The query there is the sum of all positions, as in a second layer after a first
-one with even attention: each logit gains a·(XXᵀ1)_i, that is, a times how often the string has the token x_i.
+`identity` adds a times how often the string has the token x_i to each logit: one layer whose query is the sum of all
+positions. It knows only how often symbols occur. For a·I at every position, see `foretrain.kernels.two_layers`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foretrain.core.errors import require, require_at_least
+from foretrain.core.progress import Progress, tell
 from foretrain.kernels.activations import Activation, activation_named
 from foretrain.kernels.contraction import contract, work
 from foretrain.kernels.patterns import Component, String, count_tokens, encoded, pair_patterns, pattern_of
@@ -29,6 +30,7 @@ from foretrain.kernels.sampling import quasi_monte_carlo
 # A pattern whose components need more multiplications than this is sampled. Up to β = 4, where accuracy is promised,
 # the limit is minutes of work, which covers all named tasks; beyond, it is ten seconds.
 MOST_WORK, MOST_WORK_AT_LARGE_BETA = 1e12, 2e10
+WORK_PER_SECOND, SECONDS_TO_SAMPLE = 2e8, 2.0  # rough, on one core: only for estimates of how long it takes
 MOST_SCORES = 4000  # of a grid, whose tables have the square of this
 WIDEST_LOGITS = 300.0  # if βm, or what `identity` adds, is larger than this, no grid is tried
 FLOOR = 1e-12  # relative to the largest value 1 + γ²: errors of rounding, splines and cut tails that all grids have
@@ -87,10 +89,11 @@ def transformer_kernel(
     activation: str | Activation = "cosine",
     identity: float = 0.0,
     tolerance: float | None = None,
+    seconds: float | None = None,
 ) -> Array:
     """K_trans of every x in X with every y in Y: K_attn, then one infinitely wide MLP layer."""
     return transformer_matrix(
-        X, Y, beta=beta, gamma=gamma, activation=activation, identity=identity, tolerance=tolerance
+        X, Y, beta=beta, gamma=gamma, activation=activation, identity=identity, tolerance=tolerance, seconds=seconds
     ).values
 
 
@@ -104,11 +107,15 @@ def transformer_matrix(
     identity: float = 0.0,
     tolerance: float | None = None,
     check: bool = False,
+    seconds: float | None = None,
 ) -> KernelMatrix:
-    """K_trans with a bound on its errors; arguments as for `transformer_kernel` and `attention_matrix`."""
+    """K_trans with a bound on its errors; arguments as for `transformer_kernel` and `attention_matrix`.
+
+    seconds  a value that would take longer than about this is sampled instead (by default, hours are allowed)
+    """
     phi = activation_named(activation)
     groups = _group(X, Y)
-    evaluated = _Evaluated(groups.length, _setting(beta, gamma, identity, tolerance), check)
+    evaluated = _Evaluated(groups.length, _setting(beta, gamma, identity, tolerance, seconds), check)
     entries = [evaluated.entries(forms) for forms in (groups.own_x, groups.own_y, groups.between)]
     values = phi.expectation(*(value for value, _ in entries))
     errors = np.zeros_like(values)
@@ -116,6 +123,16 @@ def transformer_matrix(
         arguments = (value + error if entry is moved else value for entry in entries for value, error in [entry])
         errors += abs(phi.expectation(*arguments) - values)
     return evaluated.matrix(groups, values, errors)
+
+
+def expected_seconds(
+    X: Sequence[String], Y: Sequence[String], *, beta: float, gamma: float, seconds: float | None = None
+) -> list[float]:
+    """Roughly how long each value takes that `transformer_matrix` has to compute for X and Y."""
+    groups = _group(X, Y)
+    setting = _setting(beta, gamma, 0.0, None, seconds)
+    forms = dict.fromkeys([*groups.own_x, *groups.own_y, *groups.between])
+    return [_expected_seconds(form, groups.length, setting) for form in forms]
 
 
 def default_tolerance(beta: float) -> float:
@@ -129,16 +146,22 @@ class _Setting:
     gamma: float
     identity: float
     tolerance: float
+    most_work: float
 
 
-def _setting(beta: float, gamma: float, identity: float, tolerance: float | None) -> _Setting:
+def _setting(
+    beta: float, gamma: float, identity: float, tolerance: float | None, seconds: float | None = None
+) -> _Setting:
     require_at_least("beta", beta, 0)
     require_at_least("gamma", gamma, 0)
     require(math.isfinite(identity), f"identity must be a finite number; got {identity!r}.")
     if tolerance is None:
         tolerance = default_tolerance(beta)
     require(1e-12 <= tolerance <= 1e-2, f"tolerance must lie between 1e-12 and 1e-2; got {tolerance!r}.")
-    return _Setting(float(beta), float(gamma), float(identity), float(tolerance))
+    most = MOST_WORK if beta <= 4 else MOST_WORK_AT_LARGE_BETA
+    if seconds is not None:
+        most = min(most, seconds * WORK_PER_SECOND)
+    return _Setting(float(beta), float(gamma), float(identity), float(tolerance), most)
 
 
 Form = tuple[Component, ...]  # a pair of strings up to names of tokens, order of positions and exchange
@@ -183,9 +206,12 @@ class _Evaluated:
 
     def entries(self, forms: list[Form]) -> tuple[Array, Array]:
         """Values and errors, one per pattern."""
-        for form in dict.fromkeys(forms):
-            if form not in self.results:
-                self.results[form] = _evaluate(form, self.length, self.setting, self.check)
+        new = [form for form in dict.fromkeys(forms) if form not in self.results]
+        expected = [_expected_seconds(form, self.length, self.setting) for form in new]
+        for done, form in enumerate(new):
+            left = f", about {sum(expected[done:]):.0f} s left" if sum(expected) > 1 else ""
+            tell(Progress(done, len(new), f"kernel value {done + 1} of {len(new)}{left}", inner=True))
+            self.results[form] = _evaluate(form, self.length, self.setting, self.check)
         values, errors, _ = np.array([self.results[form] for form in forms]).T
         return values, errors
 
@@ -215,6 +241,17 @@ def _evaluate(pattern: Form, length: int, setting: _Setting, check: bool) -> tup
     return value, apart + min(other, setting.tolerance) + floor, False
 
 
+@lru_cache(maxsize=1 << 16)
+def _expected_seconds(pattern: Form, length: int, setting: _Setting) -> float:
+    """Roughly how long a pattern takes, for a sentence that says how far the work is."""
+    if setting.beta * math.hypot(1.0, setting.gamma) <= NO_SCORES:
+        return 0.0
+    if not _narrow(pattern, length, setting, setting.tolerance):
+        return SECONDS_TO_SAMPLE
+    nodes = _grid(pattern, length, setting, setting.tolerance)
+    return sum(work(component, nodes) for component in pattern) / WORK_PER_SECOND
+
+
 def _narrow(pattern: Form, length: int, setting: _Setting, tolerance: float) -> bool:
     """Whether every component can be contracted within the work and memory allowed."""
     if max(setting.beta * math.hypot(1.0, setting.gamma), abs(setting.identity) * length) > WIDEST_LOGITS:
@@ -222,8 +259,7 @@ def _narrow(pattern: Form, length: int, setting: _Setting, tolerance: float) -> 
     nodes = _grid(pattern, length, setting, tolerance)
     if len(nodes.scores) > MOST_SCORES:
         return False
-    most = MOST_WORK if setting.beta <= 4 else MOST_WORK_AT_LARGE_BETA
-    return max(work(component, nodes) for component in pattern) <= most
+    return max(work(component, nodes) for component in pattern) <= setting.most_work
 
 
 def _grid(pattern: Form, length: int, setting: _Setting, tolerance: float) -> Grid:

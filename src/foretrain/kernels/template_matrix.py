@@ -79,12 +79,16 @@ class TemplateMatrix:
         return groups
 
     def faint_direction(self) -> str:
-        """The combination of templates that N sees least, in words, such as "1.0 αα − 1.0 αβ"."""
+        """The combination of templates that N sees least, in words, such as "αα − αβ" or "αα − 0.5 αβ"."""
         vector = np.linalg.eigh(self.N)[1][:, 0]
         vector = vector / vector[np.argmax(abs(vector))]
         order = np.argsort(-abs(vector), kind="stable")
         shown = [i for i in order if abs(vector[i]) > 0.05]
-        terms = [f"{'−' if vector[i] < 0 else '+'} {abs(vector[i]):.2g} {self.names[i]}" for i in shown[:4]]
+        sizes = [f"{abs(vector[i]):.2g}" for i in shown[:4]]
+        terms = [
+            f"{'−' if vector[i] < 0 else '+'} {f'{size} ' * (size != '1')}{self.names[i]}"
+            for i, size in zip(shown, sizes, strict=False)
+        ]
         return " ".join(terms).removeprefix("+ ") + (" …" if len(shown) > 4 else "")
 
     def limit_loss(self) -> float:

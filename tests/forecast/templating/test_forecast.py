@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +13,10 @@ import xarray as xr
 
 from foretrain.cli import main
 from foretrain.core.errors import InputError
+from foretrain.core.progress import Progress, listening
 from foretrain.data import template_tasks as tasks
 from foretrain.data.templates import Template, TemplateTask
+from foretrain.forecast.templating import prediction
 from foretrain.forecast.templating.figures import forecast_figure
 from foretrain.forecast.templating.forecast import ForecastSetting, forecast_templates, trivial_loss
 from foretrain.forecast.templating.words import condition_words, samples_words, summary, verdict_words
@@ -40,7 +43,7 @@ def test_separates_architectures(same: xr.Dataset) -> None:
 
 def test_says_why(same: xr.Dataset) -> None:
     assert "αα, αβ look the same to it, and their labels differ" in same.why.sel(architecture="MLP").item()
-    assert "it sees least along 1 αα − 0.96 αβ" in same.why.sel(architecture="transformer").item()
+    assert "what it sees least is αα − 0.96 αβ" in same.why.sel(architecture="transformer").item()
 
 
 def test_prediction_meets_kernel_regression(same: xr.Dataset) -> None:
@@ -171,6 +174,35 @@ def test_sampled_entries_are_told_and_lower_the_accuracy(monkeypatch: pytest.Mon
     assert output[0].startswith("transformer: ")
     assert result.resolution.sel(architecture=TRANSFORMER) > 1e-6
     assert result.resolution.sel(architecture=MLP) < 1e-12
+
+
+def test_long_work_says_how_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention, "WORK_PER_SECOND", 1e6)  # as if templates of three symbols took seconds
+    monkeypatch.setattr(prediction, "SLOW", 100.0)
+    told: list[Progress] = []
+    with listening(told.append):
+        forecast_templates(tasks.aba_abb(), ForecastSetting(gamma=1.02), samples=(64,))
+    assert [event.done for event in told if not event.inner] == [0, 1, 2, 3]
+    assert any(re.fullmatch(r"kernel value 1 of \d+, about \d+ s left", event.doing) for event in told)
+
+
+def test_values_that_take_too_long_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two templates of 30 symbols would take minutes; here the limit is so low that three symbols are too many."""
+    exact = forecast_templates(tasks.aba_abb(), samples=(64,), architectures=(TRANSFORMER,))
+    monkeypatch.setattr(prediction, "PATIENCE", 1e-3)
+    setting = ForecastSetting(gamma=1.03)
+    result = forecast_templates(tasks.aba_abb(), setting, samples=(64,), architectures=(TRANSFORMER,))
+    assert any("is sampled" in note for note in json.loads(result.attrs["config"])["notes"])
+    assert not any("is sampled" in note for note in json.loads(exact.attrs["config"])["notes"])
+    assert result.resolution.item() > 100 * exact.resolution.item()
+
+
+def test_slow_values_leave_out_shared_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prediction, "SLOW", 0.0)
+    result = forecast_templates(tasks.aba_abb(), samples=(64,), architectures=(TRANSFORMER, MLP_XX))
+    notes = json.loads(result.attrs["config"])["notes"]
+    assert any("share are ignored for the transformer:" in note for note in notes)
+    assert any("as many tokens as there are samples" in note for note in notes)  # for the MLP
 
 
 def test_trivial_loss() -> None:

@@ -19,8 +19,11 @@ def size_of(task: TemplateTask) -> int:
 
 
 def size_need(task: TemplateTask, architecture: str, error: float) -> float:
-    """Samples needed if nothing but the size of the task matters; nan for an architecture without a trained need."""
-    if architecture not in PER_SYMBOL:
+    """Samples needed if nothing but the size of the task matters.
+
+    nan for an MLP, which never learned any of the tasks, and for tasks that ask for a symbol: none were trained.
+    """
+    if architecture not in PER_SYMBOL or task.kind != "regression":
         return float("nan")
     at_half, at_tenth = np.log(PER_SYMBOL[architecture])
     share = np.log(ERRORS[0] / error) / np.log(ERRORS[0] / ERRORS[1])

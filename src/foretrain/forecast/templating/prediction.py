@@ -8,6 +8,7 @@ the best constant guess. For next-token tasks, the error is that of naming the t
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -28,6 +29,7 @@ from foretrain.kernels.architectures import (
     kernel_accuracy,
     sampling_error,
 )
+from foretrain.kernels.attention import expected_seconds
 from foretrain.kernels.learning_curve import LearningCurve, learning_curve
 from foretrain.kernels.regression import Kernel, answers, measured_errors, targets
 from foretrain.kernels.sharing import RATIOS
@@ -37,6 +39,9 @@ SAMPLES = (16, 64, 256, 1024, 4096, 16384, 65536)
 CURVES = ("error", "error_low", "error_high")
 MOST_SIMULATED = 4000  # samples that kernel regression is run for, at most
 MOST_PATTERNS = 200  # most ways to share one token for which kernels are computed
+PATIENCE = 120.0  # seconds for N of one architecture; if it would take longer, the slowest values are sampled
+ESTIMATED = 24  # templates from which the time is estimated: looking at all pairs takes long itself
+SLOW = 0.5  # seconds for one kernel value; if it takes longer, the hundreds that shared tokens need are too many
 LEARNT = 1e-6  # a task is learned if its error in the limit is at most this share of the trivial error
 LAST_LAYER = (
     "These are errors of kernel regression: random features at initialisation, only the last layer trained. A network "
@@ -65,13 +70,22 @@ class ForecastSetting:
     relations: float = 1.0  # multiple of XXᵀ that the MLP gets
     ridge: float = 0.01  # small and fixed: regression with one that grows with n does not generalise
 
-    def kernel(self, architecture: str) -> Kernel:
-        return architecture_kernel(architecture, **self._constants)
+    def kernel(self, architecture: str, seconds: float | None = None) -> Kernel:
+        return architecture_kernel(architecture, seconds=seconds, **self._constants)
 
-    def sampling_error(self, architecture: str, task: TemplateTask) -> float:
+    def sampling_error(self, architecture: str, task: TemplateTask, seconds: float | None) -> float:
         """A bound on the error of N's entries that are computed by sampling; 0 if there are none."""
         X, Y = strings_apart(task)
-        return sampling_error(architecture, X, Y, beta=self.beta, gamma=self.gamma, activation=self.activation)
+        constants: dict[str, Any] = {"beta": self.beta, "gamma": self.gamma, "activation": self.activation}
+        return sampling_error(architecture, X, Y, seconds=seconds, **constants)
+
+    def expected_seconds(self, architecture: str, task: TemplateTask) -> list[float]:
+        """Roughly how long each kernel value takes that N of a plain transformer needs; nothing for the others."""
+        if architecture != TRANSFORMER:
+            return [0.0]
+        X, Y = (strings[:ESTIMATED].tolist() for strings in strings_apart(task))
+        seconds = expected_seconds(X, Y, beta=self.beta, gamma=self.gamma)
+        return seconds * math.ceil((len(task.templates) / len(X)) ** 2)
 
     def sees_all(self, architecture: str) -> bool:
         """Whether attention sees tokens and positions. If so, templates that look the same may only be similar."""
@@ -117,16 +131,19 @@ def forecast_templates(
     )
     trivial = trivial_loss(task)
     with_cls = task if all(t.symbols[-1] == CLS for t in task.templates) else task.with_cls()
-    rows, measured = [], []
+    rows, measured, slow = [], [], too_many_patterns(task)
     inexact: dict[str, float] = {}
     for place, name in enumerate(architectures):
         tell(Progress(place, len(architectures), name))
-        kernel = setting.kernel(name)
-        sampling_error = setting.sampling_error(name, with_cls)
+        expected = setting.expected_seconds(name, with_cls)
+        longest = PATIENCE / len(expected) if sum(expected) > PATIENCE else None
+        kernel = setting.kernel(name, longest)
+        sampling_error = setting.sampling_error(name, with_cls, longest)
         inexact |= {name: sampling_error} if sampling_error else {}
         accuracy = kernel_accuracy(name, beta=setting.beta) + sampling_error
         matrix = template_matrix(with_cls, kernel, accuracy=accuracy)
-        curve = _curve(matrix, kernel, setting.ridge, alphabet)
+        slow |= max(expected) > SLOW
+        curve = _curve(matrix, kernel, setting.ridge, alphabet, max(expected) > SLOW)
         row = _row(curve, trivial, error, samples, setting, name)
         rows.append(_must_copy(row) if copies(task) else row)
         few = [n for n in samples if n <= simulate]
@@ -151,7 +168,7 @@ def forecast_templates(
         alphabet=alphabet,
         error=error,
         setting=asdict(setting),
-        notes=notes(task, alphabet, max(samples), inexact),
+        notes=notes(task, alphabet, max(samples), inexact, slow),
     )
     if measured:
         result["simulated"] = xr.concat(measured, "architecture").reindex(n=list(samples))
@@ -165,9 +182,9 @@ def trivial_loss(task: TemplateTask) -> float:
     return variance if variance > 1e-12 else max(float(weights @ (wanted**2).sum(axis=1)), 1e-12)
 
 
-def _curve(matrix: TemplateMatrix, kernel: Kernel, ridge: float, alphabet: int | None) -> LearningCurve:
+def _curve(matrix: TemplateMatrix, kernel: Kernel, ridge: float, alphabet: int | None, slow: bool) -> LearningCurve:
     """The learning curve. It accounts for tokens that samples share if that takes only seconds to compute."""
-    if too_many_patterns(matrix.task):
+    if slow or too_many_patterns(matrix.task):
         return LearningCurve(matrix, ridge)
     return learning_curve(matrix, kernel, ridge=ridge, alphabet=alphabet)
 
@@ -232,7 +249,7 @@ def _differing(matrix: TemplateMatrix, merged: list[list[int]]) -> list[list[int
 
 def _why(matrix: TemplateMatrix, learnable: bool, proved: bool, merged: list[list[int]]) -> str:
     """Why the task is learnable or not. Templates in one group of `merged` certainly look the same to the network."""
-    faint = f"it sees least along {matrix.faint_direction()}"
+    faint = f"what it sees least is {matrix.faint_direction()}"
     if matrix.blind_count == 0:
         if len(matrix.N) == 1:
             return "N is one number, and it is not 0"
@@ -257,22 +274,25 @@ def _why(matrix: TemplateMatrix, learnable: bool, proved: bool, merged: list[lis
     return (
         f"{among}, and their labels differ{rest}"
         if differing
-        else f"{among}; it is blind along {matrix.faint_direction()}"
+        else f"{among}; it does not see {matrix.faint_direction()}"
     )
 
 
-def notes(task: TemplateTask, alphabet: int | None, most: int, inexact: dict[str, float]) -> list[str]:
+def notes(task: TemplateTask, alphabet: int | None, most: int, inexact: dict[str, float], slow: bool) -> list[str]:
     """What a reader of the table needs to know.
 
     most     the largest number of samples in the table
     inexact  a bound on the error of N, for each architecture with sampled entries
+    slow     whether tokens that samples share are left out for some architecture
     """
     notes = [LAST_LAYER]
     if copies(task):
         notes.append(COPYING)
-    if too_many_patterns(task):
-        notes.append("Tokens that samples share are ignored here: these templates can share them in too many ways.")
-    elif alphabet is not None:
+    nowhere = too_many_patterns(task)
+    if slow:
+        whose = "" if nowhere else f" for the {TRANSFORMER}"
+        notes.append(f"Tokens that samples share are ignored{whose}: these templates can share them in too many ways.")
+    if alphabet is not None and not nowhere:
         notes.append(
             f"The training alphabet has {alphabet} tokens (diversity ρ = {task.diversity(alphabet):g}). Some error "
             "remains however many samples there are; only more tokens reduce it."
@@ -282,7 +302,7 @@ def notes(task: TemplateTask, alphabet: int | None, most: int, inexact: dict[str
                 f"Beyond {RATIOS[-1]:g} samples per token ({RATIOS[-1] * alphabet:,.0f} samples) the error is "
                 "assumed to stay the same, which overstates it by up to 15 %."
             )
-    else:
+    if alphabet is None and not nowhere:
         notes.append("The training alphabet has as many tokens as there are samples.")
     if task.noise:
         notes.append(f"Label noise of standard deviation {task.noise:g} is part of the samples, not of the error.")

@@ -11,7 +11,7 @@ from foretrain.kernels.architectures import MLP, MLP_XX, TRANSFORMER, TRANSFORME
 
 SUBJECTS = {
     TRANSFORMER: "a transformer",
-    TRANSFORMER_AI: "one with a·I in every head",
+    TRANSFORMER_AI: "a transformer with a·I in every head",
     MLP: "an MLP",
     MLP_XX: "an MLP that is told which positions are equal",
 }
@@ -53,34 +53,45 @@ def summary(forecast: xr.Dataset) -> dict[str, object]:
 def answer(forecast: xr.Dataset) -> str:
     """The answer in a paragraph: who learns the task on unseen symbols, from about how many samples, who never does."""
     config = config_of(forecast)
-    learn, others = [], []
+    learn, copy, others = [], [], []
     for name in forecast.architecture.values.tolist():
         own, subject = forecast.sel(architecture=name), SUBJECTS[name]
         needed = own.samples_needed.item()
         if bool(own.learnable) and np.isfinite(needed):
-            learn.append((needed, f"{subject} from about {about(needed)} samples"))
-        elif bool(own.learnable):
-            words = samples_words(own)
-            others.append(
-                f"{subject} learns it{', but ' if words.startswith('not') else ' from '}{words}"
-                + (" samples" if words[-1].isdigit() else "")
-            )
+            learn.append(f"{subject} from about {about(needed)} samples")
+        elif bool(own.learnable) or bool(own.undecided):
+            others.append(_beyond(own, subject))
         elif bool(own.tells_apart):
-            others.append(f"{subject} can tell the answers apart, but cannot output a symbol it has never seen")
-        elif bool(own.undecided):
-            others.append(f"whether {subject} learns it cannot be told; if so, from {samples_words(own)} samples")
+            copy.append(subject)
         else:
             others.append(f"{subject} never learns it")
-    goal = f"an error of {config['error']:g} of a constant guess's on symbols never seen in training"
     sentences = []
     if learn:
-        listed = [words for _, words in sorted(learn)]
-        joined = listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}"
-        sentences.append(f"{config['task']}: {joined} reach{'es' * (len(listed) == 1)} {goal}.")
-    else:
-        sentences.append(f"{config['task']}: nothing here is sure to reach {goal}.")
-    sentences += [f"{words[0].upper()}{words[1:]}." for words in others]
-    return " ".join(sentences)
+        goal = f"to an error of {config['error']:g} of a constant guess's"
+        sentences.append(f"On symbols never seen in training, {goal}: {joined(learn)}.")
+    if copy:
+        verb = "tells" if len(copy) == 1 else "tell"
+        sentences.append(f"{_capital(joined(copy))} {verb} the answers apart, but cannot output a symbol never seen.")
+    sentences += [f"{_capital(words)}." for words in others]
+    return f"{config['task']}. {' '.join(sentences)}"
+
+
+def _beyond(own: xr.Dataset, subject: str) -> str:
+    """For a network whose need is not a number."""
+    if bool(own.learnable) and bool(own.too_few_tokens):
+        return f"{subject} learns it, but not with so few tokens"
+    if bool(own.learnable):
+        return f"{subject} learns it from {samples_words(own)} samples"
+    return f"whether {subject} learns it cannot be told; if so, from {samples_words(own)} samples"
+
+
+def joined(parts: list[str]) -> str:
+    """Parts of a sentence, with "and" before the last."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _capital(words: str) -> str:
+    return words[0].upper() + words[1:]
 
 
 def about(samples: float) -> str:
