@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import foretrain
 from foretrain.core.errors import InputError
+from foretrain.monitor import predictions
 from foretrain.monitor.alarms import ADVICE, Alarm, in_words
 from foretrain.monitor.curves import FEWEST, curve_of, steps
 from foretrain.monitor.monitor import Monitor
@@ -77,6 +78,17 @@ def test_the_papers_shapes_are_what_they_are_called() -> None:
     curve = curve_of("a", np.arange(len(snap.time)), snap.relative_entropy)
     assert curve.shape == "sparser"
     assert curve.frozen_since is not None
+
+
+def test_how_deep_the_snap_falls_is_our_choice_and_when_it_bends_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """C0 ten times as large or as small: another depth, but most of the fall is over by the snap."""
+    depths = []
+    for depth in (0.01, 0.1, 1.0):
+        monkeypatch.setattr(predictions, "DEPTH", depth)
+        fall = 1 - scan_then_snap().relative_entropy
+        depths.append(fall[-1])
+        assert fall[len(fall) // 6] > 0.8 * fall[-1]
+    assert depths[0] > 1.5 * depths[2]
 
 
 def records(curves: dict[str, np.ndarray], loss: float = 2.0) -> list[dict[str, Any]]:
