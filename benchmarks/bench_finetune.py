@@ -41,9 +41,8 @@ def measure() -> Iterator[Measured]:
 
 def _settings(prepared: Prepared) -> Iterator[Measured]:
     labels = prepared.labels[:TRAIN]
-    plain = prepared.from_start(SETTING, [0, SETTING.steps])
-    middle_seconds = cpu_seconds(lambda: prepared.middle_for(SETTING, plain))
-    middle, reach = prepared.middle_for(SETTING, plain)
+    middle_seconds = cpu_seconds(lambda: prepared.middle_for(SETTING))
+    middle, reach = prepared.middle_for(SETTING)
     rates = [1e-5, 2e-5, 5e-5]
     one = median(
         cpu_seconds(

@@ -18,7 +18,7 @@ from foretrain.forecast.finetuning.prepared import Prepared, WhatIf, prepare
 from foretrain.forecast.finetuning.training import train_outputs
 
 PILOT = 4  # real steps that a judge of trust may look at
-DROPPED = 26  # training rows of one class that are left out in the trials of row removal
+DROPPED = 13  # training rows of one class that are left out in the trials of row removal
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class Case:
     seed: int
     rates: tuple[float, ...]
     drop: bool = False
-    n: int = 256
+    n: int = 128
     test: int = 200
-    steps: int = 48
+    steps: int = 32
     length: int = 32
 
     @property

@@ -50,7 +50,7 @@ def _errors(rate: float) -> tuple[float, float]:
     start = linearise(classifier)
     real = train_outputs(classifier, labels[:30], setting, [0, 8])
     plain = forecast_outputs(start, labels[:30], setting, [0, 8])
-    middle = midpoint(classifier, start, labels[:30], setting, plain[-1] - plain[0])
+    middle = midpoint(classifier, start, labels[:30], setting)
     better = forecast_outputs(start, labels[:30], setting, [0, 8], middle=middle)
     change = (real[-1] - real[0]).norm()
     return float((plain[-1] - real[-1]).norm() / change), float((better[-1] - real[-1]).norm() / change)

@@ -168,7 +168,7 @@ def forecast_with(
     what = prepared.check(what_if or WhatIf())
     steps = recorded_steps(setting.steps)
     plain = prepared.from_start(setting, [0, 1, setting.steps])
-    middle, reach = prepared.middle_for(setting, plain)
+    middle, reach = prepared.middle_for(setting)
     outputs = [
         prepared.along_path(replace(setting, seed=setting.seed + order), steps, middle, reach, what)
         for order in range(orders)

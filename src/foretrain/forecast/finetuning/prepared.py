@@ -17,7 +17,7 @@ from foretrain.core.streams import stream
 from foretrain.data.labelled_texts import LabelledTexts
 from foretrain.forecast.finetuning.classifier import Classifier, from_module
 from foretrain.forecast.finetuning.dynamics import FinetuneSetting, forecast_outputs
-from foretrain.forecast.finetuning.midpoint import midpoint
+from foretrain.forecast.finetuning.midpoint import length_of_path, midpoint
 from foretrain.forecast.finetuning.probe import fit_probe, put_into
 from foretrain.forecast.finetuning.samples import lookups
 from foretrain.forecast.finetuning.tangent import COORDINATES, Tangent, linearise
@@ -31,10 +31,10 @@ Model = str | Path | nn.Module | tuple[nn.Module, Any]
 
 @dataclass(frozen=True)
 class Middle:
-    """The gradients halfway along a path, and how far its end is: the root mean square change of the outputs."""
+    """The gradients halfway along a path, and the path's length."""
 
     tangent: Tangent
-    change: float
+    length: float
 
 
 @dataclass(frozen=True)
@@ -83,19 +83,18 @@ class Prepared:
         """The forecast with the gradients of the start alone."""
         return forecast_outputs(self.start, self.labels[: self.train], setting, list(record_at))
 
-    def middle_for(self, setting: FinetuneSetting, plain: Float[Tensor, "time row output"]) -> tuple[Tangent, float]:
-        """Gradients in the middle of the path, and how long this setting's path is in lengths of that one.
+    def middle_for(self, setting: FinetuneSetting) -> tuple[Tangent, float]:
+        """Gradients in the middle of a path, and how long this setting's path is in lengths of that one.
 
         The middle of one path serves all shorter ones, and those that are a little longer.
         """
-        change = plain[-1] - plain[0]
-        size = float(change.square().mean().sqrt())
+        length = length_of_path(setting)
         middle = self._middles.get(setting.optimizer)
-        if middle is None or not size <= FARTHEST * middle.change:
-            own = midpoint(self.classifier, self.start, self.labels[: self.train], setting, change)
+        if middle is None or length > FARTHEST * middle.length:
             self._middles.clear()  # one fits in memory
-            middle = self._middles[setting.optimizer] = Middle(own, size)
-        return middle.tangent, size / middle.change if middle.change > 0 else 1.0
+            own = midpoint(self.classifier, self.start, self.labels[: self.train], setting)
+            middle = self._middles[setting.optimizer] = Middle(own, length)
+        return middle.tangent, length / middle.length
 
     def along_path(
         self, setting: FinetuneSetting, record_at: Sequence[int], middle: Tangent, reach: float, what: WhatIf

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from foretrain.core.progress import Progress, tell
 from foretrain.forecast.finetuning.classifier import Classifier
@@ -36,14 +36,7 @@ def train_outputs(
         parameters = list(trained_parameters(classifier.module).values())
         for parameter in parameters:
             parameter.grad = None
-        if setting.optimizer == "adamw":
-            optimizer: torch.optim.Optimizer = torch.optim.AdamW(
-                parameters, lr=setting.rate, betas=setting.betas, weight_decay=setting.weight_decay
-            )
-        else:
-            optimizer = torch.optim.SGD(
-                parameters, lr=setting.rate, momentum=setting.momentum, weight_decay=setting.weight_decay
-            )
+        optimizer = optimizer_for(setting, parameters)
         for step in range(last + 1):
             if step in record_at:
                 with torch.no_grad():
@@ -60,3 +53,11 @@ def train_outputs(
             optimizer.zero_grad()
             tell(Progress(step + 1, last, "fine-tuning"))
     return torch.stack(recorded)
+
+
+def optimizer_for(setting: FinetuneSetting, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+    """torch's optimizer with the constants of a setting."""
+    decay = setting.weight_decay
+    if setting.optimizer == "adamw":
+        return torch.optim.AdamW(parameters, lr=setting.rate, betas=setting.betas, weight_decay=decay)
+    return torch.optim.SGD(parameters, lr=setting.rate, momentum=setting.momentum, weight_decay=decay)
