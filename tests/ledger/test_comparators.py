@@ -106,7 +106,8 @@ def test_ranked_is_inconclusive_where_noise_would_do_as_well() -> None:
         assert c.ranked("e", "rate", rising=False)(NOTHING, values).status == down
     assert np.isnan(c.ranked("e", "rate", rising=True)(NOTHING, seeds([0.0, 1.0], [1.0, 0.5])).margin)
     alone = c.ranked("e", "rate", rising=True)(NOTHING, seeds([1.0], [1.01]))  # one seed: nothing to judge noise by
-    assert alone.status == "holds"
+    assert (alone.status, alone.margin) == ("holds", 1.0)
+    assert "one seed" in alone.reason
 
 
 def test_as_printed_leaves_out_what_cannot_be_told() -> None:
@@ -144,6 +145,16 @@ def test_positive_in_seeds_has_a_margin_in_standard_errors() -> None:
     assert fails.status == "fails"
     assert fails.margin == pytest.approx(1 / (1 + 1 / np.std([1, 2, -1], ddof=1)))
     assert c.positive("e")(NOTHING, seeds([1.0, np.nan])).status == "fails"
+    alone = c.positive("e")(NOTHING, seeds([0.1]))
+    assert (alone.status, alone.margin) == ("holds", 1.0)
+    assert c.positive("e")(NOTHING, xr.Dataset({"e": ("rate", [0.1])})).margin > 1000  # computed, not sampled
+
+
+def test_bounded_by_0_in_seeds_has_a_margin_in_standard_errors() -> None:
+    below = c.bounded("e", high="most")(xr.Dataset({"most": 0.0}), seeds([-1.0, -2.0, -3.0]))
+    assert below.margin == pytest.approx(1 + 1 / (1 / 3**0.5))  # the nearest seed is 1 away, with an error of 1/√3
+    computed = c.bounded("e", high="most")(xr.Dataset({"most": 0.0}), xr.Dataset({"e": ("rate", [-1.0, -2.0])}))
+    assert computed.margin > 1000
 
 
 def test_surely_positive() -> None:

@@ -137,7 +137,10 @@ def test_fig5_overlap_is_that_of_the_top_tokens(chosen):
 def test_fig3_and_fig9_are_theorem_4_from_the_data_and_the_flow_of_training():
     """Fig 3 and Fig 9: χ by Theorems 3 and 4 with C0 from the data, printed and corrected, and by the flow."""
     P = shared_token_classes(10, 1000, common=0.2)
-    curves = fig3(eta_y=(0.1, 1.0), until=4000.0)["growth_factor"].sel(eta_y=0.1).isel(time=-1)
+    run = fig3(eta_y=(0.1, 1.0), until=4000.0)
+    panels = [note.text for note in figures.fig3(run).layout.annotations]
+    assert panels == ["Theorem 4 as printed", "Theorem 4 with all corrections", "flow of training"]
+    curves = run["growth_factor"].sel(eta_y=0.1).isel(time=-1)
     assert float(curves.sel(formula="as printed")) == pytest.approx(34.27, rel=1e-3)
     assert float(curves.sel(formula="with all corrections")) == pytest.approx(1.280, abs=1e-3)
     assert float(curves.sel(formula="flow of training")) == pytest.approx(1.0070, abs=1e-4)

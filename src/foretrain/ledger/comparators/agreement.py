@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from foretrain.ledger.claim import Comparator
-from foretrain.ledger.comparators.shared import drawn, in_words, same_points, value_at, worst_place
+from foretrain.ledger.comparators.shared import drawn, in_words, same_points, standard_error, value_at, worst_place
 from foretrain.ledger.margins import (
     ROUNDING,
     Outcome,
@@ -74,7 +74,10 @@ def bounded(
             if slack.value:
                 words += f", give or take {number(slack.value)}"
             middle = value_at(xr.broadcast(middles, value)[0], at)
-            margin = _room(sign * (seen - middle), sign * (allowed - middle) + slack.value, float(abs(value).max()))
+            noise = ROUNDING * max(1.0, float(abs(value).max()))
+            if value.sizes.get("seed", 1) > 1:
+                noise = value_at(standard_error(value), at)
+            margin = _room(sign * (seen - middle), sign * (allowed - middle) + slack.value, noise)
             sides.append(outcome(float(excess.isel(at)) <= slack.value, margin, sentence(words)))
         return min(sides, key=lambda side: side.margin)
 
@@ -121,12 +124,13 @@ def _agreement(
     return within(error, allowed.value, sentence(words))
 
 
-def _room(value: float, edge: float, largest: float) -> float:
-    """The margin of value ≤ edge: edge over value where both are above 0, the reverse below, noise where one is 0."""
+def _room(value: float, edge: float, noise: float) -> float:
+    """The margin of value ≤ edge: edge over value where both are above 0, the reverse below. At an edge of 0 it is 1
+    plus the distance in units of noise, which is the standard error over seeds, or rounding."""
     if math.isnan(value):
         return math.nan
     if edge > 0:
         return edge / value if value > 0 else math.inf
     if edge < 0:
         return value / edge if value < 0 else 0.0
-    return beyond_noise(-value, ROUNDING * max(1.0, largest)) if value != 0 else 1.0
+    return beyond_noise(-value, noise) if value != 0 else 1.0

@@ -30,6 +30,8 @@ from foretrain.ledger.margins import (
 )
 from foretrain.ledger.tolerances import SLOPE, THREE_ERRORS, TWO_ERRORS, Tolerance
 
+ONE_SEED = " (one seed, so that its noise is not known)"
+
 
 def slope(
     name: str, against: str, expected: float, tolerance: Tolerance = SLOPE, *, label: str = "", over: str = ""
@@ -56,7 +58,8 @@ def ranked(name: str, along: str, *, rising: bool, label: str = "", over: str = 
     """`name` (measured, averaged over `seed` if it has one) rises or falls all along `along`.
 
     With several seeds, steps are judged in standard errors of paired seeds: it holds if every step goes the right way
-    by two of them, fails if one goes the wrong way by two, and is inconclusive otherwise. Without, any step counts.
+    by two of them, fails if one goes the wrong way by two, and is inconclusive otherwise. Without, any step counts. The
+    noise of a single seed is not known, so its margin is 1.
     """
 
     def compare(_: xr.Dataset, observation: xr.Dataset) -> Outcome:
@@ -74,7 +77,9 @@ def ranked(name: str, along: str, *, rising: bool, label: str = "", over: str = 
         direction, over_words = "rises" if rising else "falls", over or in_words(along)
         words = f"{in_words(label or name)} {direction} with {over_words} in {steps.size - wrong} of {steps.size} steps"
         if not sampled:
-            return outcome(wrong == 0, beyond_noise(value_at(steps, at), value_at(noise, at)), sentence(words))
+            once = "seed" in observation[name].dims
+            margin = 1.0 if once else beyond_noise(value_at(steps, at), value_at(noise, at))
+            return outcome(wrong == 0, margin, sentence(words + ONE_SEED * once))
         weakest = value_at(units, at)
         words += f"; the weakest step is {signed(weakest)} standard errors of paired seeds, {TWO_ERRORS.value:g} needed"
         return _decided(weakest, TWO_ERRORS.value, sentence(words))
@@ -94,7 +99,8 @@ def _decided(units: float, needed: float, words: str) -> Outcome:
 def positive(name: str, drawn_with: str | None = None, *, label: str = "") -> Comparator:
     """`name` (measured) is above 0 everywhere, in every seed. `drawn_with` is a predicted 0 that a drawing shows.
 
-    With several seeds the margin is 1 plus the mean in standard errors, where that is least; without, in rounding.
+    With several seeds the margin is 1 plus the mean in standard errors, where that is least; without, in rounding; with
+    a single one it is 1.
     """
 
     def compare(_: xr.Dataset, observation: xr.Dataset) -> Outcome:
@@ -105,7 +111,9 @@ def positive(name: str, drawn_with: str | None = None, *, label: str = "") -> Co
             f"the smallest {in_words(label or name).removeprefix('the ')} is {number(smallest)}{place_words(value, at)}"
         )
         words = f"{words}; it must be above 0"
-        if value.sizes.get("seed", 1) < 2:
+        if value.sizes.get("seed") == 1:
+            return outcome(smallest > 0, 1.0, sentence(words + ONE_SEED))
+        if "seed" not in value.dims:
             margin = beyond_noise(smallest, ROUNDING * max(1.0, float(abs(value).max())))
             return outcome(smallest > 0, margin, sentence(words))
         spread = value.std("seed", ddof=1)

@@ -259,7 +259,7 @@ negation_sst2 = Claim(
             "corpus": "made_up",
             "texts": 1000,
             "epochs": 8,
-            "seeds": 1,
+            "seeds": 2,
             "multiplying": ("MV diagonal",),
             "others": ("SA", "CNN linear"),
         },
