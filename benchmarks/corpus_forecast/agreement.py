@@ -31,7 +31,6 @@ def compare(train: LabelledTexts, test: LabelledTexts) -> dict[str, Any]:
     kinds = {name: architectures(2)[name] for name in NETWORKS_COMPARED}
     folds = heldout.split(count.tokenised, train.labels)
     curves = heldout.learning_curves(kinds, texts, train.labels, classes, folds, SCALES, adaptive=True)
-    plain = heldout.learning_curves(kinds, texts, train.labels, classes, folds, SCALES, adaptive=False)
     penalty = heldout.baseline_curves(texts.counts, train.labels, classes, folds)["logistic regression"].setting
     target = targets(train.labels, classes)
     regression = baselines.logistic_regression(texts.counts, target, penalty)
@@ -50,7 +49,6 @@ def compare(train: LabelledTexts, test: LabelledTexts) -> dict[str, Any]:
         rows = TokenTexts.of_rows(items.tokens, texts.vocab)
         candidates = {
             "forecast": scored(kind, texts, rows, target, SCALES, curves[name].setting, adaptive=True).scores,
-            "forecast, one rate": scored(kind, texts, rows, target, SCALES, plain[name].setting).scores,
         }
         for label, model in token_models.items():
             added = " (added up)" if kind.order > 1 else ""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 NOTES, LISTED, COLUMNS = 5, 10, 4  # most notes, items of a list and classes of a table to print
 FIXES = 3  # things to fix on the first screen
 MISSED = 5  # test rows to print
+MOMENTS = 6  # times of the predicted learning curve to print
 
 
 def corpus(
@@ -229,6 +230,17 @@ def _print_held_out(out: Console, forecast: CorpusForecast) -> None:
         loss = "" if name == "signed χ²" else f"{row['loss']:.3f}"
         time = f"{row['setting']:g}" if row["kind"] == "network" else ""
         table.add_row(str(name), f"{row['accuracy']:.3f}", f"{row['low']:.3f} to {row['high']:.3f}", loss, time)
+    out.print(table)
+    longest = max((curve.settings for curve in forecast.curves.values()), key=len)
+    moments = range(0, len(longest), max(1, -(-len(longest) // MOMENTS)))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("accuracy / loss at time", overflow="fold")
+    for k in moments:
+        table.add_column(f"{longest[k]:g}", justify="right", no_wrap=True)
+    for name, curve in forecast.curves.items():
+        right, loss = curve.right.mean(axis=1), curve.loss.mean(axis=1)
+        cells = [f"{right[k]:.2f} / {loss[k]:.2f}" if k < len(loss) else "" for k in moments]
+        table.add_row(", ".join(forecast.rows_of(name)), *cells)
     out.print(table)
 
 

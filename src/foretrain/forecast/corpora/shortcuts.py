@@ -28,7 +28,7 @@ RAREST = 1 / 250  # and in at least this share of them
 SURE = 3  # the loss rises by at least this many standard errors: hundreds of candidates are tried
 WIDESPREAD = 0.01  # in this share of the texts a marker is listed even if its removal costs nothing yet
 SAME_TEXTS = 0.6  # phrases are one shortcut if this share of the texts of either has both
-NEARLY_ALL = 0.9  # a phrase names a shortcut if this share of its texts has the phrase
+NEARLY_ALL = 0.9  # a phrase can name a shortcut if it shares this many of its texts
 UNIT = 0.3  # a phrase is a unit if this share of the occurrences of its rarest token is in it
 TEMPLATE = 0.5  # it is a template if its phrases cover this share of their texts
 
@@ -43,6 +43,7 @@ class Shortcut:
     towards: int  # the class it leans to
     by_class: tuple[int, ...]  # texts with it in each class, among the rows that were judged
     share: float  # of the texts of that class, how many have it
+    contrast: float  # that share minus the mean share of the other classes
     rows: tuple[int, ...]  # texts that have it
     accuracy_cost: float  # held-out accuracy lost without it
     accuracy_error: float  # half of its 95 % interval
@@ -96,6 +97,7 @@ def find_shortcuts(
         return Shortcut(
             " ".join(names[k] for k in candidate.tokens), tuple(dict.fromkeys(c.tokens for c in together)), kind,
             int(shares.argmax()), tuple(int(n) for n in candidate.by_class), float(shares.max()),
+            float(shares.max() - (shares.sum() - shares.max()) / (classes - 1)),
             tuple(np.unique(near.text[candidate.occurrences]).tolist()),
             *mean_and_error(missed, len(labels)), *mean_and_error(rise, len(labels)), place,
         )  # fmt: skip
@@ -174,16 +176,15 @@ _Found = tuple[_Candidate, Shortcut]
 
 
 def _groups(found: list[_Found]) -> list[list[_Found]]:
-    """Phrases in the same texts belong together; the one with most texts is the first of its group. A phrase in fewer
-    texts is a part or an extension of a shortcut if it is mostly in texts that have it, and shares a token with it."""
+    """Phrases in the same texts belong together; the first of a group separates the classes best. Another phrase is a
+    part or an extension of it if it is mostly in texts that have it, and shares a token with the group."""
     groups: list[list[_Found]] = []
-    for candidate, shortcut in sorted(found, key=lambda f: (-len(f[1].rows), -len(f[0].tokens))):
+    for candidate, shortcut in sorted(found, key=lambda f: (-f[1].contrast, -len(f[0].tokens))):
         own = set(shortcut.rows)
         for group in groups:
             rows = set(group[0][1].rows)
-            both = len(own & rows)
             related = any(set(candidate.tokens) & set(other.tokens) for other, _ in group)
-            if both >= SAME_TEXTS * max(len(own), len(rows)) or (related and both >= SAME_TEXTS * len(own)):
+            if _in_common(own, rows) >= SAME_TEXTS or (related and len(own & rows) >= SAME_TEXTS * len(own)):
                 group.append((candidate, shortcut))
                 break
         else:
@@ -191,10 +192,15 @@ def _groups(found: list[_Found]) -> list[list[_Found]]:
     return groups
 
 
+def _in_common(first: set[int], second: set[int]) -> float:
+    return len(first & second) / max(len(first), len(second))
+
+
 def _named(group: list[_Found], texts: TokenTexts) -> tuple[_Found, list[_Found], str]:
-    """The phrase that names a group (the longest in nearly all of its texts, rather with a word than with marks only),
-    all phrases in nearly all of its texts, and where it stands: it is a template if these are most of the texts."""
-    whole = [f for f in group if len(f[1].rows) >= NEARLY_ALL * len(group[0][1].rows)]
+    """The phrase that names a group (the longest in nearly the same texts as its first, rather with a word than with
+    marks only), all such phrases, and where it stands: it is a template if these are most of the texts."""
+    rows_of_first = set(group[0][1].rows)
+    whole = [f for f in group if _in_common(rows_of_first, set(f[1].rows)) >= NEARLY_ALL]
     first = max(whole, key=lambda f: (any(c.isalnum() for c in f[1].phrase), len(f[0].tokens), f[1].loss_cost))
     tokens = sorted({token for candidate, _ in whole for token in candidate.tokens})
     rows = list(first[1].rows)
