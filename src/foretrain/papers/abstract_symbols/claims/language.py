@@ -22,6 +22,12 @@ def _pretraining(start: str) -> xr.Dataset:
     return xr.Dataset({"gain": gain.mean(("depth", "n"))})
 
 
+def _sizes(start: str) -> xr.Dataset:
+    """Test loss of the shallowest model minus that of the deepest, over all sizes of the training set."""
+    loss = kept("abstract_symbols/fig7")["test_loss"].sel(start=start, drop=True).mean("n")
+    return xr.Dataset({"gain": loss.isel(depth=0, drop=True) - loss.isel(depth=-1, drop=True)})
+
+
 def _diagonals(start: str) -> xr.Dataset:
     """By how much the identity's largest share in any head's product exceeds that at a random start."""
     run = kept("abstract_symbols/fig7")
@@ -66,4 +72,17 @@ diagonals = Claim(
     control=Control("a random start in place of the pretrained one", {"start": "random"}),
 )
 
-CLAIMS = [fig6, fig7, diagonals]
+fig24 = Claim(
+    id="abstract_symbols/fig24",
+    source="Fig 24",
+    whose="our own expectation",
+    says="Of two pretrained models fine-tuned on αβα against αββ, the deeper one has the lower test loss.",
+    predict=no_number,
+    observe=_sizes,
+    compare=gains("gain", label="the fall of the test loss from the shallowest to the deepest model"),
+    expect=None,
+    settings={"fast": {"start": "pretrained"}},
+    control=Control("models that were not pretrained", {"start": "random"}),
+)
+
+CLAIMS = [fig6, fig7, diagonals, fig24]
