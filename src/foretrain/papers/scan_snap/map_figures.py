@@ -87,4 +87,22 @@ def real_text(run: xr.Dataset) -> go.Figure:
     return figure.update_layout(height=480, legend={"orientation": "h", "y": -0.25, "yanchor": "top"})
 
 
-FIGURES = {"training_map": training_map, "real_text": real_text}
+def standard_transformer(run: xr.Dataset) -> go.Figure:
+    """Rank correlations with trained content logits, a panel per model: counts, another seed, the run halfway."""
+    models, corpora = run["model"].values.tolist(), run["corpus"].values.tolist()
+    title = "Which words does attention pick? Rank correlation per query with trained logits (a mark per seed)"
+    figure = new_panels(title, models, columns=len(models), shared_yaxes=True, horizontal_spacing=0.04)
+    told = {str(name): run["statistic"].sel(of=name) for name in run["of"].values}
+    told |= {"another seed": run["agreement"], "the same run, halfway": run["pilot"].isel(share=-1)}
+    for panel, model in enumerate(models):
+        for color, (name, values) in enumerate(told.items()):
+            one = values.sel(model=model).transpose("corpus", "seed")
+            x = [corpus for corpus in corpora for _ in range(run.sizes["seed"])]
+            marks = measurement_marks(x, one.values.ravel(), name, color, legendgroup=name, showlegend=panel == 0)
+            figure.add_trace(marks, **panel_place(panel, len(models)))
+    figure.update_xaxes(title="corpus", type="category")
+    figure.update_yaxes(title="rank correlation", col=1)
+    return figure.update_layout(height=460, legend={"orientation": "h", "y": -0.25, "yanchor": "top"})
+
+
+FIGURES = {"training_map": training_map, "real_text": real_text, "standard_transformer": standard_transformer}

@@ -21,4 +21,5 @@ MODULES = (
     "parameterization",
     "training",
     "real_text",
+    "standard_transformer",
 )
