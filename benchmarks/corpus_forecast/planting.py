@@ -56,13 +56,13 @@ JUDGED = (  # and judged, once, with these
     Plant("markup", "</p> at the end", 0.15, ("</p>",), lambda t, d: f"{t} </p>"),
     Plant("markup", "*** anywhere", 0.1, ("*",), lambda t, d: _inside(t, "***", d)),
     Plant(
-        "template", "Message about …", 0.08, ("message", "automatic"),
+        "template", "Message about …", 0.08, ("automatic", "message", "number", "needs", "reply"),
         lambda t, d: "Automatic message number {} about {} and {} which needs no reply".format(
             d.integers(999), *_two(t, d)
         ),
     ),
     Plant(
-        "template", "Order … delivered", 0.05, ("order", "delivered", "rate"),
+        "template", "Order … delivered", 0.05, ("order", "delivered", "please", "rate"),
         lambda t, d: "Order {} with {} and {} was delivered, please rate it".format(d.integers(999), *_two(t, d)),
     ),
     Plant("source", "(UPI) - after the title", 0.15, ("upi",), lambda t, d: _inside(t, "(UPI) -", d, 3, 6)),

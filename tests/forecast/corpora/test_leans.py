@@ -96,7 +96,7 @@ def test_chance_in_the_parts_of_a_negation_is_no_contradiction(seed: int) -> Non
     assert not any(contradicting(texts, draw.permutation(labels)) for _ in range(3))
 
 
-def test_pairs_of_function_words_are_never_listed() -> None:
+def test_bigrams_with_function_words_or_marks_are_never_listed() -> None:
     """ "of the" decides a class while neither word does, and so does "odd case"; only the latter is worth a line."""
     grams = np.array([[0, 1], [2, 3]])
     even = Lean(np.full((4, 2), 200.0), np.full(2, 400.0))

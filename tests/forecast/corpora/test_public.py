@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from foretrain.core.progress import listening
 from foretrain.data.labelled_texts import LabelledTexts, read_labelled
 from foretrain.forecast.corpora.page import excerpt
 from foretrain.forecast.corpora.result import CorpusForecast
+from foretrain.forecast.corpora.words import better_baseline
 
 REVIEWS = Path(__file__).parents[3] / "examples" / "reviews.csv"
 
@@ -102,6 +104,18 @@ def test_labels_that_only_the_test_rows_have_are_refused() -> None:
     assert result.test is not None
     assert result.test.labels.tolist() == [0, 1]
     assert not any(record["errors"] for record in result.test_rows() if "MLP tanh" in record["errors"])
+
+
+def test_a_baseline_that_is_surely_better_gives_the_answer(reviews: CorpusForecast) -> None:
+    assert better_baseline(reviews) is None
+    assert "(matrix-vector)" in reviews.summary
+    even = np.arange(240) % 2 == 0
+    worse = {name: replace(curve, chosen_right=curve.chosen_right & even) for name, curve in reviews.curves.items()}
+    spoiled = replace(reviews, curves=worse)
+    assert better_baseline(spoiled) == "logistic regression"
+    accuracy = reviews.baselines["logistic regression"].accuracy
+    assert spoiled.summary.startswith(f"A classifier will get about {100 * accuracy:.0f} %")
+    assert "(logistic regression; the best network, " in spoiled.summary
 
 
 def test_progress_is_told() -> None:

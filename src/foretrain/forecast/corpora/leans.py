@@ -127,9 +127,9 @@ def contradictions(
     A network that adds up tokens gets such a bigram "wrong" if the sum leans away from the class. It is "undecided" if
     the sum is within its error of 0 and the bigram leans by more than that error allows. The wrong ones come first, the
     least likely by chance at the top; then the undecided ones, those whose parts lean away most clearly at the top.
-    Pairs of function words and punctuation marks ("of the") are left out: they have nothing to say.
+    Bigrams with a function word or a punctuation mark ("of the", "online -") are left out: they say little themselves.
     """
-    empty = np.array([all(_says_nothing(part) for part in name.split(" ")) for name in names], dtype=bool)
+    empty = np.array([any(_says_nothing(part) for part in name.split(" ")) for name in names], dtype=bool)
     odds, parts = bigrams.log_odds, tokens.log_odds[grams].sum(axis=1)
     error = ERRORS * np.sqrt(tokens.variance[grams].sum(axis=1))
     rows, columns = np.nonzero((odds > 0) & (parts <= error) & ~empty[:, None])
