@@ -56,8 +56,10 @@ def templates(
     from foretrain.core.errors import require_known
     from foretrain.core.files import write_bytes, write_text
     from foretrain.core.trajectory import config_of
+    from foretrain.data.template_files import read_task
     from foretrain.forecast.templating.forecast import ForecastSetting
     from foretrain.forecast.templating.forecast import templates as forecast_of
+    from foretrain.forecast.templating.training import require_trainable
     from foretrain.forecast.templating.words import summary
     from foretrain.kernels.activations import ACTIVATIONS
     from foretrain.show.pages import as_html, as_image
@@ -71,6 +73,8 @@ def templates(
     if report is not None:
         require(report.suffix == ".html", f"--report must end in .html; got {report.name}.")
     setting = ForecastSetting(beta=beta, gamma=gamma, activation=activation)
+    if train:
+        require_trainable(read_task(task).task)
     with progress_shown("forecasting"):
         forecast = forecast_of(task, setting, error=error, simulate=simulate)
     if train:
@@ -101,6 +105,8 @@ def _print(forecast: TemplateForecast) -> None:
     data = forecast.dataset
     config, out = config_of(data), console(results=True)
     out.print(visible(forecast.summary), markup=False, highlight=False)
+    if forecast.score:
+        out.print(f"\n{forecast.score}", markup=False, highlight=False)
     out.print(f"\nTrust: {forecast.trust}\n", markup=False, highlight=False)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for head in forecast.columns:

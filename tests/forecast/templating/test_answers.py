@@ -17,7 +17,7 @@ from foretrain.data import template_tasks as tasks
 from foretrain.data.templates import Template, TemplateTask
 from foretrain.forecast.templating import training
 from foretrain.forecast.templating.forecast import TemplateForecast, templates
-from foretrain.forecast.templating.training import TrainedErrors, errors_at, trained_errors
+from foretrain.forecast.templating.training import TrainedErrors, errors_at, trained_errors, within_factor
 from foretrain.forecast.templating.words import about
 from foretrain.kernels.architectures import ARCHITECTURES, MLP, MLP_XX, TRANSFORMER, TRANSFORMER_AI
 
@@ -91,6 +91,7 @@ def test_training_is_kept_beside_the_forecast(trained: TemplateForecast) -> None
     assert trained.dataset.trained.dims == ("architecture", "trained_n", "trained_seed")
     assert trained.dataset.trained.sel(architecture=TRANSFORMER_AI, trained_n=64).item() < 0.5
     assert trained.table["in training"].notnull().all()
+    assert trained.score.startswith("In training, the forecast was within a factor of 3 for ")
     assert "samples, in training" in trained._repr_html_()
     assert any("trained" in (trace.name or "") for trace in trained.figure().data)
 
@@ -113,6 +114,22 @@ def test_training_is_the_same_again() -> None:
 )
 def test_needed(errors: dict[int, list[float]], error: float, needed: float) -> None:
     assert TrainedErrors(errors).needed(error) == pytest.approx(needed)
+
+
+@pytest.mark.parametrize(
+    ("forecast", "errors", "close"),
+    [
+        (250.0, {64: [0.4], 128: [0.1]}, True),
+        (300.0, {64: [0.4], 128: [0.1]}, False),
+        (25.0, {64: [0.4], 128: [0.1]}, False),
+        (np.inf, {64: [0.4], 128: [0.3]}, True),  # training needs more than 128
+        (40.0, {64: [0.4], 128: [0.3]}, False),
+        (2.0, {8: [0.1]}, True),  # training needs at most 8
+        (25.0, {8: [0.1]}, False),
+    ],
+)
+def test_within_a_factor_of_3(forecast: float, errors: dict[int, list[float]], close: bool) -> None:
+    assert within_factor(forecast, TrainedErrors(errors), 0.2) is close
 
 
 @given(st.lists(st.floats(0.01, 1.2), min_size=1, max_size=6), st.floats(0.05, 0.9), st.floats(0.05, 0.9))

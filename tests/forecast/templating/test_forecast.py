@@ -263,6 +263,7 @@ def test_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "plotly" in drawn.read_text(encoding="utf-8")
 
 
+PRINT = 'named = "print_symbol"'
 CLASH = '[[template]]\nstring = "αβ"\nlabel = 1\n[[template]]\nstring = "βα"\nlabel = 1\n'
 
 
@@ -279,6 +280,15 @@ CLASH = '[[template]]\nstring = "αβ"\nlabel = 1\n[[template]]\nstring = "βα"
         (CLASH.replace("βα", "αα"), ["--gamma", "-1"], "gamma must lie between 0 and 100; got -1."),
         (CLASH.replace("βα", "αα"), ["--activation", "tanhh"], "no activation 'tanhh'"),
         (CLASH.replace("βα", "αα"), ["--figure", "x.pdf"], "must end in .html, .png, .svg"),
+        (CLASH.replace("βα", "αα"), ["--report", "x.pdf"], "--report must end in .html"),
+        (CLASH.replace("βα", "αα"), ["--beta", "1e308"], "beta must lie between 0 and 100; got 1e+308."),
+        (CLASH.replace("βα", "αα"), ["--gamma", "nan"], "gamma must lie between 0 and 100; got nan."),
+        (CLASH.replace("βα", "αα"), ["--error", "nan"], "error must lie between 0 and 1"),
+        (CLASH.replace("βα", "αα"), ["--simulate", "-1"], "simulate must lie between 0 and 4000"),
+        (CLASH.replace("βα", "αα"), ["--train"], "All labels are the same"),
+        (PRINT, ["--train"], "asks for a symbol: leave out --train"),
+        ("nonsense", [], "is not a TOML file"),
+        ("a = 1", [], "may have name, kind"),
     ],
 )
 def test_command_refuses_in_one_sentence(

@@ -2,47 +2,58 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import xarray as xr
 
-from foretrain.kernels.architectures import MLP, MLP_XX
+from foretrain.core.errors import MissingData
 from foretrain.papers.abstract_symbols.claims import conditioning, forecast
-from foretrain.papers.abstract_symbols.experiments.data_need import most_resolved, never_learns, predicted_need
-from foretrain.papers.abstract_symbols.experiments.trained import VANILLA
 
 
-def test_a_transformer_may_need_more_than_can_be_told_but_an_mlp_never_learns() -> None:
-    """Lemma 3.6: N of a transformer is nonsingular, so its need is finite, however far beyond what is resolved."""
-    task = "relational_match_to_sample"
-    assert predicted_need(task, VANILLA, 0.5) == np.inf
-    assert not never_learns(task, VANILLA)
-    assert 1e5 < most_resolved(task, VANILLA) < 1e8
-    assert never_learns(task, MLP)
-    assert not never_learns("same_different", MLP_XX)
+def _ranked(forecast_needs: list[float], sizes: list[float]) -> str:
+    """The verdict if training needs 10, 20, 30, 40 samples, and ten times that in a second architecture."""
+    axes = {"task": list("abcd"), "architecture": ["one", "two"]}
+
+    def table(needs: list[float]) -> tuple[tuple[str, str], np.ndarray]:
+        return ("task", "architecture"), np.array(needs)[:, None] * [1.0, 10.0]
+
+    observed = {"predicted_need": table(forecast_needs), "measured_need": table([10.0, 20, 30, 40])}
+    return forecast._ranks_better(xr.Dataset({"size_need": table(sizes)}, axes), xr.Dataset(observed, axes)).status
 
 
 @pytest.mark.parametrize(
-    ("sizes", "status"),
+    ("forecast_needs", "sizes", "status"),
     [
-        ((4.0, 8, 16, 32), "fails"),  # both rank perfectly
-        ((8.0, 4, 16, 32), "holds"),  # the trivial forecast errs once
-        ((4.0, 4, 4, 4), "holds"),  # it says nothing
+        ([1.0, 2, 3, 4], [4.0, 8, 16, 32], "fails"),  # both rank perfectly
+        ([1.0, 2, 3, 4], [8.0, 4, 16, 32], "holds"),  # the size errs once
+        ([1.0, 2, 3, 4], [4.0, 4, 4, 4], "holds"),  # it says nothing
+        ([2.0, 1, 3, 4], [4.0, 8, 16, 32], "fails"),  # the forecast errs once
     ],
 )
-def test_a_forecast_has_to_rank_better_than_size(sizes: tuple[float, ...], status: str) -> None:
-    needs = np.array([10.0, 20, 30, 40])[:, None] * [1.0, 10.0]
-    observed = xr.Dataset(
-        dict.fromkeys(("predicted_need", "measured_need"), (("task", "architecture"), needs)),
-        {"task": list("abcd"), "architecture": ["one", "two"]},
-    )
-    trivial = xr.Dataset({"size": ("task", list(sizes))}, {"task": list("abcd")})
-    assert forecast._ranks_better(trivial, observed).status == status
+def test_a_forecast_has_to_rank_better_than_size(forecast_needs: list[float], sizes: list[float], status: str) -> None:
+    assert _ranked(forecast_needs, sizes) == status
 
 
-def test_size_is_templates_times_length() -> None:
-    assert forecast.task_size("same_different") == 2 * 2
-    assert forecast.task_size("majority_4") == 8 * 4
+def test_it_must_win_within_each_architecture() -> None:
+    """A forecast that is right about all but one architecture does not hold, however good it is over all."""
+    axes = {"task": list("abcd"), "architecture": ["one", "two"]}
+    cells = ("task", "architecture")
+    measured = np.array([10.0, 20, 30, 40])[:, None] * [1.0, 10.0]
+    predicted = np.stack([measured[:, 0], measured[[1, 0, 2, 3], 1]], axis=1)
+    size = np.stack([measured[::-1, 0], measured[:, 1]], axis=1)
+    observed = xr.Dataset({"predicted_need": (cells, predicted), "measured_need": (cells, measured)}, axes)
+    trivial = xr.Dataset({"size_need": (cells, size)}, axes)
+    taus = forecast.rank_correlations(trivial, observed)
+    assert taus["all"][0] > taus["all"][1]
+    assert forecast._ranks_better(trivial, observed).status == "fails"
+
+
+def test_the_kept_results_are_asked_for_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORETRAIN_RESULTS", str(tmp_path))
+    with pytest.raises(MissingData, match=r"no template_needs.json.*python -m benchmarks.template_needs"):
+        forecast.kept_needs()
 
 
 def test_relu_and_polynomials_are_singular_on_a_line_and_others_are_not() -> None:

@@ -13,12 +13,10 @@ from foretrain.core.errors import InputError
 from foretrain.core.progress import listening
 from foretrain.core.trajectory import trajectory
 from foretrain.papers.abstract_symbols.claims import data_need as gains
-from foretrain.papers.abstract_symbols.claims import forecast
 from foretrain.papers.abstract_symbols.claims.forecast import kendall
 from foretrain.papers.abstract_symbols.claims.published import LENGTH_4, _published
 from foretrain.papers.abstract_symbols.experiments import data_need, difficulty, trained
 from foretrain.papers.abstract_symbols.experiments.architectures import SAMPLES, chosen_rate, train
-from foretrain.papers.abstract_symbols.experiments.data_need import predicted_need
 from foretrain.papers.abstract_symbols.experiments.trained import (
     TRANSFORMERS,
     VANILLA,
@@ -311,13 +309,6 @@ def test_kendall_with_ties_is_scipys():
         assert kendall(x, y) == pytest.approx(wanted)
 
 
-def test_kendall_within_columns_is_that_of_each_column():
-    x, y = np.random.default_rng(0).normal(size=(2, 6, 3))
-    wanted = np.mean([stats.kendalltau(x[:, column], y[:, column]).statistic for column in range(3)])
-    assert kendall(x, y, within_columns=True) == pytest.approx(wanted)
-    assert kendall(np.zeros((6, 3)), y, within_columns=True) == 0
-
-
 @pytest.mark.parametrize(("worst", "counted"), [(0.01, 1.0), (0.25, 0.0), (0.9, 0.0)])
 def test_a_task_that_some_seed_learns_is_judged_with_every_seed(worst, counted, monkeypatch):
     misses = np.ones((2, 4, 2, 3))  # task, architecture, n, seed
@@ -335,28 +326,3 @@ def test_a_task_that_some_seed_learns_is_judged_with_every_seed(worst, counted, 
     assert float(gained.helped_low.sel(learned="majority of 6", helped="alone")) == counted
     assert float(gained.helped_low.sel(learned="αβα vs αββ").min()) == 1.0
     xr.testing.assert_equal(gained.miss, miss)
-
-
-@pytest.mark.parametrize(
-    ("predicted", "architectures", "tasks"),
-    [
-        (lambda task, architecture: (1 + task) * 10**architecture, True, True),
-        (lambda task, architecture: 10**architecture, True, False),  # knows architectures, and nothing of tasks
-        (lambda task, architecture: 1 + task, False, True),
-    ],
-)
-def test_a_forecast_must_rank_architectures_and_tasks(predicted, architectures, tasks, monkeypatch):
-    measured = (1 + np.arange(6))[:, None] * 10.0 ** np.arange(4)
-    needed = xr.Dataset({"n_needed": (("task", "architecture"), measured)}, {"n": [64, 1024]})
-    monkeypatch.setattr(forecast, "data_need", lambda *args, **kwargs: needed)
-    monkeypatch.setattr(forecast, "predicted_need", lambda task, name, loss: predicted(int(task), int(name)))
-    monkeypatch.setattr(forecast, "most_resolved", lambda task, name: 1e6)
-    monkeypatch.setattr(forecast, "never_learns", lambda task, name: False)
-    ranks = forecast._ranks("012345", "0123", 0.1)
-    assert (float(ranks.chance_of_architectures) < 0.05) == architectures
-    assert (float(ranks.chance_of_tasks) < 0.05) == tasks
-
-
-def test_kernels_predict_that_a_helps_and_that_an_mlp_never_learns():
-    assert predicted_need("same_different", WITH_A, 0.1) < predicted_need("same_different", VANILLA, 0.1) < np.inf
-    assert predicted_need("same_different", "MLP", 0.1) == np.inf

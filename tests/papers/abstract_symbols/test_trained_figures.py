@@ -93,32 +93,6 @@ def test_factors_are_drawn_from_least_to_greatest_and_unlearned_tasks_are_named(
     assert figure.layout.yaxis.categoryarray == ("αβα vs αββ", "majority of 4")
 
 
-@pytest.mark.parametrize(("never", "said"), [(0.0, "more than 833,333"), (1.0, "never")])
-def test_needs_without_a_number_stand_at_the_ends(never, said):
-    axes = ("task", "architecture")
-    run = trajectory(
-        {
-            "predicted_need": (axes, [[300.0], [np.inf]]),
-            "measured_need": (axes, [[400.0], [np.inf]]),
-            "most_resolved": (axes, [[1e6], [833_333.3]]),
-            "never_learns": (axes, [[0.0], [never]]),
-        },
-        {"task": ["aba_abb", "majority_4"], "architecture": [VANILLA]},
-        most_samples=1024,
-        loss=0.5,
-    )
-    figure = needs.predicted_against_measured(run)
-    marks = figure.data[1]
-    across, up = (
-        dict(zip(axis.ticktext, axis.tickvals, strict=True)) for axis in (figure.layout.xaxis, figure.layout.yaxis)
-    )
-    assert (marks.x, marks.y) == ((300.0, across["more, or never"]), (400.0, up["> 1024"]))
-    assert across["more, or never"] > 400
-    assert up["> 1024"] > 1024
-    assert "αβα vs αββ: predicted 300, measured 400" in marks.hovertext
-    assert f"majority of 4: predicted {said}, measured more than 1024" in marks.hovertext
-
-
 def test_a_comparison_draws_every_seed_and_what_is_published():
     made = trajectory(
         {"test_loss": (("side", "seed"), [[0.1, 0.3], [1.0, 0.8]], {"long_name": "loss"})},

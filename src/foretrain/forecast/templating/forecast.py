@@ -17,6 +17,7 @@ import plotly.graph_objects as go
 import xarray as xr
 
 from foretrain.core.errors import InputError
+from foretrain.core.progress import Progress, tell
 from foretrain.core.trajectory import config_of
 from foretrain.data.template_files import read_task
 from foretrain.data.templates import TemplateTask
@@ -27,10 +28,17 @@ from foretrain.forecast.templating.prediction import (
     forecast_templates,
     trivial_loss,
 )
-from foretrain.forecast.templating.training import SEEDS, SIZES, TrainedErrors, trained_errors
+from foretrain.forecast.templating.training import (
+    SEEDS,
+    SIZES,
+    TrainedErrors,
+    trained_errors,
+    within_factor,
+)
 from foretrain.forecast.templating.words import (
     about,
     answer,
+    joined,
     samples_words,
     trained_words,
     verdict_words,
@@ -96,7 +104,20 @@ class TemplateForecast:
     @property
     def trust(self) -> str:
         """How far to trust it: how such forecasts did on tasks that were trained."""
-        return trust_words()
+        return trust_words(self.task)
+
+    @property
+    def score(self) -> str:
+        """How the forecast compares with training; empty before `train`."""
+        if not self.trained:
+            return ""
+        needs = self.table.samples
+        right = [name for name, errors in self.trained if within_factor(needs[name], errors, self.error)]
+        wrong = [name for name, _ in self.trained if name not in right]
+        words = (
+            f"In training, the forecast was within a factor of 3 for {len(right)} of {len(self.trained)} architectures"
+        )
+        return f"{words}{f' (not for {joined(wrong)})' if wrong else ''}."
 
     @property
     def baseline(self) -> str:
@@ -150,10 +171,11 @@ class TemplateForecast:
         """
         names = self.dataset.architecture.values.tolist()
         alphabet = config_of(self.dataset)["alphabet"]
-        trained = [
-            (name, trained_errors(self.task, name, error=self.error, sizes=sizes, seeds=seeds, alphabet=alphabet))
-            for name in names
-        ]
+        trained = []
+        for place, name in enumerate(names):
+            tell(Progress(place, len(names), name))
+            errors = trained_errors(self.task, name, error=self.error, sizes=sizes, seeds=seeds, alphabet=alphabet)
+            trained.append((name, errors))
         ran = sorted({n for _, errors in trained for n in errors.errors})
         values = np.full((len(names), len(ran), seeds), np.nan)
         for i, (_, errors) in enumerate(trained):

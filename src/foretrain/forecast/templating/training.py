@@ -54,6 +54,18 @@ class TrainedErrors:
         return float(sizes[last] * (sizes[last + 1] / sizes[last]) ** share)
 
 
+def within_factor(forecast: float, trained: TrainedErrors, error: float, factor: float = 3.0) -> bool:
+    """Whether a forecast is within a factor of what training needed, as far as the sizes that were tried can tell.
+
+    If the largest size was not enough, a forecast of at least a third of it counts; if the smallest was, one of up to
+    three times it.
+    """
+    needed, least, most = trained.needed(error), min(trained.errors), max(trained.errors)
+    if not np.isfinite(needed):
+        return bool(forecast >= most / factor)
+    return bool(forecast <= factor * needed and (forecast >= needed / factor or needed <= least))
+
+
 def trained_errors(
     task: TemplateTask,
     architecture: str,
@@ -69,9 +81,7 @@ def trained_errors(
     error  the lower of the two errors whose need can be read off, `also` the higher
     """
     require_known("architecture", architecture, ARCHITECTURES)
-    require(
-        task.kind == "regression", f"Only tasks that ask for a number can be trained; {task.name} asks for a symbol."
-    )
+    require_trainable(task)
     require(0 < error <= also < 1, f"error must lie above 0 and not above {also:g}; got {error:g}.")
     require_whole("seeds", seeds, 1)
     usable = sorted(n for n in sizes if alphabet is not None or n >= task.wildcard_count)
@@ -93,6 +103,18 @@ def trained_errors(
     return TrainedErrors(dict(sorted(found.items())))
 
 
+def require_trainable(task: TemplateTask) -> float:
+    """The squared error of a constant guess; a task without one, or without numbers, is refused."""
+    require(
+        task.kind == "regression",
+        f"Only tasks that ask for a number can be trained here; {task.name} asks for a symbol: leave out --train.",
+    )
+    labels, weights = np.asarray(task.labels, dtype=np.float64), np.asarray(task.weights)
+    constant = float(weights @ (labels - weights @ labels) ** 2)
+    require(constant > 0, "All labels are the same, so there is nothing to train; give the templates different labels.")
+    return constant
+
+
 def errors_at(
     task: TemplateTask,
     architecture: str,
@@ -103,9 +125,7 @@ def errors_at(
     alphabet: int | None = None,
 ) -> list[float]:
     """The error of every seed's network from n samples; a run stops at `enough`, and one that diverges is infinite."""
-    labels, weights = np.asarray(task.labels, dtype=np.float64), np.asarray(task.weights)
-    constant = float(weights @ (labels - weights @ labels) ** 2)
-    require(constant > 0, "All labels are the same, so there is nothing to learn; give the templates different labels.")
+    constant = require_trainable(task)
     tokens, held_out = alphabet or n, max(HELD_OUT, task.wildcard_count)
     listed = seed_list(seeds)
     splits = [

@@ -157,8 +157,8 @@ lemmaC3 = Claim(
     id="abstract_symbols/lemmaC3",
     source="Lemma C.3 (Lemma 3.5)",
     whose="the paper's statement",
-    says="The same holds for every token-symmetric kernel whose N is nonsingular: an MLP that is given XXᵀ, and a "
-    "transformer whose logits count how often each symbol occurs.",
+    says="The same holds for every token-symmetric kernel whose N is nonsingular: an MLP that is given XXᵀ, and two "
+    "transformer layers with a·XXᵀ in the attention logits.",
     predict=_probability,
     observe=_within_bound,
     compare=COMPARE,

@@ -1,9 +1,8 @@
-"""How many samples each task needs with each architecture: measured, and predicted by kernel regression."""
+"""How many samples each task needs with each architecture."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Annotated
 
 import numpy as np
@@ -13,12 +12,8 @@ from foretrain.core.errors import require, require_positive, require_whole
 from foretrain.core.streams import seed_list
 from foretrain.core.trajectory import trajectory
 from foretrain.data.templates import TemplateTask
-from foretrain.kernels import architectures as kernels
-from foretrain.kernels.learning_curve import LearningCurve
-from foretrain.kernels.template_matrix import TemplateMatrix, template_matrix
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import Positive, Seeds, about
-from foretrain.models.sequence_baselines import MLP, MLP_XX
 from foretrain.papers.abstract_symbols.experiments.architectures import SAMPLES
 from foretrain.papers.abstract_symbols.experiments.parameters import (
     NOT_EMPTY,
@@ -49,13 +44,6 @@ TASKS = (
 OF_THOUSANDS = ("majority_4", "majority_6", "distribution_of_3")  # of samples, and of steps
 OF_SYMBOLS = ("print_symbol",)
 IN_ONE_BATCH = tuple(task for task in TASKS if task not in OF_THOUSANDS + OF_SYMBOLS)
-KERNELS = {
-    VANILLA: kernels.TRANSFORMER,
-    WITH_A: kernels.TRANSFORMER_AI,
-    MLP: kernels.MLP,
-    MLP_XX: kernels.MLP_XX,
-}
-RIDGE = 0.01  # small and fixed, as in a forecast
 
 
 def data_need(
@@ -146,44 +134,6 @@ def constant_loss(task: TemplateTask) -> float:
     """Squared error of the best constant guess."""
     labels, weights = np.asarray(task.labels, dtype=np.float64), np.asarray(task.weights)
     return float(weights @ (labels - weights @ labels) ** 2)
-
-
-@lru_cache(maxsize=64)
-def predicted_need(task: str, architecture: str, loss: float) -> float:
-    """The samples that kernel regression with an architecture's random features needs.
-
-    It is infinite if they are more than `most_resolved`, or if N is singular and no number of samples is enough.
-    """
-    matrix = _matrix(task, architecture)
-    target = loss * constant_loss(matrix.task)
-    return LearningCurve(matrix, RIDGE).samples_needed(target, most=most_resolved(task, architecture))
-
-
-@lru_cache(maxsize=64)
-def most_resolved(task: str, architecture: str) -> float:
-    """The largest number of samples that a prediction can name.
-
-    With more, directions of N count that are smaller than the errors of its entries.
-    """
-    matrix = _matrix(task, architecture)
-    return 0.1 / matrix.resolution
-
-
-@lru_cache(maxsize=64)
-def never_learns(task: str, architecture: str) -> bool:
-    """Whether N is singular by its structure: an MLP cannot tell templates of wildcards apart (Remark I.6).
-
-    N of a transformer is nonsingular for almost all β and γ (Lemma 3.6), however small its least eigenvalue is.
-    """
-    matrix = _matrix(task, architecture)
-    return architecture in (MLP, MLP_XX) and len(matrix.groups) < len(matrix.N)
-
-
-@lru_cache(maxsize=64)
-def _matrix(task: str, architecture: str) -> TemplateMatrix:
-    kernel = kernels.architecture_kernel(KERNELS[architecture])
-    accuracy = kernels.kernel_accuracy(KERNELS[architecture], beta=1.0)
-    return template_matrix(task_called(task)[0].with_cls(), kernel, accuracy=accuracy)
 
 
 def learned(needs: xr.Dataset) -> str:

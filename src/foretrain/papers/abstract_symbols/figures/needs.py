@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -16,7 +14,6 @@ from foretrain.papers.abstract_symbols.experiments.trained import VANILLA
 from foretrain.papers.abstract_symbols.figures.trained import colors_of, setting_words, task_name, x_axis
 from foretrain.show.plotting import (
     INK,
-    PALETTE,
     add_subtitle,
     log_ticks,
     measurement_marks,
@@ -97,61 +94,26 @@ def gained(run: xr.Dataset) -> go.Figure:
     return figure
 
 
-def predicted_against_measured(run: xr.Dataset) -> go.Figure:
-    """Samples that kernel regression needs against those of trained networks, one mark per task and architecture."""
-    most = config_of(run)["most_samples"]
-    known = np.concatenate([run[name].values.ravel() for name in ("predicted_need", "measured_need")])
-    known = known[np.isfinite(known)]
-    least, beyond, more = known.min() / BEYOND, known.max() * BEYOND**2, most * BEYOND
-    figure = new_figure(
-        "Samples needed: predicted before training, and measured",
-        x="samples needed, predicted by kernel regression",
-        y="samples needed in training",
-        log_x=True,
-        log_y=True,
-    )
-    names = run.architecture.values.tolist()
-    equal = {"x": [least, most], "y": [least, most], "mode": "lines", "line": {"color": PALETTE[7], "dash": "dash"}}
-    figure.add_scatter(**equal, name="equal", hoverinfo="skip")
-    for name, color in zip(names, colors_of("architecture", names), strict=True):
-        cell = run.sel(architecture=name)
-        predicted, measured = cell.predicted_need.values, cell.measured_need.values
-        marks = measurement_marks(
-            np.nan_to_num(predicted, posinf=beyond), np.nan_to_num(measured, posinf=more), name, color, opacity=0.8
-        )
-        limits = [
-            "never" if never else f"more than {limit:,.0f}"
-            for never, limit in zip(cell.never_learns.values, cell.most_resolved.values, strict=True)
-        ]
-        marks.hovertext = [
-            f"{task_name(task)}: predicted {_need(x, limit)}, measured {_need(y, f'more than {most}')}"
-            for task, x, y, limit in zip(run.task.values.tolist(), predicted, measured, limits, strict=True)
-        ]
-        marks.update(hoverinfo="text+name", marker={"size": 9})
-        figure.add_trace(marks)
-    figure.update_xaxes(**_ticks(least, beyond, "more, or never"))
-    figure.update_yaxes(**_ticks(least, more, f"> {most}"))
-    figure.update_layout(height=560)
-    add_subtitle(
-        figure,
-        f"Samples from which on less than {config_of(run)['loss']:.0%} of a constant guess's squared error is left, "
-        "one mark per task. On the right: more samples than the kernel's accuracy can tell, or, for an MLP, never.",
-    )
-    return figure
-
-
 def forecast_and_size(run: xr.Dataset, trivial: xr.Dataset) -> go.Figure:
-    """Samples needed in training against two forecasts, one panel each: the kernel's, and templates times length."""
-    panels = ("kernel regression", "templates × length")
+    """Samples needed in training against two forecasts, one panel each: the kernel's, and templates times length.
+
+    A line marks where forecast and training agree.
+    """
+    panels = ("forecast from the kernel", "forecast from size alone")
     figure = new_panels("Which forecast ranks the tasks as training does?", panels, columns=2, shared_yaxes=True)
     finite = run.measured_need.values[np.isfinite(run.measured_need.values)]
     beyond_measured = (finite.max() if finite.size else 100.0) * BEYOND
     predicted = run.predicted_need.where(np.isfinite(run.predicted_need))
     beyond = float(predicted.max()) * BEYOND**2 if bool(predicted.notnull().any()) else 100.0
-    sizes = xr.broadcast(trivial["size"], run.measured_need)[0]
+    sizes = trivial.size_need.sel(task=run.task)
     names = run.architecture.values.tolist()
     for index, x in enumerate((run.predicted_need, sizes)):
         place = panel_place(index, 2)
+        least = max(float(x.min()), float(run.measured_need.min()))
+        line = {"color": INK, "width": 1, "dash": "dot"}
+        figure.add_scatter(
+            x=[least, beyond_measured], y=[least, beyond_measured], mode="lines", line=line, showlegend=False, **place
+        )
         for name, color in zip(names, colors_of("architecture", names), strict=True):
             marks = measurement_marks(
                 np.nan_to_num(x.sel(architecture=name).values, posinf=beyond),
@@ -162,9 +124,9 @@ def forecast_and_size(run: xr.Dataset, trivial: xr.Dataset) -> go.Figure:
                 showlegend=index == 0,
                 legendgroup=name,
             )
-            marks.hovertext = [task_name(task) for task in run.task.values.tolist()]
+            marks.hovertext = run.task.values.tolist()
             figure.add_trace(marks.update(marker={"size": 9}), **place)
-        words = ("samples predicted", "templates × length")[index]
+        words = ("samples needed by the forecast", "samples needed by templates × length")[index]
         figure.update_xaxes(title=words, type="log", **log_ticks(marks_x(figure, index)), **place)
         figure.update_yaxes(type="log", **log_ticks([*finite.tolist(), beyond_measured]), **place)
     figure.update_yaxes(title="samples needed in training", row=1, col=1)
@@ -177,24 +139,6 @@ def marks_x(figure: go.Figure, panel: int) -> list[float]:
     """All x of a panel's marks."""
     axis = "x" if panel == 0 else f"x{panel + 1}"
     return [x for trace in figure.data if (trace.xaxis or "x") == axis for x in trace.x]
-
-
-def _ticks(least: float, beyond: float, words: str) -> dict[str, Any]:
-    """An axis of samples; points without a number are drawn at its end, labelled with `words`."""
-    span = np.log10(beyond / least)
-    firsts = (1, 2, 5) if span < 3 else (1,)
-    powers = range(math.floor(math.log10(least)), math.ceil(math.log10(beyond)))
-    ticks = [first * 10**power for power in powers for first in firsts if least <= first * 10**power < beyond / BEYOND]
-    room = 0.05 * span
-    return {
-        "tickvals": [*ticks, beyond],
-        "ticktext": [*(f"{tick:,}" for tick in ticks), words],
-        "range": [math.log10(least), math.log10(beyond) + room],
-    }
-
-
-def _need(samples: float, otherwise: str) -> str:
-    return f"{samples:.0f}" if np.isfinite(samples) else otherwise
 
 
 FIGURES: dict[str, Callable[[xr.Dataset], go.Figure]] = {"data_need": data_need}

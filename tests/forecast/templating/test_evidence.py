@@ -1,0 +1,94 @@
+"""What the forecast says about its own record is what docs/results has, and the docs show the same table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmarks.template_needs.tables import close, samples_per_symbol, table
+from benchmarks.template_needs.tasks import chosen, generated
+
+from foretrain.data import template_tasks
+from foretrain.forecast.templating import evidence
+from foretrain.forecast.templating.evidence import size_need, trust_words
+from foretrain.forecast.templating.prediction import forecast_templates
+from foretrain.kernels.architectures import ARCHITECTURES, MLP, MLP_XX, TRANSFORMER, TRANSFORMER_AI
+from foretrain.papers.abstract_symbols.claims.forecast import forecast_agrees, measured_need, rank_correlations
+
+ROOT = Path(__file__).parents[3]
+STORED: dict[str, Any] = json.loads((ROOT / "docs/results/template_needs.json").read_text(encoding="utf-8"))["tasks"]
+
+
+def test_the_tasks_are_those_of_the_benchmark() -> None:
+    tasks = chosen() | generated()
+    assert list(STORED) == list(tasks)
+    assert len(generated()) >= 10
+    for name, task in tasks.items():
+        assert STORED[name]["templates"] == [str(template) for template in task.templates]
+    assert len(tasks) == evidence.TASKS
+    assert max(evidence.size_of(task) for task in tasks.values()) == evidence.LARGEST
+
+
+@pytest.mark.parametrize("architecture", evidence.PER_SYMBOL)
+def test_samples_per_symbol_are_those_of_training(architecture: str) -> None:
+    for error, constant in zip(evidence.ERRORS, evidence.PER_SYMBOL[architecture], strict=True):
+        assert constant == pytest.approx(samples_per_symbol(STORED, architecture, error), rel=0.01)
+
+
+@pytest.mark.parametrize("architecture", evidence.WITHIN_3)
+def test_the_share_within_a_factor_of_3_is_that_of_training(architecture: str) -> None:
+    of = evidence.WITHIN_3[architecture]
+    right = close(STORED, architecture, of.error)
+    assert (of.close, of.known) == (sum(right.values()), len(right))
+
+
+def test_the_rank_correlations_are_those_of_training() -> None:
+    taus = rank_correlations(forecast_agrees.predict(error=0.5), forecast_agrees.observe(error=0.5))["all"]
+    assert pytest.approx(taus, abs=0.005) == evidence.TAU
+
+
+def test_tasks_in_which_counts_tie_are_forecast_within_a_factor_of_3() -> None:
+    right = {name: ok for name, ok in close(STORED, TRANSFORMER_AI, 0.1).items() if "tie" in name}
+    assert len(right) >= 5
+    assert all(right.values())
+    assert all(np.isfinite(measured_need(STORED[name], TRANSFORMER_AI, 0.1)) for name in right)
+
+
+def test_an_mlp_never_learned() -> None:
+    assert all(not np.isfinite(measured_need(entry, MLP, 0.5)) for entry in STORED.values())
+    assert all(entry["forecast"][MLP] == {"0.5": None, "0.1": None} for entry in STORED.values())
+
+
+@pytest.mark.parametrize("architecture", [TRANSFORMER_AI, MLP_XX])
+def test_forecasts_in_the_file_are_those_of_the_code(architecture: str) -> None:
+    for name in ("αβαβ/ααββ (tie)", next(name for name in STORED if name.startswith("random 8"))):
+        task = (chosen() | generated())[name]
+        for error in evidence.ERRORS:
+            forecast = forecast_templates(task, error=error, samples=(64,), architectures=(architecture,))
+            assert forecast.samples_needed.item() == pytest.approx(
+                STORED[name]["forecast"][architecture][str(error)], rel=0.02
+            )
+
+
+def test_the_docs_show_this_table() -> None:
+    assert table(STORED) in (ROOT / "docs/forecast-your-task.md").read_text(encoding="utf-8")
+
+
+def test_size_alone_says_nothing_about_what_was_not_trained() -> None:
+    assert np.isnan(size_need(template_tasks.same_different(), MLP, 0.1))
+    assert np.isnan(size_need(template_tasks.print_symbol(), TRANSFORMER, 0.1))
+    small, large = (size_need(template_tasks.majority(k), TRANSFORMER_AI, 0.1) for k in (3, 4))
+    assert large / small == pytest.approx(32 / 12)
+    assert size_need(template_tasks.majority(3), TRANSFORMER, 0.3) < size_need(
+        template_tasks.majority(3), TRANSFORMER, 0.1
+    )
+
+
+def test_trust_says_where_it_ends() -> None:
+    assert trust_words(template_tasks.copying()).startswith("unknown.")
+    assert "larger than any" in trust_words(template_tasks.majority(5))
+    assert "larger than any" not in trust_words(template_tasks.majority(4))
+    assert set(evidence.PER_SYMBOL) < set(ARCHITECTURES)
