@@ -75,6 +75,9 @@ bottom = Claim(
         bounded("bounce", high="least", label="the last rank over the lowest"),
     ),
     settings={"fast": {"weights": "trained", "layer": 0}},
+    expect=None,
+    finding="In a GPT of four layers on WikiText-2 it is the bottom layer that comes back furthest: its stable rank "
+    "falls from 58 to 10 and is 18 after 1000 steps, while that of the top layer goes from 58 to 2.7 and 3.5.",
     control=Control("a random walk with steps as long as those of training", {"weights": "random walk"}),
     **_rank_of_layers,
 )
