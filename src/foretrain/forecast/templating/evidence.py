@@ -54,8 +54,8 @@ def trust_words(task: TemplateTask) -> str:
         return "unknown. No task that asks for a symbol was trained; who can tell the answers apart is theory."
     counts = " and ".join(f"{of.close} times to an error of {of.error:g} ({name})" for name, of in WITHIN_3.items())
     words = (
-        f"to a factor of 3. On {TASKS} tasks that we trained it was that close {counts}, and it ranked tasks and "
-        f"architectures better than size alone (Kendall's τ {TAU[0]:.2f} against {TAU[1]:.2f}). No MLP without XXᵀ "
+        f"to a factor of 3. On {TASKS} tasks that we trained it was that close {counts}, which size alone was too; "
+        f"it ranked tasks and architectures better (Kendall's τ {TAU[0]:.2f} against {TAU[1]:.2f}). No MLP without XXᵀ "
         "learned any of them, as forecast."
     )
     if size_of(task) > LARGEST:
