@@ -8,8 +8,10 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from datetime import date
 from pathlib import Path
 
+from benchmarks.finetune_forecast.judging import table_of_targets, table_of_trust
 from benchmarks.finetune_forecast.trials import Case, run_case
 from foretrain.core.files import write_text
 from foretrain.core.workers import single_threaded
@@ -35,6 +37,7 @@ def main() -> None:
     parser.add_argument("--model", action="append", required=True, help="NAME=FOLDER; may be repeated")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--runs", type=Path, default=Path("runs/finetune_forecast"), help="folder of finished trials")
+    parser.add_argument("--publish", type=Path, help="file for the tables")
     arguments = parser.parse_args()
     folders = dict(each.split("=", 1) for each in arguments.model)
     arguments.runs.mkdir(parents=True, exist_ok=True)
@@ -50,6 +53,16 @@ def main() -> None:
                 f"{t['rate']:g}: {t['score']['correlation']:.3f} × {t['score']['scale']:.2f}" for t in found
             )
             print(f"{case.name}: {told} ({time.monotonic() - started:.0f} s)", flush=True)
+    if arguments.publish is not None:
+        trials = [trial for file in sorted(arguments.runs.glob("*.json")) for trial in json.loads(file.read_text())]
+        made = "python -m benchmarks.finetune_forecast " + " ".join(f"--model {name}=FOLDER" for name in folders)
+        published = {
+            "command": f"{made} --data DIR --publish FILE",
+            "made": date.today().isoformat(),
+            "targets": table_of_targets(trials),
+            "trust": table_of_trust(trials),
+        }
+        write_text(arguments.publish, json.dumps(published, indent=1) + "\n")
 
 
 if __name__ == "__main__":

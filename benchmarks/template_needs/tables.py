@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from foretrain.forecast.templating.evidence import ERRORS, PER_SYMBOL
-from foretrain.forecast.templating.training import within_factor
+from foretrain.forecast.templating.evidence import ERRORS
 from foretrain.kernels.architectures import TRANSFORMER
 from foretrain.papers.abstract_symbols.claims.forecast import (
     forecast_agrees,
@@ -15,6 +14,7 @@ from foretrain.papers.abstract_symbols.claims.forecast import (
     rank_correlations,
     trained_errors_of,
 )
+from foretrain.papers.abstract_symbols.needs import PER_SYMBOL, within_factor
 
 LIMIT = 2048  # the most samples that were trained
 

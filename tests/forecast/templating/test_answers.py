@@ -17,9 +17,10 @@ from foretrain.data import template_tasks as tasks
 from foretrain.data.templates import Template, TemplateTask
 from foretrain.forecast.templating import training
 from foretrain.forecast.templating.forecast import TemplateForecast, templates
-from foretrain.forecast.templating.training import TrainedErrors, errors_at, trained_errors, within_factor
+from foretrain.forecast.templating.training import errors_at, trained_errors
 from foretrain.forecast.templating.words import about
 from foretrain.kernels.architectures import ARCHITECTURES, MLP, MLP_XX, TRANSFORMER, TRANSFORMER_AI
+from foretrain.papers.abstract_symbols.needs import TrainedErrors, within_factor
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 

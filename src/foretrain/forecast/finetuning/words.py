@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-if TYPE_CHECKING:
-    from foretrain.forecast.finetuning.forecast import FinetuneForecast
-    from foretrain.forecast.finetuning.prepared import Prepared
-    from foretrain.forecast.finetuning.trust import Trust
+from foretrain.forecast.finetuning.dynamics import FinetuneSetting
+from foretrain.forecast.finetuning.prepared import Prepared, WhatIf
+from foretrain.forecast.finetuning.trust import Trust
+
+
+class Shown(Protocol):
+    """What terminal, page and notebook show of a forecast."""
+
+    @property
+    def prepared(self) -> Prepared: ...
+    @property
+    def setting(self) -> FinetuneSetting: ...
+    @property
+    def what_if(self) -> WhatIf: ...
+    @property
+    def dataset(self) -> xr.Dataset: ...
+    @property
+    def trust(self) -> Trust: ...
+    @property
+    def summary(self) -> str: ...
+    @property
+    def table(self) -> pd.DataFrame: ...
+    @property
+    def score(self) -> dict[str, float]: ...
 
 
 def summary(data: xr.Dataset, trust: Trust) -> str:
@@ -41,7 +61,7 @@ def summary(data: xr.Dataset, trust: Trust) -> str:
     return answer if trust.holds else f"Do not trust this forecast: {trust.reason} It says: {answer}"
 
 
-def trust_words(forecast: FinetuneForecast) -> str:
+def trust_words(forecast: Shown) -> str:
     """How far to trust it, and what it does not cover."""
     left = forecast.prepared.start.left_out
     uncovered = "dropout" + (f", and these weights, which it keeps fixed: {', '.join(left)}" if left else "")
@@ -49,7 +69,7 @@ def trust_words(forecast: FinetuneForecast) -> str:
     return f"Trust: {verdict}; {forecast.trust.reason} Not covered: {uncovered}."
 
 
-def score_words(forecast: FinetuneForecast) -> str:
+def score_words(forecast: Shown) -> str:
     """How well it met the real training; empty without one."""
     if "real_logits" not in forecast.dataset:
         return ""
@@ -62,7 +82,7 @@ def score_words(forecast: FinetuneForecast) -> str:
     )
 
 
-def setting_words(forecast: FinetuneForecast) -> str:
+def setting_words(forecast: Shown) -> str:
     """The setting, and what was assumed."""
     own, data = forecast.setting, forecast.prepared
     schedule = f"{own.schedule} rate" + (f" after {own.warm_up} steps of warm-up" if own.warm_up else "")
@@ -131,7 +151,7 @@ def rows(prepared: Prepared, data: xr.Dataset) -> pd.DataFrame:
     return pd.DataFrame(found).rename_axis("row")
 
 
-def numbers(forecast: FinetuneForecast) -> dict[str, Any]:
+def numbers(forecast: Shown) -> dict[str, Any]:
     """The forecast as plain numbers, for JSON; what is not a finite number is None."""
     data = forecast.dataset
     trust = {name: getattr(forecast.trust, name) for name in ("holds", "first_step", "change", "bend", "turn")}

@@ -11,12 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from foretrain.data.templates import TemplateTask
-from foretrain.kernels.architectures import MLP_XX, TRANSFORMER, TRANSFORMER_AI
+from foretrain.kernels.architectures import TRANSFORMER, TRANSFORMER_AI
+from foretrain.papers.abstract_symbols.needs import PER_SYMBOL
 
 ERRORS = (0.5, 0.1)
 TASKS, LARGEST = 22, 34  # tasks, and the largest number of templates times length among them
-# Samples needed for these errors, divided by templates × length: medians over the twelve chosen tasks.
-PER_SYMBOL = {TRANSFORMER: (88.2, 204.8), TRANSFORMER_AI: (7.9, 18.1), MLP_XX: (0.9, 35.0)}
 
 
 class Close(NamedTuple):

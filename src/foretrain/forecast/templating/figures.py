@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 import xarray as xr
 from plotly.colors import hex_to_rgb
@@ -15,8 +16,22 @@ from foretrain.forecast.templating.words import samples_words
 from foretrain.show.pages import figure_html, render
 from foretrain.show.plotting import PALETTE, measurement_marks, new_figure, plain_text, prediction_line
 
-if TYPE_CHECKING:
-    from foretrain.forecast.templating.forecast import TemplateForecast
+
+class Shown(Protocol):
+    """What a page and a notebook show of a forecast."""
+
+    @property
+    def dataset(self) -> xr.Dataset: ...
+    @property
+    def summary(self) -> str: ...
+    @property
+    def trust(self) -> str: ...
+    @property
+    def table(self) -> pd.DataFrame: ...
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+    def rows(self) -> list[tuple[str, ...]]: ...
+    def figure(self) -> go.Figure: ...
 
 
 def forecast_figure(forecast: xr.Dataset) -> go.Figure:
@@ -68,7 +83,7 @@ def forecast_figure(forecast: xr.Dataset) -> go.Figure:
     return figure
 
 
-def page(forecast: TemplateForecast) -> str:
+def page(forecast: Shown) -> str:
     """A page of its own: the answer, how far to trust it, the table, the curves, the reasons."""
     config = config_of(forecast.dataset)
     return render(
@@ -83,7 +98,7 @@ def page(forecast: TemplateForecast) -> str:
     )
 
 
-def fragment(forecast: TemplateForecast) -> str:
+def fragment(forecast: Shown) -> str:
     """For a notebook: the answer, how far to trust it, and the table."""
     head = "".join(f"<th>{escape(name)}</th>" for name in forecast.columns)
     rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in forecast.rows())

@@ -31,9 +31,7 @@ from foretrain.forecast.templating.prediction import (
 from foretrain.forecast.templating.training import (
     SEEDS,
     SIZES,
-    TrainedErrors,
     trained_errors,
-    within_factor,
 )
 from foretrain.forecast.templating.words import (
     about,
@@ -44,6 +42,7 @@ from foretrain.forecast.templating.words import (
     verdict_words,
 )
 from foretrain.kernels.architectures import ARCHITECTURES
+from foretrain.papers.abstract_symbols.needs import TrainedErrors, within_factor
 
 __all__ = ["ForecastSetting", "TemplateForecast", "forecast_templates", "templates", "trivial_loss"]
 

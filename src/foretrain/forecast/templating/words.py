@@ -6,8 +6,8 @@ import numpy as np
 import xarray as xr
 
 from foretrain.core.trajectory import config_of
-from foretrain.forecast.templating.training import TrainedErrors
 from foretrain.kernels.architectures import MLP, MLP_XX, TRANSFORMER, TRANSFORMER_AI
+from foretrain.papers.abstract_symbols.needs import TrainedErrors
 
 SUBJECTS = {
     TRANSFORMER: "a transformer",

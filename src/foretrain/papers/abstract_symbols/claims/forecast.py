@@ -19,10 +19,9 @@ import xarray as xr
 from foretrain.core.errors import MissingData
 from foretrain.core.streams import stream
 from foretrain.core.trajectory import trajectory
-from foretrain.forecast.templating.evidence import PER_SYMBOL
-from foretrain.forecast.templating.training import TrainedErrors
 from foretrain.ledger.claim import Claim, Comparator, Control, Drawn, Outcome
 from foretrain.ledger.margins import number, outcome
+from foretrain.papers.abstract_symbols.needs import PER_SYMBOL, TrainedErrors
 from foretrain.papers.kept import RESULTS_FOLDER, results_folder
 
 FILE = "template_needs.json"
