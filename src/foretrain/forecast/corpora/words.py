@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from foretrain.forecast.corpora.training import Learned
 
 IN_JSON = 30  # default number of items per class and architecture
-EVIDENCE = "EVIDENCE_PENDING"
+EVIDENCE = ".75 to .96 for tokens (MLP) and .86 to .94 for bigrams (CNN)"
 NEGLIGIBLE = 1e-3  # a bias below this share of the largest score changes no decision
 
 CONTRADICTIONS = {
