@@ -71,9 +71,9 @@ def score(data: xr.Dataset) -> dict[str, float]:
     same = guesses(real)
     return {
         **found,
-        "accuracy_error": abs(right[1] - measured),
-        "probe_error": abs(right[0] - measured),
-        "loss_error": abs(wrong[1] - data["real_loss"].sel(part="test").values[-1]),
+        "accuracy_error": float(abs(right[1] - measured)),
+        "probe_error": float(abs(right[0] - measured)),
+        "loss_error": float(abs(wrong[1] - data["real_loss"].sel(part="test").values[-1])),
         "agreement": float((guesses(forecast) == same).mean()),
         "probe_agreement": float((guesses(start) == same).mean()),
     }

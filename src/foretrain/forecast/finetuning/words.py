@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
+from foretrain.forecast.finetuning.curves import score
 from foretrain.forecast.finetuning.dynamics import FinetuneSetting
 from foretrain.forecast.finetuning.prepared import Prepared, WhatIf
 from foretrain.forecast.finetuning.trust import Trust
 
 
+@runtime_checkable
 class Shown(Protocol):
     """What terminal, page and notebook show of a forecast."""
 
@@ -30,8 +32,6 @@ class Shown(Protocol):
     def summary(self) -> str: ...
     @property
     def table(self) -> pd.DataFrame: ...
-    @property
-    def score(self) -> dict[str, float]: ...
 
 
 def summary(data: xr.Dataset, trust: Trust) -> str:
@@ -73,7 +73,7 @@ def score_words(forecast: Shown) -> str:
     """How well it met the real training; empty without one."""
     if "real_logits" not in forecast.dataset:
         return ""
-    found = forecast.score
+    found = score(forecast.dataset)
     return (
         f"Against the real training: forecast and real change of the test logits have correlation "
         f"{found['correlation']:.3f}, and the forecast is {found['scale']:.2f} times as large. The forecast names the "
@@ -168,7 +168,7 @@ def numbers(forecast: Shown) -> dict[str, Any]:
             "setting": forecast.setting.as_dict(),
             "step": data["step"].values.tolist(),
             "curves": {k: (v.mean("order") if "order" in v.dims else v).values.tolist() for k, v in curves.items()},
-            "score": forecast.score if "real_logits" in data else None,
+            "score": score(data) if "real_logits" in data else None,
         }
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ from foretrain.show.pages import figure_html, render
 from foretrain.show.plotting import PALETTE, measurement_marks, new_figure, plain_text, prediction_line
 
 
+@runtime_checkable
 class Shown(Protocol):
     """What a page and a notebook show of a forecast."""
 
