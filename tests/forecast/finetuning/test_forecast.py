@@ -62,8 +62,24 @@ def test_what_if_rows_were_dropped_or_relabelled() -> None:
 def test_a_forecast_that_cannot_be_trusted_says_so_first() -> None:
     wild = forecast_with(prepared(), FinetuneSetting(rate=3.0, steps=5, batch=8), orders=1)
     assert not wild.trust.holds
-    assert wild.summary.startswith("Do not trust this forecast: the first step moves the logits by")
+    assert wild.summary.startswith("Do not trust this forecast: ")
+    assert "It says: Fine-tuning will" in wild.summary or "overflow" in wild.summary
+    fast = forecast_with(prepared(), FinetuneSetting(rate=0.5, steps=1, batch=8), orders=1)
+    assert not fast.trust.holds
+    assert f"one step moves the logits by {fast.trust.first_step:.2g}" in fast.summary
     assert forecast_with(prepared(), SETTING, orders=1).summary.startswith("Fine-tuning will")
+
+
+def test_a_few_real_steps_confirm_a_forecast_or_end_the_trust() -> None:
+    forecast = forecast_with(prepared(), SETTING, orders=1)
+    confirmed = forecast.checked(3)
+    assert confirmed.trust.holds
+    assert "3 real steps moved the outputs 1.0" in confirmed.trust.reason
+    own = prepared()
+    wrong = replace(own.start, jacobian=own.start.jacobian * 2)  # a forecast that moves twice as far
+    misled = forecast_with(replace(own, start=wrong), SETTING, orders=1).checked(3)
+    assert not misled.trust.holds
+    assert misled.summary.startswith("Do not trust this forecast: 3 real steps moved the outputs 0.5")
 
 
 def test_it_displays_in_a_notebook_and_on_a_page(tmp_path: Path) -> None:

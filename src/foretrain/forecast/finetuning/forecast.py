@@ -167,7 +167,7 @@ def forecast_with(
     require_whole("orders", orders, 1)
     what = prepared.check(what_if or WhatIf())
     steps = recorded_steps(setting.steps)
-    plain = prepared.from_start(setting, [0, 1, setting.steps])
+    plain = prepared.from_start(setting, [0, setting.steps], what)
     middle, reach = prepared.middle_for(setting)
     outputs = [
         prepared.along_path(replace(setting, seed=setting.seed + order), steps, middle, reach, what)

@@ -79,9 +79,12 @@ class Prepared:
         require(len(torch.unique(left)) >= 2, "The training rows that are left all have one label.")
         return what
 
-    def from_start(self, setting: FinetuneSetting, record_at: Sequence[int]) -> Float[Tensor, "time row output"]:
+    def from_start(
+        self, setting: FinetuneSetting, record_at: Sequence[int], what: WhatIf | None = None
+    ) -> Float[Tensor, "time row output"]:
         """The forecast with the gradients of the start alone."""
-        return forecast_outputs(self.start, self.labels[: self.train], setting, list(record_at))
+        what = what or WhatIf()
+        return forecast_outputs(self.start, self.labels_if(what), setting, list(record_at), keep=self.rows_if(what))
 
     def middle_for(self, setting: FinetuneSetting) -> tuple[Tangent, float]:
         """Gradients in the middle of a path, and how long this setting's path is in lengths of that one.

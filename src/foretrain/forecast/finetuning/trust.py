@@ -1,4 +1,9 @@
-"""Will the forecast hold? Judged from the forecast itself, or from a few real steps."""
+"""Will the forecast hold? Judged from two signs that cost nothing, or from a few real steps.
+
+A forecast is trusted if it looks like the trial forecasts that held: nine in ten of them were within each limit. The
+limits were chosen on two models and two corpora and judged on others; docs/forecast-fine-tuning.md has the table, and
+`python -m benchmarks.finetune_forecast` makes it.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +22,9 @@ if TYPE_CHECKING:
     from foretrain.forecast.finetuning.dynamics import FinetuneSetting
     from foretrain.forecast.finetuning.prepared import Prepared
 
-LARGEST_FIRST_STEP = 0.9  # root mean square change of the test logits
+LEAST_AGREEMENT = 0.958  # correlation of the forecasts with and without the gradients halfway
+LARGEST_FIRST_STEP = 0.57  # root mean square change of the test logits by one step at the full rate
+LEAST_CORRELATION, SCALES = 0.95, (0.8, 1.25)  # of the change of the outputs after real steps with the forecast
 
 
 @dataclass(frozen=True)
@@ -38,7 +45,7 @@ def trust_in(
     plain: Float[Tensor, "time row output"],
     path: Float[Tensor, "moment row output"],
 ) -> Trust:
-    """The verdict for a setting, from the forecasts at the start alone [0, 1, end] and along the path."""
+    """The verdict for a setting, from the forecasts at the start alone and along the path."""
     test = slice(prepared.train, None)
     full = replace(setting, steps=1, warm_up=0, schedule="constant")
     one = forecast_outputs(prepared.start, prepared.labels[: prepared.train], full, [0, 1])
@@ -47,23 +54,36 @@ def trust_in(
     change = _size(bent)
     bend = _size(bent - straight) / change if change else 0.0
     turn = compared(straight.double().numpy(), bent.double().numpy())["correlation"]
-    holds = first <= LARGEST_FIRST_STEP
-    compared_words = "within" if holds else "above"
-    reason = (
-        f"the first step moves the logits by {first:.2f}, {compared_words} the limit of {LARGEST_FIRST_STEP:g} up to "
-        "which forecasts held."
-    )
-    return Trust(holds, reason, first, change, bend, turn)
+    bent_too_much, too_fast = not turn >= LEAST_AGREEMENT, not first <= LARGEST_FIRST_STEP
+    agreement = f"with gradients from halfway it agrees to {turn:.3f} with the one from the start alone"
+    speed = f"one step moves the logits by {first:.2g}"
+    if bent_too_much:
+        reason = (
+            f"{agreement}; {LEAST_AGREEMENT:g} are needed, because otherwise the network bends too much on its way."
+        )
+    elif too_fast:
+        reason = f"{speed}; above {LARGEST_FIRST_STEP:g} forecasts often miss."
+    else:
+        reason = f"{agreement} (limit {LEAST_AGREEMENT:g}), and {speed} (limit {LARGEST_FIRST_STEP:g})."
+    return Trust(not (bent_too_much or too_fast), reason, first, change, bend, turn)
 
 
 def trust_after_steps(prepared: Prepared, setting: FinetuneSetting, trust: Trust, steps: int) -> Trust:
     """The verdict after a few real steps: the outputs must have moved as the forecast says."""
+    steps = min(steps, setting.steps)
     plain = prepared.from_start(setting, [0, steps])
     real = train_outputs(prepared.classifier, prepared.labels[: prepared.train], setting, [0, steps], until=steps)
     test = slice(prepared.train, None)
     straight, measured = ((each[-1] - each[0])[test].double().numpy() for each in (plain, real))
     found = compared(straight, measured)
-    return replace(trust, reason=f"{trust.reason} {found}")
+    holds = found["correlation"] >= LEAST_CORRELATION and SCALES[0] <= found["scale"] <= SCALES[1]
+    times = 1 / found["scale"] if found["scale"] else float("nan")
+    moved = (
+        f"{steps} real steps moved the outputs {times:.2f} times as far as the forecast says, with correlation "
+        f"{found['correlation']:.2f}"
+    )
+    limits = f"between {1 / SCALES[1]:g} and {1 / SCALES[0]:g} times, and {LEAST_CORRELATION:g}, are needed"
+    return replace(trust, holds=trust.holds and holds, reason=f"{moved} ({limits}); {trust.reason}")
 
 
 def _size(change: Tensor) -> float:
