@@ -264,6 +264,7 @@ def _print_details(out: Console, forecast: CorpusForecast, learned: dict[str, Le
     from rich.text import Text
 
     from foretrain.forecast.corpora.words import (
+        CHI2,
         CONTRADICTIONS,
         bias_words,
         biased,
@@ -285,6 +286,10 @@ def _print_details(out: Console, forecast: CorpusForecast, learned: dict[str, Le
         table.add_column("bias", justify="right")
     if learned is not None:
         table.add_column("rank correlation with learned", justify="right")
+    if len(forecast.outputs) > 1:  # there signed χ² was closer to trained MLPs than the forecast
+        best = forecast.top_by_chi2(top)
+        lists = [" · ".join(item for item, _ in best[forecast.classes[k]]) for k in sorted(shown)]
+        table.add_row(CHI2, *(Text(visible(items)) for items in lists), *([""] * (learned is not None)))
     for name in dict.fromkeys(forecast.same_as.values()):
         best = forecast.top(name, top)
         lists = [

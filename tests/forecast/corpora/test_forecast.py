@@ -147,6 +147,7 @@ def test_four_classes_have_a_score_each() -> None:
     result = forecast_corpus(corpus(rows, ("a", "b", "c", "d")))
     best = result.top("self-attention", 1)
     assert {name: item[0][0] for name, item in best.items()} == {"a": "word0", "b": "word1", "c": "word2", "d": "word3"}
+    assert result.top_by_chi2(1)["c"] == [("word2", pytest.approx(40))]  # it decides alone: χ² is the number of texts
 
 
 def test_predicted_scores_are_those_learned(reviews: LabelledTexts) -> None:

@@ -12,6 +12,7 @@ from benchmarks.corpus_forecast import tables
 from benchmarks.corpus_forecast.planting import CHOSEN, JUDGED, Plant, planted
 
 from foretrain.data.labelled_texts import LabelledTexts
+from foretrain.forecast.corpora.words import EVIDENCE
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -28,6 +29,25 @@ def test_the_guide_has_the_tables_of_the_kept_results(results: dict[str, Any]) -
     assert tables.recall_table(results["shortcuts"]) in guide
     assert tables.untouched_table(results["shortcuts"]) in guide
     assert results["command"] in guide
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_the_trust_line_gives_the_range_of_the_kept_results(results: dict[str, Any], many: bool) -> None:
+    said = EVIDENCE[3 if many else 2]
+    for network in ("MLP ReLU", "CNN ReLU"):
+        ranks = [
+            values[network]["agreement"]["forecast"]["rank_correlation"]
+            for values in results["agreement"].values()
+            if (values["classes"] > 2) == many
+        ]
+        assert f"{min(ranks):.2f} to {max(ranks):.2f}".replace("0.", ".") in said
+
+
+def test_the_forecast_classifies_within_a_hundredth_of_logistic_regression(results: dict[str, Any]) -> None:
+    assert len(results["agreement"]) == 5
+    for values in results["agreement"].values():
+        accuracy = values["test_accuracy"]
+        assert min(accuracy["MLP ReLU"], accuracy["CNN ReLU"]) >= accuracy["logistic regression"] - 0.01
 
 
 def test_at_least_ten_shortcuts_of_five_kinds_were_judged_that_nothing_was_chosen_with(results: dict[str, Any]) -> None:

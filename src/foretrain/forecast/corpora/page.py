@@ -12,6 +12,7 @@ from foretrain.forecast.corpora.fixes import PLACES
 from foretrain.forecast.corpora.result import CorpusForecast
 from foretrain.forecast.corpora.training import Learned
 from foretrain.forecast.corpora.words import (
+    CHI2,
     CONTRADICTIONS,
     bias_words,
     counted_words,
@@ -45,6 +46,8 @@ def page(
     words = summary(forecast, learned, top)
     figure, views = scatter(forecast)
     lists = {**words["tokens"], **words["ngrams"]}
+    by_network = {", ".join(forecast.rows_of(k)): lists[k] for k in dict.fromkeys(forecast.same_as.values())}
+    chi2 = {CHI2: words["tokens_by_chi2"]}
     return render(
         "corpus.html",
         title=f"Forecast of {name or 'a corpus'}",
@@ -57,7 +60,7 @@ def page(
         curves=figure_html(learning_curves(forecast)) if forecast.curves else "",
         shortcuts=_shortcuts(forecast),
         listed=LISTED,
-        lists={", ".join(forecast.rows_of(k)): lists[k] for k in dict.fromkeys(forecast.same_as.values())},
+        lists={**chi2, **by_network} if len(forecast.classes) > 2 else {**by_network, **chi2},
         sign=sign_words(forecast),
         from_imbalance=words["from_imbalance"],
         contradictions=[
