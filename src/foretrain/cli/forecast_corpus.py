@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from foretrain.data.labelled_texts import LabelledTexts
-    from foretrain.forecast.corpora.result import CorpusForecast
+    from foretrain.forecast.corpora.shown import CorpusForecast
     from foretrain.forecast.corpora.training import Learned
 
 NOTES, LISTED, COLUMNS = 5, 10, 4  # most notes, items of a list and classes of a table to print

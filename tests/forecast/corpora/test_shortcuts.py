@@ -17,9 +17,9 @@ from foretrain.forecast.corpora.fixes import fixes, normal_form
 from foretrain.forecast.corpora.forecast import corpus
 from foretrain.forecast.corpora.judging import removed
 from foretrain.forecast.corpora.places import MOST, by_chance, shortest
-from foretrain.forecast.corpora.result import CorpusForecast
 from foretrain.forecast.corpora.scores import targets
 from foretrain.forecast.corpora.shortcuts import find_shortcuts, mean_and_error
+from foretrain.forecast.corpora.shown import CorpusForecast
 
 
 @pytest.fixture(autouse=True)

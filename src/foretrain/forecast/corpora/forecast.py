@@ -20,7 +20,6 @@ from foretrain.forecast.corpora import leans
 from foretrain.forecast.corpora.counting import Counted, counted, tokenizer_of
 from foretrain.forecast.corpora.fixes import fixes
 from foretrain.forecast.corpora.judging import TIME, judge
-from foretrain.forecast.corpora.result import CorpusForecast
 from foretrain.forecast.corpora.rows import answers
 from foretrain.forecast.corpora.scores import (
     SCALES,
@@ -32,6 +31,7 @@ from foretrain.forecast.corpora.scores import (
     scored,
     targets,
 )
+from foretrain.forecast.corpora.shown import CorpusForecast
 from foretrain.kernels.tangent import Scales
 
 LONGEST = 100_000  # largest `time` of the flow

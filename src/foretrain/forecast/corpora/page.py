@@ -9,11 +9,12 @@ from typing import Any
 from foretrain.core.errors import visible
 from foretrain.forecast.corpora.figures import learning_curves, scatter, trained_scatter
 from foretrain.forecast.corpora.fixes import PLACES
-from foretrain.forecast.corpora.result import CorpusForecast
+from foretrain.forecast.corpora.result import CorpusResult
 from foretrain.forecast.corpora.training import Learned
 from foretrain.forecast.corpora.words import (
     CHI2,
     CONTRADICTIONS,
+    answer,
     bias_words,
     counted_words,
     fix_words,
@@ -37,7 +38,7 @@ _CONTRADICTION_SAYS = {
 
 
 def page(
-    forecast: CorpusForecast,
+    forecast: CorpusResult,
     name: str = "",
     learned: Mapping[str, Learned] | None = None,
     top: int = ON_PAGE,
@@ -51,7 +52,7 @@ def page(
     return render(
         "corpus.html",
         title=f"Forecast of {name or 'a corpus'}",
-        answer=forecast.summary,
+        answer=answer(forecast),
         trust=trust(forecast),
         facts=f"{sizes_words(forecast)} {counted_words(forecast)}",
         fixes=[_fix(forecast, fix) for fix in forecast.fixes[:FIXES]],
@@ -80,7 +81,7 @@ def page(
     )
 
 
-def fragment(forecast: CorpusForecast) -> str:
+def fragment(forecast: CorpusResult) -> str:
     """For a notebook: the answer, what to fix, how far to trust it, and the table."""
     fixes = "".join(f"<li>{escape(visible(fix_words(forecast, fix)))}</li>" for fix in forecast.fixes[:FIXES])
     head = "<tr><th></th><th>held-out accuracy</th><th>95 % interval</th><th>held-out loss</th></tr>"
@@ -88,7 +89,7 @@ def fragment(forecast: CorpusForecast) -> str:
         f"<tr>{''.join(f'<td>{escape(visible(cell))}</td>' for cell in row)}</tr>" for row in _held_out(forecast)
     )
     return (
-        f"<p>{escape(visible(forecast.summary))}</p><ol>{fixes}</ol><p>Trust: {escape(visible(trust(forecast)))}</p>"
+        f"<p>{escape(visible(answer(forecast)))}</p><ol>{fixes}</ol><p>Trust: {escape(visible(trust(forecast)))}</p>"
         f"<table>{head}{rows}</table>"
     )
 
@@ -103,7 +104,7 @@ def excerpt(text: str, phrase: str = "") -> str:
     return ("…" if start else "") + line[start : start + EXCERPT] + ("…" if start + EXCERPT < len(line) else "")
 
 
-def _fix(forecast: CorpusForecast, fix: Any) -> dict[str, Any]:
+def _fix(forecast: CorpusResult, fix: Any) -> dict[str, Any]:
     phrase = fix.says.split('"')[1] if fix.kind == "shortcut" else ""
     texts = [
         (forecast.corpus.place(row), forecast.classes[forecast.corpus.labels[row]],
@@ -113,7 +114,7 @@ def _fix(forecast: CorpusForecast, fix: Any) -> dict[str, Any]:
     return {"says": fix.says, "texts": texts}
 
 
-def _held_out(forecast: CorpusForecast) -> list[tuple[str, ...]]:
+def _held_out(forecast: CorpusResult) -> list[tuple[str, ...]]:
     """Name, accuracy, interval and loss in words. The loss of signed χ² means nothing: it is no log-probability."""
     return [
         (
@@ -124,7 +125,7 @@ def _held_out(forecast: CorpusForecast) -> list[tuple[str, ...]]:
     ]  # fmt: skip
 
 
-def _shortcuts(forecast: CorpusForecast) -> list[tuple[Any, ...]]:
+def _shortcuts(forecast: CorpusResult) -> list[tuple[Any, ...]]:
     return [
         (
             s.phrase, PLACES[s.kind], forecast.classes[s.towards], len(s.rows), f"{100 * s.share:.0f} %",
@@ -135,7 +136,7 @@ def _shortcuts(forecast: CorpusForecast) -> list[tuple[Any, ...]]:
     ]  # fmt: skip
 
 
-def missed_rows(forecast: CorpusForecast) -> list[tuple[Any, ...]]:
+def missed_rows(forecast: CorpusResult) -> list[tuple[Any, ...]]:
     """Test rows that some architecture gets wrong: place, label, text, who errs, and the row that drives it most (for
     the best of those that err)."""
     if forecast.answered is None or forecast.test is None:
@@ -154,7 +155,7 @@ def missed_rows(forecast: CorpusForecast) -> list[tuple[Any, ...]]:
     return sorted(rows, key=lambda row: -row[3].count(","))
 
 
-def _loss(forecast: CorpusForecast, name: str) -> float:
+def _loss(forecast: CorpusResult, name: str) -> float:
     return float(forecast.curves[name].chosen_loss.mean()) if name in forecast.curves else 0.0
 
 
@@ -162,12 +163,12 @@ def _notes_say(count: int) -> str:
     return f"The first {LISTED} of {count:,}; every row is kept." if count > LISTED else "Every row is kept."
 
 
-def _contradictions(forecast: CorpusForecast, kind: str) -> list[tuple[Any, ...]]:
+def _contradictions(forecast: CorpusResult, kind: str) -> list[tuple[Any, ...]]:
     columns = ("bigram", "class", "log_odds", "log_odds_of_parts", "texts")
     return [tuple(row[column] for column in columns) for row in forecast.contradictions if row["kind"] == kind]
 
 
-def _bias(forecast: CorpusForecast, words: Mapping[str, Any]) -> dict[str, Any]:
+def _bias(forecast: CorpusResult, words: Mapping[str, Any]) -> dict[str, Any]:
     heads = ("architecture", *(f"for {output}" for output in forecast.outputs))
     plateau = tuple(f"would settle at, for {output}" for output in forecast.outputs)
     unknown = dict.fromkeys(forecast.outputs, "")

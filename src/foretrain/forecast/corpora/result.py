@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray as Array
 
@@ -24,9 +22,6 @@ from foretrain.forecast.corpora.rows import Answered, records
 from foretrain.forecast.corpora.scores import Scored
 from foretrain.forecast.corpora.shortcuts import Shortcut
 
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
 
 @dataclass(frozen=True)
 class Without:
@@ -39,7 +34,7 @@ class Without:
 
 
 @dataclass(frozen=True)
-class CorpusForecast:
+class CorpusResult:
     """What classifiers will learn from a corpus. Scores are [item, output]; `outputs` has the outputs' names."""
 
     corpus: LabelledTexts
@@ -120,13 +115,6 @@ class CorpusForecast:
             for k, name in enumerate(self.classes)
         }
 
-    @property
-    def summary(self) -> str:
-        """One paragraph: will it be learned, how well, and how much of that is a shortcut?"""
-        from foretrain.forecast.corpora.words import answer
-
-        return answer(self)
-
     @cached_property
     def table(self) -> pd.DataFrame:
         """Held-out accuracy with its 95 % interval, and loss, of every architecture and baseline."""
@@ -139,33 +127,8 @@ class CorpusForecast:
         columns = ["name", "kind", "accuracy", "low", "high", "loss", "setting"]
         return pd.DataFrame(rows, columns=columns).set_index("name")
 
-    @cached_property
-    def dataset(self) -> xr.Dataset:
-        """Learning curves [architecture, time] (NaN after a flow has stopped) and scores by order of the n-grams."""
-        from foretrain.forecast.corpora.words import as_dataset
-
-        return as_dataset(self)
-
     def test_rows(self) -> list[dict[str, Any]]:
         """What every architecture will say about each test row, and the training rows that drive it."""
         if self.answered is None or self.test is None:
             raise InputError("There are no test rows; give them with test=.")
         return records(self.answered, self.test.labels, self.classes)
-
-    def figure(self) -> go.Figure:
-        """The predicted learning curves on held-out rows, with the baselines beside them."""
-        from foretrain.forecast.corpora.figures import learning_curves
-
-        return learning_curves(self)
-
-    def report(self, path: str | Path) -> None:
-        """Write a page with the answer, what to fix, and all details."""
-        from foretrain.core.files import write_text
-        from foretrain.forecast.corpora.page import page
-
-        write_text(Path(path), page(self))
-
-    def _repr_html_(self) -> str:
-        from foretrain.forecast.corpora.page import fragment
-
-        return fragment(self)

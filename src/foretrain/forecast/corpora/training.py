@@ -17,7 +17,7 @@ from foretrain.data.tokens import UNKNOWN, TokenTexts, Vocabulary
 from foretrain.dynamics.epochs import padded_batch, train_epochs
 from foretrain.dynamics.optimizers import Adagrad
 from foretrain.forecast.corpora.baselines import losses
-from foretrain.forecast.corpora.result import CorpusForecast
+from foretrain.forecast.corpora.result import CorpusResult
 from foretrain.forecast.corpora.scores import SCALES, Architecture, architectures, scored, targets
 from foretrain.models.classifiers import Classifier
 from foretrain.models.parameters import Parameters
@@ -39,7 +39,7 @@ class Learned:
 
 
 def learned_scores(
-    corpus: LabelledTexts, forecast: CorpusForecast, *, epochs: int = 10, width: int = 64, most: int = 4000
+    corpus: LabelledTexts, forecast: CorpusResult, *, epochs: int = 10, width: int = 64, most: int = 4000
 ) -> dict[str, Learned]:
     """Train a small network of each architecture on at most `most` texts, and compare its scores with those of the flow
     on the same texts. Networks too large to train are left out."""

@@ -10,7 +10,7 @@ import xarray as xr
 
 from foretrain.core.trajectory import trajectory
 from foretrain.forecast.corpora.fixes import Fix
-from foretrain.forecast.corpora.result import CorpusForecast
+from foretrain.forecast.corpora.result import CorpusResult
 from foretrain.forecast.corpora.shortcuts import mean_and_error
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def percent(value: float) -> str:
     return f"{100 * value:.0f} %"
 
 
-def answer(forecast: CorpusForecast) -> str:
+def answer(forecast: CorpusResult) -> str:
     """One paragraph: will it be learned, how well, and how much of that is a shortcut?"""
     if forecast.signal is None:
         return (
@@ -80,7 +80,7 @@ def answer(forecast: CorpusForecast) -> str:
     return f"{learns}{against} It will use {_a_shortcut(costly)}: {names}. {effect}"
 
 
-def better_baseline(forecast: CorpusForecast) -> str | None:
+def better_baseline(forecast: CorpusResult) -> str | None:
     """The baseline that gets more held-out rows right than the best network, if that is sure; on the same rows."""
     if not forecast.baselines:
         return None
@@ -94,7 +94,7 @@ def _a_shortcut(found: list[Any]) -> str:
     return "a shortcut" if len(found) == 1 else f"{len(found)} shortcuts"
 
 
-def fix_words(forecast: CorpusForecast, fix: Fix) -> str:
+def fix_words(forecast: CorpusResult, fix: Fix) -> str:
     """What to fix, with example rows."""
     places = [forecast.corpus.lines[row] if forecast.corpus.lines else row + 1 for row in fix.rows]
     unit = forecast.corpus.unit if forecast.corpus.lines else "text"
@@ -103,7 +103,7 @@ def fix_words(forecast: CorpusForecast, fix: Fix) -> str:
     return f"{fix.says} See {unit}{'s' if len(places) > 1 else ''} {listed}."
 
 
-def trust(forecast: CorpusForecast) -> str:
+def trust(forecast: CorpusResult) -> str:
     """How far to trust what."""
     if forecast.signal is None:
         return "Nothing was held out; treat every number as a guess."
@@ -120,12 +120,12 @@ def trust(forecast: CorpusForecast) -> str:
     )
 
 
-def sizes_words(forecast: CorpusForecast) -> str:
+def sizes_words(forecast: CorpusResult) -> str:
     sizes = ", ".join(f"{c}: {n:,}" for c, n in zip(forecast.classes, forecast.class_counts, strict=True))
     return f"{int(forecast.class_counts.sum()):,} texts ({sizes})."
 
 
-def counted_words(forecast: CorpusForecast) -> str:
+def counted_words(forecast: CorpusResult) -> str:
     """How many items were scored, and how often they had to occur."""
     least = {items.least for items in forecast.items.values()}
     same = len(least) == 1
@@ -140,14 +140,14 @@ def _or_more(least: int) -> str:
     return f" that occur at least {least} times" if least > 1 else ""
 
 
-def sign_words(forecast: CorpusForecast) -> str:
+def sign_words(forecast: CorpusResult) -> str:
     """The one sign convention of all scores."""
     if len(forecast.outputs) == 1:
         return f"Scores above 0 are for {forecast.classes[1]}, below 0 for {forecast.classes[0]}."
     return "Every class has its own score; the highest wins."
 
 
-def biased(forecast: CorpusForecast) -> list[str]:
+def biased(forecast: CorpusResult) -> list[str]:
     """Architectures whose bias can change a decision."""
     return [
         name
@@ -156,7 +156,7 @@ def biased(forecast: CorpusForecast) -> list[str]:
     ]
 
 
-def bias_words(forecast: CorpusForecast) -> str:
+def bias_words(forecast: CorpusResult) -> str:
     """What the bias is, and which architectures have one."""
     return (
         "Bias: the score the model gives to tokens it has never seen. It shifts every other score by the same amount. "
@@ -164,7 +164,7 @@ def bias_words(forecast: CorpusForecast) -> str:
     )
 
 
-def as_dataset(forecast: CorpusForecast) -> xr.Dataset:
+def as_dataset(forecast: CorpusResult) -> xr.Dataset:
     """Curves [architecture, time], NaN where the flow has stopped, and scores [architecture, item, output] by order."""
     names = list(forecast.curves)
     longest = max((len(curve.settings) for curve in forecast.curves.values()), default=0)
@@ -189,13 +189,11 @@ def as_dataset(forecast: CorpusForecast) -> xr.Dataset:
     )
 
 
-def summary(
-    forecast: CorpusForecast, learned: Mapping[str, Learned] | None = None, top: int = IN_JSON
-) -> dict[str, Any]:
+def summary(forecast: CorpusResult, learned: Mapping[str, Learned] | None = None, top: int = IN_JSON) -> dict[str, Any]:
     """The content of `--json`: the answer, what to fix, held-out results, the `top` items of every class."""
     scores = {name: forecast.top(name, top) for name in forecast.scores}
     record = {
-        "summary": forecast.summary,
+        "summary": answer(forecast),
         "trust": trust(forecast),
         "fixes": [_fix(forecast, fix) for fix in forecast.fixes],
         "signal": None if forecast.signal is None else {**vars(forecast.signal), "there": forecast.signal.there},
@@ -234,11 +232,11 @@ def summary(
     return record | ({"test": forecast.test_rows()} if forecast.answered is not None else {})
 
 
-def _fix(forecast: CorpusForecast, fix: Fix) -> dict[str, Any]:
+def _fix(forecast: CorpusResult, fix: Fix) -> dict[str, Any]:
     places = [forecast.corpus.place(row) for row in fix.rows]
     texts = [forecast.corpus.texts[row] for row in fix.rows]
     return {"kind": fix.kind, "says": fix.says, "affected": fix.affected, "places": places, "texts": texts}
 
 
-def _by_output(forecast: CorpusForecast, values: Any) -> dict[str, float]:
+def _by_output(forecast: CorpusResult, values: Any) -> dict[str, float]:
     return dict(zip(forecast.outputs, map(float, values), strict=True))
