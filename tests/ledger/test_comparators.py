@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import t
 
 from foretrain.core.trajectory import trajectory
 from foretrain.ledger import comparators as c
@@ -86,19 +87,19 @@ def seeds(*rows: list[float]) -> xr.Dataset:
 
 
 def test_ranked_averages_seeds_first() -> None:
-    values = seeds([1.0, 3.0, 2.0], [2.0, 4.5, 3.3], [3.0, 5.0, 4.1])  # seeds differ more than rates do
+    values = seeds([1.0, 3.0, 2.0], [2.0, 4.5, 3.3], [3.0, 5.1, 4.2])  # seeds differ more than rates do
     rising = c.ranked("e", "rate", rising=True)(NOTHING, values)
     assert rising.status == "holds"
     assert c.ranked("e", "rate", rising=False)(NOTHING, values).status == "fails"
-    weakest = np.array([1.0, 0.5, 0.8])  # paired differences of the second step
+    weakest = np.array([1.0, 0.6, 0.9])  # paired differences of the second step
     units = weakest.mean() / (weakest.std(ddof=1) / 3**0.5)
-    assert rising.margin == pytest.approx(units / 2)
-    assert f"{units:.1f} standard errors of paired seeds" in rising.reason
+    assert rising.margin == pytest.approx(units / t.ppf(0.975, 2))
+    assert f"{units:.1f} standard errors of 3 paired seeds, 4.3 needed" in rising.reason
 
 
 def test_ranked_is_inconclusive_where_noise_would_do_as_well() -> None:
-    """1.9 and 2.1 standard errors, either way: ±d with a spread of 1 over four seeds, whose error is 1/2."""
-    for units, up, down in ((1.9, "inconclusive", "inconclusive"), (2.1, "holds", "fails")):
+    """3.1 and 3.3 standard errors, either way: ±d with a spread of 1 over four seeds, whose error is 1/2."""
+    for units, up, down in ((3.1, "inconclusive", "inconclusive"), (3.3, "holds", "fails")):
         deviations = np.array([-1, -1, 1, 1]) * (3 / 4) ** 0.5
         steps = units / 2 + deviations
         values = seeds([0.0] * 4, steps.tolist())
@@ -108,6 +109,14 @@ def test_ranked_is_inconclusive_where_noise_would_do_as_well() -> None:
     alone = c.ranked("e", "rate", rising=True)(NOTHING, seeds([1.0], [1.01]))  # one seed: nothing to judge noise by
     assert (alone.status, alone.margin) == ("holds", 1.0)
     assert "one seed" in alone.reason
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 20])
+def test_ranked_decides_noise_in_one_draw_of_twenty_however_few_the_seeds(count: int) -> None:
+    random, judge = np.random.default_rng(count), c.ranked("e", "rate", rising=True)
+    draws = [judge(NOTHING, seeds([0.0] * count, random.normal(size=count).tolist())).status for _ in range(600)]
+    decided = sum(status != "inconclusive" for status in draws)
+    assert 600 * 0.05 - 3 * 5.4 < decided < 600 * 0.05 + 3 * 5.4  # two standard errors would decide .30 with two seeds
 
 
 def test_as_printed_leaves_out_what_cannot_be_told() -> None:

@@ -32,6 +32,19 @@ def test_the_least_certain_place_decides() -> None:
     assert judged([1.0, 1.1, 0.9], [1.0, -1.1, 0.9]) == "inconclusive"
 
 
+def test_a_sure_failure_is_not_hidden_by_an_unsure_place() -> None:
+    sure, unsure = [-0.1, -0.11, -0.09], [10.0, -50.0, 10.0]  # the unsure place has the lower end of the two
+    for places in ((sure, unsure), (unsure, sure), (sure, [1.0, 1.1, 0.9])):
+        assert judged(*places) == "fails"
+    data = xr.Dataset({"gain": (("size", "seed"), [unsure, sure])}, {"size": [1, 2]})
+    assert "is −0.1 at size = 2" in gains("gain")(xr.Dataset(), data).reason
+
+
+@pytest.mark.parametrize("value", [1.0, 0.0, -1.0])
+def test_one_seed_is_inconclusive(value: float) -> None:
+    assert judged([value]) == "inconclusive"
+
+
 def test_it_is_the_t_test() -> None:
     random = np.random.default_rng(0)
     for _ in range(40):

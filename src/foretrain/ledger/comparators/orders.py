@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import xarray as xr
+from scipy.special import stdtrit
 
 from foretrain.ledger.claim import Comparator
 from foretrain.ledger.comparators.shared import (
@@ -28,7 +29,7 @@ from foretrain.ledger.margins import (
     sentence,
     within,
 )
-from foretrain.ledger.tolerances import SLOPE, THREE_ERRORS, TWO_ERRORS, Tolerance
+from foretrain.ledger.tolerances import SLOPE, SURE_SIGN, THREE_ERRORS, Tolerance
 
 ONE_SEED = " (one seed, so that its noise is not known)"
 
@@ -57,9 +58,9 @@ def slope(
 def ranked(name: str, along: str, *, rising: bool, label: str = "", over: str = "") -> Comparator:
     """`name` (measured, averaged over `seed` if it has one) rises or falls all along `along`.
 
-    With several seeds, steps are judged in standard errors of paired seeds: it holds if every step goes the right way
-    by two of them, fails if one goes the wrong way by two, and is inconclusive otherwise. Without, any step counts. The
-    noise of a single seed is not known, so its margin is 1.
+    With several seeds, every step gets the 95 % interval of its mean over paired seeds (Student's t): it holds if all
+    steps go the right way beyond doubt, fails if one goes the wrong way beyond doubt, and is inconclusive otherwise.
+    Without, any step counts. The noise of a single seed is not known, so its margin is 1.
     """
 
     def compare(_: xr.Dataset, observation: xr.Dataset) -> Outcome:
@@ -81,8 +82,10 @@ def ranked(name: str, along: str, *, rising: bool, label: str = "", over: str = 
             margin = 1.0 if once else beyond_noise(value_at(steps, at), value_at(noise, at))
             return outcome(wrong == 0, margin, sentence(words + ONE_SEED * once))
         weakest = value_at(units, at)
-        words += f"; the weakest step is {signed(weakest)} standard errors of paired seeds, {TWO_ERRORS.value:g} needed"
-        return _decided(weakest, TWO_ERRORS.value, sentence(words))
+        seeds = observation[name].sizes["seed"]
+        needed = float(stdtrit(seeds - 1, 1 - SURE_SIGN.value / 2))
+        words += f"; the weakest step is {signed(weakest)} standard errors of {seeds} paired seeds, {needed:.1f} needed"
+        return _decided(weakest, needed, sentence(words))
 
     return Comparator(compare, drawn(name))
 
