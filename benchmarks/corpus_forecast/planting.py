@@ -91,7 +91,8 @@ def listed(corpus: LabelledTexts) -> dict[str, Any]:
     parts = (count.texts, labels, classes, folds, SCALES, curve.setting)
     scores = heldout.fold_scores(kind, *parts, adaptive=True)
     judged = count.texts.select(folds.rows)
-    found = find_shortcuts(judged, count.vocabulary.tokens, labels[folds.rows], classes, folds.fold, scores)
+    own = labels[folds.rows]
+    found = find_shortcuts(judged, count.vocabulary.tokens, own, classes, folds.fold, scores, folds.group)
     items = count.items[1]
     mean = scores.mean(axis=0)[:-1]
     strong = leans.strong([mean])

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
-from scipy.stats import chi2_contingency
+from scipy.stats import binomtest, chi2_contingency
 
 from foretrain.data.tokens import TokenTexts
 from foretrain.forecast.corpora import baselines, heldout
+from foretrain.forecast.corpora.copies import mean_and_error, share_interval
 from foretrain.forecast.corpora.heldout import Curve
 from foretrain.forecast.corpora.scores import SCALES, architectures, targets
 
@@ -40,10 +41,10 @@ def test_the_time_of_a_fold_is_chosen_on_the_others() -> None:
     logits = np.zeros((2, 6, 1))
     logits[0, :, 0] = [9, 9, -1, -1, -1, -1]
     logits[1, :, 0] = [1, 1, 2, 2, 2, 2]
-    curve = Curve.of(np.array([1.0, 2.0]), logits, target, fold)
+    curve = Curve.of(np.array([1.0, 2.0]), logits, target, fold, np.arange(6))
     assert curve.logits[:, 0].tolist() == [1, 1, 2, 2, 2, 2]
     assert (curve.best, curve.setting, curve.accuracy) == (1, 2.0, 1.0)
-    alone = Curve.of(np.array([1.0]), -logits[1:], target, fold)
+    alone = Curve.of(np.array([1.0]), -logits[1:], target, fold, np.arange(6))
     assert alone.accuracy == 0
     assert alone.interval[0] == pytest.approx(0, abs=1e-12)
     assert 0 < alone.interval[1] < 1
@@ -98,12 +99,65 @@ def test_the_noise_floor_is_that_of_shuffled_labels() -> None:
     draw = np.random.default_rng(0)
     labels = np.repeat([0, 1], 200)
     logits = draw.standard_normal((1, 400, 1))
-    curve = Curve.of(np.array([1.0]), logits, targets(labels, 2), np.arange(400) % 3)
+    curve = Curve.of(np.array([1.0]), logits, targets(labels, 2), np.arange(400) % 3, np.arange(400))
     signal = heldout.signal(curve, labels, 2)
     assert signal.floor == pytest.approx(0.5 + 1.645 * np.sqrt(0.25 / 399), abs=0.01)
     assert signal.largest_class == 0.5
-    perfect = Curve.of(np.array([1.0]), (2.0 * labels - 1)[None, :, None], targets(labels, 2), np.arange(400) % 3)
+    sure = (2.0 * labels - 1)[None, :, None]
+    perfect = Curve.of(np.array([1.0]), sure, targets(labels, 2), np.arange(400) % 3, np.arange(400))
     assert heldout.signal(perfect, labels, 2).chance == pytest.approx(0.001)
+
+
+def test_copies_of_random_texts_have_no_signal_and_an_honest_interval() -> None:
+    """Random labels on 40 texts with ten copies each; if rows are taken for independent, signal is seen most times."""
+    draw = np.random.default_rng(0)
+    found, covers = 0, 0
+    for _ in range(40):
+        labels, logits = np.repeat(draw.integers(0, 2, 40), 10), np.repeat(draw.standard_normal(40), 10)
+        group = np.repeat(draw.permutation(40), 10)
+        curve = Curve.of(np.array([1.0]), logits[None, :, None], targets(labels, 2), group % 3, group)
+        low, high = curve.interval
+        found += heldout.signal(curve, labels, 2).there
+        covers += low < 0.5 < high
+    assert found <= 1
+    assert covers >= 34
+
+
+def test_a_text_counts_once_however_many_copies_it_has() -> None:
+    draw = np.random.default_rng(1)
+    labels = draw.integers(0, 3, 60)
+    logits = draw.standard_normal((60, 3)) + np.eye(3)[labels]
+    whole = []
+    for copies in (1, 5):
+        group, own = np.repeat(np.arange(60), copies), np.repeat(labels, copies)
+        repeated = np.repeat(logits, copies, axis=0)[None]
+        curve = Curve.of(np.array([1.0]), repeated, targets(own, 3), group % 3, group)
+        whole.append((*curve.interval, heldout.signal(curve, own, 3)))
+    assert whole[1][:2] == pytest.approx(whole[0][:2])
+    assert whole[1][2].chance == whole[0][2].chance
+    assert whole[1][2].floor == pytest.approx(whole[0][2].floor)
+
+
+@given(st.integers(0, 30), st.integers(1, 30))
+def test_without_copies_the_interval_is_wilsons(right: int, wrong: int) -> None:
+    rows = right + wrong
+    expected = binomtest(right, rows).proportion_ci(method="wilson")
+    found = share_interval(np.arange(rows) < right, np.arange(rows))
+    assert found == pytest.approx((expected.low, expected.high), abs=1e-4)
+
+
+@given(st.lists(st.tuples(st.floats(-1, 1), st.integers(1, 5)), min_size=2, max_size=20))
+def test_the_error_of_a_mean_is_that_of_different_texts(texts: list[tuple[float, int]]) -> None:
+    values, copies = np.array([value for value, _ in texts]), np.array([number for _, number in texts])
+    group = np.arange(len(texts))
+    mean, error = mean_and_error(values, group)
+    assert mean == pytest.approx(values.mean(), abs=1e-12)
+    assert error == pytest.approx(1.96 * values.std() / np.sqrt(len(values)), abs=1e-4)
+    repeated = mean_and_error(np.repeat(values, 3), np.repeat(group, 3))
+    assert repeated == pytest.approx((mean, error), abs=1e-12)
+    uneven, spread = mean_and_error(np.repeat(values, copies), np.repeat(group, copies))
+    by_text = copies * (values - uneven) / copies.sum()
+    assert spread == pytest.approx(1.96 * np.sqrt((by_text**2).sum()), abs=1e-4)
 
 
 @given(st.integers(1, 60), st.integers(0, 60), st.integers(1, 60), st.integers(0, 60))

@@ -145,9 +145,8 @@ def test_real_sources_are_found_and_topics_are_not(data_dir: Path) -> None:
     folds = heldout.split(count.tokenised, news.labels)
     parts = (count.texts, news.labels, 4, folds, SCALES, 256.0)
     scores = heldout.fold_scores(architectures(2)["MLP GeLU"], *parts, adaptive=True)
-    found = find_shortcuts(
-        count.texts.select(folds.rows), count.vocabulary.tokens, news.labels[folds.rows], 4, folds.fold, scores
-    )
+    judged, own = count.texts.select(folds.rows), news.labels[folds.rows]
+    found = find_shortcuts(judged, count.vocabulary.tokens, own, 4, folds.fold, scores, folds.group)
     named = {token for shortcut in found for token in shortcut.phrase.split(" ")}
     assert {"ap", "afp", "reuters"} <= named
     assert {"ap", "afp"} <= {token for s in found if s.costs for token in s.phrase.split(" ")}

@@ -16,9 +16,9 @@ from foretrain.forecast.corpora.baselines import guesses, losses
 from foretrain.forecast.corpora.fixes import fixes, normal_form
 from foretrain.forecast.corpora.forecast import corpus
 from foretrain.forecast.corpora.judging import removed
-from foretrain.forecast.corpora.places import MOST, by_chance, shortest
+from foretrain.forecast.corpora.places import MOST, Place, by_chance, shortest
 from foretrain.forecast.corpora.scores import targets
-from foretrain.forecast.corpora.shortcuts import find_shortcuts, mean_and_error
+from foretrain.forecast.corpora.shortcuts import Shortcut, find_shortcuts
 from foretrain.forecast.corpora.shown import CorpusForecast
 
 
@@ -106,7 +106,7 @@ def test_costs_are_those_of_taking_the_phrase_out() -> None:
     scores = 0.1 * draw.standard_normal((2, len(vocabulary), 1))
     scores[:, vocabulary.number["phone"]] = -2
     fold = np.arange(400) % 2
-    found = find_shortcuts(texts, vocabulary.tokens, data.labels, 2, fold, scores)[0]
+    found = find_shortcuts(texts, vocabulary.tokens, data.labels, 2, fold, scores, np.arange(400))[0]
     assert found.phrase == "sent from my phone"
 
     def judged(changed: TokenTexts) -> tuple[np.ndarray, np.ndarray]:
@@ -145,21 +145,15 @@ def test_a_removed_phrase_leaves_the_other_tokens_in_order(tokens: list[int], ph
     assert "".join(map(str, left)) == shown.replace("".join(map(str, phrase)), "")
 
 
-@given(st.lists(st.floats(-1, 1), min_size=1, max_size=20), st.integers(0, 30))
-def test_mean_and_error_are_those_of_all_rows(values: list[float], zeros: int) -> None:
-    whole = np.array([*values, *[0.0] * zeros])
-    mean, error = mean_and_error(np.array(values), len(whole))
-    assert mean == pytest.approx(whole.mean(), abs=1e-12)
-    assert error == pytest.approx(1.96 * whole.std() / np.sqrt(len(whole)), abs=1e-7)
-
-
 def labelled(rows: list[tuple[str, int]], classes: tuple[str, ...] = ("no", "yes")) -> LabelledTexts:
     return LabelledTexts(tuple(text for text, _ in rows), np.array([label for _, label in rows]), classes)
 
 
 def test_fixes_name_conflicts_labels_empty_texts_repetitions_and_imbalance() -> None:
     rows = [("Call me 12 times!", 0), ("call me 7 times", 1), ("", 1), ("quite another", 1)] + [("same again", 1)] * 12
-    found = {fix.kind: fix for fix in fixes(labelled(rows, ("No", "n o")), [len(text) for text, _ in rows], [])}
+    found = {
+        fix.kind: fix for fix in fixes(labelled(rows, ("No", "n o")), [len(text) for text, _ in rows], [], len(rows))
+    }
     assert set(found) == {"conflict", "label", "empty", "duplicate", "imbalance"}
     assert found["conflict"].rows == (0, 1)
     assert found["conflict"].affected == 2
@@ -167,7 +161,19 @@ def test_fixes_name_conflicts_labels_empty_texts_repetitions_and_imbalance() -> 
     assert found["duplicate"].affected == 12  # eleven of the twelve, and one of the two calls
     assert "'No' and 'n o' differ only in case or spaces" in found["label"].says
     plain = [("one thing", 0), ("another thing", 1)]
-    assert fixes(labelled(plain), [2, 2], []) == []
+    assert fixes(labelled(plain), [2, 2], [], 2) == []
+
+
+def test_a_shortcut_is_weighed_by_the_texts_that_were_judged() -> None:
+    """Found in 50 of 100 judged texts, it is as important in a corpus of 1,000; the counts say what they are of."""
+    rows = [(f"text number {k}x", k % 2) for k in range(1000)]
+    has, place = tuple(range(0, 100, 2)), Place("end", 0.0, 0.0, 0.0)
+    one = Shortcut("sent from", ((1, 2),), "end", 0, (50, 0), 1.0, 1.0, has, 0.0, 0.0, 1.0, 0.1, place)
+    corpora = labelled(rows), labelled(rows[:100])
+    large, small = (next(f for f in fixes(c, [3] * len(c), [one], 100) if f.kind == "shortcut") for c in corpora)
+    assert large.weight == small.weight == 0.05 * 50 / 100
+    assert "(among the 100 texts that were judged: no 50)" in large.says
+    assert "(no 50)" in small.says
 
 
 @given(st.text(alphabet="ab1 ,.!", max_size=12))

@@ -33,15 +33,15 @@ class Fix:
 
     kind: str  # "shortcut", "conflict", "empty", "duplicate", "imbalance", "label"
     says: str
-    affected: int  # rows
+    affected: int  # rows; for a shortcut, of those that were judged
     rows: tuple[int, ...]  # examples, numbered from 0
     weight: float  # what it costs or puts in doubt, as a share of all rows: the order of the list
 
 
-def fixes(corpus: LabelledTexts, lengths: Sequence[int], found: Sequence[Shortcut]) -> list[Fix]:
-    """All that is worth fixing, the most important first."""
+def fixes(corpus: LabelledTexts, lengths: Sequence[int], found: Sequence[Shortcut], judged: int) -> list[Fix]:
+    """All that is worth fixing, the most important first. Shortcuts were found in so many judged texts."""
     every = [
-        *_shortcuts(corpus, found),
+        *_shortcuts(corpus, found, judged),
         *_conflicts(corpus),
         *_labels(corpus),
         *_empty(corpus, lengths),
@@ -50,8 +50,9 @@ def fixes(corpus: LabelledTexts, lengths: Sequence[int], found: Sequence[Shortcu
     return sorted(every, key=lambda fix: -fix.weight)
 
 
-def _shortcuts(corpus: LabelledTexts, found: Sequence[Shortcut]) -> list[Fix]:
+def _shortcuts(corpus: LabelledTexts, found: Sequence[Shortcut], judged: int) -> list[Fix]:
     listed = []
+    among = "" if judged == len(corpus) else f"among the {judged:,} texts that were judged: "
     for one in found:
         if not one.costs:
             continue
@@ -61,11 +62,11 @@ def _shortcuts(corpus: LabelledTexts, found: Sequence[Shortcut]) -> list[Fix]:
         )
         says = (
             f'"{one.phrase}" stands {PLACES[one.kind]}, in {100 * one.share:.0f} % of the texts of class {name} '
-            f"({', '.join(f'{c} {n}' for c, n in zip(corpus.classes, one.by_class, strict=True) if n)}); {cost}."
+            f"({among}{', '.join(f'{c} {n}' for c, n in zip(corpus.classes, one.by_class, strict=True) if n)}); {cost}."
         )
         toward = [row for row in one.rows if corpus.labels[row] == one.towards]
         # a shortcut that decides a share of the rows is as bad as that many wrong labels
-        weight = max(one.accuracy_cost, 0.05 * len(one.rows) / len(corpus))
+        weight = max(one.accuracy_cost, 0.05 * len(one.rows) / judged)
         listed.append(Fix("shortcut", says, len(one.rows), tuple(toward[:EXAMPLES]), weight))
     return listed
 

@@ -86,7 +86,7 @@ def corpus(
         corpus=texts, counted=count, adaptive=adaptive, same_as=same_as, times=times, scores=scores,
         folds=judged.folds, curves=judged.curves, baselines=judged.baselines, signal=judged.signal,
         shortcuts=judged.shortcuts, without=judged.without,
-        fixes=tuple(fixes(texts, [len(t) for t in count.tokenised], judged.shortcuts)),
+        fixes=tuple(fixes(texts, [len(t) for t in count.tokenised], judged.shortcuts, judged.rows)),
         plateau=plateaus(count.texts, texts.labels, len(texts.classes), scales),
         notes=(*count.notes, *judged.notes), **_lists(count, scores, texts.classes),
     )  # fmt: skip

@@ -1,7 +1,9 @@
 """What the flow gets right on rows it has not seen: the predicted learning curve, and when training should stop.
 
-Rows are split into folds; every fold is predicted from the others. The time that a fold is judged at is chosen on the
-other folds, so no number here has seen its own rows.
+Rows are split into folds; every fold is predicted from the others, at the time that is best for the others. A fold's
+own rows still have two small effects: the times that are tried end where its own loss has risen, and the network that
+is reported is the best of several on these rows, which is not corrected for. Copies of a text count as one text in
+intervals and in the test for signal.
 """
 
 from __future__ import annotations
@@ -13,13 +15,13 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray as Array
 from scipy import sparse
-from scipy.stats import binomtest
 
 from foretrain.core.progress import Progress, tell
 from foretrain.core.streams import stream
 from foretrain.data.tokens import TokenTexts
 from foretrain.forecast.corpora import baselines
 from foretrain.forecast.corpora.baselines import guesses, losses
+from foretrain.forecast.corpora.copies import share_interval
 from foretrain.forecast.corpora.flow import flow, grid
 from foretrain.forecast.corpora.scores import Architecture, scored, set_up, targets
 from foretrain.kernels.tangent import Scales
@@ -34,10 +36,11 @@ CHANCE = 0.001  # there is signal if none of the shuffled labels does as well; s
 
 @dataclass(frozen=True)
 class Split:
-    """The rows that are judged, and the fold of each; equal texts are in the same fold."""
+    """The rows that are judged, and the fold of each; equal texts have the same group, and are in the same fold."""
 
     rows: Int[Array, "row"]
     fold: Int[Array, "row"]
+    group: Int[Array, "row"]
 
     def parts(self) -> list[tuple[Int[Array, "training"], Int[Array, "held_out"]]]:
         """Places in `rows` to train on and to judge, for every fold."""
@@ -54,10 +57,11 @@ def split(texts: Sequence[Sequence[str]], labels: Int[Array, "text"], most: int 
     groups = list(by_text.values())
     mixed = draw.permutation(len(groups))
     in_order = sorted(mixed.tolist(), key=lambda g: (labels[rows[groups[g][0]]], len(groups[g])))
-    fold = np.zeros(len(rows), dtype=np.int64)
+    fold, number = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
     for k, group in enumerate(in_order):  # dealt out class by class
         fold[groups[group]] = k % FOLDS
-    return Split(rows, fold)
+        number[groups[group]] = group
+    return Split(rows, fold, number)
 
 
 @dataclass(frozen=True)
@@ -71,9 +75,12 @@ class Curve:
     logits: Float[Array, "row output"]  # each fold at the setting that is best on the other folds
     chosen_loss: Float[Array, "row"]
     chosen_right: Bool[Array, "row"]
+    group: Int[Array, "row"]  # rows of one group are copies of one text
 
     @classmethod
-    def of(cls, settings: Array, logits: Float[Array, "setting row output"], target: Array, fold: Array) -> Curve:
+    def of(
+        cls, settings: Array, logits: Float[Array, "setting row output"], target: Array, fold: Array, group: Array
+    ) -> Curve:
         loss = np.array([losses(z, target) for z in logits])
         label = guesses(target[:, None] if target.ndim == 1 else target)
         right = np.array([guesses(z) == label for z in logits])
@@ -82,7 +89,7 @@ class Curve:
         places = np.arange(len(fold))
         return cls(
             np.asarray(settings, dtype=np.float64), loss, right, int(loss.mean(axis=1).argmin()), logits[at, places],
-            loss[at, places], right[at, places],
+            loss[at, places], right[at, places], group,
         )  # fmt: skip
 
     @property
@@ -95,13 +102,8 @@ class Curve:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95 % interval of the accuracy (Wilson), for rows like these."""
-        return _wilson(int(self.chosen_right.sum()), len(self.chosen_right))
-
-
-def _wilson(right: int, rows: int) -> tuple[float, float]:
-    interval = binomtest(right, rows).proportion_ci(method="wilson")
-    return float(interval.low), float(interval.high)
+        """95 % interval of the accuracy (Wilson), for rows like these; copies of a text do not make it narrower."""
+        return share_interval(self.chosen_right, self.group)
 
 
 def learning_curves(
@@ -134,7 +136,7 @@ def learning_curves(
         times = grid(time or LONGEST)[:length]
         if time is not None:
             times, logits = times[-1:], logits[-1:]
-        curves[name] = Curve.of(times, logits, target, folds.fold)
+        curves[name] = Curve.of(times, logits, target, folds.fold, folds.group)
     return curves
 
 
@@ -194,7 +196,9 @@ def baseline_curves(
             model = baselines.logistic_regression(sparse.csr_array(table[training]), target[training], penalty)
             found["logistic regression"][k, held_out] = model.logits(rest)
     settings = {"logistic regression": np.array(baselines.PENALTIES)}
-    return {name: Curve.of(settings.get(name, np.zeros(1)), z, target, folds.fold) for name, z in found.items()}
+    return {
+        name: Curve.of(settings.get(name, np.zeros(1)), z, target, folds.fold, folds.group) for name, z in found.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -211,16 +215,22 @@ class Signal:
 
 
 def signal(curve: Curve, labels: Int[Array, "row"], classes: int) -> Signal:
-    """Shuffle the labels of the held-out rows, and see how well the same predictions fit."""
+    """Shuffle the labels of the held-out texts, and see how well the same predictions fit.
+
+    Every different text counts once: copies get the same prediction and keep their labels together.
+    """
     draw = stream("forecast/shuffled")
-    logits = curve.logits
+    _, first, group, copies = np.unique(curve.group, return_index=True, return_inverse=True, return_counts=True)
+    logits = curve.logits[first]
     table = np.column_stack([np.zeros(len(logits)), logits[:, 0]]) if classes == 2 else logits
-    guess, places = guesses(logits), np.arange(len(labels))
+    guess, places = guesses(logits), np.arange(len(first))
+    shares = np.zeros((len(first), classes))  # of the labels of a text's copies
+    np.add.at(shares, (group, labels), 1 / copies[group])
     fits, right = [], []
     for _ in range(SHUFFLES):
-        shuffled = draw.permutation(labels)
-        fits.append(float(table[places, shuffled].sum()))
-        right.append(float((guess == shuffled).mean()))
-    as_good = np.array(fits) >= float(table[places, labels].sum()) - 1e-12
+        shuffled = shares[draw.permutation(len(first))]
+        fits.append(float((table * shuffled).sum()))
+        right.append(float(copies @ shuffled[places, guess]) / len(labels))
+    as_good = np.array(fits) >= float((table * shares).sum()) - 1e-12
     share = np.bincount(labels, minlength=classes) / len(labels)
     return Signal(float((as_good.sum() + 1) / (SHUFFLES + 1)), float(np.quantile(right, 0.95)), float(share.max()))

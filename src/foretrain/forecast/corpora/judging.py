@@ -10,11 +10,12 @@ from numpy import ndarray as Array
 from foretrain.data.labelled_texts import LabelledTexts
 from foretrain.data.tokens import TokenTexts
 from foretrain.forecast.corpora import heldout
+from foretrain.forecast.corpora.copies import mean_and_error
 from foretrain.forecast.corpora.counting import Counted
 from foretrain.forecast.corpora.heldout import Curve, Signal, Split
 from foretrain.forecast.corpora.result import Without
 from foretrain.forecast.corpora.scores import Architecture
-from foretrain.forecast.corpora.shortcuts import Shortcut, find_shortcuts, mean_and_error
+from foretrain.forecast.corpora.shortcuts import Shortcut, find_shortcuts
 from foretrain.kernels.tangent import Scales
 
 TIME = 256.0  # length of the flow where no rows can be held out: what was best on SST-2 and half of what was on AG News
@@ -33,6 +34,10 @@ class Judged:
     shortcuts: tuple[Shortcut, ...] = ()
     without: Without | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        return 0 if self.folds is None else len(self.folds.rows)
 
 
 def judge(
@@ -66,7 +71,7 @@ def judge(
         parts = (count.texts, texts.labels, classes, folds, scales)
         token_scores = heldout.fold_scores(kinds[additive], *parts, length, adaptive=adaptive)
         judged = count.texts.select(folds.rows)
-        found = find_shortcuts(judged, count.vocabulary.tokens, own, classes, folds.fold, token_scores)
+        found = find_shortcuts(judged, count.vocabulary.tokens, own, classes, folds.fold, token_scores, folds.group)
         without = without_shortcuts(
             kinds[additive], count.texts, texts.labels, classes, folds, scales, length, adaptive, found
         )
@@ -88,9 +93,9 @@ def without_shortcuts(
     own = labels[folds.rows]
     settings = {"adaptive": adaptive, "time": time}
     before = heldout.learning_curves({"": kind}, texts, labels, classes, folds, scales, **settings)[""]  # type: ignore[arg-type]
-    after = heldout.learning_curves({"": kind}, kept, own, classes, Split(rows, folds.fold), scales, **settings)[""]  # type: ignore[arg-type]
+    after = heldout.learning_curves({"": kind}, kept, own, classes, replace(folds, rows=rows), scales, **settings)[""]  # type: ignore[arg-type]
     lost = before.chosen_right.astype(float) - after.chosen_right
-    return Without(after.accuracy, before.accuracy, *mean_and_error(lost, len(lost)))
+    return Without(after.accuracy, before.accuracy, *mean_and_error(lost, folds.group))
 
 
 def removed(tokens: list[int], phrases: list[tuple[int, ...]]) -> list[int]:

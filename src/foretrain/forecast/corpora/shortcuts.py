@@ -17,6 +17,7 @@ from scipy.stats import false_discovery_control
 
 from foretrain.data.tokens import TokenTexts
 from foretrain.forecast.corpora.baselines import guesses, losses
+from foretrain.forecast.corpora.copies import SIDES, mean_and_error
 from foretrain.forecast.corpora.leans import FALSE_DISCOVERIES, Lean
 from foretrain.forecast.corpora.places import Neighbours, Place, begins_and_ends_with_words, is_mark
 from foretrain.forecast.corpora.scores import targets
@@ -54,7 +55,7 @@ class Shortcut:
     @property
     def costs(self) -> bool:
         """Whether the held-out loss surely rises without it. A marker that costs nothing now may do so elsewhere."""
-        return self.loss_cost > SURE * self.loss_error / 1.96
+        return self.loss_cost > SURE * self.loss_error / SIDES
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,10 @@ def find_shortcuts(
     classes: int,
     fold: Int[Array, "text"],
     scores: Float[Array, "fold token output"],
+    copies: Int[Array, "text"],
 ) -> list[Shortcut]:
-    """`scores` are those of an additive network trained on the other folds; the score of a text is their sum."""
+    """`scores` are those of an additive network trained on the other folds; the score of a text is their sum.
+    Texts with the same number in `copies` are copies of each other."""
     if not len(texts.flat):
         return []
     near = Neighbours(texts)
@@ -91,15 +94,16 @@ def find_shortcuts(
         lost = np.zeros((len(rows), scores.shape[2]))
         np.add.at(lost, group, by_text[gone])
         before, after, own = logits[rows], logits[rows] - lost, labels[rows]
-        rise = losses(after, target[rows]) - losses(before, target[rows])
-        missed = (guesses(before) == own).astype(float) - (guesses(after) == own)
+        rise, missed = np.zeros(len(labels)), np.zeros(len(labels))  # 0 for texts without it
+        rise[rows] = losses(after, target[rows]) - losses(before, target[rows])
+        missed[rows] = (guesses(before) == own).astype(float) - (guesses(after) == own)
         shares = candidate.by_class / np.bincount(labels, minlength=classes)
         return Shortcut(
             " ".join(names[k] for k in candidate.tokens), tuple(dict.fromkeys(c.tokens for c in together)), kind,
             int(shares.argmax()), tuple(int(n) for n in candidate.by_class), float(shares.max()),
             float(shares.max() - (shares.sum() - shares.max()) / (classes - 1)),
             tuple(np.unique(near.text[candidate.occurrences]).tolist()),
-            *mean_and_error(missed, len(labels)), *mean_and_error(rise, len(labels)), place,
+            *mean_and_error(missed, copies), *mean_and_error(rise, copies), place,
         )  # fmt: skip
 
     found = []
@@ -163,13 +167,6 @@ def _renumbered(texts: TokenTexts) -> tuple[Int[Array, "vocab"], int]:
     number = np.full(texts.vocab, len(frequent), dtype=np.int64)
     number[frequent] = np.arange(len(frequent))
     return number, len(frequent)
-
-
-def mean_and_error(values: Float[Array, "changed"], rows: int) -> tuple[float, float]:
-    """Mean over all rows, of which those not listed are 0, and half of its 95 % interval."""
-    mean = float(values.sum()) / rows
-    variance = max(0.0, float((values**2).sum()) / rows - mean**2)
-    return mean, float(1.96 * np.sqrt(variance / rows))
 
 
 _Found = tuple[_Candidate, Shortcut]

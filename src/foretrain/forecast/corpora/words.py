@@ -9,9 +9,9 @@ import numpy as np
 import xarray as xr
 
 from foretrain.core.trajectory import trajectory
+from foretrain.forecast.corpora.copies import mean_and_error
 from foretrain.forecast.corpora.fixes import Fix
 from foretrain.forecast.corpora.result import CorpusResult
-from foretrain.forecast.corpora.shortcuts import mean_and_error
 
 if TYPE_CHECKING:
     from foretrain.forecast.corpora.training import Learned
@@ -85,8 +85,8 @@ def better_baseline(forecast: CorpusResult) -> str | None:
     if not forecast.baselines:
         return None
     name = max(forecast.baselines, key=lambda k: forecast.baselines[k].accuracy)
-    own, other = forecast.curves[forecast.best].chosen_right, forecast.baselines[name].chosen_right
-    more, error = mean_and_error(other.astype(float) - own, len(own))
+    own, other = forecast.curves[forecast.best], forecast.baselines[name].chosen_right
+    more, error = mean_and_error(other.astype(float) - own.chosen_right, own.group)
     return name if more > error else None
 
 
