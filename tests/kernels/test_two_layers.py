@@ -11,6 +11,7 @@ from tests.kernels.two_layer_reference import distances_of, sampled_distances
 from foretrain.core.errors import InputError
 from foretrain.data import template_tasks as tasks
 from foretrain.data.templates import Template, TemplateTask
+from foretrain.kernels import two_layers
 from foretrain.kernels.activations import ACTIVATIONS
 from foretrain.kernels.template_matrix import template_matrix
 from foretrain.kernels.two_layers import two_layer_kernel
@@ -34,6 +35,21 @@ def test_is_the_limit_of_random_networks(activation: str, identity: float, gamma
     exact = distances_of(kernel)[apart]
     assert (abs(limit - exact) < 4 * error).all()
     assert (error < 0.15 * exact).all()  # so that the comparison says something
+
+
+@pytest.mark.parametrize(("second", "as_the_kernel"), [(0.0, True), (8.0, False)])
+def test_even_attention_at_cls_is_an_approximation(second: float, as_the_kernel: bool) -> None:
+    """With a in the second layer too, ααββ and αβαβ are nearer to each other; the docstring says so."""
+    pair = np.array([[0, 0, 1, 1, CLS], [0, 1, 0, 1, CLS]])
+    options = {"identity": 8.0, "gamma": 1.0, "phi": ACTIVATIONS["cosine"], "draws": 250, "second": second}
+    narrow, narrow_error = sampled_distances(pair, width=64, **options)
+    wide, wide_error = sampled_distances(pair, width=128, seed=1, **options)
+    limit, error = (2 * wide - narrow)[0, 1], np.hypot(2 * wide_error, narrow_error)[0, 1]
+    kernel = distances_of(two_layer_kernel(pair, pair, identity=8.0))[0, 1]
+    assert kernel == pytest.approx(0.0318, abs=5e-5)
+    assert (abs(limit - kernel) < 2 * error) == as_the_kernel
+    assert limit == pytest.approx(0.0303 if as_the_kernel else 0.0245, abs=3 * error)
+    assert "This is an approximation" in str(two_layers.__doc__)
 
 
 @settings(max_examples=40, deadline=None)

@@ -21,6 +21,7 @@ def sampled_distances(
     width: int,
     draws: int,
     beta: float = 0.0,
+    second: float = 0.0,
     heads: int = 4,
     seed: int = 0,
 ) -> tuple[Array, Array]:
@@ -28,12 +29,13 @@ def sampled_distances(
 
     These distances are what a regression sees; K itself varies much more from network to network, by a common amount.
 
-    beta  standard deviation of the random part of the logits, which the kernel leaves out
+    beta    standard deviation of the random part of the logits, which the kernel leaves out
+    second  a of the second layer, where it is the logit of [CLS] for itself; the kernel leaves it out too
     """
     rng = np.random.default_rng(seed)
     distances = []
     for _ in range(draws):
-        features = _features(np.asarray(strings), identity, gamma, phi, width, beta, heads, rng)
+        features = _features(np.asarray(strings), identity, gamma, phi, width, beta, second, heads, rng)
         distances.append(distances_of(features @ features.T / width))
     return np.mean(distances, axis=0), np.std(distances, axis=0, ddof=1) / np.sqrt(draws)
 
@@ -44,8 +46,9 @@ def distances_of(gram: Array) -> Array:
 
 
 def _features(
-    strings: Array, a: float, gamma: float, phi: Activation, d: int, beta: float, heads: int, rng: np.random.Generator
-) -> Array:
+    strings: Array, a: float, gamma: float, phi: Activation, d: int, beta: float, second: float, heads: int,
+    rng: np.random.Generator,
+) -> Array:  # fmt: skip
     def layer(rows: Array, activated: bool) -> Array:
         mixed = rows @ rng.standard_normal((d, d)) / np.sqrt(d)
         return np.asarray(phi(mixed) if activated else mixed)
@@ -59,8 +62,9 @@ def _features(
         attended += layer(softmax(logits, axis=2) @ x, activated=False) / np.sqrt(heads)
     x = layer((x + attended) / np.sqrt(2), activated=True) / np.sqrt(float(phi.expectation(1.0, 1.0, 1.0)))
     pooled = np.zeros((len(x), d))
-    for _ in range(heads):  # W_V·W_O of the second layer, which changes no covariance
-        weights = softmax(beta * _scores(x[:, -1:], x, rng), axis=2)
+    for head in range(heads):  # W_V·W_O of the second layer, which changes no covariance
+        logits = (second if head % 2 else -second) * equal[:, -1:] + beta * _scores(x[:, -1:], x, rng)
+        weights = softmax(logits, axis=2)
         pooled += layer((weights @ x)[:, 0], activated=False) / np.sqrt(heads)
     return layer(pooled, activated=True)
 

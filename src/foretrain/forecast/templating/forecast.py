@@ -103,7 +103,7 @@ class TemplateForecast:
     @property
     def trust(self) -> str:
         """How far to trust it: how such forecasts did on tasks that were trained."""
-        return trust_words(self.task)
+        return trust_words(self.task, self.error)
 
     @property
     def score(self) -> str:
