@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
@@ -21,13 +22,13 @@ RATES = (2e-5, 5e-5)
 TOO_LARGE = (1e-4, 4e-4)  # rates at which forecasts may fail, for the judge of trust
 
 
-def cases(models: list[str], seeds: int) -> list[Case]:
+def cases(models: Sequence[str], corpora: Sequence[str], seeds: int) -> list[Case]:
     """All seeds at the usual rates; the first also at larger ones, the first two with rows left out."""
     return [
         Case(model, corpus, seed, RATES + (TOO_LARGE if seed == 1 else ()), drop=seed <= 2)
         for seed in range(1, seeds + 1)
         for model in models
-        for corpus in CORPORA
+        for corpus in corpora
     ]
 
 
@@ -35,6 +36,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.finetune_forecast", description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder with the corpora")
     parser.add_argument("--model", action="append", required=True, help="NAME=FOLDER; may be repeated")
+    parser.add_argument("--corpus", action="append", help="sst2, ag_news_2, imdb (all three by default) or books")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--runs", type=Path, default=Path("runs/finetune_forecast"), help="folder of finished trials")
     parser.add_argument("--publish", type=Path, help="file for the tables")
@@ -42,7 +44,7 @@ def main() -> None:
     folders = dict(each.split("=", 1) for each in arguments.model)
     arguments.runs.mkdir(parents=True, exist_ok=True)
     with single_threaded():
-        for case in cases(list(folders), arguments.seeds):
+        for case in cases(list(folders), arguments.corpus or CORPORA, arguments.seeds):
             file = arguments.runs / f"{case.name}.json"
             if file.is_file():
                 continue

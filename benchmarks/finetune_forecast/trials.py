@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.corpus_forecast.corpora import BOOKS, from_books
 from foretrain.data.corpora import labelled_corpus
 from foretrain.data.labelled_texts import LabelledTexts
 from foretrain.forecast.finetuning.curves import compared, curves, score
@@ -41,7 +42,10 @@ class Case:
 
 
 def corpus(name: str, data: Path) -> LabelledTexts:
-    """A corpus by its name. ag_news_2 has two of AG News' four classes: Business and Sci/Tech."""
+    """A corpus by its name. ag_news_2 has two of AG News' four classes: Business and Sci/Tech; books has sentences of
+    two books of one author."""
+    if name == "books":
+        return from_books(BOOKS, data, 8, 40, sentences=True)
     if name != "ag_news_2":
         return labelled_corpus(name, data=data)
     whole = labelled_corpus("ag_news", data=data)
@@ -57,13 +61,14 @@ def run_case(case: Case, folder: str, data: Path) -> list[dict[str, Any]]:
     )
     passed = time.process_time() - started
     found = []
+    dropped = None
+    if case.drop:
+        dropped = removal(prepared, FinetuneSetting(rate=case.rates[0], steps=case.steps, seed=case.seed))
     for rate in case.rates:
         setting = FinetuneSetting(rate=rate, steps=case.steps, seed=case.seed)
         found.append({**asdict(case), "rate": rate, "pass_seconds": passed, **trial(prepared, setting)})
-    if case.drop:
-        found[0]["row_removal"] = removal(
-            prepared, FinetuneSetting(rate=case.rates[0], steps=case.steps, seed=case.seed)
-        )
+    if dropped is not None:
+        found[0]["row_removal"] = dropped
     return found
 
 

@@ -75,7 +75,7 @@ def texts(rows: int = 5) -> list[str]:
 def agrees(classifier: Classifier, monkeypatch: pytest.MonkeyPatch) -> Any:
     """All trained coordinates, compared with automatic differentiation row by row."""
     monkeypatch.setattr(samples, "EMBEDDING_COLUMNS", ALL)
-    monkeypatch.setattr(samples, "EMBEDDING_SHARE", ALL)
+    monkeypatch.setattr(samples, "QUARTER", ALL)
     tangent = linearise(classifier, coordinates=ALL)
     own = samples.trained_parameters(classifier.module)
     assert set(tangent.samples) == set(own)
@@ -125,6 +125,65 @@ def test_layers_without_a_formula_are_differentiated_row_by_row(monkeypatch: pyt
     assert {"factor", "words.weight"} <= set(tangent.one_by_one)
     assert any("attention" in name for name in tangent.one_by_one)
     assert "down.bias" not in tangent.samples
+
+
+class Experts(nn.Module):
+    """Every position goes to one of three experts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.gate = nn.Linear(4, 8), nn.Linear(8, 3)
+        self.experts = nn.ModuleList(nn.Linear(8, 8) for _ in range(3))
+        self.head = nn.Linear(8, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.up(x).flatten(0, 1)
+        weights = self.gate(hidden).softmax(-1)
+        mixed = torch.zeros_like(hidden)
+        for k, expert in enumerate(self.experts):
+            own = (weights.argmax(-1) == k).nonzero()[:, 0]
+            if len(own):
+                mixed = mixed.index_add(0, own, expert(hidden[own]) * weights[own, k : k + 1])
+        return self.head(torch.tanh(mixed).view(*x.shape[:2], -1).mean(1))
+
+
+class Columns(nn.Module):
+    """A table: one category and some numbers per row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kinds, self.body, self.head = nn.Embedding(7, 5), nn.Linear(8, 8), nn.Linear(8, 1)
+
+    def forward(self, kind: Tensor, numbers: Tensor) -> Tensor:
+        return self.head(torch.tanh(self.body(torch.cat([self.kinds(kind), numbers], -1))))
+
+
+def images() -> nn.Module:
+    layers = (nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 5, 3), nn.GroupNorm(1, 5), nn.Flatten())
+    return nn.Sequential(*layers, nn.Linear(5 * 4 * 4, 1))
+
+
+@pytest.mark.parametrize("kind", ["experts", "columns", "images"])
+def test_rows_that_take_different_ways(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = torch.Generator().manual_seed(3)
+    made: dict[str, tuple[Any, Any]] = {
+        "experts": (Experts, 2 * torch.randn(40, 3, 4, generator=draw)),
+        "columns": (
+            Columns,
+            {"kind": torch.randint(0, 7, (40,), generator=draw), "numbers": torch.randn(40, 3, generator=draw)},
+        ),
+        "images": (images, torch.randn(40, 1, 8, 8, generator=draw)),
+    }
+    module, inputs = made[kind]
+    agrees(from_module(seeded(module), inputs, 2), monkeypatch)
+
+
+def test_the_budget_of_coordinates_is_kept() -> None:
+    classifier = from_body(seeded(BODIES["bert"]), Numbers(), texts(), 2)
+    whole = sum(parameter.numel() for parameter in classifier.module.parameters())
+    for budget in (400, 1000, 3000):
+        assert whole > 2 * budget
+        assert linearise(classifier, coordinates=budget).jacobian.shape[-1] < 1.3 * budget + 100
 
 
 def test_the_model_of_the_user_is_not_touched() -> None:

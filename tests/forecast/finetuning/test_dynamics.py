@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -92,10 +93,12 @@ def test_batches_are_epochs_in_random_order() -> None:
         ({"rate": 0.0}, "rate must be a finite number above 0"),
         ({"steps": 0}, "steps must be a whole number of at least 1"),
         ({"warm_up": 99}, "warm_up must lie between 0 and 48"),
+        ({"betas": (1.0, 0.9)}, "betas must be two numbers of at least 0 and below 1"),
+        ({"batch": True}, "batch must be a whole number"),
         ({"momentum": 1.0}, "momentum must be at least 0 and below 1"),
-        ({"weight_decay": -1.0}, "weight_decay must not be negative"),
+        ({"weight_decay": -1.0}, "weight_decay must be finite and not negative"),
     ],
 )
-def test_settings_are_checked(changes: dict[str, float], words: str) -> None:
+def test_settings_are_checked(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         FinetuneSetting(**changes)

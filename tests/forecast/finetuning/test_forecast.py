@@ -19,7 +19,7 @@ from foretrain.core.errors import InputError
 from foretrain.forecast.finetuning.curves import recorded_steps
 from foretrain.forecast.finetuning.dynamics import FinetuneSetting
 from foretrain.forecast.finetuning.forecast import FinetuneForecast, forecast_with
-from foretrain.forecast.finetuning.prepared import Prepared, prepare
+from foretrain.forecast.finetuning.prepared import Prepared, WhatIf, prepare
 
 SETTING = FinetuneSetting(rate=1e-3, steps=10, batch=8)
 
@@ -64,7 +64,7 @@ def test_a_forecast_that_cannot_be_trusted_says_so_first() -> None:
     assert not wild.trust.holds
     assert wild.summary.startswith("Do not trust this forecast: ")
     assert "It says: Fine-tuning will" in wild.summary or "overflow" in wild.summary
-    fast = forecast_with(prepared(), FinetuneSetting(rate=0.5, steps=1, batch=8), orders=1)
+    fast = forecast_with(prepared(), FinetuneSetting("sgd", rate=20.0, steps=1, batch=30), orders=1)
     assert not fast.trust.holds
     assert f"one step moves the logits by {fast.trust.first_step:.2g}" in fast.summary
     assert forecast_with(prepared(), SETTING, orders=1).summary.startswith("Fine-tuning will")
@@ -129,13 +129,69 @@ def test_leaving_out_a_row_does_not_shuffle_the_others() -> None:
 def test_a_middle_serves_shorter_paths_and_is_made_anew_for_longer_ones_and_other_optimizers() -> None:
     own = prepared()
     forecast_with(own, SETTING, orders=1)
-    middle = own._middles["adamw"]
-    forecast_with(own, replace(SETTING, rate=1e-4), orders=1)
-    assert own._middles["adamw"] is middle
-    forecast_with(own, replace(SETTING, rate=1e-2), orders=1)
-    assert own._middles["adamw"] is not middle
+    key = ("adamw", WhatIf())
+    middle = own._middles[key]
+    forecast_with(own, replace(SETTING, rate=5e-4), orders=1)
+    assert own._middles[key] is middle
+    for rate in (1e-4, 1e-2):  # much shorter, much longer
+        forecast_with(own, replace(SETTING, rate=rate), orders=1)
+        assert own._middles[key] is not middle
+        middle = own._middles[key]
     forecast_with(own, FinetuneSetting("sgd", rate=0.05, steps=5), orders=1)
-    assert list(own._middles) == ["sgd"]
+    assert list(own._middles) == [("sgd", WhatIf())]
+
+
+def test_a_what_if_that_changes_many_rows_has_a_middle_and_a_trust_of_its_own() -> None:
+    forecast = forecast_with(prepared(), replace(SETTING, rate=3e-3), orders=1)
+    labels = forecast.prepared.labels[:30]
+    few = forecast.without([1])
+    assert list(few.prepared._middles) == [("adamw", WhatIf())]
+    flipped = forecast.relabelled({row: 1 - int(label) for row, label in enumerate(labels)})
+    assert list(flipped.prepared._middles) == [("adamw", flipped.what_if)]
+    score = flipped.train().score
+    assert score["correlation"] > 0.99
+    assert 0.9 < score["scale"] < 1.1
+    assert flipped.checked(3).trust.reason != forecast.checked(3).trust.reason
+
+
+def test_nothing_about_the_process_changes() -> None:
+    own = prepared()
+    state = torch.get_rng_state()
+    with torch.no_grad():
+        forecast_with(own, SETTING, orders=1).train()
+        prepare(own.classifier, own.labels, rows=30)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.is_grad_enabled()
+    with torch.inference_mode():
+        assert forecast_with(own, SETTING, orders=1).trust.holds
+
+
+def test_test_rows_of_tensors_are_as_many_as_asked_or_given() -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        module, x = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 1)), torch.randn(80, 5)
+    labels = (x[:, 0] > 0).long()
+    some = foretrain.forecast.finetune(module, (x, labels), n=40, test=10, steps=2, orders=1)
+    assert len(some.rows) == 50
+    others = (x[60:], labels[60:])
+    given = foretrain.forecast.finetune(module, (x[:60], labels[:60]), n=40, test=others, steps=2, orders=1)
+    assert len(given.rows) == 60
+    np.testing.assert_array_equal(given.dataset["label"].values[40:], labels[60:].numpy())
+
+
+def test_half_precision_is_computed_in_single_precision() -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        module, x = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 1)), torch.randn(60, 5)
+    labels = (x[:, 0] > 0).long()
+    half = foretrain.forecast.finetune(module.bfloat16(), (x.bfloat16(), labels), n=40, rate=1e-3, steps=8, orders=1)
+    assert half.train().score["correlation"] > 0.99
+
+
+def test_a_frozen_model_is_refused() -> None:
+    module = nn.Sequential(nn.Linear(5, 1)).requires_grad_(False)
+    with pytest.raises(InputError, match="All weights of the model are frozen"):
+        foretrain.forecast.finetune(module, (torch.randn(30, 5), torch.arange(30) % 2), n=20)
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -77,7 +77,7 @@ class Classifier:
     @contextmanager
     def restored(self) -> Iterator[None]:
         """Evaluation mode inside; weights, modes, gradients and what wants gradients are set back on leaving."""
-        weights = {name: value.detach().clone() for name, value in self.module.state_dict().items()}
+        weights = copy.deepcopy(self.module.state_dict())
         modes = [(module, module.training) for module in self.module.modules()]
         flags = [(parameter, parameter.requires_grad, parameter.grad) for parameter in self.module.parameters()]
         try:
@@ -97,6 +97,7 @@ def from_module(module: nn.Module, inputs: Any, classes: int, *, head: nn.Linear
 
     inputs  a tensor with a row per example, or a dictionary of them
     """
+    module = getattr(module, "_orig_mod", module)  # what torch.compile compiled
     linear = [(name, layer) for name, layer in module.named_modules() if isinstance(layer, nn.Linear)]
     require(bool(linear), "The model has no linear head; give a model that ends in a linear layer.")
     name = next((name for name, layer in linear if layer is head), None) if head is not None else linear[-1][0]
@@ -110,17 +111,22 @@ def from_module(module: nn.Module, inputs: Any, classes: int, *, head: nn.Linear
         f"The linear head has {layer.out_features} outputs; {classes} classes need {' or '.join(map(str, allowed))}.",
     )
     rows = {str(k): torch.as_tensor(v) for k, v in inputs.items()} if isinstance(inputs, Mapping) else {"": inputs}
+    precision = layer.weight.dtype
+    rows = {k: v.to(precision) if v.is_floating_point() else v for k, v in rows.items()}
     sizes = {len(values) for values in rows.values()}
     require(len(sizes) == 1, f"All inputs need a row per example; got {sorted(sizes)} rows.")
     return Classifier(own, layer, rows, classes)
 
 
 def copied(module: nn.Module) -> nn.Module:
-    """A copy in evaluation mode, without gradients, so that the user's model stays as it is."""
+    """A copy in evaluation mode, without gradients, in single precision at least. The user's model stays as it is."""
+    module = getattr(module, "_orig_mod", module)  # what torch.compile compiled
     try:
         own = copy.deepcopy(module).eval()
     except (RuntimeError, TypeError) as error:
         raise InputError(f"The model cannot be copied ({error}); give it as a folder instead.") from error
+    if any(p.dtype in (torch.float16, torch.bfloat16) for p in own.parameters()):
+        own = own.float()
     for parameter in own.parameters():
         parameter.grad = None
     return own

@@ -43,10 +43,14 @@ class FinetuneSetting:
         require(self.rate > 0 and math.isfinite(self.rate), f"rate must be a finite number above 0; got {self.rate}.")
         for name in ("steps", "batch"):
             value = getattr(self, name)
-            require(isinstance(value, int) and value >= 1, f"{name} must be a whole number of at least 1; got {value}.")
+            is_whole = isinstance(value, int) and not isinstance(value, bool)
+            require(is_whole and value >= 1, f"{name} must be a whole number of at least 1; got {value}.")
         require(0 <= self.warm_up <= self.steps, f"warm_up must lie between 0 and {self.steps}; got {self.warm_up}.")
         require(0 <= self.momentum < 1, f"momentum must be at least 0 and below 1; got {self.momentum}.")
-        require(self.weight_decay >= 0, f"weight_decay must not be negative; got {self.weight_decay}.")
+        decay = self.weight_decay
+        require(0 <= decay < math.inf, f"weight_decay must be finite and not negative; got {decay}.")
+        fine = len(self.betas) == 2 and all(0 <= beta < 1 for beta in self.betas)
+        require(fine, f"betas must be two numbers of at least 0 and below 1; got {self.betas}.")
 
     def learning_rate(self, step: int) -> float:
         """The rate of the update after `step` updates."""
@@ -104,6 +108,7 @@ def forecast_outputs(
     )
     done = np.concatenate([[0.0], np.cumsum(rates)[:-1]]) / rates.sum()
     travelled = 2 * reach * done  # 0 at the start, 1 in the middle
+    within = reach * rates / rates.sum()  # from the beginning of a step to its middle
     path = _Path(tangent, middle)
     step_of = _adamw(setting, tangent.weights) if setting.optimizer == "adamw" else _sgd(setting, tangent.weights)
     for step in range(setting.steps + 1):
@@ -113,7 +118,8 @@ def forecast_outputs(
             break
         chosen, place = torch.from_numpy(batches[step]), float(travelled[step])
         pull = residuals(path.outputs(chosen), labels[chosen])
-        path.move(step_of(path.gradient(chosen, pull, place), float(rates[step])), place)
+        change = step_of(path.gradient(chosen, pull, place), float(rates[step]))
+        path.move(change, place + float(within[step]))
     return path.recorded()
 
 

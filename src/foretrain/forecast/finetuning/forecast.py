@@ -10,11 +10,12 @@ from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
+import torch
 import xarray as xr
 from torch import nn
 
 from foretrain.core.errors import require, require_whole
-from foretrain.data.labelled_texts import LabelledTexts, as_labelled_texts
+from foretrain.data.labelled_texts import as_labelled_texts
 from foretrain.forecast.finetuning import words
 from foretrain.forecast.finetuning.curves import curves, recorded_steps, score
 from foretrain.forecast.finetuning.dynamics import FinetuneSetting, Optimizer, Schedule
@@ -87,7 +88,7 @@ class FinetuneForecast:
     def checked(self, steps: int = 4) -> FinetuneForecast:
         """Run a few real steps, and trust the forecast only if they moved the outputs as it says."""
         require_whole("steps", steps, 1)
-        return replace(self, trust=trust_after_steps(self.prepared, self.setting, self.trust, steps))
+        return replace(self, trust=trust_after_steps(self.prepared, self.setting, self.what_if, self.trust, steps))
 
     def figure(self) -> go.Figure:
         from foretrain.forecast.finetuning.figures import learning_curves
@@ -144,14 +145,13 @@ def finetune(
     given: Any = data
     if not _tensors(data):
         given = as_labelled_texts(data, text=text, label=label)
-    test_texts: LabelledTexts | None = None
+    further: Any = None
     if not isinstance(test, int):
-        test_texts = as_labelled_texts(test, text=text, label=label, classes=given.classes)
-    number = test if isinstance(test, int) else max(1, len(test_texts or ()))
+        further = test if _tensors(data) else as_labelled_texts(test, text=text, label=label, classes=given.classes)
+    number = test if isinstance(test, int) else max(1, len(further))
     prepared = prepare(
-        model, given, rows=n, test=number, length=length, seed=seed, tokenizer=tokenizer, test_texts=test_texts,
-        head=head,
-    )  # fmt: skip
+        model, given, rows=n, test=number, length=length, seed=seed, tokenizer=tokenizer, test_data=further, head=head
+    )
     return forecast_with(prepared, setting, orders=orders)
 
 
@@ -160,6 +160,7 @@ def _tensors(data: Any) -> bool:
     return isinstance(data, tuple | list) and len(data) == 2 and hasattr(data[1], "shape")
 
 
+@torch.inference_mode(mode=False)
 def forecast_with(
     prepared: Prepared, setting: FinetuneSetting, *, orders: int = 3, what_if: WhatIf | None = None
 ) -> FinetuneForecast:
@@ -168,13 +169,13 @@ def forecast_with(
     what = prepared.check(what_if or WhatIf())
     steps = recorded_steps(setting.steps)
     plain = prepared.from_start(setting, [0, setting.steps], what)
-    middle, reach = prepared.middle_for(setting)
+    middle, reach = prepared.middle_for(setting, what)
     outputs = [
         prepared.along_path(replace(setting, seed=setting.seed + order), steps, middle, reach, what)
         for order in range(orders)
     ]
     dataset = curves(prepared.labels, prepared.train, outputs, steps)
-    trust = trust_in(prepared, setting, plain, outputs[0])
+    trust = trust_in(prepared, setting, what, plain, outputs[0])
     dataset = dataset.assign_attrs(
         model=prepared.name, rows=prepared.train, classes=list(prepared.classes), **_attributes(setting)
     )

@@ -65,9 +65,14 @@ def _kind(layer: nn.Module, is_lookup: bool) -> Kind | None:
 
 def block_gradients(
     classifier: Classifier, layers: Mapping[str, Layer], samples: Samples, block: Tensor
-) -> tuple[Tensor, dict[str, Tensor]]:
-    """Outputs [row, output], and for every parameter of the layers the gradients [row, output, coordinate]."""
-    with torch.enable_grad(), _noted(layers, len(block)) as calls:
+) -> tuple[Tensor, dict[str, Tensor], set[str]]:
+    """Outputs [row, output], and for every parameter of the layers the gradients [row, output, coordinate].
+
+    The third result names layers that were called in a way that the formulas do not cover: on some of the rows only, as
+    experts are, or with rows and positions mixed.
+    """
+    odd: set[str] = set()
+    with torch.enable_grad(), _noted(layers, len(block), _positions(classifier, block), odd) as calls:
         outputs = classifier(block)
     require(
         outputs.shape == (len(block), classifier.outputs), "The model must give one row of logits per row of inputs."
@@ -77,27 +82,44 @@ def block_gradients(
     found = {key: outputs.new_zeros(len(block), classifier.outputs, samples[key].size) for key in parameters}
     for o in range(classifier.outputs if ends else 0):
         more = o + 1 < classifier.outputs
-        signals = torch.autograd.grad(outputs[:, o].sum(), ends, retain_graph=more, allow_unused=True)
+        with torch.enable_grad():
+            total = outputs[:, o].sum()
+        signals = torch.autograd.grad(total, ends, retain_graph=more, allow_unused=True)
         for (name, given, output), signal in zip(calls, signals, strict=True):
             if signal is not None:
                 for key, gradient in _gradients(layers[name], given, output.detach(), signal, samples, len(block)):
                     found[key][:, o] += gradient
-    return outputs.detach(), found
+    return outputs.detach(), found, odd
+
+
+def _positions(classifier: Classifier, block: Tensor) -> int:
+    """Positions of a row: the second axis of the inputs."""
+    return max((v.shape[1] for v in classifier.rows(block).values() if v.ndim > 1), default=1)
 
 
 @contextmanager
-def _noted(layers: Mapping[str, Layer], rows: int) -> Iterator[list[tuple[str, Tensor, Tensor]]]:
+def _noted(
+    layers: Mapping[str, Layer], rows: int, positions: int, odd: set[str]
+) -> Iterator[list[tuple[str, Tensor, Tensor]]]:
     """Name, input and output of every call of a layer during a forward pass that can be differentiated."""
     calls: list[tuple[str, Tensor, Tensor]] = []
 
     def note(name: str) -> Callable[[nn.Module, tuple[Any, ...], Tensor], Tensor | None]:
         def hook(layer: nn.Module, given: tuple[Any, ...], output: Tensor) -> Tensor | None:
-            if not given or not isinstance(given[0], Tensor):
+            if not given or not isinstance(given[0], Tensor) or output.ndim < 2:
+                odd.add(name)
                 return None
-            if isinstance(layer, nn.Embedding) and (output.ndim == 2 or len(output) != rows):
-                if output.ndim > 3 or (output.ndim == 3 and len(output) > 1):
-                    return None  # neither rows nor positions: this one has no formula
+            if isinstance(layer, nn.Embedding) and len(output) != rows:
+                if output.ndim != 3 or len(output) > 1:
+                    odd.add(name)
+                    return None
                 output = output.expand(rows, -1, -1).clone()  # positions, which all rows share
+            elif (isinstance(layer, nn.Embedding) and output.ndim != 3) or len(output) not in (rows, rows * positions):
+                odd.add(name)
+                return None
+            if layers[name].kind == "scale" and output.shape[-1] != len(_weight(layer)):
+                odd.add(name)
+                return None
             if not output.requires_grad:
                 output.requires_grad_(True)
             calls.append((name, given[0].detach(), output))
@@ -123,8 +145,6 @@ def _gradients(
         own = layer.factor * signal.reshape(rows, tokens.shape[1], -1)
         yield layer.weight, _embedded(samples[layer.weight], tokens, own, layer.module)
         return
-    if signal.numel() % (rows * signal.shape[-1]):
-        return  # positions of different rows are mixed: there is no formula
     signal = signal.reshape(rows, -1, signal.shape[-1])  # some models flatten rows and positions
     if layer.bias is not None:
         yield layer.bias, signal.sum(1)[:, samples[layer.bias].rows]
@@ -132,8 +152,7 @@ def _gradients(
         return
     sample = samples[layer.weight]
     if layer.kind == "scale":
-        own_weight, own_bias = _tensor(layer.module, "weight"), _tensor(layer.module, "bias")
-        assert own_weight is not None
+        own_weight, own_bias = _weight(layer.module), _tensor(layer.module, "bias")
         shift = 0.0 if own_bias is None else own_bias
         scale = torch.where(own_weight == 0, torch.ones_like(own_weight), own_weight)
         plain = ((output - shift) / scale).reshape(signal.shape)
@@ -145,6 +164,12 @@ def _gradients(
     yield layer.weight, torch.bmm(first[..., sample.rows].mT, second[..., sample.columns]).reshape(rows, -1)
 
 
+def _weight(layer: nn.Module) -> Tensor:
+    weight = _tensor(layer, "weight")
+    assert weight is not None
+    return weight
+
+
 def _tensor(layer: nn.Module, name: str) -> Tensor | None:
     value: Any = getattr(layer, name, None)
     return None if value is None else value.detach()
@@ -154,8 +179,9 @@ def _embedded(sample: Sample, tokens: Tensor, signal: Tensor, layer: nn.Module) 
     """The signal of each position goes to the row of its token."""
     assert sample.columns is not None
     padding = getattr(layer, "padding_idx", None)
-    place = torch.searchsorted(sample.rows, tokens)
-    wanted = signal[..., sample.columns]
+    place = torch.searchsorted(sample.rows, tokens).clamp(max=len(sample.rows) - 1)
+    followed = sample.rows[place] == tokens
+    wanted = signal[..., sample.columns] * followed.unsqueeze(-1)
     if padding is not None:
         wanted = wanted * (tokens != padding).unsqueeze(-1)
     result = signal.new_zeros(len(tokens), len(sample.rows), len(sample.columns))

@@ -26,25 +26,36 @@ from foretrain.forecast.finetuning.training import optimizer_for
 COARSE_STEPS = 8
 
 
-def midpoint(classifier: Classifier, start: Tangent, labels: Int[Tensor, "train"], setting: FinetuneSetting) -> Tangent:
-    """The tangent halfway along the path of a setting, with the outputs and weights of the start."""
+def midpoint(
+    classifier: Classifier,
+    start: Tangent,
+    labels: Int[Tensor, "train"],
+    setting: FinetuneSetting,
+    *,
+    keep: Int[np.ndarray, "kept"] | None = None,
+) -> Tangent:
+    """The tangent halfway along the path of a setting, with the outputs and weights of the start.
+
+    keep  train on these rows only
+    """
+    rows = np.arange(len(labels)) if keep is None else keep
     with classifier.restored():
         own = trained_parameters(classifier.module)
         before = {name: parameter.detach().clone() for name, parameter in own.items()}
-        _coarse_training(classifier, labels, setting)
+        _coarse_training(classifier, labels, setting, rows)
         with torch.no_grad():
             moved = {name: parameter - before[name] for name, parameter in own.items()}
-            share = _size(_halfway(start, labels, setting)) / max(_size(_along(start, moved)), 1e-30)
+            share = _size(_halfway(start, labels, setting, rows)) / max(_size(_along(start, moved)), 1e-30)
             for name, parameter in own.items():
                 parameter.copy_(before[name] + share * moved[name])
         return replace(start, jacobian=linearise(classifier, like=start).jacobian)
 
 
-def _halfway(start: Tangent, labels: Tensor, setting: FinetuneSetting) -> Tensor:
+def _halfway(start: Tangent, labels: Tensor, setting: FinetuneSetting, rows: np.ndarray) -> Tensor:
     """The change of the outputs after half of the training, by the forecast from the start."""
     rates = np.cumsum([setting.learning_rate(step) for step in range(setting.steps)])
     half = 1 + int(np.searchsorted(rates, rates[-1] / 2))
-    outputs = forecast_outputs(start, labels, setting, [0, half])
+    outputs = forecast_outputs(start, labels, setting, [0, half], keep=rows)
     return outputs[-1] - outputs[0]
 
 
@@ -63,12 +74,12 @@ def length_of_path(setting: FinetuneSetting) -> float:
     return rates / (1 - setting.momentum) if setting.optimizer == "sgd" else rates
 
 
-def _coarse_training(classifier: Classifier, labels: Tensor, setting: FinetuneSetting) -> None:
+def _coarse_training(classifier: Classifier, labels: Tensor, setting: FinetuneSetting, rows: np.ndarray) -> None:
     own = list(trained_parameters(classifier.module).values())
     for parameter in own:
         parameter.grad = None
-    order = stream("forecast/finetune", "coarse", setting.seed).permutation(len(labels))
-    batches = [torch.from_numpy(batch) for batch in np.array_split(order, min(COARSE_STEPS, len(labels)))]
+    order = stream("forecast/finetune", "coarse", setting.seed).permutation(rows)
+    batches = [torch.from_numpy(batch) for batch in np.array_split(order, min(COARSE_STEPS, len(rows)))]
     rate = length_of_path(setting) / 2 / len(batches)
     optimizer = optimizer_for(replace(setting, rate=rate, momentum=0.0), own)
     for step, batch in enumerate(batches):

@@ -19,13 +19,14 @@ from foretrain.forecast.finetuning.classifier import Classifier, from_module
 from foretrain.forecast.finetuning.dynamics import FinetuneSetting, forecast_outputs
 from foretrain.forecast.finetuning.midpoint import length_of_path, midpoint
 from foretrain.forecast.finetuning.probe import fit_probe, put_into
-from foretrain.forecast.finetuning.samples import lookups
+from foretrain.forecast.finetuning.samples import lookups, trained_parameters
 from foretrain.forecast.finetuning.tangent import COORDINATES, Tangent, linearise
 from foretrain.forecast.finetuning.texts import from_body, from_hugging_face
 
 MEMORY = 3e9  # bytes for the gradients at both points of the path
 FEWEST = 30_000  # coordinates; with fewer, the sample is too rough
-FARTHEST = 1.5  # how far beyond a path's end its middle still serves, in lengths of the path
+SERVES = (0.3, 1.5)  # lengths of paths for which a middle serves, in lengths of its own
+FEW_ROWS = 0.25  # of the training rows: a what-if that changes more of them has a middle of its own
 Model = str | Path | nn.Module | tuple[nn.Module, Any]
 
 
@@ -56,7 +57,7 @@ class Prepared:
     start: Tangent
     texts: LabelledTexts | None = None  # of every row
     name: str = "the model"
-    _middles: dict[str, Middle] = field(default_factory=dict, repr=False)  # by optimizer
+    _middles: dict[tuple[str, WhatIf], Middle] = field(default_factory=dict, repr=False)
 
     def labels_if(self, what: WhatIf) -> Int[Tensor, "train"]:
         labels = self.labels[: self.train].clone()
@@ -86,17 +87,20 @@ class Prepared:
         what = what or WhatIf()
         return forecast_outputs(self.start, self.labels_if(what), setting, list(record_at), keep=self.rows_if(what))
 
-    def middle_for(self, setting: FinetuneSetting) -> tuple[Tangent, float]:
+    def middle_for(self, setting: FinetuneSetting, what: WhatIf) -> tuple[Tangent, float]:
         """Gradients in the middle of a path, and how long this setting's path is in lengths of that one.
 
-        The middle of one path serves all shorter ones, and those that are a little longer.
+        The middle of one path serves others that are not much longer or shorter, and what-ifs that change few rows.
         """
-        length = length_of_path(setting)
-        middle = self._middles.get(setting.optimizer)
-        if middle is None or length > FARTHEST * middle.length:
+        changed = len(what.dropped) + len(what.relabelled)
+        own = what if changed > FEW_ROWS * self.train else WhatIf()
+        length, key = length_of_path(setting), (setting.optimizer, own)
+        middle = self._middles.get(key)
+        if middle is None or not SERVES[0] <= length / middle.length <= SERVES[1]:
             self._middles.clear()  # one fits in memory
-            own = midpoint(self.classifier, self.start, self.labels[: self.train], setting)
-            middle = self._middles[setting.optimizer] = Middle(own, length)
+            labels, keep = self.labels_if(own), self.rows_if(own)
+            tangent = midpoint(self.classifier, self.start, labels, setting, keep=keep)
+            middle = self._middles[key] = Middle(tangent, length)
         return middle.tangent, length / middle.length
 
     def along_path(
@@ -114,6 +118,7 @@ class Prepared:
         )
 
 
+@torch.inference_mode(mode=False)
 def prepare(
     model: Model | Classifier,
     data: LabelledTexts | tuple[Any, Any] | Int[Tensor, "row"],
@@ -123,14 +128,14 @@ def prepare(
     length: int = 64,
     seed: int = 1,
     tokenizer: Any = None,
-    test_texts: LabelledTexts | None = None,
+    test_data: LabelledTexts | tuple[Any, Any] | None = None,
     head: nn.Linear | None = None,
 ) -> Prepared:
     """Choose rows, fit the probe, and take the gradients there.
 
     model      a folder or hub name, a Hugging Face body with its `tokenizer`, or any torch module with a linear head
     data       labelled texts; for a torch module, a pair (inputs, labels), of which the first `rows` are trained on
-    rows       training rows, drawn at random; `test` rows are drawn from the rest, or from `test_texts`
+    rows       training rows, drawn at random; `test` rows are drawn from the rest, or from `test_data`
     """
     require_whole("rows", rows, 2)
     require_whole("test", test, 1)
@@ -139,8 +144,9 @@ def prepare(
         assert isinstance(data, Tensor)
         return _prepared(model, data, rows, tuple(str(k) for k in range(model.classes)), None, "the model")
     if not isinstance(data, LabelledTexts):
-        return _from_tensors(model, data, rows, head)
-    chosen = _chosen(data, test_texts, rows, test, seed)
+        return _from_tensors(model, data, rows, test, test_data, head)
+    further = test_data if isinstance(test_data, LabelledTexts) else None
+    chosen = _chosen(data, further, rows, test, seed)
     classes = len(chosen.classes)
     require(classes >= 2, f"There is only one class, {chosen.classes[0]!r}; a classifier needs two or more.")
     _affordable(len(chosen), 1 if classes == 2 else classes)
@@ -155,18 +161,36 @@ def prepare(
     return _prepared(classifier, torch.from_numpy(chosen.labels), rows, chosen.classes, chosen, name)
 
 
-def _from_tensors(model: Any, data: Any, rows: int, head: nn.Linear | None) -> Prepared:
+def _from_tensors(model: Any, data: Any, rows: int, test: int, test_data: Any, head: nn.Linear | None) -> Prepared:
+    """The first rows are trained on; the next ones, or those of `test_data`, are tested."""
     require(isinstance(model, nn.Module), "Inputs and labels as tensors need a torch module as the model.")
-    pair = isinstance(data, tuple | list) and len(data) == 2
-    require(pair, "Give texts with labels, or a pair (inputs, labels) of tensors.")
-    inputs, labels = data if isinstance(data[0], Mapping) else (torch.as_tensor(data[0]), data[1])
-    labels = torch.as_tensor(labels)
-    whole = labels.ndim == 1 and not labels.is_floating_point() and len(labels) > 0
-    require(whole, "Labels must be whole numbers from 0, one per row.")
-    require(int(labels.min()) >= 0, f"Labels are numbered from 0; got {int(labels.min())}.")
+    inputs, labels = _pair(data)
+    rows = min(rows, len(labels)) if test_data is not None else rows
+    if test_data is not None:
+        more, more_labels = _pair(test_data)
+        require(set(more) == set(inputs), f"The test inputs are {sorted(more)}, not {sorted(inputs)}.")
+        inputs = {name: torch.cat([inputs[name][:rows], more[name]]) for name in inputs}
+        labels = torch.cat([labels[:rows], more_labels])
+    else:
+        inputs, labels = {name: value[: rows + test] for name, value in inputs.items()}, labels[: rows + test]
     classes = max(2, int(labels.max()) + 1)
     classifier = from_module(model, inputs, classes, head=head)
     return _prepared(classifier, labels.long(), rows, tuple(map(str, range(classes))), None, type(model).__name__)
+
+
+def _pair(data: Any) -> tuple[dict[str, Tensor], Tensor]:
+    """Inputs by name ("" for the only one) and labels."""
+    pair = isinstance(data, tuple | list) and len(data) == 2
+    require(pair, "Give texts with labels, or a pair (inputs, labels) of tensors.")
+    given, labels = data[0], torch.as_tensor(data[1])
+    inputs = {str(k): torch.as_tensor(v) for k, v in given.items()} if isinstance(given, Mapping) else None
+    inputs = inputs if inputs is not None else {"": torch.as_tensor(given)}
+    whole = labels.ndim == 1 and not labels.is_floating_point() and len(labels) > 0
+    require(whole, "Labels must be whole numbers from 0, one per row.")
+    require(int(labels.min()) >= 0, f"Labels are numbered from 0; got {int(labels.min())}.")
+    sizes = {len(value) for value in inputs.values()}
+    require(sizes == {len(labels)}, f"There are {len(labels)} labels for {', '.join(map(str, sorted(sizes)))} rows.")
+    return inputs, labels
 
 
 def _chosen(texts: LabelledTexts, others: LabelledTexts | None, rows: int, test: int, seed: int) -> LabelledTexts:
@@ -177,7 +201,8 @@ def _chosen(texts: LabelledTexts, others: LabelledTexts | None, rows: int, test:
             len(texts) >= rows + min(test, 20),
             f"There are {len(texts)} rows; {rows} for training leave too few to test on; give a smaller --n.",
         )
-        return texts.select(order[: rows + test])
+        number = min(test, len(texts) - rows)  # drawn first, so that they are the same for any number of training rows
+        return texts.select(np.concatenate([order[number : number + rows], order[:number]]))
     require(len(texts) >= rows, f"There are {len(texts)} rows, fewer than the {rows} to train on; give a smaller --n.")
     require(others.classes == texts.classes, f"The test file has the classes {others.classes}, not {texts.classes}.")
     own = texts.select(order[:rows])
@@ -197,7 +222,10 @@ def _prepared(
     require(train < len(labels), f"All {len(labels)} rows are for training; leave some to test on.")
     present = torch.unique(labels[:train])
     require(len(present) >= 2, "All training rows have the same label; a classifier needs two classes or more.")
-    coordinates = _affordable(len(classifier), classifier.outputs)
+    require(
+        bool(trained_parameters(classifier.module)), "All weights of the model are frozen; nothing would be trained."
+    )
+    coordinates = _affordable(len(classifier), classifier.outputs, classifier.head.weight.element_size())
     with lookups(classifier.module) as looked_up:
         features = classifier.features()
     head = classifier.head
@@ -206,10 +234,10 @@ def _prepared(
     return Prepared(classifier, labels, train, tuple(names), start, texts, name)
 
 
-def _affordable(rows: int, outputs: int) -> int:
-    """As many coordinates as fit in memory; a refusal if there are too few."""
-    fit = int(MEMORY / (2 * 4 * rows * outputs))
-    most = int(MEMORY / (2 * 4 * FEWEST * outputs))
+def _affordable(rows: int, outputs: int, size: int = 4) -> int:
+    """As many coordinates of `size` bytes as fit in memory; a refusal if there are too few."""
+    fit = int(MEMORY / (2 * size * rows * outputs))
+    most = int(MEMORY / (2 * size * FEWEST * outputs))
     if fit < FEWEST:
         raise InputError(
             f"{rows} rows with {outputs} outputs do not fit in memory; {most} rows (training and test) would: give a "

@@ -28,7 +28,8 @@ def fit_probe(
     Z = (X - mean) / scale
     ridge = _best_ridge(Z, y, classes, bias, seed)
     W, b = _fit(Z, y, classes, ridge, bias)
-    head = nn.Linear(X.shape[1], len(b), bias=bias)
+    with torch.random.fork_rng(devices=[]):  # building a layer draws random numbers
+        head = nn.Linear(X.shape[1], len(b), bias=bias)
     with torch.no_grad():
         head.weight.copy_(torch.from_numpy(W / scale))
         if bias:

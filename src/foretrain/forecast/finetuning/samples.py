@@ -20,7 +20,7 @@ from foretrain.core.streams import stream
 from foretrain.forecast.finetuning.classifier import Classifier
 
 EMBEDDING_COLUMNS = 24  # of an embedding, at most
-EMBEDDING_SHARE = 0.25  # of all coordinates, at most
+QUARTER = 0.25  # of all coordinates
 Samples = dict[str, "Sample"]
 
 
@@ -107,32 +107,43 @@ def numbers_of_uses(module: nn.Module) -> Counter[int]:
 
 
 def choose(classifier: Classifier, looked_up: Mapping[str, Lookup], coordinates: int, seed: int) -> Samples:
-    """About `coordinates` entries of the trained parameters."""
+    """About `coordinates` entries of the trained parameters: at most a quarter of them in vectors and a quarter in
+    embeddings; the head is followed whole."""
     random = stream("forecast/finetune", "coordinates", seed)
     own = trained_parameters(classifier.module)
-    head = [id(parameter) for parameter in classifier.head.parameters()]
-    embedded = {f"{name}.weight" if name else "weight": lookup for name, lookup in looked_up.items()}
+    head = {id(parameter) for parameter in classifier.head.parameters()}
     uses = numbers_of_uses(classifier.module)
-    embedded = {name: lookup for name, lookup in embedded.items() if name in own and uses[id(own[name])] == 1}
-    distinct = sum(len(lookup.rows) for lookup in embedded.values())
-    columns_of_embeddings = int(np.clip(EMBEDDING_SHARE * coordinates / max(1, distinct), 1, EMBEDDING_COLUMNS))
+    embedded = {f"{name}.weight" if name else "weight": lookup.rows for name, lookup in looked_up.items()}
+    embedded = {name: rows for name, rows in embedded.items() if name in own and uses[id(own[name])] == 1}
+    vectors = sum(p.numel() for p in own.values() if p.ndim <= 1 and id(p) not in head)
+    vector_share = min(1.0, QUARTER * coordinates / max(1, vectors))
+    distinct = sum(len(rows) for rows in embedded.values())
+    row_share = min(1.0, QUARTER * coordinates / max(1, distinct))
+    columns = int(np.clip(QUARTER * coordinates / max(1, distinct), 1, EMBEDDING_COLUMNS))
+    taken = (
+        vector_share * vectors + row_share * distinct * columns + sum(p.numel() for p in classifier.head.parameters())
+    )
     matrices = [p.numel() for name, p in own.items() if p.ndim > 1 and name not in embedded and id(p) not in head]
-    part = float(min(1.0, np.sqrt(coordinates / max(1, sum(matrices)))))
+    part = float(min(1.0, np.sqrt(max(coordinates - taken, coordinates / 4) / max(1, sum(matrices)))))
 
-    def some(size: int, count: int) -> Tensor:
-        return torch.from_numpy(np.sort(random.choice(size, min(size, max(1, count)), replace=False)))
+    def some(size: int, share: float) -> Tensor:
+        count = min(size, max(1, round(share * size)))
+        return torch.from_numpy(np.sort(random.choice(size, count, replace=False)))
 
     samples: Samples = {}
     for name, parameter in own.items():
+        whole = id(parameter) in head
         if parameter.ndim <= 1:
-            samples[name] = Sample(torch.arange(parameter.numel()), None, 1.0)
+            entries = some(parameter.numel(), 1.0 if whole else vector_share)
+            samples[name] = Sample(entries, None, len(entries) / parameter.numel())
             continue
         height, width = parameter.flatten(1).shape
         if name in embedded:
-            rows, columns = embedded[name].rows, some(width, columns_of_embeddings)
-            samples[name] = Sample(rows, columns, len(columns) / width)
+            chosen = embedded[name][some(len(embedded[name]), row_share)]
+            picked = some(width, columns / width)
+            share = len(chosen) * len(picked) / (len(embedded[name]) * width)
+            samples[name] = Sample(chosen, picked, share)
         else:
-            share = 1.0 if id(parameter) in head else part
-            rows, columns = some(height, round(share * height)), some(width, round(share * width))
-            samples[name] = Sample(rows, columns, len(rows) * len(columns) / parameter.numel())
+            rows, picked = some(height, 1.0 if whole else part), some(width, 1.0 if whole else part)
+            samples[name] = Sample(rows, picked, len(rows) * len(picked) / parameter.numel())
     return samples

@@ -1,8 +1,8 @@
 """How the outputs depend on the weights: gradients of every row on a sample of the weights' entries.
 
-Most layers have formulas that give the gradients of many rows at once. Whether a formula fits is checked on two rows
-against automatic differentiation; parameters that it does not fit, and those without one, are differentiated one row at
-a time, which is slower and always right.
+Most layers have formulas that give the gradients of many rows at once. Whether a formula fits is checked on a few rows
+against automatic differentiation, and in every block by how the layer is called; parameters that it does not fit, and
+those without one, are differentiated one row at a time, which is slower.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from foretrain.forecast.finetuning.classifier import Classifier
 from foretrain.forecast.finetuning.layers import Layer, block_gradients, simple_layers
 from foretrain.forecast.finetuning.samples import Lookup, Samples, choose, lookups
 
-COORDINATES = 600_000
+COORDINATES = 700_000
 CLOSE = 1e-2  # how far a formula may be from automatic differentiation, relative to the parameter's gradient
+CHECKED_ROWS = 4
 LARGEST_ALONE = 50_000_000  # entries of a parameter that is differentiated one row at a time
 
 
@@ -62,7 +63,7 @@ def linearise(
         slow = tuple(name for name in slow if name not in left)
     else:
         samples, looked_up, slow, left = like.samples, like.looked_up, like.one_by_one, like.left_out
-    outputs, jacobian = _gradients(classifier, samples, looked_up, slow)
+    outputs, jacobian, slow = _gradients(classifier, samples, looked_up, slow)
     own = dict(classifier.module.named_parameters())
     shares = torch.cat([torch.full((sample.size,), sample.share, dtype=outputs.dtype) for sample in samples.values()])
     weights = torch.cat([sample.of(own[name]) for name, sample in samples.items()])
@@ -75,8 +76,9 @@ def sampled(values: Mapping[str, Tensor], samples: Samples) -> Float[Tensor, "co
 
 
 def _gradients(
-    classifier: Classifier, samples: Samples, looked_up: Mapping[str, Lookup], slow: Sequence[str]
-) -> tuple[Tensor, Tensor]:
+    classifier: Classifier, samples: Samples, looked_up: Mapping[str, Lookup], slow: tuple[str, ...]
+) -> tuple[Tensor, Tensor, tuple[str, ...]]:
+    """Outputs, gradients, and the parameters that were differentiated one row at a time."""
     total = sum(sample.size for sample in samples.values())
     precision = classifier.head.weight.dtype
     jacobian = torch.zeros(len(classifier), classifier.outputs, total, dtype=precision)
@@ -85,17 +87,27 @@ def _gradients(
     for name, sample in samples.items():
         starts[name], place = place, place + sample.size
     layers = _without(simple_layers(classifier.module, samples, looked_up), slow)
+    mixed: set[str] = set()
     with classifier.restored():
         for name, parameter in classifier.module.named_parameters():
             parameter.requires_grad_(name in slow)
         for block in classifier.blocks():
-            outputs[block], gradients = block_gradients(classifier, layers, samples, block)
+            outputs[block], gradients, odd = block_gradients(classifier, layers, samples, block)
+            mixed |= odd
             if slow:
                 gradients |= _one_by_one(classifier, samples, slow, block)
             for name, gradient in gradients.items():
                 jacobian[block, :, starts[name] : starts[name] + samples[name].size] = gradient
             tell(Progress(int(block[-1]) + 1, len(classifier), "reading the rows"))
-    return outputs, jacobian
+    late = tuple(key for name in sorted(mixed) for key in (layers[name].weight, layers[name].bias) if key is not None)
+    if late:
+        with classifier.restored():
+            for name, parameter in classifier.module.named_parameters():
+                parameter.requires_grad_(name in late)
+            for block in classifier.blocks():
+                for name, gradient in _one_by_one(classifier, samples, late, block).items():
+                    jacobian[block, :, starts[name] : starts[name] + samples[name].size] = gradient
+    return outputs, jacobian, slow + late
 
 
 def _one_by_one(classifier: Classifier, samples: Samples, names: Sequence[str], block: Tensor) -> dict[str, Tensor]:
@@ -105,24 +117,27 @@ def _one_by_one(classifier: Classifier, samples: Samples, names: Sequence[str], 
     found = {name: wanted[0].new_zeros(len(block), classifier.outputs, samples[name].size) for name in names}
     for k, row in enumerate(block):
         with torch.enable_grad():
-            outputs = classifier(row[None])
+            singles = classifier(row[None])[0].unbind()
         for o in range(classifier.outputs):
             more = o + 1 < classifier.outputs
-            parts = torch.autograd.grad(outputs[0, o], wanted, retain_graph=more, materialize_grads=True)
+            if not singles[o].requires_grad:
+                continue  # this row uses none of these parameters
+            parts = torch.autograd.grad(singles[o], wanted, retain_graph=more, materialize_grads=True)
             for name, gradient in zip(names, parts, strict=True):
                 found[name][k, o] = samples[name].of(gradient)
     return found
 
 
 def _unexplained(classifier: Classifier, samples: Samples, looked_up: Mapping[str, Lookup]) -> tuple[str, ...]:
-    """The parameters for which no formula agrees with automatic differentiation on the first and the last row."""
+    """The parameters for which no formula agrees with automatic differentiation on a few rows."""
     layers = simple_layers(classifier.module, samples, looked_up)
-    block = torch.tensor([0, len(classifier) - 1])
+    block = torch.unique(torch.linspace(0, len(classifier) - 1, CHECKED_ROWS).long())
     names = list(samples)
     with classifier.restored():
         for parameter in classifier.module.parameters():
             parameter.requires_grad_(False)
-        _, fast = block_gradients(classifier, layers, samples, block)
+        _, fast, odd = block_gradients(classifier, layers, samples, block)
+        fast = {key: value for key, value in fast.items() if not any(key in _keys(layers[name]) for name in odd)}
         for name, parameter in classifier.module.named_parameters():
             parameter.requires_grad_(name in samples)
         exact = _one_by_one(classifier, samples, names, block)
@@ -133,6 +148,10 @@ def _unexplained(classifier: Classifier, samples: Samples, looked_up: Mapping[st
         if name not in fast
         or float((fast[name] - exact[name]).norm()) > CLOSE * float(exact[name].norm()) + 1e-5 * whole
     )
+
+
+def _keys(layer: Layer) -> tuple[str | None, str | None]:
+    return layer.weight, layer.bias
 
 
 def _without(layers: Mapping[str, Layer], slow: Sequence[str]) -> dict[str, Layer]:

@@ -24,7 +24,8 @@ class PooledClassifier(nn.Module):
     def __init__(self, body: nn.Module, width: int, classes: int, *, pool: str) -> None:
         super().__init__()
         self.body, self.pool = body, pool
-        self.head = nn.Linear(width, classes)
+        with torch.random.fork_rng(devices=[]):  # building a layer draws random numbers
+            self.head = nn.Linear(width, classes, dtype=next(body.parameters()).dtype)
 
     def forward(self, **inputs: Tensor) -> Float[Tensor, "text output"]:
         hidden = self.body(**inputs).last_hidden_state
@@ -136,7 +137,7 @@ def open_model(name: str) -> tuple[nn.Module, Any]:
         raise InputError("Hugging Face models need transformers; pip install 'foretrain[hf]'.") from error
     require(not Path(name).is_file(), f"{name} is a file; give the folder of a model, or its name on the hub.")
     try:
-        with quiet_transformers():
+        with quiet_transformers(), torch.random.fork_rng(devices=[]):
             body = AutoModel.from_pretrained(name, use_safetensors=True, trust_remote_code=False, dtype=torch.float32)
             tokenizer = _own_tokenizer(name) or AutoTokenizer.from_pretrained(name, trust_remote_code=False)
     except (OSError, ValueError, KeyError, ImportError) as error:

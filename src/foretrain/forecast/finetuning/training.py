@@ -15,6 +15,7 @@ from foretrain.forecast.finetuning.dynamics import FinetuneSetting, residuals
 from foretrain.forecast.finetuning.samples import trained_parameters
 
 
+@torch.inference_mode(mode=False)
 def train_outputs(
     classifier: Classifier,
     labels: Int[Tensor, "train"],

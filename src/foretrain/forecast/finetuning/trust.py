@@ -15,15 +15,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from foretrain.forecast.finetuning.curves import compared
-from foretrain.forecast.finetuning.dynamics import forecast_outputs
 from foretrain.forecast.finetuning.training import train_outputs
 
 if TYPE_CHECKING:
     from foretrain.forecast.finetuning.dynamics import FinetuneSetting
-    from foretrain.forecast.finetuning.prepared import Prepared
+    from foretrain.forecast.finetuning.prepared import Prepared, WhatIf
 
-LEAST_AGREEMENT = 0.958  # correlation of the forecasts with and without the gradients halfway
-LARGEST_FIRST_STEP = 0.57  # root mean square change of the test logits by one step at the full rate
+LEAST_AGREEMENT = 0.965  # correlation of the forecasts with and without the gradients halfway
+LARGEST_FIRST_STEP = 0.7  # root mean square change of the test logits by one step at the full rate
 LEAST_CORRELATION, SCALES = 0.95, (0.8, 1.25)  # of the change of the outputs after real steps with the forecast
 
 
@@ -42,13 +41,14 @@ class Trust:
 def trust_in(
     prepared: Prepared,
     setting: FinetuneSetting,
+    what: WhatIf,
     plain: Float[Tensor, "time row output"],
     path: Float[Tensor, "moment row output"],
 ) -> Trust:
     """The verdict for a setting, from the forecasts at the start alone and along the path."""
     test = slice(prepared.train, None)
     full = replace(setting, steps=1, warm_up=0, schedule="constant")
-    one = forecast_outputs(prepared.start, prepared.labels[: prepared.train], full, [0, 1])
+    one = prepared.from_start(full, [0, 1], what)
     first = _size((one[1] - one[0])[test])
     straight, bent = (plain[-1] - plain[0])[test], (path[-1] - path[0])[test]
     change = _size(bent)
@@ -68,11 +68,12 @@ def trust_in(
     return Trust(not (bent_too_much or too_fast), reason, first, change, bend, turn)
 
 
-def trust_after_steps(prepared: Prepared, setting: FinetuneSetting, trust: Trust, steps: int) -> Trust:
+def trust_after_steps(prepared: Prepared, setting: FinetuneSetting, what: WhatIf, trust: Trust, steps: int) -> Trust:
     """The verdict after a few real steps: the outputs must have moved as the forecast says."""
     steps = min(steps, setting.steps)
-    plain = prepared.from_start(setting, [0, steps])
-    real = train_outputs(prepared.classifier, prepared.labels[: prepared.train], setting, [0, steps], until=steps)
+    plain = prepared.from_start(setting, [0, steps], what)
+    labels, keep = prepared.labels_if(what), prepared.rows_if(what)
+    real = train_outputs(prepared.classifier, labels, setting, [0, steps], keep=keep, until=steps)
     test = slice(prepared.train, None)
     straight, measured = ((each[-1] - each[0])[test].double().numpy() for each in (plain, real))
     found = compared(straight, measured)

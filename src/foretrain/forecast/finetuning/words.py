@@ -93,8 +93,8 @@ def setting_words(forecast: Shown) -> str:
     return (
         f"{data.name}, {data.train} training and {len(data.labels) - data.train} test rows; {own.optimizer}, rate "
         f"{own.rate:g}, {schedule}, {own.steps} steps of {own.batch} rows{''.join(f', {each}' for each in more)}. All "
-        "weights are trained from a head that is the linear probe, without dropout. Bands and ± show the spread over "
-        f"{forecast.dataset.sizes['order']} orders of the batches."
+        "weights are trained from a head that is the linear probe, without dropout. Bands, and ± in the table, show "
+        f"the spread over {forecast.dataset.sizes['order']} orders of the batches."
     )
 
 

@@ -26,4 +26,5 @@ MODULES = (
     "hyperparameters",
     "difficulty",
     "forecast",
+    "language",
 )

@@ -65,7 +65,7 @@ fig4 = Claim(
     ),
     settings={
         "fast": {"samples": (128, 512, 1024), "per_sample": 16.0, "seeds": 1},
-        "full": {"samples": (128, 256, 512, 1024, 2048), "per_sample": 16.0, "seeds": 3},
+        "full": {"samples": (128, 256, 512, 1024, 2048), "per_sample": 16.0, "seeds": 10},
     },
     control=Control("the kernel of an MLP, which sees no template", {"architecture": MLP}),
 )

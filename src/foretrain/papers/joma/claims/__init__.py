@@ -19,4 +19,5 @@ MODULES = (
     "embeddings",
     "cdag",
     "wikitext",
+    "superposition",
 )

@@ -22,4 +22,5 @@ MODULES = (
     "training",
     "real_text",
     "standard_transformer",
+    "wikitext",
 )
