@@ -24,7 +24,13 @@ def finetune(
     file: Annotated[str, typer.Argument(metavar="DATA", help="Labelled texts: a file, or sst2, imdb, ag_news.")],
     text: Annotated[str | None, typer.Option(help="Column with the texts.", metavar="COLUMN")] = None,
     label: Annotated[str | None, typer.Option(help="Column with the labels.", metavar="COLUMN")] = None,
-    n: Annotated[int, typer.Option("--n", help="Rows to train on.", metavar="N")] = 256,
+    classes: Annotated[
+        str | None, typer.Option(help="Allowed labels, in order; by default, all.", metavar="A,B,…", show_default=False)
+    ] = None,
+    n: Annotated[
+        int | None,
+        typer.Option("--n", help="Rows to train on; by default 256, or 60 %.", metavar="N", show_default=False),
+    ] = None,
     test: Annotated[int, typer.Option(help="Rows to test on, from the rest.", metavar="N")] = 200,
     optimizer: Annotated[str, typer.Option(help="adamw or sgd.")] = "adamw",
     rate: Annotated[float, typer.Option(help="Learning rate.", metavar="RATE")] = 2e-5,
@@ -77,6 +83,11 @@ def finetune(
     for option, path in (("--report", report), ("--json", json_out), ("--rows", rows)):
         if path is not None:
             require_writable(option, path)
+            same = Path(file).is_file() and path.exists() and path.samefile(file)
+            require(not same, f"{option} {path} would overwrite the texts; choose another name.")
+    written_to = [path.resolve() for path in (report, json_out, rows) if path is not None]
+    require(len(set(written_to)) == len(written_to), "--report, --json and --rows must be different files.")
+    require(report is None or report.suffix == ".html", f"--report must end in .html; got {report}.")
     from foretrain.forecast.finetuning.dynamics import FinetuneSetting
     from foretrain.forecast.finetuning.forecast import accuracy_by_rows, forecast_with
     from foretrain.forecast.finetuning.prepared import prepare
@@ -94,15 +105,17 @@ def finetune(
     )
     rates, counts = _numbers("--also", also, float), _numbers("--sizes", sizes, int)
     require_whole("orders", orders, 1)
-    texts = read_texts(file, {"text": text, "label": label}, data)
+    texts = read_texts(file, {"text": text, "label": label, "classes": classes}, data)
+    dropped = _numbers("--drop", drop, int)
+    relabels = _relabels(relabel, texts.classes)
     with progress_shown("forecasting"):
         prepared = prepare(model, texts, rows=n, test=test, length=length, seed=seed)
         forecast = forecast_with(prepared, setting, orders=orders)
         whole = forecast
         if drop is not None:
-            forecast = forecast.without([_row(forecast, line) for line in _numbers("--drop", drop, int)])
+            forecast = forecast.without([_row(forecast, line) for line in dropped])
         if relabel is not None:
-            forecast = forecast.relabelled(_relabelled(forecast, relabel))
+            forecast = forecast.relabelled({_row(forecast, line): label for line, label in relabels.items()})
         forecast = forecast.checked(check) if check else forecast
         others = [forecast.with_setting(rate=each) for each in rates]
         given = {**setting.as_dict(), "test": test, "length": length, "orders": orders}
@@ -142,14 +155,16 @@ def _row(forecast: FinetuneForecast, line: int) -> int:
     return lines.index(line)
 
 
-def _relabelled(forecast: FinetuneForecast, given: str) -> dict[int, int]:
+def _relabels(given: str | None, classes: tuple[str, ...]) -> dict[int, int]:
+    """Lines and the numbers of their new classes."""
     found = {}
-    for each in given.split(","):
-        line, _, name = each.partition("=")
-        classes = forecast.prepared.classes
-        require(line.strip().isdigit(), f"--relabel takes LINE=CLASS, separated by commas; got {each!r}.")
+    for each in given.split(",") if given else []:
+        line, sign, name = each.partition("=")
+        require(
+            bool(sign) and line.strip().isdigit(), f"--relabel takes LINE=CLASS, separated by commas; got {each!r}."
+        )
         require(name in classes, f"There is no class {name!r}; the classes are {', '.join(classes)}.")
-        found[_row(forecast, int(line))] = classes.index(name)
+        found[int(line)] = classes.index(name)
     return found
 
 
@@ -161,7 +176,9 @@ def _print(forecast: FinetuneForecast, whole: FinetuneForecast) -> None:
 
     out = console(results=True)
     out.print(visible(forecast.summary), highlight=False, markup=False)
-    out.print(visible(f"\n{trust_words(forecast)}\n"), highlight=False, markup=False)
+    out.print()
+    out.print(visible(trust_words(forecast)), highlight=False, markup=False)
+    out.print()
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("", "accuracy", "test loss"):
         table.add_column(column)
@@ -174,7 +191,8 @@ def _print(forecast: FinetuneForecast, whole: FinetuneForecast) -> None:
         table.add_row(*row)
     out.print(table)
     if score_words(forecast):
-        out.print(visible(f"{score_words(forecast)}\n"), highlight=False, markup=False)
+        out.print(visible(score_words(forecast)), highlight=False, markup=False)
+        out.print()
     out.print(visible(setting_words(forecast)), highlight=False, markup=False)
 
 

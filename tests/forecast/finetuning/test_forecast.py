@@ -62,11 +62,11 @@ def test_what_if_rows_were_dropped_or_relabelled() -> None:
 def test_a_forecast_that_cannot_be_trusted_says_so_first() -> None:
     wild = forecast_with(prepared(), FinetuneSetting(rate=3.0, steps=5, batch=8), orders=1)
     assert not wild.trust.holds
-    assert wild.summary.startswith("Do not trust this forecast: ")
-    assert "It says: Fine-tuning will" in wild.summary or "overflow" in wild.summary
+    assert wild.summary.startswith("Do not trust this forecast; a smaller rate or fewer steps")
+    assert "It says: Fine-tuning will" in wild.summary
     fast = forecast_with(prepared(), FinetuneSetting("sgd", rate=20.0, steps=1, batch=30), orders=1)
     assert not fast.trust.holds
-    assert f"one step moves the logits by {fast.trust.first_step:.2g}" in fast.summary
+    assert f"one step moves the logits by {fast.trust.first_step:.2g}" in fast.trust.reason
     assert forecast_with(prepared(), SETTING, orders=1).summary.startswith("Fine-tuning will")
 
 
@@ -79,7 +79,8 @@ def test_a_few_real_steps_confirm_a_forecast_or_end_the_trust() -> None:
     wrong = replace(own.start, jacobian=own.start.jacobian * 2)  # a forecast that moves twice as far
     misled = forecast_with(replace(own, start=wrong), SETTING, orders=1).checked(3)
     assert not misled.trust.holds
-    assert misled.summary.startswith("Do not trust this forecast: 3 real steps moved the outputs 0.5")
+    assert misled.summary.startswith("Do not trust this forecast")
+    assert misled.trust.reason.startswith("3 real steps moved the outputs 0.5")
 
 
 def test_it_displays_in_a_notebook_and_on_a_page(tmp_path: Path) -> None:
@@ -281,6 +282,10 @@ def test_the_command_answers_in_a_sentence(
     ("more", "words"),
     [
         (["--n", "59"], "leave too few to test on"),
+        (["--momentum", "0.9"], "momentum is for sgd"),
+        (["--report", "page.pdf"], "--report must end in .html"),
+        (["--json", "x.json", "--rows", "x.json"], "must be different files"),
+        (["--rate", "1e30", "--n", "30"], "the weights leave the range of numbers; give a smaller rate"),
         (["--rate", "0"], "rate must be a finite number above 0"),
         (["--optimizer", "adam"], "optimizer must be adamw or sgd"),
         (["--schedule", "steep"], "schedule must be one of constant, linear, cosine"),
@@ -288,7 +293,7 @@ def test_the_command_answers_in_a_sentence(
         (["--orders", "0"], "orders must be a whole number of at least 1"),
         (["--also", "fast"], "--also takes numbers separated by commas"),
         (["--n", "20", "--drop", "99999"], "Line 99999 is not among the 20 rows drawn"),
-        (["--n", "20", "--relabel", "3"], "There is no class ''"),
+        (["--n", "20", "--relabel", "3"], "--relabel takes LINE=CLASS"),
     ],
 )
 def test_refused_in_one_sentence(
@@ -298,6 +303,35 @@ def test_refused_in_one_sentence(
         main(["forecast", "finetune", str(model), str(texts), *more])
     assert left.value.code == 2
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+def test_the_texts_are_never_overwritten(model: Path, texts: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = texts.read_bytes()
+    with pytest.raises(SystemExit) as left:
+        main(["forecast", "finetune", str(model), str(texts), "--rows", str(texts)])
+    assert left.value.code == 2
+    assert "would overwrite the texts" in capsys.readouterr().err
+    assert texts.read_bytes() == before
+
+
+@pytest.mark.parametrize("last", [nn.Sigmoid(), nn.Tanh()])
+def test_a_head_that_something_follows_is_refused(last: nn.Module) -> None:
+    module = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 1), last)
+    with pytest.raises(InputError, match="something follows it"):
+        foretrain.forecast.finetune(module, (torch.randn(60, 5), torch.arange(60) % 2), n=40)
+
+
+def test_inputs_that_do_not_fit_are_refused() -> None:
+    module = nn.Sequential(nn.Linear(5, 1))
+    with pytest.raises(InputError, match="The model cannot read these inputs"):
+        foretrain.forecast.finetune(module, (torch.randn(60, 4), torch.arange(60) % 2), n=40)
+    with pytest.raises(InputError, match="NaNs in the inputs"):
+        foretrain.forecast.finetune(module, (torch.full((60, 5), float("nan")), torch.arange(60) % 2), n=40)
+    forecast = foretrain.forecast.finetune(module, (torch.randn(60, 5), torch.arange(60) % 2), orders=1)
+    assert forecast.prepared.train == 36  # 60 % of a small corpus
+    with pytest.raises(InputError, match="There is no setting 'lr'"):
+        forecast.with_setting(lr=1)
 
 
 def test_models_and_labels_that_do_not_fit_are_refused(tmp_path: Path, texts: Path) -> None:

@@ -58,11 +58,18 @@ class Classifier:
     def features(self) -> Float[Tensor, "row width"]:
         """What the head reads."""
         seen: list[Tensor] = []
-        hook = self.head.register_forward_pre_hook(lambda _, given: seen.append(given[0].detach()))
+        made: list[Tensor] = []
+
+        def note(_: nn.Module, given: tuple[Tensor, ...], output: Tensor) -> None:
+            seen.append(given[0].detach())
+            made.append(output.detach())
+
+        hook = self.head.register_forward_hook(note)
         try:
             with self.restored():
-                for block in self.blocks():
-                    self(block)
+                outputs = [self(block) for block in self.blocks()]
+        except (RuntimeError, TypeError, IndexError) as error:
+            raise InputError(f"The model cannot read these inputs: {str(error).splitlines()[0]}") from error
         finally:
             hook.remove()
         require(bool(seen), "The layer given as the head is never called; give the layer that makes the logits.")
@@ -71,6 +78,12 @@ class Classifier:
             features.shape == (len(self), self.head.in_features),
             "The linear head must read one vector per row; got inputs of shape "
             f"{tuple(seen[0].shape)} for {len(self)} rows.",
+        )
+        require(bool(features.isfinite().all()), "What the head reads is not finite; are there NaNs in the inputs?")
+        require(
+            torch.allclose(torch.cat(outputs), torch.cat(made).reshape(len(self), -1), rtol=1e-4, atol=1e-5),
+            "The model's outputs are not those of its linear head: something follows it, such as a sigmoid; give a "
+            "model whose logits come out of a linear layer.",
         )
         return features
 

@@ -47,6 +47,10 @@ class FinetuneSetting:
             require(is_whole and value >= 1, f"{name} must be a whole number of at least 1; got {value}.")
         require(0 <= self.warm_up <= self.steps, f"warm_up must lie between 0 and {self.steps}; got {self.warm_up}.")
         require(0 <= self.momentum < 1, f"momentum must be at least 0 and below 1; got {self.momentum}.")
+        require(
+            self.optimizer == "sgd" or self.momentum == 0,
+            "momentum is for sgd; adamw has betas. Leave it out, or use sgd.",
+        )
         decay = self.weight_decay
         require(0 <= decay < math.inf, f"weight_decay must be finite and not negative; got {decay}.")
         fine = len(self.betas) == 2 and all(0 <= beta < 1 for beta in self.betas)

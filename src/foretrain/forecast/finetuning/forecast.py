@@ -64,7 +64,10 @@ class FinetuneForecast:
 
     def with_setting(self, **changes: Any) -> FinetuneForecast:
         """The forecast for another rate, schedule, number of steps, …: about a second for each order of batches."""
-        return self._again(setting=FinetuneSetting(**{**self.setting.as_dict(), **changes}))
+        known = self.setting.as_dict()
+        for name in changes:
+            require(name in known, f"There is no setting {name!r}; the settings are {', '.join(known)}.")
+        return self._again(setting=FinetuneSetting(**{**known, **changes}))
 
     def _again(self, **changes: Any) -> FinetuneForecast:
         given = {"setting": self.setting, "what_if": self.what_if, **changes}
@@ -114,7 +117,7 @@ def finetune(
     *,
     text: str | int | None = None,
     label: str | int | None = None,
-    n: int = 256,
+    n: int | None = None,
     test: int | Any = 200,
     optimizer: Optimizer = "adamw",
     rate: float = 2e-5,
@@ -136,6 +139,7 @@ def finetune(
                classifier with a linear head
     data       a file, data frame, dataset or list with texts and labels (columns `text` and `label`); for a torch
                classifier, a pair (inputs, labels), of which the first n rows are trained on and the others tested
+    n          training rows; by default 256, or 60 % of a smaller corpus
     test       how many of the other rows to test on, or test data of the same kind
     tokenizer  for a model given as an object: a Hugging Face tokenizer, or a function from a text to token numbers
     orders     orders of the batches; their spread is shown

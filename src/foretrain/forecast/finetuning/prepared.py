@@ -24,6 +24,8 @@ from foretrain.forecast.finetuning.tangent import COORDINATES, Tangent, linearis
 from foretrain.forecast.finetuning.texts import from_body, from_hugging_face
 
 MEMORY = 3e9  # bytes for the gradients at both points of the path
+ROWS = 256  # training rows, unless told otherwise; 60 % of a smaller corpus
+MOST_CLASSES = 100
 FEWEST = 30_000  # coordinates; with fewer, the sample is too rough
 SERVES = (0.3, 1.5)  # lengths of paths for which a middle serves, in lengths of its own
 FEW_ROWS = 0.25  # of the training rows: a what-if that changes more of them has a middle of its own
@@ -100,6 +102,10 @@ class Prepared:
             self._middles.clear()  # one fits in memory
             labels, keep = self.labels_if(own), self.rows_if(own)
             tangent = midpoint(self.classifier, self.start, labels, setting, keep=keep)
+            require(
+                bool(tangent.jacobian.isfinite().all()),
+                f"At rate {setting.rate:g} the weights leave the range of numbers; give a smaller rate.",
+            )
             middle = self._middles[key] = Middle(tangent, length)
         return middle.tangent, length / middle.length
 
@@ -123,7 +129,7 @@ def prepare(
     model: Model | Classifier,
     data: LabelledTexts | tuple[Any, Any] | Int[Tensor, "row"],
     *,
-    rows: int = 256,
+    rows: int | None = None,
     test: int = 200,
     length: int = 64,
     seed: int = 1,
@@ -135,8 +141,11 @@ def prepare(
 
     model      a folder or hub name, a Hugging Face body with its `tokenizer`, or any torch module with a linear head
     data       labelled texts; for a torch module, a pair (inputs, labels), of which the first `rows` are trained on
-    rows       training rows, drawn at random; `test` rows are drawn from the rest, or from `test_data`
+    rows       training rows (256, or 60 % of fewer), drawn at random; `test` rows come from the rest, or `test_data`
     """
+    if rows is None:
+        known = len(data) if isinstance(data, LabelledTexts) else len(_pair(data)[1])
+        rows = ROWS if known >= ROWS + test else max(2, int(0.6 * known))
     require_whole("rows", rows, 2)
     require_whole("test", test, 1)
     require_whole("length", length, 1)
@@ -148,6 +157,9 @@ def prepare(
     further = test_data if isinstance(test_data, LabelledTexts) else None
     chosen = _chosen(data, further, rows, test, seed)
     classes = len(chosen.classes)
+    require(
+        classes <= MOST_CLASSES, f"There are {classes} classes, at most {MOST_CLASSES} are possible; is --label right?"
+    )
     require(classes >= 2, f"There is only one class, {chosen.classes[0]!r}; a classifier needs two or more.")
     _affordable(len(chosen), 1 if classes == 2 else classes)
     if isinstance(model, tuple):

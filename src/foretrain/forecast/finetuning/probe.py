@@ -49,7 +49,8 @@ def log_loss(logits: np.ndarray, labels: np.ndarray) -> float:
     """Mean cross-entropy of logits [row, output]; one output is the logit of the second class."""
     if logits.shape[1] == 1:
         sign = 2.0 * labels - 1
-        return float(np.logaddexp(0, -sign * logits[:, 0]).mean())
+        with np.errstate(invalid="ignore"):  # what is not finite stays so, and is told elsewhere
+            return float(np.logaddexp(0, -sign * logits[:, 0]).mean())
     top = logits.max(axis=1, keepdims=True)
     normal = top[:, 0] + np.log(np.exp(logits - top).sum(axis=1))
     return float((normal - logits[np.arange(len(labels)), labels]).mean())

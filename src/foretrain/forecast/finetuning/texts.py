@@ -78,7 +78,10 @@ def tokenised(tokenizer: Any, texts: Sequence[str], length: int) -> list[list[in
         with quiet_transformers():
             tokens = tokenizer(list(texts), truncation=True, max_length=length)["input_ids"]
     elif callable(tokenizer):
-        tokens = [[int(token) for token in tokenizer(text)] for text in texts]
+        try:
+            tokens = [[int(token) for token in tokenizer(text)] for text in texts]
+        except (TypeError, ValueError) as error:
+            raise InputError(f"The tokenizer must give numbers of tokens for a text ({error}).") from error
     else:
         raise InputError(f"A tokenizer is a function from a text to numbers of tokens; got {type(tokenizer).__name__}.")
     tokens = [list(each)[:length] for each in tokens]
@@ -140,9 +143,12 @@ def open_model(name: str) -> tuple[nn.Module, Any]:
         with quiet_transformers(), torch.random.fork_rng(devices=[]):
             body = AutoModel.from_pretrained(name, use_safetensors=True, trust_remote_code=False, dtype=torch.float32)
             tokenizer = _own_tokenizer(name) or AutoTokenizer.from_pretrained(name, trust_remote_code=False)
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        what = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"{name} is not a model that can be loaded: {what}") from error
+    except Exception as error:  # the libraries below raise exceptions of many classes
+        what = " ".join(str(error).split())[:300] or type(error).__name__
+        raise InputError(
+            f"{name} is not a model that can be loaded; give a folder with config.json, model.safetensors and a "
+            f"tokenizer, or a name on the hub. ({what})"
+        ) from error
     return body.eval(), tokenizer
 
 

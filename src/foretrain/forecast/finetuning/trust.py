@@ -55,11 +55,11 @@ def trust_in(
     bend = _size(bent - straight) / change if change else 0.0
     turn = compared(straight.double().numpy(), bent.double().numpy())["correlation"]
     bent_too_much, too_fast = not turn >= LEAST_AGREEMENT, not first <= LARGEST_FIRST_STEP
-    agreement = f"with gradients from halfway it agrees to {turn:.3f} with the one from the start alone"
+    agreement = f"gradients from the start and from halfway give forecasts that agree to {turn:.3f}"
     speed = f"one step moves the logits by {first:.2g}"
     if bent_too_much:
         reason = (
-            f"{agreement}; {LEAST_AGREEMENT:g} are needed, because otherwise the network bends too much on its way."
+            f"{agreement}; {LEAST_AGREEMENT:g} are needed, because otherwise the network changes too much on its way."
         )
     elif too_fast:
         reason = f"{speed}; above {LARGEST_FIRST_STEP:g} forecasts often miss."

@@ -43,13 +43,16 @@ def summary(data: xr.Dataset, trust: Trust) -> str:
     before, after = 100 * float(test["accuracy"][0]), 100 * float(test["accuracy"][-1])
     rows = int((data["where"] == "test").sum())
     error = 100 * np.sqrt(max(after / 100 * (1 - after / 100), 1e-4) / max(1, rows))
-    if round(before) == round(after):
-        answer = f"Fine-tuning will leave accuracy at about {after:.0f} % (± {error:.0f}), where a linear probe is"
+    if abs(after - before) < error:
+        answer = (
+            f"Fine-tuning will leave accuracy where a linear probe has it, at about {before:.0f} %: the forecast is "
+            f"{after:.0f} %, and {rows} test rows are right to ± {error:.0f}"
+        )
     else:
         moved = "lift" if after > before else "lower"
         answer = (
-            f"Fine-tuning will {moved} accuracy from {before:.0f} % (linear probe) to about {after:.0f} % "
-            f"(± {error:.0f}) on rows it has not seen"
+            f"Fine-tuning will {moved} accuracy from {before:.0f} % (linear probe) to about {after:.0f} % on rows it "
+            f"has not seen (± {error:.0f}, because there are {rows} test rows)"
         )
     lowest = int(np.argmin(losses))
     if lowest == len(losses) - 1:
@@ -58,7 +61,9 @@ def summary(data: xr.Dataset, trust: Trust) -> str:
         answer += "; the test loss rises from the start."
     else:
         answer += f"; the test loss is lowest near step {steps[lowest]} and rises after that."
-    return answer if trust.holds else f"Do not trust this forecast: {trust.reason} It says: {answer}"
+    if trust.holds:
+        return answer
+    return f"Do not trust this forecast; a smaller rate or fewer steps would make it safer. It says: {answer}"
 
 
 def trust_words(forecast: Shown) -> str:
