@@ -9,10 +9,9 @@ import argparse
 import json
 import time
 from collections.abc import Sequence
-from datetime import date
 from pathlib import Path
 
-from benchmarks.finetune_forecast.judging import table_of_targets, table_of_trust
+from benchmarks.finetune_forecast.judging import published
 from benchmarks.finetune_forecast.trials import Case, run_case
 from foretrain.core.files import write_text
 from foretrain.core.workers import single_threaded
@@ -57,14 +56,7 @@ def main() -> None:
             print(f"{case.name}: {told} ({time.monotonic() - started:.0f} s)", flush=True)
     if arguments.publish is not None:
         trials = [trial for file in sorted(arguments.runs.glob("*.json")) for trial in json.loads(file.read_text())]
-        made = "python -m benchmarks.finetune_forecast " + " ".join(f"--model {name}=FOLDER" for name in folders)
-        published = {
-            "command": f"{made} --data DIR --publish FILE",
-            "made": date.today().isoformat(),
-            "targets": table_of_targets(trials),
-            "trust": table_of_trust(trials),
-        }
-        write_text(arguments.publish, json.dumps(published, indent=1) + "\n")
+        write_text(arguments.publish, json.dumps(published(trials), indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ on the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import date
 from statistics import mean, median
 from typing import Any
 
@@ -18,6 +19,8 @@ CHOOSING = ({"minilm", "stories"}, {"sst2", "ag_news_2"})  # models and corpora 
 AGREEMENT, FIRST_STEP = "agreement of the forecasts with and without the middle", "first step"
 FREE = [AGREEMENT, FIRST_STEP]
 NINE_IN_TEN = 0.9
+PARTS = ("score", "from_start", "pilot", "trust", "row_removal")
+FRESH = "books"  # the corpus that was judged last, after all thresholds were fixed
 SIGNS: dict[str, tuple[Callable[[Trial], float], int]] = {  # what is known, and whether more of it is better
     AGREEMENT: (lambda t: t["trust"]["turn"], 1),
     FIRST_STEP: (lambda t: t["trust"]["first_step"], -1),
@@ -60,6 +63,27 @@ def judged(thresholds: dict[str, float], trials: Sequence[Trial]) -> dict[str, i
     missed = [not trusted(trial, thresholds) for trial in trials if not holds(trial)]
     held = [not trusted(trial, thresholds) for trial in trials if holds(trial)]
     return {"missed": len(missed), "missed and flagged": sum(missed), "held": len(held), "held and flagged": sum(held)}
+
+
+def published(trials: Sequence[Trial]) -> dict[str, Any]:
+    """What docs/results keeps: the tables, and the numbers of every trial that they are made of."""
+    fresh, old = [t for t in trials if t["corpus"] == FRESH], [t for t in trials if t["corpus"] != FRESH]
+    free = thresholds_of(FREE, [t for t in old if chosen_on(t)])
+    kept = ("model", "corpus", "seed", "rate", "n", "test", "steps", *PARTS)
+    return {
+        "made": date.today().isoformat(),
+        "targets": table_of_targets(old),
+        "trust": table_of_trust(old),
+        "targets, fresh corpus": table_of_targets(fresh),
+        "trust, fresh corpus": judged(free, fresh),
+        "trials": [{key: rounded(trial[key]) for key in kept if key in trial} for trial in trials],
+    }
+
+
+def rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: rounded(each) for key, each in value.items()}
+    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 def table_of_trust(trials: Sequence[Trial]) -> list[dict[str, Any]]:
