@@ -102,7 +102,9 @@ def test_what_ifs_are_kept_by_other_settings_and_by_the_real_training() -> None:
     real = trained.dataset["real_logits"]
     with_all, with_fewer = (np.abs(real - f.dataset["logits"].isel(order=0)).mean() for f in (forecast, fewer))
     assert float(with_fewer) < float(with_all)
+    assert (fewer.rows["part"].values[:12] == "dropped").all()
     both = fewer.relabelled({20: 1})
+    assert both.rows["class"][20] == "1"
     assert both.what_if.dropped == tuple(range(12))
 
 

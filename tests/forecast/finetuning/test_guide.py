@@ -42,7 +42,8 @@ def test_rows_of_the_table(model: str, corpus: str) -> None:
         correlations, scales = ([score[name] for score in scores] for name in ("correlation", "scale"))
         row = (
             f"| {MODELS[model]} | {CORPORA[corpus]} | {rate:g} | "
-            f"{median(correlations):.3f} ({min(correlations):.3f}) | {median(scales):.2f} ({min(scales):.2f} to {max(scales):.2f}) | "
+            f"{median(correlations):.3f} ({min(correlations):.3f}) | "
+            f"{median(scales):.2f} ({min(scales):.2f} to {max(scales):.2f}) | "
         )
         assert row in GUIDE
         assert f"| {sum(map(met, own))} of {len(own)} |" in GUIDE.split(row)[1].splitlines()[0]

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 import xarray as xr
 
 from foretrain.forecast.finetuning.words import Shown, score_words, setting_words, table_rows, trust_words
-from foretrain.show.pages import figure_html, render
+from foretrain.show.pages import FIT, figure_html, own_file, render
 from foretrain.show.plotting import measurement_marks, new_panels, panel_place, prediction_line
 
 PANELS = {"accuracy": "accuracy", "loss": "loss (nats)"}
@@ -47,7 +47,7 @@ def page(forecast: Shown) -> str:
         score=score_words(forecast),
         table=table_rows(forecast.table),
         setting=setting_words(forecast),
-        figure=figure_html(learning_curves(forecast.dataset)),
+        figure=figure_html(learning_curves(forecast.dataset), post_script=own_file("narrow.js") + FIT),
     )
 
 

@@ -51,7 +51,7 @@ class FinetuneForecast:
     @cached_property
     def rows(self) -> pd.DataFrame:
         """Every row: where it is in the file, its part and class, and the logits of probe and forecast."""
-        return words.rows(self.prepared, self.dataset)
+        return words.rows(self.prepared, self.what_if, self.dataset)
 
     def without(self, rows: Sequence[int]) -> FinetuneForecast:
         """What if these training rows (numbered as in `rows`) were dropped?"""

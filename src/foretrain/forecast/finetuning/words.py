@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from foretrain.forecast.finetuning.curves import score
+from foretrain.forecast.finetuning.curves import guesses, score
 from foretrain.forecast.finetuning.dynamics import FinetuneSetting
 from foretrain.forecast.finetuning.prepared import Prepared, WhatIf
 from foretrain.forecast.finetuning.trust import Trust
@@ -140,14 +140,20 @@ def table_rows(table: pd.DataFrame) -> list[tuple[str, str, str]]:
     return [(str(name), cell(row, "accuracy"), cell(row, "test loss")) for name, row in table.iterrows()]
 
 
-def rows(prepared: Prepared, data: xr.Dataset) -> pd.DataFrame:
-    """Every row: its line in the file, part, class, text, and the logits of probe and forecast."""
-    found: dict[str, Any] = {"part": data["where"].values, "class": [prepared.classes[k] for k in data["label"].values]}
+def rows(prepared: Prepared, what: WhatIf, data: xr.Dataset) -> pd.DataFrame:
+    """Every row: its line in the file, part, class, text, the class that is forecast, and the logits of probe and
+    forecast. A row that a what-if leaves out has the part "dropped"; a relabelled one has its new class."""
+    labels = data["label"].values.copy()
+    for row, label in what.relabelled:
+        labels[row] = label
+    part = np.where(np.isin(np.arange(len(labels)), what.dropped), "dropped", data["where"].values)
+    found: dict[str, Any] = {"part": part, "class": [prepared.classes[k] for k in labels]}
     if prepared.texts is not None:
         lines = {"line": list(prepared.texts.lines)} if prepared.texts.lines else {}
         found = {**lines, **found, "text": list(prepared.texts.texts)}
     names = [""] if data.sizes["output"] == 1 else [f" {name}" for name in prepared.classes]
     mean = data["logits"].mean("order")
+    found["forecast class"] = [prepared.classes[k] for k in guesses(mean.values)]
     for k, name in enumerate(names):
         found[f"probe logit{name}"] = data["probe_logits"].isel(output=k).values
         found[f"forecast logit{name}"] = mean.isel(output=k).values
