@@ -13,7 +13,7 @@ from plotly.colors import hex_to_rgb
 
 from foretrain.core.trajectory import config_of
 from foretrain.forecast.templating.words import samples_words
-from foretrain.show.pages import figure_html, render
+from foretrain.show.pages import FIT, figure_html, own_file, render
 from foretrain.show.plotting import PALETTE, measurement_marks, new_figure, plain_text, prediction_line
 
 
@@ -95,7 +95,7 @@ def page(forecast: Shown) -> str:
         error=config["error"],
         reasons=[(name, row["why"]) for name, row in forecast.table.iterrows()],
         notes=config["notes"],
-        figure=figure_html(forecast.figure()),
+        figure=figure_html(forecast.figure(), post_script=own_file("narrow.js") + FIT),
     )
 
 
