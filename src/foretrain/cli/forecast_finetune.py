@@ -136,7 +136,10 @@ def finetune(
         from foretrain.core.files import write_text
         from foretrain.forecast.finetuning.words import numbers
 
-        write_text(json_out, json.dumps(numbers(forecast), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        written_numbers = numbers(forecast)
+        written_numbers["rates"] = [numbers(each) for each in others]
+        written_numbers["sizes"] = [] if by_rows is None else by_rows.reset_index().to_dict("records")
+        write_text(json_out, json.dumps(written_numbers, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
         say(f"Wrote {json_out}.")
 
 

@@ -265,6 +265,7 @@ def test_the_command_answers_in_a_sentence(
 ) -> None:
     out = tmp_path / "forecast.json"
     arguments = [str(model), str(texts), "--n", "30", "--test", "20", "--steps", "4", "--batch", "8", "--orders", "2"]
+    arguments += ["--also", "1e-5,3e-5", "--sizes", "20"]
     with pytest.raises(SystemExit) as left:
         main(["forecast", "finetune", *arguments, "--train", "--json", str(out), "--report", str(tmp_path / "r.html")])
     printed = capsys.readouterr()
@@ -274,6 +275,9 @@ def test_the_command_answers_in_a_sentence(
     assert "real training" in printed.out
     written = json.loads(out.read_text())
     assert written["step"] == [0, 1, 2, 3, 4]
+    assert [each["setting"]["rate"] for each in written["rates"]] == [1e-5, 3e-5]
+    assert [each["rows"] for each in written["sizes"]] == [20]
+    assert "\\n" not in printed.out
     assert set(written["curves"]) == {
         f"{kind} {part}" for kind in ("accuracy", "loss", "real_accuracy", "real_loss") for part in ("train", "test")
     }
