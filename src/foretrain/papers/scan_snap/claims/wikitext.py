@@ -59,8 +59,8 @@ freezes = Claim(
     settings={"fast": {"rate": 5.0}},
     expect=None,
     finding="At rate 5 attention on WikiText-2 becomes nearly one-hot but does not freeze: in the last quarter of 2500 "
-    "steps it still moves at 0.65 of its fastest. At a rate a hundred times lower it slows down to 0.41 without becoming "
-    "sparse.",
+    "steps it still moves at 0.65 of its fastest. At a rate a hundred times lower it slows down to 0.41 without "
+    "becoming sparse.",
     control=Control("a rate a hundred times lower, at which it is still on its way", {"rate": 0.05}),
 )
 by_rate = Claim(
