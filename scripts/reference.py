@@ -31,6 +31,7 @@ class Entry:
     signature: str | None  # None for a class that is neither a dataclass nor has an __init__
     docstring: str | None
     methods: tuple[str, ...]  # public methods with a docstring, if it is a class
+    bare: tuple[str, ...] = ()  # public methods and properties without one; not `forward`, which torch describes
 
 
 @dataclass(frozen=True)
@@ -98,8 +99,10 @@ def _entry(name: str, node: Definition) -> Entry:
     inside = [n for n in node.body if isinstance(n, ast.FunctionDef)]
     start = next((n for n in inside if n.name == "__init__"), None)
     signature = _signature(start).removeprefix("self").removeprefix(", ") if start else _fields(node)
-    methods = tuple(n.name for n in inside if not n.name.startswith("_") and ast.get_docstring(n))
-    return Entry(name, signature, ast.get_docstring(node), methods)
+    public = [n for n in inside if not n.name.startswith("_")]
+    methods = tuple(n.name for n in public if ast.get_docstring(n))
+    bare = tuple(n.name for n in public if n.name not in (*methods, "forward"))
+    return Entry(name, signature, ast.get_docstring(node), methods, bare)
 
 
 def _signature(node: ast.FunctionDef) -> str:

@@ -18,4 +18,11 @@ echo "setting up .venv (about two minutes the first time): torch"
 pip install torch==2.13.0                          # first and exactly: nothing below may pull another build
 echo "setting up .venv: foretrain and what it needs"
 pip install --constraint constraints.txt --editable ".[dev]"
+# Tests open pages in a real browser, and figures become images with it. Without one, those tests are skipped.
+if ! command -v chromium chromium-browser google-chrome > /dev/null && [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null
+then
+    echo "setting up chromium, for tests in a browser"
+    (apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends chromium) \
+        > /dev/null 2>&1 < /dev/null || echo "chromium could not be installed; tests in a browser will be skipped"
+fi
 echo "$wanted" > "$stamp"

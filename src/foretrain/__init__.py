@@ -20,6 +20,7 @@ PUBLIC = {
     "judge": "foretrain.ledger.judging",
     "load": "foretrain.runs.stored",
     "save": "foretrain.core.trajectory",
+    "sweep": "foretrain.grids.sweeping",
     "train": "foretrain.dynamics.train",
 }
 PACKAGES = ("callbacks", "forecast")  # with public names of their own

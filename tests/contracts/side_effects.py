@@ -25,6 +25,7 @@ from threadpoolctl import threadpool_info
 
 import foretrain
 from foretrain.core import workers
+from foretrain.core.engines import Processes
 from foretrain.core.errors import InputError
 from foretrain.core.trajectory import trajectory
 from foretrain.data.labelled_texts import read_labelled
@@ -117,7 +118,7 @@ def in_folder(folder: Path) -> None:
 
 def in_processes(folder: Path) -> None:
     claims = [claim("scan_snap/lemma6"), claim("scan_snap/lemma1")]
-    list(judge_all(claims, VerdictFolder(folder, "fast"), jobs=2, look_up=claim))
+    list(judge_all(claims, VerdictFolder(folder, "fast"), engine=Processes(2), look_up=claim))
 
 
 def save_and_load(folder: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from foretrain import papers
 from foretrain.core import provenance
 from foretrain.papers.scan_snap.experiments import training
-from foretrain.runs.stored import RunIdentity
+from foretrain.runs.identity import RunIdentity
 
 SOURCE = Path(__file__).parents[2] / "src" / "foretrain"
 

@@ -14,7 +14,7 @@ from scipy.stats import t
 from foretrain.core.trajectory import trajectory
 from foretrain.ledger import comparators as c
 from foretrain.ledger.claim import Comparator, Drawn, Outcome
-from foretrain.ledger.margins import margin_words, number
+from foretrain.ledger.margins import compared_to, margin_words, number
 from foretrain.ledger.tolerances import Tolerance
 
 TOLERANCE = Tolerance(1e-3, "made up")
@@ -171,6 +171,8 @@ def test_surely_positive() -> None:
     sure = c.surely_positive("e")(NOTHING, values)
     assert (sure.status, sure.margin) == ("holds", pytest.approx(24**0.5 / 3))
     assert "2 ± 0.4082, 4.9 standard errors above 0; 3 are needed" in sure.reason
+    below = c.surely_positive("e")(NOTHING, -values)
+    assert "−2 ± 0.4082, 4.9 standard errors below 0; 3 above it are needed" in below.reason
     unsure = c.surely_positive("e", surely=False)(NOTHING, values)
     assert (unsure.status, unsure.margin) == ("fails", pytest.approx(3 / 24**0.5))
     few = seeds([1.0, -0.5, 2.0])
@@ -335,3 +337,17 @@ def test_margins_in_words(margin: float, words: str) -> None:
 )  # fmt: skip
 def test_numbers_as_written_by_hand(value: float, text: str) -> None:
     assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "truth", "words"),
+    [
+        (2.0, 4.0, "50 % too low"),
+        (12.0, 4.0, "3 times too high"),
+        (-12.0, -4.0, "3 times too large in size"),
+        (-2.0, -4.0, "50 % too small in size"),
+        (-4.0, 4.0, "of the wrong sign"),
+    ],
+)
+def test_how_far_a_value_is_from_the_truth(value: float, truth: float, words: str) -> None:
+    assert compared_to(value, truth) == words

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,18 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from foretrain.core.engines import Cluster, Serial
 from foretrain.core.errors import DamagedFile, InputError, MissingData
+from foretrain.core.files import sha256_of, write_record
 from foretrain.core.progress import Progress, listening, tell
 from foretrain.core.streams import stream
-from foretrain.core.trajectory import notes_of, trajectory
-from foretrain.runs import stored
+from foretrain.core.trajectory import notes_of, save, trajectory
+from foretrain.runs import identity as identities
 from foretrain.runs import sweep as sweeping
-from foretrain.runs.stored import RunFolder, RunIdentity, held, load
+from foretrain.runs.identity import RunIdentity
+from foretrain.runs.pieces import Grid
+from foretrain.runs.places import Place
+from foretrain.runs.stored import RunFolder, describe, earlier_runs, held, load
 from foretrain.runs.sweep import sweep
 
 CALLS: list[tuple[float, int]] = []
@@ -38,6 +43,14 @@ AXES = {"rate": "rate", "seeds": "seed"}
 
 def run(root: Path, **kwargs: Any) -> RunFolder:
     return sweep("paper/figure", experiment, cut=CUT, fixed={"size": 3}, axes=AXES, root=root, **kwargs)
+
+
+def chunks_of(folder: RunFolder, variable: str = "v") -> list[Path]:
+    return sorted(path for path in (folder.path / "sweep.zarr" / variable / "c").rglob("*") if path.is_file())
+
+
+def finished(path: Path) -> int:
+    return int(np.count_nonzero(RunFolder.open(path).done()))
 
 
 def when(done: int, act: Callable[[], object]) -> Callable[[Progress], None]:
@@ -74,9 +87,11 @@ def test_values_stay_in_the_order_in_which_they_were_asked_for(tmp_path: Path, a
 
 def test_what_is_not_finished_is_in_order_too(tmp_path: Path) -> None:
     identity = RunIdentity.of("made_up/tasks", {"tasks": ("z", "30", "y", "a"), "others": ("z", "z")}, "source")
-    folder = RunFolder(identity.path(tmp_path), identity, {"tasks": "task"})
-    for name, tasks in (("00000", ["30"]), ("00001", ["a"]), ("00002", ["z"])):
-        folder.put(name, of_tasks(tasks))
+    folder = RunFolder(
+        Place.of(identity.path(tmp_path)), identity, Grid.cut({"tasks": ("z", "30", "y", "a")}, {"tasks": "task"})
+    )
+    for piece, tasks in ((1, ["30"]), (3, ["a"]), (0, ["z"])):
+        folder.put((piece,), of_tasks(tasks))
     assert folder.dataset().task.values.tolist() == ["z", "30", "a"]
 
 
@@ -85,8 +100,8 @@ def test_what_is_there_is_not_computed_again_and_damage_is(tmp_path: Path) -> No
     CALLS.clear()
     run(tmp_path)
     assert CALLS == []
-    shard = sorted((folder.path / "shards").iterdir())[4]
-    shard.write_bytes(shard.read_bytes()[:-10])
+    chunk = chunks_of(folder)[4]
+    chunk.write_bytes(chunk.read_bytes()[:-10])
     with pytest.raises(DamagedFile, match="damaged or missing"):
         load(folder.path)
     run(tmp_path)
@@ -122,12 +137,13 @@ def test_a_run_of_other_code_or_libraries_is_stored_beside_the_old_one(
     if change == "code":
         monkeypatch.setattr(sweeping, "source_digest", lambda function: "another")
     else:
-        monkeypatch.setattr(stored, "versions", lambda: {"torch": "1.0"})
+        monkeypatch.setattr(identities, "versions", lambda: {"torch": "1.0"})
+        monkeypatch.setattr(sweeping, "versions", lambda: {"torch": "1.0"})
     CALLS.clear()
     new = run(tmp_path)
     assert len(CALLS) == 6
     assert new.path != old
-    assert new.identity.earlier(tmp_path) == [old]
+    assert earlier_runs(new.identity, Place.of(tmp_path)) == [old]
     assert {file: file.read_bytes() for file in old.rglob("*") if file.is_file()} == before
 
 
@@ -143,16 +159,16 @@ def test_the_loser_of_a_simultaneous_start_touches_nothing(tmp_path: Path, monke
     """Both see that nothing is there; one takes the lock and computes, the other is refused, with forced timing."""
     taken = held
 
-    def late(path: Path) -> Any:
+    def late(place: Place) -> Any:
         """The loser: between its first look at the disk and its try at the lock, the winner does half of its work."""
         monkeypatch.setattr(sweeping, "held", taken)
-        with listening(when(3, lambda: refused_while(path))):
+        with listening(when(3, lambda: refused_while(Path(str(place))))):
             run(tmp_path)
-        return taken(path)
+        return taken(place)
 
     def refused_while(path: Path) -> None:
         before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
-        assert len(before) == 3 + 2  # three shards, run.json, lock
+        assert len([file for file in before if "/v/c/" in str(file)]) == 3
         for fresh in (False, True):  # --fresh must take the lock before it removes anything
             with pytest.raises(InputError, match="by another process; wait"):
                 run(tmp_path, fresh=fresh)
@@ -160,7 +176,7 @@ def test_the_loser_of_a_simultaneous_start_touches_nothing(tmp_path: Path, monke
 
     monkeypatch.setattr(sweeping, "held", late)
     folder = run(tmp_path)
-    assert len(folder.checksums) == 6
+    assert finished(folder.path) == 6
     xr.testing.assert_equal(load(folder.path), experiment(**CUT))
 
 
@@ -183,9 +199,9 @@ def not_mounted(rate: Sequence[float], seeds: Sequence[int], size: int = 3) -> x
 
 def test_missing_data_keeps_what_is_finished(tmp_path: Path) -> None:
     with pytest.raises(MissingData):
-        sweep("paper/figure", not_mounted, cut=CUT, fixed={"size": 3}, root=tmp_path)
+        sweep("paper/figure", not_mounted, cut=CUT, fixed={"size": 3}, axes=AXES, root=tmp_path)
     (path,) = (tmp_path / "paper" / "figure").iterdir()
-    assert len(RunFolder.open(path).checksums) == 4
+    assert finished(path) == 4
 
 
 def singular(rate: Sequence[float], seeds: Sequence[int], size: int = 3) -> xr.Dataset:
@@ -210,7 +226,7 @@ def chatty(rate: Sequence[float], seeds: Sequence[int], size: int = 3) -> xr.Dat
 def test_a_worker_killed_while_it_tells_does_not_hang_the_program(tmp_path: Path) -> None:
     heard: list[Progress] = []
     with pytest.raises(InputError, match="A worker process was killed"), listening(heard.append):
-        sweep("paper/figure", chatty, cut=CUT, fixed={"size": 3}, root=tmp_path, jobs=2)
+        sweep("paper/figure", chatty, cut=CUT, fixed={"size": 3}, axes=AXES, root=tmp_path, jobs=2)
     assert any(progress.inner for progress in heard)
 
 
@@ -227,7 +243,7 @@ def test_a_listener_that_fails_does_not_stop_the_workers(tmp_path: Path) -> None
 
     with listening(fails):
         folder = sweep("paper/figure", telling, cut=CUT, fixed={"size": 3}, axes=AXES, root=tmp_path, jobs=2)
-    assert len(folder.checksums) == 6
+    assert finished(folder.path) == 6
 
 
 def test_a_refused_run_and_a_good_one_at_the_same_time(tmp_path: Path) -> None:
@@ -238,7 +254,7 @@ def test_a_refused_run_and_a_good_one_at_the_same_time(tmp_path: Path) -> None:
             if number % 2:
                 sweep("paper/figure", refusing, cut=CUT, fixed={"size": 3}, root=tmp_path / "runs")
             else:
-                with held(tmp_path / "runs" / "paper" / "figure" / "other"):
+                with held(Place.of(tmp_path / "runs" / "paper" / "figure" / "other")):
                     pass
             return "done"
         except InputError as error:
@@ -249,13 +265,12 @@ def test_a_refused_run_and_a_good_one_at_the_same_time(tmp_path: Path) -> None:
     assert answers <= {"done", "no such rate"} | {answer for answer in answers if "by another process" in answer}
 
 
-@pytest.mark.parametrize("place", ["lock", "shards", "run.json", "."])
+@pytest.mark.parametrize("place", ["lock", "sweep.zarr", "run.json", "."])
 def test_links_are_not_followed(tmp_path: Path, place: str) -> None:
     folder = run(tmp_path / "runs")
-    for file in sorted((folder.path / "shards").iterdir())[:1]:
-        file.unlink()  # so that there is something to compute
+    chunks_of(folder)[0].unlink()  # so that there is something to compute
     precious = tmp_path / "precious"
-    if place in ("shards", "."):
+    if place in ("sweep.zarr", "."):
         precious.mkdir()
         (precious / "thesis.txt").write_text("mine")
     else:
@@ -283,11 +298,11 @@ def test_a_killed_worker_takes_no_finished_shard_with_it(tmp_path: Path, monkeyp
     parts: dict[str, Any] = {"cut": CUT, "fixed": {"size": 3}, "axes": AXES, "root": tmp_path}
     with pytest.raises(InputError, match="A worker process was killed"):
         sweep("paper/figure", dying, **parts, jobs=2)
-    finished = RunFolder.open(next((tmp_path / "paper" / "figure").iterdir())).checksums
+    kept = finished(next((tmp_path / "paper" / "figure").iterdir()))
     monkeypatch.setenv("SURVIVE", "1")
     CALLS.clear()
     again = sweep("paper/figure", dying, **parts)
-    assert len(CALLS) == 6 - len(finished) < 6
+    assert len(CALLS) == 6 - kept < 6
     xr.testing.assert_equal(load(again.path), experiment(**CUT))
 
 
@@ -302,7 +317,7 @@ def test_an_unfinished_run_says_so(tmp_path: Path) -> None:
     with pytest.raises(Stop), listening(when(2, _stop)):
         run(tmp_path)
     (path,) = (tmp_path / "paper" / "figure").iterdir()
-    assert notes_of(load(path)) == ["This run is not finished: 2 shards so far; the same command goes on with it."]
+    assert notes_of(load(path)) == ["This run is not finished: 2 of 6 pieces so far; the same command goes on with it."]
 
 
 @pytest.mark.parametrize(
@@ -322,7 +337,7 @@ def test_a_record_that_is_none_is_noticed(tmp_path: Path, text: str) -> None:
 def test_every_flipped_byte_of_a_record_is_noticed(tmp_path: Path) -> None:
     folder = run(tmp_path)
     record = folder.path / "run.json"
-    good = record.read_bytes()
+    good, folder = record.read_bytes(), RunFolder.open(folder.path)
     draw = stream("flips")
     for place in range(len(good)):
         flipped = bytearray(good)
@@ -341,44 +356,69 @@ def test_a_run_under_another_name_is_not_taken_for_it(tmp_path: Path) -> None:
     moved = folder.path.rename(tmp_path / "moved")
     other.path.rename(folder.path)
     xr.testing.assert_equal(load(moved), experiment(**CUT))  # a copy can be read wherever it is
-    before = {file: file.read_bytes() for file in folder.path.rglob("*.nc")}
+    before = {file: file.read_bytes() for file in folder.path.rglob("*") if file.is_file()}
     with pytest.raises(InputError, match="holds another run than its name says; move that run elsewhere"):
         run(tmp_path)
-    assert {file: file.read_bytes() for file in folder.path.rglob("*.nc")} == before
+    assert {file: file.read_bytes() for file in folder.path.rglob("*") if file.is_file()} == before
     again = run(tmp_path, fresh=True)
     xr.testing.assert_equal(load(again.path), experiment(**CUT))
-    assert len(list((again.path / "shards").iterdir())) == 6
+    assert len(chunks_of(again)) == 6
 
 
-def test_a_run_of_the_first_format_can_still_be_read(tmp_path: Path) -> None:
-    folder = run(tmp_path)
-    record = json.loads((folder.path / "run.json").read_text())
-    for key in ("sha256", "format", "axes"):
-        del record[key]
-    (folder.path / "run.json").write_text(json.dumps(record))
-    xr.testing.assert_equal(load(folder.path), experiment(**CUT))
+@pytest.mark.parametrize("number", [1, 2])
+def test_runs_of_earlier_formats_can_still_be_read(tmp_path: Path, number: int) -> None:
+    """They had one netCDF file per cell, and checksums in the record."""
+    checksums = {}
+    for rate in CUT["rate"]:
+        for seed in CUT["seeds"]:
+            name = f"{len(checksums):05d}_rate={rate}_seeds={seed}"
+            file = save(experiment([rate], [seed]), tmp_path / "shards" / f"{name}.nc")
+            checksums[name] = sha256_of(file)
+    record = {"experiment": "paper/figure", "config": {"size": 3, **CUT}, "status": "done", "checksums": checksums}
+    record |= {"source": "0123456789ab", "versions": {}, "machine": {}}
+    if number == 1:
+        (tmp_path / "run.json").write_text(json.dumps(record))
+    else:
+        write_record(tmp_path / "run.json", {**record, "format": 2, "axes": AXES})
+    xr.testing.assert_equal(load(tmp_path), experiment(**CUT))
+    assert describe(tmp_path)["complete"]
+    file.write_bytes(file.read_bytes()[:-5])
+    with pytest.raises(DamagedFile, match="damaged or missing"):
+        load(tmp_path)
 
 
 def test_a_worker_with_other_code_is_refused_with_both_digests(tmp_path: Path) -> None:
-    class Other(Executor):
-        def submit(self, function: Callable[[], sweeping.Shard]) -> Any:
-            class Future:
-                def result(self) -> sweeping.Shard:
-                    return function()._replace(source="0123456789ab")
+    class Other(Serial):
+        """A worker on which another version of foretrain is installed."""
 
-            return Future()
+        def results(self, calls: Any) -> Any:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(sweeping, "installed_digest", lambda function: "0123456789ab")
+                yield from super().results(calls)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sweeping, "as_completed", list)
-        with pytest.raises(InputError, match=r"other source code \(0123456789ab\) than this program \([0-9a-f]{12}\)"):
-            run(tmp_path, executor=Other())
+    with pytest.raises(InputError, match=r"other source code \(0123456789ab\) than this program \([0-9a-f]{12}\)"):
+        run(tmp_path, engine=Other())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_worker_with_other_libraries_is_refused(tmp_path: Path) -> None:
+    class Other(Serial):
+        def results(self, calls: Any) -> Any:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(sweeping, "versions", lambda: {**identities.versions(), "numpy": "1.0"})
+                yield from super().results(calls)
+
+    with pytest.raises(InputError, match=r"A worker has numpy 1\.0 where this program has [0-9.]+; install"):
+        run(tmp_path, engine=Other())
 
 
 def with_dask_names(key: Sequence[int], workers: int = 1, retries: int = 2) -> xr.Dataset:
     return trajectory({"v": ("key", [float(k * workers * retries) for k in key])}, {"key": list(key)})
 
 
+# Dask looks for a free port; if another program takes it in that moment, Dask tries again and leaves a socket behind.
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_arguments_may_be_called_like_those_of_dask(tmp_path: Path) -> None:
     from distributed import Client
 
@@ -389,12 +429,39 @@ def test_arguments_may_be_called_like_those_of_dask(tmp_path: Path) -> None:
             cut={"key": (1, 2)},
             fixed={"workers": 5, "retries": 3},
             root=tmp_path,
-            executor=client.get_executor(),
+            engine=Cluster(client, "here"),
         )
     assert load(folder.path).v.values.tolist() == [15.0, 30.0]
 
 
-def test_names_cannot_leave_their_folder(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"metadata": {"../../escape/zarr.json": "x"}},
+        {"metadata": {"../zarr.json": "x"}},
+        {"metadata": {"a/b/zarr.json": "x"}},
+        {"metadata": {"run.json": "x"}},
+        {"grid": {"values": [], "axes": {}, "lists": [], "block": [3]}},
+        {"grid": {"values": [["rate", []]], "axes": {"rate": "rate"}, "lists": [], "block": [1]}},
+        {"grid": {"values": [["rate", [1]]], "axes": {"rate": "rate"}, "lists": [], "block": [10**12]}},
+        {"grid": 7},
+        {"status": "finished"},
+        {"config": []},
+        {"more": 1},
+    ],
+)
+def test_a_record_of_someone_else_is_checked_before_it_is_used(tmp_path: Path, change: dict[str, Any]) -> None:
+    """It has a valid seal, so it was not damaged by accident; nothing outside its folder may be written."""
     folder = run(tmp_path)
-    with pytest.raises(ValueError, match="cannot name a shard"):
-        folder.shard_path("../outside")
+    record = json.loads((folder.path / "run.json").read_text())
+    del record["sha256"]
+    write_record(folder.path / "run.json", {**record, **change})
+    with pytest.raises(DamagedFile, match=r"run\.json is damaged"):
+        load(folder.path)
+
+
+def test_what_does_not_fit_into_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = run(tmp_path)
+    monkeypatch.setattr(os, "sysconf", lambda name: 1)
+    with pytest.raises(InputError, match=r"GB of memory; open it with xarray\.open_zarr"):
+        load(folder.path)

@@ -5,11 +5,11 @@ Unlike a training, an analysis may measure an earlier step after a later one: wh
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from foretrain.checkpoints.faults import Record
 from foretrain.core.errors import DamagedFile, InputError
+from foretrain.runs.monitored import read_line
 
 
 def read_records(file: Path) -> dict[str, Record]:
@@ -26,7 +26,7 @@ def read_records(file: Path) -> dict[str, Record]:
     records = {}
     for number, line in enumerate(lines, start=1):
         try:
-            record = json.loads(line)
+            record = read_line(line)
             records[str(record["checkpoint"])] = record
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise DamagedFile(f"{file}, line {number} is damaged; delete that line, or the file.") from error

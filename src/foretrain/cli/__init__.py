@@ -15,6 +15,7 @@ import typer
 from foretrain.cli import (
     analyzing,
     checking,
+    exploring,
     forecasting,
     language,
     listing,
@@ -22,9 +23,9 @@ from foretrain.cli import (
     running,
     watching,
 )
-from foretrain.cli.common import say
+from foretrain.cli.common import say, show
 from foretrain.cli.helping import Command, Group
-from foretrain.core.errors import InputError
+from foretrain.core.errors import InputError, visible_lines
 from foretrain.core.workers import settle
 
 app = typer.Typer(cls=Group, rich_markup_mode="rich", add_completion=False, pretty_exceptions_enable=False)
@@ -34,7 +35,7 @@ def _show_version(wanted: bool) -> bool:
     if wanted:
         from importlib.metadata import version
 
-        typer.echo(f"foretrain {version('foretrain')}")
+        show(f"foretrain {version('foretrain')}")
         raise typer.Exit()
     return wanted
 
@@ -69,6 +70,7 @@ def foretrain(
       foretrain report                       verdicts and errata on one page
       foretrain run scan_snap/fig6           compute an experiment, resumably
       foretrain figure scan_snap/fig6        draw it
+      foretrain explore                      look at all of this, with sliders
     """
 
 
@@ -77,6 +79,7 @@ app.command("list", cls=Command)(listing.list_all)
 for command in (
     watching.watch, analyzing.analyze, analyzing.compare, language.language, neurons.neurons,
     listing.show, checking.check, checking.report, running.run, running.figure, running.export,
+    exploring.explore,
 ):  # fmt: skip
     app.command(cls=Command)(command)
 
@@ -114,7 +117,7 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, OSError):
         return f"{error.strerror or error}: {error.filename or 'a file'}."
     if os.environ.get("FORETRAIN_TRACEBACK"):
-        traceback.print_exception(error)
+        print(visible_lines("".join(traceback.format_exception(error))), file=sys.stderr)
     where = traceback.extract_tb(error.__traceback__)[-1]
     return (
         f"stopped with {type(error).__name__} at {where.filename}:{where.lineno}: {error} "

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from foretrain.cli.common import RUNS, Runs, console, require_writable, say
+from foretrain.cli.common import RUNS, Runs, console, require_writable, say, show_json
 from foretrain.cli.progress import progress_shown
 from foretrain.core.errors import require, visible
 
@@ -196,7 +195,7 @@ def _table(out: Any, title: str, head: list[str], rows: list[list[Any]]) -> None
 
 
 def _print_json(content: dict[str, Any]) -> None:
-    typer.echo(json.dumps(_strict(content), indent=1, ensure_ascii=False, allow_nan=False))
+    show_json(_strict(content), allow_nan=False)
 
 
 def _strict(value: Any) -> Any:

@@ -6,13 +6,15 @@ import json
 import math
 import os
 import time
+import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from foretrain.cli.common import RUNS, Jobs, Runs, Tier, require_jobs, require_writable, say
+from foretrain.cli.common import RUNS, Cluster, Jobs, Runs, Tier, require_jobs, require_writable, say, show_json
 from foretrain.cli.listing import Patterns
 from foretrain.cli.progress import progress_shown
 from foretrain.core.errors import require, require_known
@@ -38,6 +40,7 @@ def check(
         typer.Option("--json", help="Write the verdicts as JSON to this file; - for stdout.", metavar="FILE"),
     ] = None,
     jobs: Jobs = 1,
+    cluster: Cluster = None,
     report: Annotated[Path | None, typer.Option(help="Also write an HTML report to this file.", metavar="FILE")] = None,
     data: Data = None,
     runs: Runs = RUNS,
@@ -56,6 +59,7 @@ def check(
       foretrain check 'scan_snap/theorem*' lemma6      globs and names
       foretrain check "Theorem 4"                      by the number in the paper
       foretrain check --tier full --json verdicts.json --report report.html
+      foretrain check --tier full --cluster tcp://scheduler:8786
     """
     from foretrain.cli.verdicts import print_verdicts
     from foretrain.ledger.verdict import tally
@@ -69,8 +73,12 @@ def check(
         require_writable("--report", report)
     names = [claim.id for claim in chosen]
     started = time.perf_counter()
-    this_check = folder.begin(names)
-    verdicts = _judge(chosen, folder, check=this_check, jobs=jobs)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        this_check = folder.begin(names)
+    for warning in caught:
+        say(f"Note: {warning.message}")
+    verdicts = _judge(chosen, folder, check=this_check, jobs=jobs, cluster=cluster)
     folder.finish(this_check, names)
 
     print_verdicts({claim.id: claim for claim in chosen}, verdicts, results=not to_stdout)
@@ -131,9 +139,13 @@ def _prepare(patterns: Sequence[str] | None, tier: str, jobs: int, runs: Path) -
     return chosen, VerdictFolder(runs, tier)
 
 
-def _judge(chosen: list[Claim], folder: VerdictFolder, *, check: str | None, jobs: int) -> list[Verdict]:
+def _judge(
+    chosen: list[Claim], folder: VerdictFolder, *, check: str | None, jobs: int, cluster: str | None = None
+) -> list[Verdict]:
     """Verdicts in the order of the claims. Those that this check (or any, if `check` is None) saved are reused."""
     from foretrain import papers
+    from foretrain.core.engines import cluster as cluster_at
+    from foretrain.core.engines import engine_of
     from foretrain.core.progress import Progress, tell
     from foretrain.ledger.check import judge_all, known
 
@@ -144,9 +156,10 @@ def _judge(chosen: list[Claim], folder: VerdictFolder, *, check: str | None, job
     todo = [claim for claim in chosen if claim.id not in verdicts]
     if verdicts and check:
         say(f"Continuing an interrupted check: {len(verdicts)} of {len(chosen)} claims are already done.")
-    with progress_shown("checking"):
+    chosen_engine = nullcontext(engine_of(min(jobs, len(todo)))) if cluster is None else cluster_at(cluster)
+    with progress_shown("checking"), chosen_engine as engine:
         tell(Progress(len(verdicts), len(chosen)))
-        for verdict in judge_all(todo, folder, check=check or "", jobs=jobs, look_up=papers.claim):
+        for verdict in judge_all(todo, folder, check=check or "", engine=engine, look_up=papers.claim):
             verdicts[verdict.claim] = verdict
             tell(Progress(len(verdicts), len(chosen), f"{verdict.claim} {verdict.status}"))
     return [verdicts[claim.id] for claim in chosen]
@@ -166,11 +179,10 @@ def _write_json(verdicts: list[Verdict], place: Path | None) -> None:
         return None if isinstance(value, float) and not math.isfinite(value) else value
 
     rows = [{key: valid(value) for key, value in verdict.summary().items()} for verdict in verdicts]
-    text = json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False, default=plain) + "\n"
     if place is None:
-        typer.echo(text, nl=False)
+        show_json(rows, allow_nan=False, default=plain)
     else:
-        write_text(place, text)
+        write_text(place, json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False, default=plain) + "\n")
 
 
 def _write_report(chosen: list[Claim], folder: VerdictFolder, out: Path) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from foretrain.core.errors import InputError, require, visible
+from foretrain.core.errors import InputError, require, visible, visible_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Number of processes, with one thread each.", metavar="N")]
 Tier = Annotated[str, typer.Option(help="Size: fast (minutes), full (an hour), paper (the paper's own sizes).")]
 Runs = Annotated[Path, typer.Option("--runs", help="Folder with saved runs and verdicts.", metavar="DIR")]
+Cluster = Annotated[str | None, typer.Option(help="Address of a Dask scheduler to run on.", metavar="ADDRESS")]
 RUNS = Path("runs")
 
 
@@ -25,12 +27,23 @@ def say(sentence: str) -> None:
     print(visible(" ".join(sentence.split())), file=sys.stderr)
 
 
+def show(text: str) -> None:
+    """Print a result on stdout."""
+    print(visible_lines(text))
+
+
+def show_json(value: Any, **options: Any) -> None:
+    """Print a result as JSON on stdout. Characters that would steer the terminal are written as \\uXXXX."""
+    text = json.dumps(value, indent=1, ensure_ascii=False, **options)
+    print("".join(c if c == "\n" or c.isprintable() else json.dumps(c)[1:-1] for c in text))
+
+
 def console(*, results: bool) -> Console:
     """A console for tables: results go to stdout. Outside a terminal, lines are long enough not to cut off names."""
-    from rich.console import Console
+    from foretrain.cli.terminal import PlainConsole
 
     stream = sys.stdout if results else sys.stderr
-    return Console(file=stream, width=None if stream.isatty() else 140, highlight=False)
+    return PlainConsole(file=stream, width=None if stream.isatty() else 140)
 
 
 def require_jobs(jobs: int) -> None:

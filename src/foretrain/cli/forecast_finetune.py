@@ -67,6 +67,10 @@ def finetune(
         Path | None, typer.Option(help="Write the forecast of every row.", metavar="FILE.csv", show_default=False)
     ] = None,
     json_out: Annotated[Path | None, typer.Option("--json", help="Write the numbers as JSON.", metavar="FILE")] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(help="Keep the pass, for foretrain explore --kept FILE.", metavar="FILE.nc", show_default=False),
+    ] = None,
 ) -> None:
     """What will fine-tuning do to this model on these texts: how accurate will it get, and when does it stop helping?
 
@@ -80,16 +84,17 @@ def finetune(
       foretrain forecast finetune ./my-model tickets.csv --also 1e-5,5e-5
       foretrain forecast finetune ./my-model tickets.csv --drop 14,87 --report f.html
     """
-    for option, path in (("--report", report), ("--json", json_out), ("--rows", rows)):
+    for option, path in (("--report", report), ("--json", json_out), ("--rows", rows), ("--keep", keep)):
         if path is not None:
             require_writable(option, path)
             same = Path(file).is_file() and path.exists() and path.samefile(file)
             require(not same, f"{option} {path} would overwrite the texts; choose another name.")
-    written_to = [path.resolve() for path in (report, json_out, rows) if path is not None]
-    require(len(set(written_to)) == len(written_to), "--report, --json and --rows must be different files.")
+    written_to = [path.resolve() for path in (report, json_out, rows, keep) if path is not None]
+    require(len(set(written_to)) == len(written_to), "--report, --json, --rows and --keep must be different files.")
     require(report is None or report.suffix == ".html", f"--report must end in .html; got {report}.")
     from foretrain.forecast.finetuning.dynamics import FinetuneSetting
     from foretrain.forecast.finetuning.forecast import accuracy_by_rows, forecast_with
+    from foretrain.forecast.finetuning.kept import kept_pass, save_pass
     from foretrain.forecast.finetuning.prepared import prepare
 
     setting = FinetuneSetting(
@@ -123,6 +128,7 @@ def finetune(
         by_rows = accuracy_by_rows(model, texts, counts, **given) if counts else None
         if train:
             forecast = forecast.train()
+        kept = None if keep is None else kept_pass(prepared, setting)
     _print(forecast, whole)
     if others:
         _print_rates(others)
@@ -141,6 +147,9 @@ def finetune(
         written_numbers["sizes"] = [] if by_rows is None else by_rows.reset_index().to_dict("records")
         write_text(json_out, json.dumps(written_numbers, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
         say(f"Wrote {json_out}.")
+    if keep is not None and kept is not None:
+        save_pass(kept, keep)
+        say(f"Wrote {keep} ({keep.stat().st_size / 1e6:.0f} MB).")
 
 
 def _numbers(option: str, given: str | None, kind: type[Number]) -> list[Number]:
@@ -224,5 +233,6 @@ def _print_sizes(rows: list[list[float]]) -> None:
 
 def _write_rows(forecast: FinetuneForecast, path: Path) -> None:
     from foretrain.core.files import write_text
+    from foretrain.core.tables import csv_text
 
-    write_text(path, forecast.rows.to_csv())
+    write_text(path, csv_text(forecast.rows, index=True))

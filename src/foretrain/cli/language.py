@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from foretrain.cli.common import require_writable, say
+from foretrain.cli.common import require_writable, say, show
 from foretrain.cli.progress import progress_shown
 from foretrain.core.errors import InputError, require
 
@@ -108,7 +108,7 @@ def _tell(run: LanguageRun, page: Path) -> None:
     best, step = float(losses.min()), int(run.evaluated.step.values[losses.argmin()])
     last = int(run.evaluated.step.values[-1])
     later = f" at step {step}, and rose to {losses[-1]:.2f} by step {last}" if step < last else ""
-    typer.echo(
+    show(
         f"Validation loss fell from {losses[0]:.2f} to {best:.2f} nats per token{later}; "
         f"the lowest is a perplexity of {math.exp(best):.0f}."
         if later
@@ -116,6 +116,6 @@ def _tell(run: LanguageRun, page: Path) -> None:
         f"{math.exp(best):.0f}."
     )
     records = read_lines(run.folder / "run.jsonl")
-    typer.echo(" ".join(story(run.watched, run.setting.steps)[1:]))
+    show(" ".join(story(run.watched, run.setting.steps)[1:]))
     write_page(records, page, title=f"Language model in {run.folder.name}")
-    typer.echo(f"Report: {page}\nCheckpoints: {run.folder / 'checkpoints'}")
+    show(f"Report: {page}\nCheckpoints: {run.folder / 'checkpoints'}")

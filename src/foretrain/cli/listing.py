@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from foretrain.cli.common import console
+from foretrain.cli.common import console, show_json
 from foretrain.show.finding import HELP, find_claims, find_either, find_experiments
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ def list_all(
     queries = patterns or []
     rows = _experiment_rows(find_experiments(queries)) if experiments else _claim_rows(find_claims(queries))
     if as_json:
-        typer.echo(json.dumps(rows, indent=1, ensure_ascii=False, default=str))
+        show_json(rows, default=str)
         return
     out = console(results=True)
     if not out.is_terminal:

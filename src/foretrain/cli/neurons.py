@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from foretrain.cli.common import console, require_writable, say
+from foretrain.cli.common import console, require_writable, say, show_json
 from foretrain.cli.progress import progress_shown
 from foretrain.core.errors import InputError, require, visible
 
@@ -76,7 +75,7 @@ def neurons(
         other = study_neurons(decoder.untrained(), windows, layers=chosen) if untrained else None
     best = shown_neurons(study, decoder.pieces(windows.ravel().tolist()), most=shown)
     if json_out:
-        typer.echo(json.dumps(as_dict(study, other, best), indent=1, ensure_ascii=False, allow_nan=False))
+        show_json(as_dict(study, other, best), allow_nan=False)
     else:
         _print(study, other, best)
     if report is not None:

@@ -28,11 +28,11 @@ def _bar(label: str) -> Iterator[Listener]:
     from rich.progress import Progress as Bar
 
     columns: tuple[Any, ...] = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TextColumn("[dim]{task.fields[doing]}"),
+        TextColumn("{task.fields[doing]}", style="dim", markup=False),
     )
     with Bar(*columns, console=console(results=False), transient=True) as bar:
         task = bar.add_task(label, total=None, doing="")

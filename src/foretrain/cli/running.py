@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from foretrain.cli.common import RUNS, Jobs, Runs, console, require_jobs, require_writable, say
+from foretrain.cli.common import RUNS, Cluster, Jobs, Runs, console, require_jobs, require_writable, say, show
 from foretrain.cli.progress import progress_shown
 from foretrain.cli.values import read_settings
-from foretrain.core.errors import InputError, require, require_known
+from foretrain.core.errors import require, require_known
 from foretrain.show.finding import HELP, find_experiment
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     import xarray as xr
 
+    from foretrain.grids.sweeping import Plan
     from foretrain.ledger.experiment import Experiment
     from foretrain.runs.stored import RunFolder
 
@@ -31,6 +27,14 @@ Set = Annotated[
     list[str] | None,
     typer.Option(
         "--set", help="Set an argument of the experiment; commas between several values.", metavar="NAME=VALUE"
+    ),
+]
+GridOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--grid",
+        help="Run every combination: NAME=.5,1,2 or NAME=first:last:count; log before the count for equal ratios.",
+        metavar="NAME=VALUES",
     ),
 ]
 Seeds = Annotated[int | None, typer.Option(help="Use the seeds 1 to N.", metavar="N")]
@@ -44,25 +48,31 @@ Size = Annotated[
 ]
 Quick = Annotated[bool, typer.Option("--quick", help="Short for --tier fast.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Delete this run from disk and compute it again.")]
-Cluster = Annotated[str | None, typer.Option(help="Address of a Dask scheduler to run on.", metavar="ADDRESS")]
-FIGURE_KINDS = (".html", ".png", ".svg")
+FIGURE_KINDS = (".html", ".png", ".svg", ".pdf")
 TABLE_KINDS = ("netcdf", "csv", "parquet")
 
 
 def run(
     name: Name,
     settings: Set = None,
+    grid: GridOption = None,
     seeds: Seeds = None,
     tier: Size = None,
     quick: Quick = False,
     jobs: Jobs = 1,
-    out: Annotated[Path, typer.Option(help="Folder for runs.", metavar="DIR")] = RUNS,
+    out: Annotated[
+        str, typer.Option(help="Folder for runs, or a store such as s3://bucket/runs.", metavar="PLACE")
+    ] = str(RUNS),
     cluster: Cluster = None,
+    piece: Annotated[
+        int | None,
+        typer.Option(help="Cells to compute and save at once.", metavar="N", show_default="the experiment's own"),
+    ] = None,
     fresh: Fresh = False,
 ) -> None:
-    """Run an experiment and save it in DIR/<experiment>/<hash of its arguments>.
+    """Run an experiment and save it in PLACE/<experiment>/<hash of its arguments>.
 
-    Every finished part is saved: after an interruption, run the same command again to continue. `foretrain show
+    Every finished piece is saved: after an interruption, run the same command again to continue. `foretrain show
     EXPERIMENT` lists the arguments.
 
     \b
@@ -70,17 +80,27 @@ def run(
       foretrain run scan_snap/fig6 --quick
       foretrain run abstract_symbols/fig22 --tier full --jobs 2
       foretrain run scan_snap/fig6 --set eta_z=.5,1 --set steps=200 --seeds 5 --jobs 2
+      foretrain run scan_snap/fig6 --grid eta_z=.5,1,2 --grid ratio=1:10:log5 --seeds 20 --jobs 2
       foretrain run scan_snap/fig6 --cluster tcp://scheduler:8786
     """
     require_jobs(jobs)
-    experiment, arguments = _arguments(name, settings, seeds, _tier(tier, quick))
-    require_writable("--out", out, folder=True)
-    folder = _compute(experiment, arguments, out, jobs=jobs, cluster=cluster, fresh=fresh)
-    dataset = folder.dataset()
-    _summarise(dataset)
-    if experiment.concludes is not None:
-        say(experiment.concludes(dataset))
-    typer.echo(str(folder.path))
+    require(piece is None or piece >= 1, f"--piece must be at least 1; got {piece}.")
+    experiment, arguments = _arguments(name, settings, seeds, _tier(tier, quick), grid)
+    if "://" not in out:
+        require_writable("--out", Path(out), folder=True)
+    plan = _plan(experiment, arguments, grid)
+    folder = _compute(plan, out, jobs=jobs, cluster=cluster, piece=piece, fresh=fresh)
+    from foretrain.runs.gridded import TooLarge
+
+    try:
+        dataset = folder.dataset()
+    except TooLarge as error:  # the sweep itself is complete
+        say(f"Note: {error}")
+    else:
+        _summarise(dataset)
+        if experiment.concludes is not None and not plan.one_at_a_time:
+            say(experiment.concludes(dataset))
+    show(str(folder.place))
 
 
 def figure(
@@ -91,7 +111,7 @@ def figure(
     quick: Quick = False,
     jobs: Jobs = 1,
     out: Annotated[
-        Path | None, typer.Option(help="File to write: .html, .png or .svg.", metavar="FILE", show_default=False)
+        Path | None, typer.Option(help="File to write: .html, .png, .svg or .pdf.", metavar="FILE", show_default=False)
     ] = None,
     runs: Runs = RUNS,
     fresh: Fresh = False,
@@ -102,7 +122,7 @@ def figure(
     Examples:
       foretrain figure scan_snap/fig6 --quick
       foretrain figure abstract_symbols/fig22 --tier full --jobs 2
-      foretrain figure scan_snap/fig6 --seeds 5 --out fig6.png
+      foretrain figure scan_snap/fig6 --seeds 5 --out fig6.pdf
     """
     from foretrain.papers import figure_of
     from foretrain.show.pages import as_html, as_image
@@ -119,7 +139,7 @@ def figure(
         import plotly.graph_objects as go
 
         as_image(go.Figure(), kind)  # fails now if there is no browser, not after the work
-    folder = _compute(experiment, arguments, runs, jobs=jobs, fresh=fresh)
+    folder = _compute(_plan(experiment, arguments), str(runs), jobs=jobs, fresh=fresh)
     drawn = draw(folder.dataset())
     from foretrain.core.files import write_bytes
 
@@ -145,14 +165,14 @@ def export(
     """
     require_known("kind of file", to, TABLE_KINDS)
     from foretrain.runs.export import default_name, export_run, require_parquet
-    from foretrain.runs.stored import RunFolder
+    from foretrain.runs.stored import describe
 
     if to == "parquet":
         require_parquet()
     place = out or Path(default_name(run, to))
     require_writable("--out", place)
     written = export_run(run, to, place)
-    if run.is_dir() and RunFolder.open(run).status != "done":
+    if run.is_dir() and not describe(run)["complete"]:
         say(f"Note: {run} is not finished; {place} has only what is done so far.")
     say(f"{place} has {written}.")
 
@@ -162,11 +182,16 @@ def _tier(tier: str | None, quick: bool) -> str:
     return tier or ("fast" if quick else "paper")
 
 
-def _arguments(name: str, given: list[str] | None, seeds: int | None, tier: str) -> tuple[Experiment, dict[str, Any]]:
+def _arguments(
+    name: str, given: list[str] | None, seeds: int | None, tier: str, grid: list[str] | None = None
+) -> tuple[Experiment, dict[str, Any]]:
     """The experiment and all its arguments: those of the tier, overridden by --set and --seeds."""
     experiment = find_experiment(name)
     parameters = experiment.parameters()
     settings = read_settings(given or [], parameters)
+    varied = {assignment.partition("=")[0] for assignment in grid or []}
+    twice = sorted(varied & {*settings, *(["seeds"] if seeds is not None else [])})
+    require(not twice, f"{', '.join(twice)} is given by --grid and once more; give it once.")
     if seeds is not None:
         require("seeds" in parameters, f"{experiment.id} draws no random numbers, so it takes no --seeds.")
         require("seeds" not in settings, "Give --seeds or --set seeds=, not both.")
@@ -178,66 +203,38 @@ def _arguments(name: str, given: list[str] | None, seeds: int | None, tier: str)
     return experiment, arguments
 
 
+def _plan(experiment: Experiment, arguments: dict[str, Any], grid: list[str] | None = None) -> Plan:
+    from foretrain.grids.sweeping import plan_of
+    from foretrain.grids.values import read_grid
+
+    return plan_of(experiment, arguments, read_grid(grid or [], experiment.parameters()))
+
+
 def _compute(
-    experiment: Experiment,
-    arguments: dict[str, Any],
-    root: Path,
+    plan: Plan,
+    out: str,
     *,
     jobs: int = 1,
     cluster: str | None = None,
+    piece: int | None = None,
     fresh: bool = False,
 ) -> RunFolder:
-    """The run with these arguments on disk; whatever is missing is computed."""
-    from foretrain.runs.sweep import sweep
+    """The run with these arguments; whatever is missing is computed."""
+    from foretrain.runs.places import Place
+    from foretrain.runs.stored import earlier_runs
 
-    cut, fixed = experiment.split(arguments)
-    with _executor(cluster) as executor, progress_shown(experiment.id), warnings.catch_warnings(record=True) as caught:
+    with progress_shown(plan.name), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        folder = sweep(
-            experiment.id,
-            experiment.run,
-            cut=cut,
-            fixed=fixed,
-            axes=experiment.cut,
-            files=experiment.files(),
-            root=root,
-            jobs=jobs,
-            executor=executor,
-            fresh=fresh,
-        )
+        folder = plan.run(out, jobs=jobs, cluster=cluster, piece=piece, fresh=fresh)
     for warning in caught:
         if issubclass(warning.category, UserWarning):
             say(f"Note: {warning.message}")
-    for earlier in folder.identity.earlier(root):
+    for earlier in earlier_runs(folder.identity, Place.of(out)):
         say(
             f"Note: {earlier} has the same settings but was computed with other source code or library versions; it is "
             "kept, and this run is stored beside it."
         )
     return folder
-
-
-@contextmanager
-def _executor(cluster: str | None) -> Iterator[Executor | None]:
-    if cluster is None:
-        with nullcontext() as nothing:
-            yield nothing
-        return
-    if importlib.util.find_spec("distributed") is None:
-        raise InputError("--cluster needs Dask, which is not installed; install foretrain with its extra 'cluster'.")
-    from distributed import Client
-
-    try:
-        client = Client(cluster, timeout="5s", set_as_default=False)  # else xarray writes through it, too
-    except (OSError, ValueError, TimeoutError) as error:
-        raise InputError(f"There is no Dask scheduler at {cluster!r} ({type(error).__name__}).") from error
-    with client:
-        try:
-            yield client.get_executor()
-        except RuntimeError as error:
-            raise InputError(
-                f"The cluster at {cluster} cannot load this experiment ({error}); install the same version of "
-                "foretrain on its scheduler and workers."
-            ) from error
 
 
 def _summarise(dataset: xr.Dataset) -> None:

@@ -21,14 +21,16 @@ IN_FULL = 12  # as many claims are shown with their reasons
 
 def print_verdicts(claims: Mapping[str, Claim], verdicts: Sequence[Verdict], *, results: bool) -> None:
     """One block per paper, or one per statement if there are few."""
+    from rich.text import Text
+
     out = console(results=results)
     if len(verdicts) <= IN_FULL:
         for (paper, source), group in groupby(verdicts, lambda verdict: _statement(claims[verdict.claim])):
-            out.print(f"[bold]{_escape(paper)}, {_escape(source)}[/]", soft_wrap=True)
+            out.print(Text(visible(f"{paper}, {source}"), style="bold"), soft_wrap=True)
             out.print(_in_full([(claims[verdict.claim], verdict) for verdict in group]))
         return
     for paper, group in groupby(verdicts, lambda verdict: _paper_name(claims[verdict.claim].paper)):
-        out.print(f"[bold]{_escape(paper)}[/]")
+        out.print(Text(visible(paper), style="bold"))
         out.print(_table(list(group)))
 
 
@@ -44,12 +46,6 @@ def _paper_name(paper: str) -> str:
     from foretrain.papers import papers
 
     return papers()[paper].short
-
-
-def _escape(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(visible(text))
 
 
 def _in_full(judged: Sequence[tuple[Claim, Verdict]]) -> Table:
@@ -86,13 +82,15 @@ def _table(verdicts: Sequence[Verdict]) -> Table:
     """One line per claim of one paper."""
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     for name in ("verdict", "claim", "margin", "control"):
         table.add_column(name, no_wrap=True, overflow="ellipsis")
     table.add_column("seconds", justify="right", no_wrap=True)
     for verdict in verdicts:
-        status = f"[{colour_of(verdict)}]{verdict.status}[/]{'' if verdict.expected else ' (measured)'}"
+        status = Text(verdict.status, style=colour_of(verdict))
+        status.append("" if verdict.expected else " (measured)", style="not bold default")
         name = verdict.claim.split("/", 1)[-1]
         margin, control = margin_words(verdict.margin), verdict.control_status or ""
         table.add_row(status, name, margin, control, f"{verdict.seconds:.1f}")

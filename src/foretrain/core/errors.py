@@ -12,9 +12,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+LONGEST_MESSAGE = 1500  # characters; what a file holds may be quoted in it, and a file may hold anything
+
 
 class InputError(ValueError):
-    """A value from the user cannot be used; the command line prints the message and exits with code 2."""
+    """A value from the user cannot be used; the command line prints the message and exits with code 2.
+
+    A message that quotes too much of the value is cut in the middle.
+    """
+
+    def __init__(self, sentence: str = "") -> None:
+        if len(sentence) > LONGEST_MESSAGE:
+            half = LONGEST_MESSAGE // 2
+            sentence = f"{sentence[:half]} … {sentence[-half:]}"
+        super().__init__(sentence)
 
 
 class DamagedFile(InputError):
@@ -69,9 +80,12 @@ def require_known(kind: str, name: str, known: Iterable[str], besides: str = "")
         raise InputError(f"There is no {kind} {name!r}; the nearest names are {', '.join(near)}{besides}.")
 
 
+LONGEST_NAME = 200  # characters of a name that are compared; comparing takes the square of it
+
+
 def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     """The `count` names most like `name`. A close match after the last slash comes before one of the whole name."""
-    known = list(known)
+    known, name = list(known), name[:LONGEST_NAME]
     whole = get_close_matches(name, known, n=count, cutoff=0.0)
     tails = {k: k.rsplit("/", 1)[-1] for k in known}
     tail = get_close_matches(name.rsplit("/", 1)[-1], list(tails.values()), n=count, cutoff=0.75)
@@ -83,6 +97,11 @@ def visible(text: str) -> str:
     """Text that is safe to print: characters that move the cursor, reverse the text or are invisible become escapes
     such as \\x1b."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def visible_lines(text: str) -> str:
+    """The same for a text of several lines, which keeps its line breaks and tabs."""
+    return text if text.isprintable() else "".join(c if c in "\n\t" else visible(c) for c in text)
 
 
 def require_distinct(name: str, values: Sequence[Any]) -> None:

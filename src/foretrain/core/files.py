@@ -38,7 +38,7 @@ def write_bytes(path: Path, content: bytes | memoryview) -> None:
     if path.exists() and not path.is_file() and not path.is_dir():
         path.write_bytes(content)
         return
-    temporary = path.parent / f".{path.name}.{_host()}-{os.getpid()}-{uuid.uuid4().hex[:8]}.part"
+    temporary = path.parent / temporary_name(path.name)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -60,14 +60,24 @@ def write_bytes(path: Path, content: bytes | memoryview) -> None:
         raise InputError(f"Cannot write to {path.parent}: {error.strerror}; choose another place.") from error
 
 
+def temporary_name(name: str) -> str:
+    """The name of a file while it is written: that of the file, cut so that it stays a name, and the process."""
+    return f".{_cut(name)}.{_host()}-{os.getpid()}-{uuid.uuid4().hex[:8]}.part"
+
+
+def _cut(name: str) -> str:
+    return os.fsencode(name)[:180].decode(errors="ignore")
+
+
 def write_text(path: Path, text: str) -> None:
-    """Write a text file, whole or not at all."""
-    write_bytes(path, text.encode())
+    """Write a text file, whole or not at all. Half a character, which a file name or JSON may hold and UTF-8 may not,
+    is written as an escape such as \\ud800."""
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))
 
 
 def remove_abandoned(folder: Path, name: str = "*") -> None:
     """Delete the temporary files that killed processes of this machine left: below a folder, or of one file in it."""
-    for path in folder.rglob(".*.part") if name == "*" else folder.glob(f".{escape(name)}.*.part"):
+    for path in folder.rglob(".*.part") if name == "*" else folder.glob(f".{escape(_cut(name))}.*.part"):
         match = _TEMPORARY.fullmatch(path.name)
         if match and match["host"] == _host() and not _is_alive(int(match["process"])):
             path.unlink(missing_ok=True)
@@ -75,20 +85,30 @@ def remove_abandoned(folder: Path, name: str = "*") -> None:
 
 def write_record(path: Path, record: Mapping[str, Any]) -> None:
     """Write a JSON object with a seal: the sha256 of the rest, by which `read_record` notices damage."""
+    write_text(path, record_text(record))
+
+
+def record_text(record: Mapping[str, Any]) -> str:
+    """A JSON object with its seal."""
     plain_record = json.loads(json.dumps(record, default=plain))
     sealed = {"sha256": _seal(plain_record), **plain_record}
-    write_text(path, json.dumps(sealed, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
+    return json.dumps(sealed, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
 
 
 def read_record(path: Path) -> dict[str, Any]:
     """A JSON object that `write_record` wrote. DamagedFile if it is not what was written."""
+    return unsealed(path.read_bytes(), str(path))
+
+
+def unsealed(content: bytes, name: str) -> dict[str, Any]:
+    """A JSON object from its sealed text. DamagedFile if it is not what was written."""
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = json.loads(content.decode("utf-8"))
         if isinstance(record, dict) and record.pop("sha256", None) == _seal(record):
             return record
     except (ValueError, RecursionError):
         pass
-    raise DamagedFile(f"{path} is damaged: its contents do not match their seal.")
+    raise DamagedFile(f"{name} is damaged: its contents do not match their seal.")
 
 
 def _seal(record: Mapping[str, Any]) -> str:

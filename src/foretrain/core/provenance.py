@@ -17,7 +17,7 @@ from functools import cache
 from importlib import metadata
 from inspect import unwrap
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 CHANGE_NUMBERS = ("torch", "numpy", "scipy", "xarray")  # libraries whose version may change a result
@@ -43,14 +43,130 @@ def source_digest(function: Callable[..., Any]) -> str:
     """Twelve hex digits over the source code that a function's results depend on.
 
     A function without a source file, typed into a notebook or read from standard input, counts with its compiled code
-    and with everything of foretrain that is loaded.
+    and with all of foretrain.
     """
     module = module_of(function)
-    if _file_of(module) is not None and not _only_draws(module):
+    if _is_in_file(function, module) and not _only_draws(module):
         return module_digest(module)
-    ours = {name: _file_of(name) for name in sys.modules if name.split(".", 1)[0] == "foretrain"}
-    files = {name: path for name, path in ours.items() if path is not None}
-    return _digest(files, _code_bytes(unwrapped(function).__code__))
+    return _digest(_package(), _code_bytes(unwrapped(function).__code__))
+
+
+def function_digest(function: Callable[..., Any]) -> str:
+    """The same, and the function itself: its code, its defaults and the plain values that it uses from outside.
+
+    For functions that people write: one file may hold several of them, and one function several closures.
+    """
+    whole = source_digest(function).encode() + _function_bytes(unwrapped(function))
+    return hashlib.sha256(whole).hexdigest()[:12]
+
+
+def _function_bytes(function: Any, above: tuple[Any, ...] = ()) -> bytes:
+    """A function's code, defaults, and what it uses from outside; functions among that count in the same way."""
+    own = _code_bytes(function.__code__) + repr((function.__defaults__, function.__kwdefaults__)).encode()
+    for name, value in sorted(_from_outside(function).items()):
+        own += b"\0" + name.encode() + b"="
+        if _is_own(value):
+            own += _function_bytes(value, (*above, function)) if value not in (*above, function) else b"itself"
+        else:
+            own += _value_bytes(value) if _is_plain(value) else _type_name(value).encode()
+    return own
+
+
+def _value_bytes(value: Any) -> bytes:
+    """A plain value, whole: repr leaves out most of a long array, and gives a set in any order."""
+    if _is_array(value):
+        return repr((value.dtype, value.shape)).encode() + value.tobytes()
+    if isinstance(value, dict):
+        value = list(value.items())
+    if not isinstance(value, tuple | list | set | frozenset):
+        return repr(value).encode()
+    parts = [_value_bytes(part) for part in value]
+    return type(value).__name__.encode() + repr(sorted(parts) if isinstance(value, set | frozenset) else parts).encode()
+
+
+def _is_array(value: Any) -> bool:
+    return type(value).__module__ == "numpy" and hasattr(value, "tobytes") and value.dtype.kind in "fiubcUS"
+
+
+def unknown_values(function: Callable[..., Any]) -> list[str]:
+    """Names of objects that a function uses from outside, and of which nobody can tell whether they have changed.
+
+    Objects that a script makes are not among them: the digest of its file stands for them.
+    """
+    plain_function = unwrapped(function)
+    in_file = _is_in_file(function, module_of(function))
+    free = set(plain_function.__code__.co_freevars)
+    return [
+        name
+        for name, value in _from_outside(plain_function).items()
+        if (name in free or not in_file) and not (_is_plain(value) or _is_own(value) or _has_a_name(value))
+    ]
+
+
+def _from_outside(function: Any) -> dict[str, Any]:
+    names = _global_names(function.__code__)
+    found = {name: function.__globals__[name] for name in names if name in function.__globals__}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:  # not filled yet: a function that calls itself while it is being made
+            continue
+    return found
+
+
+def _global_names(code: CodeType) -> set[str]:
+    inner = [_global_names(c) for c in code.co_consts if isinstance(c, CodeType)]
+    return set(code.co_names).union(*inner)
+
+
+def _is_own(value: Any) -> bool:
+    """Whether it is a function of someone's own: those of libraries are known by their names and versions."""
+    return isinstance(value, FunctionType) and value.__module__ in ("__main__", "__mp_main__")
+
+
+def _has_a_name(value: Any) -> bool:
+    return isinstance(value, ModuleType | type) or (callable(value) and hasattr(value, "__qualname__"))
+
+
+def _type_name(value: Any) -> str:
+    kind = value if _has_a_name(value) else type(value)
+    return f"{getattr(kind, '__module__', '')}.{getattr(kind, '__qualname__', getattr(kind, '__name__', ''))}"
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether all there is to a value can be written down: numbers, texts, arrays, and collections of these."""
+    if isinstance(value, tuple | list | set | frozenset):
+        return all(map(_is_plain, value))
+    if isinstance(value, dict):
+        return all(map(_is_plain, [*value, *value.values()]))
+    return value is None or _is_array(value) or isinstance(value, bool | int | float | complex | str | bytes)
+
+
+def _is_in_file(function: Callable[..., Any], module: str) -> bool:
+    """Whether a function was read from the source file of its module; what a notebook holds was not."""
+    file = _file_of(module)
+    if file is None or module != "__main__":
+        return file is not None
+    return Path(unwrapped(function).__code__.co_filename).resolve() == file.resolve()
+
+
+def installed_digest(function: Callable[..., Any]) -> str:
+    """Twelve hex digits over the installed code that a function depends on, the same on every machine that has it.
+
+    A function of a script or a notebook is sent to other machines as it is; for it, all of foretrain counts.
+    """
+    return source_digest(function) if module_of(function) != "__main__" else _package_digest()
+
+
+@cache
+def _package_digest() -> str:
+    return _digest(_package())
+
+
+@cache
+def _package() -> dict[str, Path]:
+    folder = Path(str(sys.modules["foretrain"].__file__)).parent
+    return {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.py")}
 
 
 def _digest(files: Mapping[str, Path], start: bytes = b"") -> str:
@@ -77,7 +193,8 @@ def unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def module_of(function: Callable[..., Any]) -> str:
     """The module in which a function was written."""
-    return unwrapped(function).__module__
+    module = unwrapped(function).__module__
+    return "__main__" if module in ("__mp_main__", None) else module  # as worker processes call the script
 
 
 @cache

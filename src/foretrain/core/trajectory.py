@@ -16,8 +16,9 @@ from typing import Any
 
 import xarray as xr
 
-from foretrain.core.errors import DamagedFile, require
+from foretrain.core.errors import DamagedFile, InputError, require
 from foretrain.core.files import plain, write_bytes
+from foretrain.core.packed import require_unpacked
 
 # After the netCDF contents, where readers of netCDF do not look: this word and the sha256 of everything before it.
 SEAL = b"\nforetrain-sha256:"
@@ -55,9 +56,14 @@ def notes_of(dataset: xr.Dataset) -> list[str]:
 def save(dataset: xr.Dataset, path: str | Path) -> Path:
     """Write a trajectory to `path` (netCDF), whole or not at all."""
     path = Path(path)
-    content = bytes(dataset.to_netcdf(engine="h5netcdf"))  # in memory: HDF5 crashes on a full disk
-    write_bytes(path, content + SEAL + hashlib.sha256(content).hexdigest().encode())
+    write_bytes(path, as_netcdf(dataset))
     return path
+
+
+def as_netcdf(dataset: xr.Dataset) -> bytes:
+    """The contents of a netCDF file with a seal."""
+    content = bytes(dataset.to_netcdf(engine="h5netcdf"))  # in memory: HDF5 crashes on a full disk
+    return content + SEAL + hashlib.sha256(content).hexdigest().encode()
 
 
 def _is_hdf5(content: bytes) -> bool:
@@ -68,14 +74,24 @@ def load_file(path: str | Path) -> xr.Dataset:
     """Read a trajectory back from a netCDF file; `foretrain.load` opens run folders too."""
     path = Path(path)
     require(path.is_file(), f"There is no file at {path}; give the path of a .nc file.")
-    whole = path.read_bytes()
+    return load_netcdf(path.read_bytes(), str(path))
+
+
+def load_netcdf(whole: bytes, path: str, *, ours: bool = False) -> xr.Dataset:
+    """A trajectory from the contents of a netCDF file. DamagedFile, naming `path`, if they are damaged.
+
+    Files of other programs have no digest; one that is `ours` must.
+    """
     content, seal, digest = whole.rpartition(SEAL)
-    if seal and digest != hashlib.sha256(content).hexdigest().encode():
+    if (seal or ours) and digest != hashlib.sha256(content).hexdigest().encode():
         raise DamagedFile(f"{path} is damaged: its contents do not match their digest; run what made it again.")
     try:
         # xarray adds a filter for a warning of its own to those of the process; they are set back afterwards
         with warnings.catch_warnings(), xr.open_dataset(io.BytesIO(whole), engine="h5netcdf") as opened:
+            require_unpacked(path, opened.nbytes, len(whole))
             dataset = opened.load()
+    except InputError:
+        raise
     except (OSError, ValueError, KeyError, RuntimeError, TypeError) as error:
         what = "is damaged: it begins like a netCDF file, but cannot be read" if _is_hdf5(whole) else "is not netCDF"
         raise DamagedFile(f"{path} {what}; give a .nc file or the folder of a run that foretrain wrote.") from error

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
 import re
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -15,10 +13,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from foretrain.core.errors import InputError, require
+from foretrain.core.packed import require_unpacked, unpacked
 
 Column = str | int
 KINDS = (".csv", ".tsv", ".jsonl", ".json", ".parquet")
 LONGEST_FIELD = 1 << 28  # characters in one field; a text may be a whole book
+PARQUET_ROWS = 1024  # read at a time
 MOST_NAMES = 20  # most columns listed in an error message
 _QUOTED_FIELD = re.compile(r'(?:^|\t)"', re.MULTILINE)
 
@@ -147,11 +147,20 @@ def _parquet_rows(path: Path, wanted: Sequence[Column]) -> Iterator[Row]:
         import pyarrow.parquet as parquet
     except ImportError as error:
         raise InputError("Reading parquet needs pyarrow; install it with: pip install pyarrow.") from error
-    try:
-        table = parquet.ParquetFile(path).read()
-    except Exception as error:  # pyarrow raises exceptions of many classes
-        raise InputError(f"{path} cannot be read as a parquet file ({type(error).__name__}).") from error
-    indices = _indices(str(path), table.column_names, table.num_columns, wanted)
+    with _parquet_errors(path):
+        names = parquet.read_schema(path).names
+        file = parquet.ParquetFile(path, read_dictionary=names)  # a text that many rows share is read once
+    indices = _indices(str(path), names, len(names), wanted)
+    with _parquet_errors(path):
+        packed = path.stat().st_size
+        groups = [file.metadata.row_group(k) for k in range(file.num_row_groups)]
+        require_unpacked(path, sum(group.total_byte_size for group in groups), packed)
+        batches, size = [], 0
+        for batch in file.iter_batches(batch_size=PARQUET_ROWS):
+            batches.append(batch)
+            size += sum(map(_spelled_out, batch.columns))
+            require_unpacked(path, size, packed)
+        table = pyarrow.Table.from_batches(batches, file.schema_arrow)
     types = pyarrow.types
     for index in indices:
         kind = table.column(index).type
@@ -162,10 +171,32 @@ def _parquet_rows(path: Path, wanted: Sequence[Column]) -> Iterator[Row]:
             is_text or (is_label and index == indices[-1]),
             f"{path}: the column {table.column_names[index]!r} holds {kind}, not text; choose another or convert it.",
         )
-    values = [table.column(index).to_pylist() for index in indices]
+    with _parquet_errors(path):
+        values = [table.column(index).to_pylist() for index in indices]
     for number, row in enumerate(zip(*values, strict=True), start=1):
         cells = [cell(value) for value in row]
         yield Row(number, cells[:-1], cells[-1].strip())
+
+
+def _spelled_out(column: Any) -> int:
+    """The bytes of a column once every row has its own copy of the text."""
+    import pyarrow
+    import pyarrow.compute as compute
+
+    if not pyarrow.types.is_dictionary(column.type):
+        return int(column.nbytes)
+    lengths = compute.binary_length(column.dictionary)
+    return 8 * len(column) + (compute.sum(compute.take(lengths, column.indices)).as_py() or 0)
+
+
+@contextmanager
+def _parquet_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:  # pyarrow raises exceptions of many classes
+        raise InputError(f"{path} cannot be read as a parquet file ({type(error).__name__}).") from error
 
 
 def _json_rows(path: Path, wanted: Sequence[Column], *, by_line: bool) -> Iterator[Row]:
@@ -178,7 +209,7 @@ def _json_rows(path: Path, wanted: Sequence[Column], *, by_line: bool) -> Iterat
             continue
         try:
             value = json.loads(content)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             where = f"{path}, line {line}" if by_line else str(path)
             raise InputError(f"{where}: this is not JSON ({error}).") from error
         require(
@@ -257,12 +288,7 @@ def _shortened(name: Column, most: int = 60) -> str:
 
 def decoded(path: Path) -> str:
     """The whole text of a UTF-8 file, plain or gzipped."""
-    blob = path.read_bytes()
-    if path.suffix.lower() == ".gz":
-        try:
-            blob = gzip.decompress(blob)
-        except (OSError, EOFError, zlib.error) as error:
-            raise InputError(f"{path} is not a complete gzip file: {error}.") from error
+    blob = unpacked(path) if path.suffix.lower() == ".gz" else path.read_bytes()
     if b"\x00" in blob and not blob.startswith((b"\xff\xfe", b"\xfe\xff")):
         line = blob.count(b"\n", 0, blob.index(b"\x00")) + 1
         raise InputError(f"{path}, line {line}: there is a zero byte; is this a text file?")

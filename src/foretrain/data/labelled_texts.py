@@ -42,6 +42,7 @@ class LabelledTexts:
 
     @property
     def class_counts(self) -> Int[Array, "class"]:
+        """How many texts each class has."""
         return np.bincount(self.labels, minlength=len(self.classes))
 
     def place(self, text: int) -> str:

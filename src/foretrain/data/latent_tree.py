@@ -103,6 +103,7 @@ class LatentTree:
 
     @property
     def nodes(self) -> int:
+        """How many nodes there are, without the root."""
         return len(self.parents)
 
     @cached_property
@@ -112,6 +113,7 @@ class LatentTree:
 
     @property
     def vocab(self) -> int:
+        """How many tokens there are."""
         return len(self.tokens)
 
     def marginals(self) -> Float[Array, "node"]:

@@ -32,6 +32,7 @@ class Negation:
 
     @property
     def vocab(self) -> int:
+        """How many tokens there are."""
         return 2 + 2 * self.adjectives + self.fillers
 
     @property

@@ -31,16 +31,19 @@ class SequenceBatch:
 
     @property
     def counts(self) -> Int[Array, "sample vocab"]:
+        """How often each token of the vocabulary occurs in each sample."""
         dense = np.zeros((len(self.classes), self.task.vocab), dtype=np.int64)
         np.add.at(dense, (np.arange(len(self.classes))[:, None], self.task.support[self.classes]), self.support_counts)
         return dense
 
     @property
     def queries(self) -> Int[Array, "sample"]:
+        """The query token of each sample."""
         return self.task.query[self.classes]
 
     @property
     def labels(self) -> Int[Array, "sample"]:
+        """The label of each sample."""
         return self.task.label[self.classes]
 
 
@@ -119,14 +122,17 @@ class SequenceClasses:
 
     @property
     def classes(self) -> int:
+        """K, the number of classes."""
         return self.probabilities.shape[0]
 
     @property
     def vocab(self) -> int:
+        """M, the number of tokens."""
         return self.probabilities.shape[1]
 
     @cached_property
     def occurs(self) -> Bool[Array, "class vocab"]:
+        """Whether a token can occur in a class."""
         return self.probabilities > 0
 
     @cached_property

@@ -58,6 +58,7 @@ class Template:
 
     @cached_property
     def pattern(self) -> tuple[int, ...]:
+        """Which positions are equal: the first occurrence of each symbol gets the next number."""
         return equality_pattern(self.symbols)
 
     def substitute(self, substitution: Mapping[str, str]) -> tuple[str, ...]:

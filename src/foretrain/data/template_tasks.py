@@ -51,6 +51,10 @@ def majority_token(length: int) -> TemplateTask:
     return _task(f"majority symbol of {length}", [(row, max("αβ", key=row.count)) for row in rows])
 
 
+MOST_SYMBOLS = 20_000  # in all random templates together
+MOST_MISSES = 20_000  # draws in a row that give nothing new
+
+
 def random_templates(
     count: int = 4, length: int = 5, *, wildcards: int = 3, tokens: int = 3, seed: int = 1
 ) -> TemplateTask:
@@ -62,6 +66,11 @@ def random_templates(
     """
     require_whole("count", count, 2)
     require_whole("length", length, 1)
+    require(
+        count * length <= MOST_SYMBOLS,
+        f"count times length must be at most {MOST_SYMBOLS:,}, because each template is compared with all others; "
+        "ask for fewer or shorter ones.",
+    )
     require_whole("seed", seed, 0)
     require(0 <= wildcards <= len(WILDCARD_ORDER), f"wildcards must lie between 0 and 24; got {wildcards}.")
     require(0 <= tokens <= 26, f"tokens must lie between 0 and 26; got {tokens}.")
@@ -69,15 +78,16 @@ def random_templates(
     symbols = list(WILDCARD_ORDER[:wildcards] + "abcdefghijklmnopqrstuvwxyz"[:tokens])
     draw = stream("random_templates", count, length, wildcards, tokens, seed)
     templates: list[Template] = []
-    for _ in range(1000 * count):
+    drawn, last_found = 0, 0
+    while len(templates) < count and drawn < 1000 * count and drawn - last_found < MOST_MISSES:
         template = Template(tuple(draw.choice(symbols, size=length).tolist()))
+        drawn += 1
         if all(template.disjoint(earlier) for earlier in templates):
             templates.append(template)
-        if len(templates) == count:
-            break
+            last_found = drawn
     require(
         len(templates) == count,
-        f"Only {len(templates)} disjoint templates of length {length} were found among {1000 * count} drawn from "
+        f"Only {len(templates)} disjoint templates of length {length} were found among {drawn:,} drawn from "
         f"{wildcards} wildcards and {tokens} tokens; ask for fewer than {count} or for longer ones.",
     )
     labels = draw.standard_normal(count)

@@ -72,10 +72,12 @@ class TemplateTask:
 
     @property
     def kind(self) -> str:
+        """Either "regression" or "next-token"."""
         return "next-token" if isinstance(self.labels[0], str) else "regression"
 
     @property
     def length(self) -> int:
+        """How many positions a string has."""
         return len(self.templates[0])
 
     @cached_property

@@ -73,6 +73,7 @@ class Vocabulary:
 
     @cached_property
     def number(self) -> dict[str, int]:
+        """The number of each token."""
         return {token: k for k, token in enumerate(self.tokens)}
 
     def encode(self, texts: Iterable[Sequence[str]]) -> TokenTexts:
@@ -98,6 +99,7 @@ class TokenTexts:
 
     @classmethod
     def of_lists(cls, texts: Sequence[Sequence[int]], vocab: int) -> TokenTexts:
+        """From one list of token numbers per text."""
         lengths = np.array([len(text) for text in texts], dtype=np.int64)
         flat = np.fromiter((k for text in texts for k in text), dtype=np.int64, count=int(lengths.sum()))
         return cls(flat, np.concatenate([[0], np.cumsum(lengths)]), vocab)
@@ -122,6 +124,7 @@ class TokenTexts:
 
     @property
     def lengths(self) -> Int[Array, "text"]:
+        """How many tokens each text has."""
         return np.diff(self.starts)
 
     @cached_property

@@ -33,9 +33,11 @@ class SGD:
         require(0 <= self.momentum < 1, f"momentum must be at least 0 and below 1; got {self.momentum}.")
 
     def begin(self, parameter: Tensor) -> State:
+        """The state of a parameter before the first step."""
         return {"velocity": torch.zeros_like(parameter)} if self.momentum else {}
 
     def update(self, parameter: Tensor, gradient: Tensor, rate: Tensor, state: State, step: int) -> None:
+        """Move a parameter by one step, in place."""
         if self.momentum:
             gradient = torch.add(gradient, state["velocity"], alpha=self.momentum, out=state["velocity"])
         parameter.addcmul_(gradient, rate, value=-1)
@@ -55,9 +57,11 @@ class Adam:
         require(all(0 <= b < 1 for b in self.betas), f"betas must be at least 0 and below 1; got {self.betas}.")
 
     def begin(self, parameter: Tensor) -> State:
+        """The state of a parameter before the first step."""
         return {"first": torch.zeros_like(parameter), "second": torch.zeros_like(parameter)}
 
     def update(self, parameter: Tensor, gradient: Tensor, rate: Tensor, state: State, step: int) -> None:
+        """Move a parameter by one step, in place."""
         b1, b2 = self.betas
         if self.weight_decay:
             gradient = gradient + self.weight_decay * parameter
@@ -78,9 +82,11 @@ class Adagrad:
         check_rates(self.rate)
 
     def begin(self, parameter: Tensor) -> State:
+        """The state of a parameter before the first step."""
         return {"sum": torch.zeros_like(parameter)}
 
     def update(self, parameter: Tensor, gradient: Tensor, rate: Tensor, state: State, step: int) -> None:
+        """Move a parameter by one step, in place."""
         state["sum"].addcmul_(gradient, gradient)
         parameter.sub_(rate * gradient / state["sum"].sqrt().add_(self.eps))
 

@@ -22,7 +22,8 @@ from foretrain.models.parameters import Key, Parameters
 class Task(Protocol):
     """Something that can be sampled."""
 
-    def sample(self, n: int, generator: Any, /) -> Any: ...
+    def sample(self, n: int, generator: Any, /) -> Any:
+        """Draw n samples."""
 
 
 @runtime_checkable
@@ -85,7 +86,9 @@ class Optimizer(Protocol):
     """An update rule for one tensor. `rate` has the shape of the parameter's leading axes of runs."""
 
     @property
-    def rate(self) -> Rate | Mapping[str, Rate]: ...
+    def rate(self) -> Rate | Mapping[str, Rate]:
+        """The learning rate: one for all parameters, or one for each name."""
+
     def begin(self, parameter: Tensor) -> State:
         """What the rule remembers from step to step, before the first step."""
 

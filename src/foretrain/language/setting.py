@@ -74,4 +74,5 @@ class LanguageSetting:
         return self.rate * (0.1 + 0.9 * (1 + cos(pi * min(1.0, done))) / 2)
 
     def as_dict(self) -> dict[str, Any]:
+        """The setting as a dictionary that JSON can hold."""
         return asdict(self)

@@ -44,21 +44,27 @@ class TrainingFolder:
             yield
             return
         was_there = self.path.is_dir()
+        lock = FileLock(self.path / LOCK, timeout=0)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            with FileLock(self.path / LOCK, timeout=0):
-                yield
-        except Timeout as error:
+            lock.acquire()
+        except Timeout as error:  # whoever finds it taken leaves the folder, and the lock, alone
             message = f"Another process is training in {self.path}; wait for it, or give another folder."
             raise InputError(message) from error
+        except OSError as error:
+            raise InputError(f"Cannot lock {self.path}: {error.strerror}; choose another place.") from error
+        try:
+            yield
         finally:
-            (self.path / LOCK).unlink(missing_ok=True)
+            (self.path / LOCK).unlink(missing_ok=True)  # while it is held: the next one makes a lock of its own
+            lock.release()
             if not was_there and self.path.is_dir() and not any(self.path.iterdir()):
                 self.path.rmdir()  # refused before anything was written
 
     def require_own(self, setting: LanguageSetting, text_digest: str) -> None:
         """Refuse a folder that has other files in it, or a training with another setting or text."""
         file = self.path / SETTING
+        remove_abandoned(self.path, SETTING)  # by a process that was killed when it had just begun
         if file.exists():
             _require_same(read_record(file), _identity(setting, text_digest), self.path)
         elif self.path.exists() and any(path.name != LOCK for path in self.path.iterdir()):
@@ -67,8 +73,10 @@ class TrainingFolder:
             )
 
     def begin(self, setting: LanguageSetting, text_digest: str, tokenizer: str) -> None:
-        """Write down what is trained here."""
+        """Write down what is trained here, and clear up after a killed process."""
         remove_abandoned(self.path)
+        for part in (self.path / CHECKPOINTS).glob(".*.part"):
+            shutil.rmtree(part, ignore_errors=True)
         write_record(self.path / SETTING, _identity(setting, text_digest))
         write_text(self.path / TOKENIZER, tokenizer)
 
@@ -84,9 +92,17 @@ class TrainingFolder:
         write_bytes(self.path / name, content)
         digest = hashlib.sha256(content).hexdigest()
         write_record(self.path / STATE, {"format": FORMAT, "step": step, "file": name, "file_sha256": digest})
+        self._remove_states(but=name)
+
+    def _remove_states(self, but: str) -> None:
         for old in self.path.glob("state-*.safetensors"):
-            if old.name != name:
+            if old.name != but:
                 old.unlink(missing_ok=True)
+
+    def tidy(self, step: int) -> None:
+        """Clear up after a process that was killed when it had just reached its last step."""
+        remove_abandoned(self.path)
+        self._remove_states(but=f"state-{step}.safetensors")
 
     def restore(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[int, Tensor]:
         """The step the training has reached and the losses so far, after putting its state back; 0 for a new one."""
@@ -116,9 +132,9 @@ class TrainingFolder:
         part = folder.with_name(f".{folder.name}.part")
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
-        _save_model(part, model, setting)
         if (self.path / TOKENIZER).is_file():
             shutil.copy(self.path / TOKENIZER, part / TOKENIZER)
+        _save_model(part, model, setting)
         part.rename(folder)
         return folder
 
@@ -136,6 +152,9 @@ def load_model(folder: Path) -> nn.Module:
     file = folder / SETTING
     require(file.is_file(), f"{folder} is not a checkpoint of a training here: it has no {SETTING}.")
     record = read_record(file)
+    for name, digest in record.get("files", {}).items():  # earlier versions kept no digests
+        if not (folder / name).is_file() or sha256_of(folder / name) != digest:
+            raise DamagedFile(f"{folder / name} is damaged or missing; train again, or use another checkpoint.")
     from foretrain.language.models import build
 
     model = build(LanguageSetting(**record["setting"]), int(record["vocabulary"]))
@@ -147,7 +166,10 @@ def load_model(folder: Path) -> nn.Module:
 
 
 def _save_model(folder: Path, model: nn.Module, setting: LanguageSetting) -> None:
-    """Weights, configuration and setting, so that transformers can open a model of its own, and `load_model` any."""
+    """Weights, configuration and setting, so that transformers can open a model of its own, and `load_model` any.
+
+    The setting holds the digests of all files that are in the folder by then.
+    """
     from safetensors.torch import save
 
     tensors = {name: value.detach().cpu().contiguous() for name, value in model.named_parameters()}  # tied ones once
@@ -161,7 +183,9 @@ def _save_model(folder: Path, model: nn.Module, setting: LanguageSetting) -> Non
                "num_hidden_layers": setting.layers, "hidden_size": setting.width,
                "intermediate_size": setting.hidden, "max_position_embeddings": setting.context}  # fmt: skip
         write_bytes(folder / "config.json", json.dumps(own, indent=1).encode())
-    write_record(folder / SETTING, {"format": FORMAT, "setting": setting.as_dict(), "vocabulary": vocabulary})
+    digests = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
+    record = {"format": FORMAT, "setting": setting.as_dict(), "vocabulary": vocabulary, "files": digests}
+    write_record(folder / SETTING, record)
 
 
 def _identity(setting: LanguageSetting, text_digest: str) -> dict[str, Any]:

@@ -36,6 +36,7 @@ class TokenText:
 
     @property
     def vocabulary(self) -> int:
+        """How many tokens there are."""
         return int(self.tokenizer.get_vocab_size())
 
     def require_context(self, context: int) -> None:

@@ -25,7 +25,7 @@ from foretrain.language.text import TokenText
 from foretrain.monitor.recorder import Recorder
 from foretrain.monitor.statistics import NAMES
 from foretrain.monitor.watch import attention_of
-from foretrain.runs.monitored import append_line, as_dataset, read_lines
+from foretrain.runs.monitored import FINISHED, append_line, as_dataset, read_lines, read_training
 
 WATCHED, EVALUATED = "run.jsonl", "evaluations.jsonl"
 SAVE_EVERY = 60.0  # seconds between saved states, at most: what a kill loses
@@ -53,6 +53,7 @@ class LanguageRun:
 
     @property
     def checkpoints(self) -> list[Path]:
+        """The folders of its checkpoints, in the order of their steps."""
         folders = (self.folder / CHECKPOINTS).glob("step-*")
         return sorted(folders, key=lambda folder: int(folder.name.removeprefix("step-")))
 
@@ -82,6 +83,9 @@ def train_language_model(
         optimizer = make_optimizer(model, setting)
         start, losses = home.restore(model, optimizer)
         if start >= setting.steps:
+            if rank == 0:
+                home.tidy(start)
+                _note_finished(home.path / WATCHED, start)
             return LanguageRun(home.path, model, setting)
         if rank == 0:
             home.begin(setting, text.digest, text.tokenizer.to_str())
@@ -100,6 +104,14 @@ def train_language_model(
             monitor.detach(finished=finished)
         _wait(processes)  # for what the first process writes
     return LanguageRun(home.path, model, setting)
+
+
+def _note_finished(file: Path, steps: int) -> None:
+    """The last line of the records, if a kill has come before it."""
+    if file.is_file():
+        records, finished = read_training(file)
+        if records and not finished:
+            append_line(file, {FINISHED: steps})
 
 
 @dataclass

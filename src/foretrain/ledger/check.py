@@ -1,4 +1,4 @@
-"""Judges claims, one after another or in local processes, and saves every verdict the moment it is done.
+"""Judges claims, here, in local processes or on a cluster, and saves every verdict the moment it is done.
 
 `runs/check/<tier>/` holds one JSON file per claim beside the two trajectories it compared, and `check.json`
 for the check as a whole. A saved verdict counts only for the source code, versions and setting it came from.
@@ -14,25 +14,40 @@ import re
 import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import as_completed
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from foretrain.core.engines import Engine, Serial
 from foretrain.core.errors import DamagedFile, InputError, require, require_known
 from foretrain.core.files import plain, read_record, remove_abandoned, sha256_of, write_record
 from foretrain.core.progress import current_listener, listening
 from foretrain.core.provenance import module_digest, module_of, versions
 from foretrain.core.trajectory import load_file, save
-from foretrain.core.workers import worker_pool
 from foretrain.ledger.claim import Claim
 from foretrain.ledger.judging import judge
 from foretrain.ledger.tiers import TIERS
-from foretrain.ledger.verdict import AssumptionCheck, Verdict
+from foretrain.ledger.verdict import Verdict
 
 CLAIM_ID = re.compile(r"[a-z0-9_]+/[A-Za-z0-9_]+")
 TRAJECTORIES = ("prediction", "observation")
+RECORD = "check.json"  # of a check as a whole
+
+
+@dataclass(frozen=True)
+class SavedVerdict:
+    """The record of a verdict on disk."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+    mark: str
+    check: str
+    files: dict[Literal["prediction", "observation"], str]
+    verdict: Verdict
 
 
 def fingerprint(claim: Claim, tier: str) -> str:
@@ -67,25 +82,32 @@ class VerdictFolder:
 
     @property
     def path(self) -> Path:
+        """Where the verdicts are."""
         return self.root / "check" / self.tier
 
     def begin(self, claims: Sequence[str]) -> str:
-        """The name of this check: that of an unfinished one of the same claims, or a new one."""
+        """The name of this check: that of an unfinished one of the same claims, or a new one.
+
+        Warns if the record of the last check is damaged: then nobody knows whether it was finished.
+        """
         record = {"status": "running", "claims": list(claims)}
         remove_abandoned(self.path)
         try:
-            last = read_record(self.path / "check.json")
+            last = read_record(self.path / RECORD)
             if {key: last.get(key) for key in record} == record:
                 return str(last["check"])
-        except (OSError, DamagedFile):
-            pass  # none yet, or not readable: either way this is a new check
+        except DamagedFile as error:
+            warnings.warn(f"{error} All claims are judged again.", stacklevel=2)
+        except OSError:
+            pass  # none yet
         return self._note(uuid.uuid4().hex[:12], **record)
 
     def finish(self, check: str, claims: Sequence[str]) -> None:
+        """Note that a check has judged all its claims."""
         self._note(check, status="done", claims=list(claims))
 
     def _note(self, check: str, **record: Any) -> str:
-        write_record(self.path / "check.json", {"check": check, **record})
+        write_record(self.path / RECORD, {"check": check, **record})
         return check
 
     def put(self, verdict: Verdict, mark: str, check: str) -> Verdict:
@@ -114,22 +136,34 @@ class VerdictFolder:
         place = self._place(claim.id, ".json")
         if not place.exists():
             return None
-        record = read_record(place)
-        if record["mark"] != fingerprint(claim, self.tier) or check not in (None, record["check"]):
+        saved = self._saved(place)
+        if saved.mark != fingerprint(claim, self.tier) or check not in (None, saved.check):
             return None
-        files = {part: self._place(claim.id, f".{part}.nc") for part in record["files"]}
+        files = {part: self._place(claim.id, f".{part}.nc") for part in saved.files}
         for part, file in files.items():
-            if not file.is_file() or sha256_of(file) != record["files"][part]:
+            if not file.is_file() or sha256_of(file) != saved.files[part]:
                 raise DamagedFile(f"{file} is damaged or missing.")
         datasets: dict[str, Any] = {part: load_file(file) for part, file in files.items() if trajectories}
-        return replace(_from_plain(record["verdict"]), **datasets)
+        return replace(saved.verdict, **datasets)
+
+    def has(self, claim: str) -> bool:
+        """Whether there is a verdict on this claim, of whatever code."""
+        return self._place(claim, ".json").is_file()
 
     def seconds(self, claim: str) -> float:
         """How long this claim took last time; infinite if that is not known."""
         try:
-            return float(read_record(self._place(claim, ".json"))["verdict"]["seconds"])
+            return self._saved(self._place(claim, ".json")).verdict.seconds
         except (DamagedFile, OSError):
             return math.inf
+
+    def _saved(self, place: Path) -> SavedVerdict:
+        record = read_record(place)
+        try:
+            saved: SavedVerdict = _reader().validate_python(record)
+            return saved
+        except (ValidationError, OverflowError) as error:
+            raise DamagedFile(f"{place} is damaged: it is not the record of a verdict.") from error
 
     def _place(self, claim: str, ending: str) -> Path:
         require(CLAIM_ID.fullmatch(claim) is not None, f"{claim!r} cannot be the id of a claim.")
@@ -162,17 +196,17 @@ def judge_all(
     folder: VerdictFolder,
     *,
     check: str = "",
-    jobs: int = 1,
+    engine: Engine | None = None,
     look_up: Callable[[str], Claim] | None = None,
 ) -> Iterator[Verdict]:
     """Judge and save; gives each verdict, without its trajectories, as soon as it is there.
 
-    Workers (`jobs` above 1) get a claim's id and look the claim up with `look_up`, such as `foretrain.papers.claim`.
-    Claims that took longest last time go first. Both halves of an erratum go to one worker: they share a measurement.
+    Other processes get a claim's id and look the claim up with `look_up`, such as `foretrain.papers.claim`. Claims that
+    took longest last time go first. Both halves of an erratum go to one worker: they share a measurement.
     """
-    require(jobs >= 1, f"jobs must be at least 1; got {jobs}.")
+    engine = engine or Serial()
     marks = {claim.id: fingerprint(claim, folder.tier) for claim in claims}
-    if jobs == 1 or len(claims) <= 1 or look_up is None:
+    if engine.own_process or len(claims) <= 1 or look_up is None:
         for claim in claims:
             yield _judge_and_save(claim, folder, marks[claim.id], check)
         return
@@ -180,12 +214,18 @@ def judge_all(
     for claim in claims:
         together.setdefault(claim.corrects or claim.id, []).append(claim.id)
     longest_first = sorted(together.values(), key=lambda names: sum(map(folder.seconds, names)), reverse=True)
-    with worker_pool(min(jobs, len(claims))) as pool:
-        todo = [
-            pool.submit(_judge_by_id, {n: marks[n] for n in names}, folder, check, look_up) for names in longest_first
-        ]
-        for future in as_completed(todo):
-            yield from future.result()
+    shared = replace(folder, root=folder.root.resolve())  # workers may have another current folder
+    calls = (
+        (tuple(names), partial(_judge_by_id, {n: marks[n] for n in names}, shared, check, look_up))
+        for names in longest_first
+    )
+    for _, verdicts in engine.results(calls):
+        for verdict in verdicts:
+            require(
+                folder.has(verdict.claim),
+                f"A worker cannot see {shared.path}; choose --runs on a disk that all machines share.",
+            )
+            yield verdict
 
 
 def _judge_by_id(
@@ -194,9 +234,11 @@ def _judge_by_id(
     verdicts = []
     for name, mark in marks.items():
         claim = look_up(name)
+        here = fingerprint(claim, folder.tier)
         require(
-            fingerprint(claim, folder.tier) == mark,
-            f"The source code of {name} has changed since this check began; give the same command again.",
+            here == mark,
+            f"A worker judges {name} with other source code, versions or settings ({here}) than this program ({mark}): "
+            "install the same on both, or, if you have just changed them, give the same command again.",
         )
         verdicts.append(_judge_and_save(claim, folder, mark, check))
     return verdicts
@@ -232,7 +274,6 @@ def _to_plain(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _from_plain(record: dict[str, Any]) -> Verdict:
-    numbers = {f.name: float(record[f.name]) for f in fields(Verdict) if f.name in ("margin", "seconds")}
-    checks = tuple(AssumptionCheck(**check) for check in record["assumptions"])
-    return Verdict(**{**record, **numbers, "assumptions": checks, "notes": tuple(record["notes"])})
+@cache
+def _reader() -> Any:
+    return TypeAdapter(SavedVerdict)

@@ -32,6 +32,7 @@ class Drawn:
 
     measured: str
     predicted: tuple[str, ...] = ()
+    label: str = ""  # what a reader calls it
 
 
 @dataclass(frozen=True)
@@ -98,9 +99,11 @@ class Claim:
 
     @property
     def paper(self) -> str:
+        """The name of its paper, such as "joma"."""
         return self.id.split("/", 1)[0]
 
     def setting(self, tier: str) -> dict[str, Any]:
+        """The setting at a tier; a missing tier takes the next smaller one."""
         return at_tier(self.settings, tier)
 
     def expected_at(self, tier: str) -> Expected | None:

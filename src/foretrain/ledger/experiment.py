@@ -17,8 +17,9 @@ from foretrain.ledger.tiers import Settings, at_tier
 class Experiment:
     """`run` takes keyword arguments, whose defaults are the paper's own sizes.
 
-    cut        arguments along which a run on disk is cut into shards, each with the axis of the result it becomes, such
+    cut        arguments along which a run on disk is cut into pieces, each with the axis of the result it becomes, such
                as {"depths": "depth"}. Running one value at a time gives the same numbers as running all together
+    together   how many cells of the grid it computes faster in one call than one after another, if it does
     settings   arguments by tier; a missing tier takes the next smaller one, and `paper` is always the defaults
     concludes  what a whole run shows, in a sentence for whoever ran it
     """
@@ -27,11 +28,13 @@ class Experiment:
     says: str
     run: Callable[..., xr.Dataset]
     cut: Mapping[str, str] = field(default_factory=dict)
+    together: int = 1
     settings: Settings = field(default_factory=dict)
     concludes: Callable[[xr.Dataset], str] | None = None
 
     @property
     def paper(self) -> str:
+        """The name of its paper, such as "joma"."""
         return self.id.split("/", 1)[0]
 
     def parameters(self) -> dict[str, Parameter]:
@@ -39,6 +42,7 @@ class Experiment:
         return parameters_of(self.run)
 
     def defaults(self) -> dict[str, Any]:
+        """The default of every parameter, by name."""
         return {name: parameter.default for name, parameter in self.parameters().items()}
 
     def arguments(self, tier: str = "paper") -> dict[str, Any]:

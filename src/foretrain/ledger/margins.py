@@ -91,7 +91,10 @@ def number(value: float) -> str:
 
 
 def compared_to(value: float, truth: float) -> str:
-    """How far a value is from the truth: "22 % too low", "3.1 times too high", "of the wrong sign"."""
+    """How far a value is from the truth: "22 % too low", "3.1 times too high", "of the wrong sign".
+
+    Of two numbers below 0 the one farther from it is "too large in size".
+    """
     if not (math.isfinite(value) and math.isfinite(truth)):
         return "not a finite number"
     if truth == 0 or value == 0:
@@ -99,15 +102,16 @@ def compared_to(value: float, truth: float) -> str:
     ratio = value / truth
     if ratio < 0:
         return "of the wrong sign"
+    less, more = ("low", "high") if truth > 0 else ("small in size", "large in size")
     if 0.5 <= ratio <= 2:
         share = 100 * abs(ratio - 1)
         digits = f"{share:.0f}" if share >= 10 else f"{share:.2g}"
         return (
-            f"{digits} % too {'low' if ratio < 1 else 'high'}"
+            f"{digits} % too {less if ratio < 1 else more}"
             if share >= 1e-4
             else f"off by {number(abs(ratio - 1))} of it"
         )
-    return f"{number(max(ratio, 1 / ratio))} times too {'low' if ratio < 1 else 'high'}"
+    return f"{number(max(ratio, 1 / ratio))} times too {less if ratio < 1 else more}"
 
 
 def place_words(array: xr.DataArray, at: dict[str, int]) -> str:

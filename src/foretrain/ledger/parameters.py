@@ -68,10 +68,12 @@ class Parameter:
 
     @property
     def says(self) -> str:
+        """What it means, in a sentence."""
         return str(self.schema().get("description", ""))
 
     @property
     def unit(self) -> str:
+        """Its unit, such as "steps"; empty if it has none."""
         return str(self.schema().get("unit", ""))
 
     @property

@@ -27,6 +27,8 @@ _REFERENCE = re.compile(
     re.IGNORECASE,
 )
 Reference = tuple[str, str]  # ("theorem", "3")
+LONGEST_QUERY = 500  # characters; a glob of a hundred thousand takes seconds to read
+MOST_DIGITS = 3  # no paper has a Theorem 1000, and "Theorem 1 to 999999999" would fill the memory
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ def _between(first: str, last: str) -> list[str]:
     """The numbers between G.7 and G.9: G.8."""
     stem, _, low = first.rpartition(".")
     other_stem, _, high = last.rpartition(".")
-    if stem != other_stem or not (low.isdigit() and high.isdigit()):
+    if stem != other_stem or not all(end.isdigit() and len(end) <= MOST_DIGITS for end in (low, high)):
         return []
     return [f"{stem}.{n}" if stem else str(n) for n in range(int(low) + 1, int(high))]
 
@@ -76,6 +78,8 @@ def _between(first: str, last: str) -> list[str]:
 def find(query: str, entries: Sequence[Entry]) -> list[Entry]:
     """The entries a query means, in their own order; none if nothing matches."""
     words = query.strip()
+    if len(words) > LONGEST_QUERY:
+        return []
     tails = {entry.id: entry.id.split("/", 1)[-1] for entry in entries}
     wanted = references(words)
     rest = _REFERENCE.sub(" ", words).casefold().replace(",", " ").split()

@@ -81,6 +81,7 @@ class Bilinear:
 
     @cached_property
     def common(self) -> Int[Tensor, "common"]:
+        """The tokens that occur in more than one class."""
         return torch.from_numpy(self.task.common_tokens)
 
     @cached_property
@@ -92,6 +93,7 @@ class Bilinear:
 
     @cached_property
     def query_tokens(self) -> Int[Tensor, "query"]:
+        """The tokens that are the query of some class."""
         return torch.from_numpy(np.unique(self.task.query))
 
     @cached_property

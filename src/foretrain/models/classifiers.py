@@ -33,11 +33,11 @@ ARCHITECTURES = ("mlp", "cnn", "sa", "sa_mlp", "mv", "mv_diagonal", "rnn_token",
 class Classifier:
     """One network of the family.
 
-    outputs   1 for a binary score, else one score per class or next token
-    window    K of the CNN
-    padded    CNN windows also reach past both ends of the text, so that even a single token has a score
-    positions length of the longest text if positions are learned (self-attention only); 0 for none
-    scaling   attention logits are divided by the width ("limit") or by its square root ("practice")
+    outputs    1 for a binary score, else one score per class or next token
+    window     K of the CNN
+    padded     CNN windows also reach past both ends of the text, so that even a single token has a score
+    positions  length of the longest text if positions are learned (self-attention only); 0 for none
+    scaling    attention logits are divided by the width ("limit") or by its square root ("practice")
     """
 
     architecture: str
@@ -118,6 +118,7 @@ class Classifier:
         return torch.vmap(self.scores, in_dims=(0, None))(parameters, texts)
 
     def phi(self, z: Tensor) -> Tensor:
+        """The activation."""
         return ACTIVATIONS[self.activation](z)
 
 

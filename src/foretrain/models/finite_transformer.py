@@ -35,6 +35,7 @@ class Widths:
 
     @classmethod
     def all(cls, width: int) -> Widths:
+        """The same width for all four."""
         return cls(width, width, width, width)
 
 

@@ -73,6 +73,7 @@ class TransformerShape:
 
     @property
     def cls(self) -> bool:
+        """Whether a CLS token is added and read out."""
         return self.readout == "cls"
 
     @property
@@ -91,6 +92,7 @@ class TransformerShape:
 
     @property
     def logit_scale(self) -> float:
+        """What attention logits are multiplied by."""
         return self.attention_multiplier / math.sqrt(self.head)
 
 

@@ -16,8 +16,9 @@ import xarray as xr
 
 from foretrain.core.errors import require, require_known
 from foretrain.core.files import write_bytes, write_text
+from foretrain.core.tables import csv_text
 from foretrain.core.trajectory import ORIGIN, save
-from foretrain.runs.stored import RunFolder, load
+from foretrain.runs.stored import describe, load
 
 ENDINGS = {"netcdf": ".nc", "csv": ".csv", "parquet": ".parquet"}
 
@@ -68,7 +69,7 @@ def export_run(run: Path, to: str, out: Path) -> str:
         return f"{len(dataset.data_vars)} variables over {', '.join(map(str, dataset.sizes)) or 'no axis'}"
     table = long_table(dataset)
     if to == "csv":
-        write_text(out, table.to_csv(index=False))
+        write_text(out, csv_text(table))
     else:
         require_parquet()
         write_bytes(out, table.to_parquet(index=False, engine="pyarrow"))
@@ -77,16 +78,7 @@ def export_run(run: Path, to: str, out: Path) -> str:
 
 def _origin(run: Path) -> dict[str, Any]:
     """What was computed, with which code and versions, and today's date."""
-    folder = RunFolder.open(run)
-    identity = folder.identity
-    return {
-        "experiment": identity.experiment,
-        "arguments": identity.config,
-        "code": identity.source,
-        "versions": identity.versions,
-        "complete": folder.status == "done",
-        "exported": datetime.now(UTC).date().isoformat(),
-    }
+    return {**describe(run), "exported": datetime.now(UTC).date().isoformat()}
 
 
 def require_parquet() -> None:

@@ -5,7 +5,8 @@ A line looks like this, with every part but `step` optional:
     {"step": 50, "loss": 2.1, "attention": {layer: {statistic: [one number per head]}},
      "identity": {layer: {product: [one number per head]}}, "weights": {matrix: {measure: number}}}
 
-JSON has no infinite numbers and no nan, so these are written as the strings "inf", "-inf" and "nan".
+JSON has no infinite numbers and no nan, so these are written as the strings "inf", "-inf" and "nan". Every line ends
+with a checksum of its own, `"crc32c":"1a2b3c4d"`, by which damage is noticed; lines of earlier versions have none.
 """
 
 from __future__ import annotations
@@ -13,12 +14,17 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import google_crc32c
 import numpy as np
 import xarray as xr
+from pydantic import Field, TypeAdapter
+from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from foretrain.core.errors import DamagedFile, InputError, require
 from foretrain.core.trajectory import trajectory
@@ -40,12 +46,28 @@ MEANINGS = {
     "gradient_norm": "norm of the gradient before clipping",
     "update_ratio": "size of the update relative to the weights",
 }
+_SEAL = re.compile(rb',"crc32c":"(?P<sum>[0-9a-f]{8})"\}')
+Number = float | None  # the words nan, inf and -inf are numbers, too
+
+
+class _Form(TypedDict, total=False):
+    """The form of a line; it may have more."""
+
+    step: Annotated[int, Field(ge=0, le=10**15, strict=True)]
+    total: Annotated[int, Field(ge=0, le=10**15)] | None
+    loss: Number
+    attention: dict[str, dict[str, list[Number]]]
+    identity: dict[str, dict[str, list[Number]]]
+    weights: dict[str, dict[str, Number]]
+
+
 DIGITS = 8  # kept of every number: as exact as float32
 Record = dict[str, Any]
 
 # part of a record -> (axis of its names, what its variables begin with)
 PER_HEAD = {"attention": "attention_", "identity": "identity_"}
 PER_MATRIX = "weights"
+TAKEN = {"step", "layer", "head", "matrix", "loss"}  # names that a measure of a matrix cannot have
 
 
 def append_nothing(file: Path) -> None:
@@ -55,7 +77,23 @@ def append_nothing(file: Path) -> None:
 
 def append_line(file: Path, record: Mapping[str, Any]) -> None:
     """Add a record to the end of a file, in one write; a torn last line, left by a killed process, is cut off first."""
-    _append(file, json.dumps(_writable(record), separators=(",", ":"), allow_nan=False).encode() + b"\n")
+    body = json.dumps(_writable(record), separators=(",", ":"), allow_nan=False).encode()[:-1]
+    _append(file, body + b',"crc32c":"%08x"}\n' % google_crc32c.value(body))
+
+
+def is_sealed(line: bytes) -> bool:
+    """Whether a line ends with a checksum, right or wrong."""
+    return _SEAL.fullmatch(line[-len(b',"crc32c":"12345678"}') :]) is not None
+
+
+def read_line(line: bytes) -> Any:
+    """What a line says, without its checksum. ValueError if that is wrong, or if the line is not JSON."""
+    if not is_sealed(line):
+        return json.loads(line)
+    body, _, seal = line.rpartition(b',"crc32c":"')
+    if google_crc32c.value(body) != int(seal[:8], 16):
+        raise ValueError("the checksum is wrong")
+    return json.loads(body + b"}")
 
 
 def _append(file: Path, line: bytes) -> None:
@@ -102,16 +140,20 @@ def read_training(file: Path) -> tuple[list[Record], bool]:
         lines = file.read_bytes().split(b"\n")
     except OSError as error:
         raise InputError(f"{file} cannot be read: {error.strerror}.") from error
-    if lines and lines[-1] != b"":
-        lines[-1] = b""  # written in part by a process that was killed
-    entries = []
+    if _is_torn(lines[-1]):
+        lines[-1] = b""
+    entries: list[Record] = []
+    sealed = False
     for number, line in enumerate(filter(None, lines), start=1):
         try:
-            entry = json.loads(line)
+            entry = read_line(line)
             require(isinstance(entry, dict) and ("step" in entry or FINISHED in entry), "not a record")
+            require(is_sealed(line) or not sealed, "the checksum is lost")
+            _require_form(entry)
             entries.append(entry)
-        except (ValueError, RecursionError) as error:
-            if not entries:
+            sealed = sealed or is_sealed(line)
+        except (ValueError, RecursionError, OverflowError) as error:
+            if not entries and not is_sealed(line):
                 raise InputError(
                     f"{file} is not a record of a training; give the .jsonl file that Monitor(model, file=...) writes."
                 ) from error
@@ -121,6 +163,27 @@ def read_training(file: Path) -> tuple[list[Record], bool]:
         if "step" in entry:
             add_record(records, entry)
     return records, bool(entries) and FINISHED in entries[-1]
+
+
+def _require_form(entry: Record) -> None:
+    """Raise a ValueError unless every part of a line has the form that Monitor writes."""
+    _form().validate_python(entry)
+    for part in PER_HEAD:
+        for layer, measures in entry.get(part, {}).items():
+            heads = {len(values) for values in measures.values()}
+            require(len(heads) <= 1, f"the measures of {layer} have {sorted(heads)} heads")
+    names = {name for measures in entry.get(PER_MATRIX, {}).values() for name in measures}
+    require(not names & TAKEN, "a measure has the name of an axis")
+
+
+@cache
+def _form() -> Any:
+    return TypeAdapter(_Form)
+
+
+def _is_torn(line: bytes) -> bool:
+    """Whether a line without line break was written in part by a process that was killed; otherwise it is damaged."""
+    return line.startswith(b"{") and not is_sealed(line[:-1])
 
 
 def add_record(records: list[Record], record: Record) -> bool:

@@ -1,202 +1,203 @@
-"""A run on disk: `run.json` beside `shards/*.nc`, in a folder named after what the run depends on.
+"""A run on disk: `run.json` beside its results, in a folder named after what the run depends on.
 
-`run.json` holds the configuration, the digest of the source code, versions, machine, status, and the sha256 of every
-finished shard. It is sealed, and both kinds of file are written whole or not at all: killing the program loses at most
-the shard in hand, and the same call goes on where it stopped. A run of changed code gets a folder of its own beside the
-old one; nothing is deleted unless the user asks for a fresh run.
+A run over a grid keeps its results in one Zarr group, `sweep.zarr`; a run without a grid in one netCDF file. `run.json`
+holds the configuration, the digest of the source code, versions, machine, status, and what the metadata of the group
+must be. It is sealed and written three times, not with every piece: killing the program loses at most the pieces in
+hand, and the same call goes on where it stopped. A run of changed code gets a folder of its own beside the old one;
+nothing is deleted unless the user asks for a fresh run.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import xarray as xr
 from filelock import FileLock, Timeout
 
 from foretrain.core.errors import DamagedFile, InputError, require
-from foretrain.core.files import plain, read_record, sha256_of, write_record
-from foretrain.core.provenance import machine, versions
-from foretrain.core.trajectory import NOTES, load_file, notes_of, save
+from foretrain.core.files import record_text, unsealed
+from foretrain.core.provenance import machine
+from foretrain.core.trajectory import NOTES, as_netcdf, load_file, load_netcdf, notes_of
+from foretrain.runs import shards
+from foretrain.runs.gridded import BEING_MADE, GROUP, GridStore
+from foretrain.runs.identity import RunIdentity
 from foretrain.runs.monitored import as_dataset, read_lines
+from foretrain.runs.pieces import Grid, Piece
+from foretrain.runs.places import Place
+from foretrain.runs.record import FORMAT, checked
 
-SHARD_NAME = re.compile(r"[A-Za-z0-9_.=+-]{1,120}")
-RECORD, LOCK, SHARDS = "run.json", "lock", "shards"
-FORMAT = 2  # 1 had no seal, no axes, and no digest in the name of the folder
-_FORMAT_1 = {"experiment", "config", "status", "checksums", "source", "versions", "machine"}
-
-
-def digest_of(value: Any) -> str:
-    """Twelve hex digits that name a configuration or anything else that JSON can say."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=plain).encode()).hexdigest()[:12]
+RECORD, LOCK, TRAJECTORY = "run.json", "lock", "trajectory.nc"
 
 
 class NotARun(InputError):
     """There is no run in this folder."""
 
 
-@dataclass(frozen=True)
-class RunIdentity:
-    """What a run depends on; two runs with the same identity have the same numbers."""
-
-    experiment: str
-    config: Mapping[str, Any]  # as it reads back from JSON
-    source: str  # digest of the source code that computes it
-    versions: Mapping[str, str] = field(default_factory=lambda: versions())  # looked up when a run is named
-
-    @classmethod
-    def of(cls, experiment: str, config: Mapping[str, Any], source: str, files: Sequence[str] = ()) -> RunIdentity:
-        """Tuples become lists. Arguments listed in `files` may be paths; the contents of those files count too."""
-        given = [config[name] for name in files]
-        paths = [path for value in given for path in (value if isinstance(value, tuple | list) else [value])]
-        contents = {f"sha256 of {path}": sha256_of(Path(path)) for path in paths if Path(path).is_file()}
-        return cls(experiment, dict(json.loads(json.dumps({**config, **contents}, default=plain))), source)
-
-    @property
-    def name(self) -> str:
-        """The name of its folder: a digest of the configuration, then one of code and versions."""
-        return f"{digest_of(self.config)}-{digest_of([self.source, self.versions])[:8]}"
-
-    def path(self, root: Path) -> Path:
-        return root / self.experiment / self.name
-
-    def earlier(self, root: Path) -> list[Path]:
-        """Runs of the same configuration that were computed with other code or other versions."""
-        folder = root / self.experiment
-        paths = folder.glob(f"{digest_of(self.config)}*") if folder.is_dir() else ()
-        return sorted(path for path in paths if path.name != self.name and (path / RECORD).is_file())
-
-
 @dataclass
 class RunFolder:
-    """The folder of one run: its configuration, where it came from, and a checksum for every finished shard."""
+    """One run: its configuration, where it came from, how far it got, and its results."""
 
-    path: Path
+    place: Place
     identity: RunIdentity
-    axes: dict[str, str] = field(default_factory=dict)  # argument along which the run is cut -> axis of the result
+    grid: Grid
     status: str = "running"
-    checksums: dict[str, str] = field(default_factory=dict)
+    metadata: dict[str, str] = field(default_factory=dict)  # of the arrays, once they are made
     machine: dict[str, str] = field(default_factory=machine)
 
     @classmethod
-    def open(cls, path: Path) -> RunFolder:
+    def open(cls, place: str | Path | Place) -> RunFolder:
         """The run in this folder. DamagedFile if its record is damaged, InputError if it is not a run."""
-        file = path / RECORD
+        place = Place.of(place)
         try:
-            record = _first_format(file) or read_record(file)
+            content = place.read(RECORD)
         except OSError as error:
-            raise NotARun(
-                f"{path} is not a run folder: it has no readable {RECORD}; give a folder that a run made."
-            ) from error
-        try:
-            identity = RunIdentity(record["experiment"], record["config"], record["source"], record["versions"])
-            return cls(path, identity, record.get("axes", {}), record["status"], record["checksums"], record["machine"])
-        except (KeyError, TypeError) as error:
-            raise DamagedFile(f"{file} is damaged: {error}.") from error
+            raise NotARun(f"{place} cannot be read: {error.strerror or error}.") from error
+        if content is None:
+            raise NotARun(f"{place} is not a run folder: it has no {RECORD}; give a folder that a run made.")
+        name = place / RECORD
+        if shards.is_first_format(content):
+            raise shards.OlderFormat(str(place))
+        record = unsealed(content, str(name))
+        if record.get("format") == shards.FORMAT:
+            raise shards.OlderFormat(str(place))
+        found = checked(record, str(name))
+        return cls(place, found.identity(), found.the_grid(), found.status, found.metadata, found.machine)
+
+    @property
+    def path(self) -> Path:
+        """The folder, for a run on this machine."""
+        require(self.place.path is not None, f"{self.place} is not a folder of this machine.")
+        assert self.place.path is not None
+        return self.place.path
 
     def write(self) -> None:
+        """Write what is known about the run, apart from its results."""
         record = {
             "format": FORMAT,
             "experiment": self.identity.experiment,
             "config": self.identity.config,
-            "axes": self.axes,
+            "grid": {
+                "values": [[name, list(given)] for name, given in self.grid.values.items()],  # in their order
+                "axes": dict(self.grid.axes),
+                "lists": sorted(self.grid.lists),
+                "block": list(self.grid.block),
+            },
             "status": self.status,
-            "checksums": self.checksums,
+            "metadata": self.metadata,
             "source": self.identity.source,
             "versions": self.identity.versions,
             "machine": self.machine,
         }
-        write_record(self.path / RECORD, record)
+        self.place.write(RECORD, record_text(record).encode())
 
-    def shard_path(self, name: str) -> Path:
-        require(SHARD_NAME.fullmatch(name) is not None, f"{name!r} cannot name a shard.")
-        return self.path / SHARDS / f"{name}.nc"
+    @cached_property
+    def store(self) -> GridStore:
+        """The results on disk."""
+        return GridStore(self.place, self.grid, self.metadata)
 
-    def has(self, name: str) -> bool:
-        """Whether this shard is on disk and undamaged; a damaged one counts as absent."""
-        path = self.shard_path(name)
-        return name in self.checksums and path.is_file() and sha256_of(path) == self.checksums[name]
+    @property
+    def is_made(self) -> bool:
+        """Whether there is something to write pieces into."""
+        return bool(self.metadata) and bool(self.grid.values)
 
-    def put(self, name: str, dataset: xr.Dataset) -> None:
-        path = save(dataset, self.shard_path(name))
-        self.checksums[name] = sha256_of(path)
+    def make(self, first: xr.Dataset) -> None:
+        """Make what holds the results, after the first piece that was computed."""
+        attributes = {
+            "experiment": self.identity.experiment,
+            "config": json.dumps(self.identity.config, sort_keys=True),  # as run.json gives it back after a kill
+            "source": self.identity.source,
+        }
+        self.metadata = self.store.create(first, attributes)
         self.write()
+
+    def put(self, piece: Piece, dataset: xr.Dataset) -> None:
+        """Keep a piece; what holds them is made if necessary."""
+        if not self.grid.values:
+            self.place.write(TRAJECTORY, as_netcdf(dataset))
+            return
+        if not self.is_made:
+            self.make(dataset)
+        self.store.write(piece, dataset)
+
+    def done(self) -> np.ndarray:
+        """Which pieces are there and undamaged; a damaged one counts as absent."""
+        if not self.grid.values:
+            return np.array(self._trajectory() is not None)
+        return self.store.sound() if self.is_made else np.zeros(self.grid.blocks, bool)
+
+    def mend(self) -> None:
+        """Before computing: put damaged metadata back, and clear up after killed processes."""
+        self.place.clear_up()
+        self.place.remove(BEING_MADE)
+        if self.is_made:
+            self.store.mend_metadata(self.metadata)
 
     def clear(self) -> None:
-        """Delete every shard, to compute them again."""
-        self.checksums, self.status, self.machine = {}, "running", machine()
-        shutil.rmtree(self.path / SHARDS, ignore_errors=True)
+        """Delete every result, to compute them again."""
+        self.status, self.machine, self.metadata = "running", machine(), {}
         self.write()
+        for name in (GROUP, BEING_MADE, TRAJECTORY, shards.SHARDS):
+            self.place.remove(name)
 
     def finish(self) -> None:
+        """Note that every piece is there."""
         self.status = "done"
         self.write()
 
     def dataset(self) -> xr.Dataset:
-        """All finished shards as one trajectory."""
-        require(bool(self.checksums), f"{self.path} has no finished shard yet; run the same command again.")
-        damaged = [name for name in self.checksums if not self.has(name)]
-        if damaged:
+        """All finished pieces as one trajectory."""
+        damaged = f"{self.place} is damaged; run the same command again to compute what is missing."
+        if self.is_made and self.store.metadata() != self.metadata:
+            raise DamagedFile(damaged)
+        done = self.done()
+        if self.status == "done" and not done.all():
+            missing = int(np.size(done) - np.count_nonzero(done))
             raise DamagedFile(
-                f"{self.path} has {len(damaged)} damaged or missing shard(s), first {damaged[0]}; "
-                "run the same command again to compute them anew."
+                f"{self.place} has {missing} damaged or missing piece(s) of {np.size(done)}; run the same command "
+                "again to compute them anew."
             )
-        shards = [load_file(self.shard_path(name)) for name in sorted(self.checksums)]
-        notes = list(dict.fromkeys(note for shard in shards for note in notes_of(shard)))
+        require(bool(done.any()), f"{self.place} has no finished piece yet; run the same command again.")
+        whole = self.store.dataset(done) if self.grid.values else self._trajectory()
+        assert whole is not None
+        notes = notes_of(whole)
         if self.status != "done":
-            notes.append(f"This run is not finished: {len(shards)} shards so far; the same command goes on with it.")
-        whole = self._in_order(combine(shards))
-        whole.attrs.setdefault("config", json.dumps(self.identity.config))  # dropped where shards differ in theirs
+            pieces = f"{np.count_nonzero(done)} of {done.size} pieces"
+            notes.append(f"This run is not finished: {pieces} so far; the same command goes on with it.")
+        whole.attrs.setdefault("config", json.dumps(self.identity.config, sort_keys=True))  # pieces differ in theirs
         return whole.assign_attrs({NOTES: json.dumps(notes)}) if notes else whole
 
-    def _in_order(self, whole: xr.Dataset) -> xr.Dataset:
-        """Values along each cut axis in the order in which they were asked for; combining shards has sorted them."""
-        order = {}
-        for argument, axis in self.axes.items():
-            present = whole[axis].values.tolist() if axis in whole.indexes else []
-            asked = [value for value in self.identity.config[argument] if value in present]
-            if len(asked) == len(present):
-                order[axis] = asked
-        return whole.sel(order)
-
-
-def _first_format(file: Path) -> dict[str, Any] | None:
-    """A record of the first format, which had no seal; None if it is not one to the letter."""
-    try:
-        record = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
-        return None
-    return record if isinstance(record, dict) and set(record) == _FORMAT_1 else None
-
-
-def combine(shards: Sequence[xr.Dataset]) -> xr.Dataset:
-    """Shards cut along coordinate axes, put together again."""
-    if len(shards) == 1:
-        return shards[0]
-    return xr.combine_by_coords(
-        shards, combine_attrs="drop_conflicts", data_vars="minimal", join="outer", compat="no_conflicts"
-    )  # type: ignore[return-value]
+    def _trajectory(self) -> xr.Dataset | None:
+        content = self.place.read(TRAJECTORY)
+        try:
+            return load_netcdf(content, str(self.place / TRAJECTORY), ours=True) if content is not None else None
+        except DamagedFile:
+            return None
 
 
 @contextmanager
-def held(path: Path) -> Iterator[None]:
+def held(place: Place) -> Iterator[None]:
     """Hold the lock of a run folder: no other process computes it meanwhile, and the lock ends with this process.
 
-    Whoever finds it taken is refused and has changed nothing.
+    Whoever finds it taken is refused and has changed nothing. Only folders of this machine have a lock: in an object
+    store two programs that compute the same run write the same bits.
     """
+    if place.path is None:
+        yield
+        return
+    path = place.path
     for _ in range(100):
         path.mkdir(parents=True, exist_ok=True)
-        for place in (path, path / SHARDS, path / LOCK, path / RECORD):
+        for name in (".", GROUP, shards.SHARDS, TRAJECTORY, LOCK, RECORD):
             require(
-                not place.is_symlink(),
-                f"{place} is a symbolic link, and runs are not written through links; remove it.",
+                not (path / name).is_symlink(),
+                f"{path / name} is a symbolic link, and runs are not written through links; remove it.",
             )
         try:
             lock = FileLock(path / LOCK, timeout=0)
@@ -217,23 +218,54 @@ def held(path: Path) -> Iterator[None]:
     raise InputError(f"{path} keeps disappearing; choose another folder.")
 
 
-def take_back(path: Path, absent: Sequence[Path]) -> None:
-    """Remove the folder of a refused run, whose lock is held, and the folders above it that it made and are empty."""
-    shutil.rmtree(path / SHARDS, ignore_errors=True)
-    for name in (RECORD, LOCK):
-        (path / name).unlink(missing_ok=True)
-    for folder in (path, *(place for place in absent if place != path)):
+def take_back(place: Place, absent: list[Path]) -> None:
+    """Remove a refused run, whose lock is held, and the folders above it that it made and are empty."""
+    for name in (GROUP, BEING_MADE, TRAJECTORY, RECORD, LOCK):
+        place.remove(name)
+    if place.path is None:
+        return
+    for folder in (place.path, *(above for above in absent if above != place.path)):
         try:
             folder.rmdir()
         except OSError:  # someone else's run is in it by now
             return
 
 
+def earlier_runs(identity: RunIdentity, root: Place) -> list[Path]:
+    """Runs of the same configuration that were computed with other code or other versions."""
+    if root.path is None:
+        return []
+    folder = root.path / identity.experiment
+    paths = folder.glob(f"{identity.name.partition('-')[0]}*") if folder.is_dir() else ()
+    return sorted(path for path in paths if path.name != identity.name and (path / RECORD).is_file())
+
+
 def load(path: str | Path) -> xr.Dataset:
-    """Read a trajectory back: a netCDF file, the .jsonl file of a monitored training, or all finished shards of a run
-    folder as one."""
-    path = Path(path)
+    """Read a trajectory back: a netCDF file, the .jsonl file of a monitored training, or all finished pieces of a run
+    folder as one. A run may also be in a store that fsspec opens, such as s3://bucket/runs/scan_snap/fig6/0123."""
+    if "://" in str(path) and Place.of(path).path is None:
+        return RunFolder.open(path).dataset()
+    path = Path(Place.of(path).location)
     require(path.exists(), f"There is nothing at {path}; give the path of a .nc or .jsonl file or of a run folder.")
     if path.is_dir():
-        return RunFolder.open(path).dataset()
+        try:
+            return RunFolder.open(path).dataset()
+        except shards.OlderFormat:
+            return shards.load_shards(path)
     return as_dataset(read_lines(path)) if path.suffix == ".jsonl" else load_file(path)
+
+
+def describe(path: Path) -> Mapping[str, Any]:
+    """What a run folder holds: experiment, arguments, code, versions, and whether it is complete."""
+    try:
+        folder = RunFolder.open(path)
+        identity, done = folder.identity, folder.status == "done"
+    except shards.OlderFormat:
+        identity, done = shards.identity_and_status(path)
+    return {
+        "experiment": identity.experiment,
+        "arguments": identity.config,
+        "code": identity.source,
+        "versions": identity.versions,
+        "complete": done,
+    }

@@ -1,179 +1,212 @@
-"""A sweep on disk: the grid of an experiment is cut into shards, each computed and saved by itself.
+"""A sweep: the grid of an experiment is cut into pieces, each computed and kept by itself.
 
-An experiment takes a sequence for each argument it can be cut along and returns a trajectory with an axis for each. A
-shard is the same function called with one value of each. Shards run one after another, in local processes, or on a
-Dask cluster; who computes a shard cannot change it.
+An experiment takes a sequence for each argument it can be cut along and returns a trajectory with an axis for each.
+Pieces are computed in this process, in local processes, or on a Dask cluster. Whoever computed a piece writes it; this
+process hands out the work and counts. Who computes a piece cannot change it.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, as_completed
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from foretrain.core.errors import DamagedFile, InputError, MissingData, require, require_distinct
-from foretrain.core.files import remove_abandoned
+from foretrain.core.engines import Engine, engine_of
+from foretrain.core.errors import DamagedFile, InputError, MissingData, require
 from foretrain.core.progress import Progress, tell
-from foretrain.core.provenance import source_digest
+from foretrain.core.provenance import installed_digest, source_digest, versions
 from foretrain.core.trajectory import NOTES
-from foretrain.core.workers import single_threaded, worker_pool
-from foretrain.runs.stored import NotARun, RunFolder, RunIdentity, held, take_back
+from foretrain.core.workers import single_threaded
+from foretrain.runs import shards
+from foretrain.runs.identity import RunIdentity
+from foretrain.runs.pieces import Grid, Piece, as_dataset, has_axis
+from foretrain.runs.places import Place
+from foretrain.runs.stored import NotARun, RunFolder, held, take_back
 
 
 class Refused(InputError):
     """The experiment itself cannot use a value it was given."""
 
 
-class Shard(NamedTuple):
-    """A part of the result, and the digest of the source code that computed it."""
-
-    dataset: xr.Dataset
-    source: str
-
-
 def sweep(
     experiment: str,
-    function: Callable[..., xr.Dataset],
+    function: Callable[..., Any],
     *,
     cut: Mapping[str, Sequence[Any]],
     fixed: Mapping[str, Any],
-    root: Path,
+    root: str | Path | Place,
     axes: Mapping[str, str] | None = None,
+    one_at_a_time: Sequence[str] = (),
+    varied: Sequence[str] = (),
+    together: int = 1,
+    piece: int | None = None,
     files: Sequence[str] = (),
+    source: str | None = None,
     jobs: int = 1,
-    executor: Executor | None = None,
+    engine: Engine | None = None,
     fresh: bool = False,
 ) -> RunFolder:
-    """Run `function(**fixed, argument=[value])` for every cell of `cut`, skipping shards that are already on disk.
+    """Run `function(**fixed, argument=[values])` for every piece of the grid `cut` that is not there already.
 
-    `axes` says which axis of the result each cut argument becomes (by default its own name). `files` names arguments
-    whose values may be paths of files: a changed file is another run. `executor` is anything with `submit`, such as
-    `dask.distributed.Client.get_executor()` for a cluster. `fresh` deletes what this very run has on disk and computes
-    it again. Input that the experiment refuses leaves nothing behind. Warnings are kept with the shard
-    (`trajectory.notes_of`).
+    `axes` says which axis of the result each cut argument becomes (by default its own name). Arguments listed in
+    `one_at_a_time` are given to the function as single values, and the axis is added to what it gives. Those listed in
+    `varied` are among `fixed`, and each of their values must have its own place in the result. `together` is the number
+    of cells in a piece, `piece` the number that someone asked for instead. `files` names arguments whose values may be
+    paths of files: a changed file makes another run. `source` is a digest of the code, by default that of the
+    function's module and all that it imports. `root` is a folder, or anything that fsspec opens, such as
+    s3://bucket/runs. `fresh` deletes what this very run has there and computes it again. Input that the experiment
+    refuses leaves nothing behind. Warnings are kept with the result (`trajectory.notes_of`).
     """
-    for argument, values in cut.items():
-        require(len(values) > 0, f"{argument} has no values; give at least one.")
-        require_distinct(argument, values)
-    identity = RunIdentity.of(experiment, {**fixed, **cut}, source_digest(function), files)
-    path, cells = identity.path(root), dict(_cells(cut))
-    finished = None if fresh else _finished(path, identity, cells)
+    grid = Grid.cut(cut, axes or {}, together=together, piece=piece, one_at_a_time=one_at_a_time)
+    identity = RunIdentity.of(experiment, {**fixed, **cut}, source or source_digest(function), files)
+    place = Place.of(root) / experiment / identity.name
+    engine = engine or engine_of(min(jobs, int(np.prod(grid.blocks))))
+    require(
+        engine.own_process or not place.in_this_process_only,
+        f"{place} lives in one process, and other processes cannot write to it; choose a folder or another store.",
+    )
+    finished = None if fresh else _finished(place, identity)
     if finished is not None:
-        tell(Progress(len(cells), len(cells), experiment))
+        tell(Progress(grid.cells, grid.cells, experiment))
         return finished
-    absent = [place for place in (path, *path.parents) if not place.exists()]
-    with held(path):
-        folder = _opened(path, identity, dict(axes) if axes is not None else {name: name for name in cut}, fresh)
-        remove_abandoned(path)
+    absent = [above for above in (place.path, *place.path.parents) if not above.exists()] if place.path else []
+    is_new = place.path in absent
+    with held(place):
+        folder = _opened(place, identity, grid, fresh)
+        folder.mend()
         if fresh:
             folder.clear()
         try:
-            _compute(folder, _Noting(function), fixed, cells, jobs, executor)
+            code = installed_digest(function)
+            compute = _Piece(place.absolute(), function, dict(fixed), folder.grid, identity, code, tuple(varied))
+            _compute(folder, compute, engine)
         except Exception as error:  # a full disk or a lost worker keeps what is done; a refused value leaves nothing
-            if path in absent and (isinstance(error, Refused) or not folder.checksums):
-                take_back(path, absent)
+            if is_new and (isinstance(error, Refused) or not folder.done().any()):
+                take_back(place, absent)
             raise
     return folder
 
 
-def _finished(path: Path, identity: RunIdentity, cells: Mapping[str, Any]) -> RunFolder | None:
-    """The run, if it is on disk, done and undamaged."""
+def _finished(place: Place, identity: RunIdentity) -> RunFolder | None:
+    """The run, if it is there, done and undamaged."""
     try:
-        folder = RunFolder.open(path)
+        folder = RunFolder.open(place)
     except InputError:
         return None
-    done = folder.identity == identity and folder.status == "done" and all(map(folder.has, cells))
-    return folder if done else None
+    if not folder.identity.is_that_of(identity) or folder.status != "done":
+        return None
+    whole = (not folder.is_made or folder.store.metadata() == folder.metadata) and bool(folder.done().all())
+    return folder if whole else None
 
 
-def _opened(path: Path, identity: RunIdentity, axes: dict[str, str], fresh: bool) -> RunFolder:
+def _opened(place: Place, identity: RunIdentity, grid: Grid, fresh: bool) -> RunFolder:
     """The folder of a run whose lock is held: what is there, or a new one."""
     try:
-        folder = RunFolder.open(path)
+        folder = RunFolder.open(place)
         require(
-            fresh or folder.identity == identity,
-            f"{path} holds another run than its name says; move that run elsewhere, or replace it with --fresh.",
+            fresh or folder.identity.is_that_of(identity),
+            f"{place} holds another run than its name says; move that run elsewhere, or replace it with --fresh.",
         )
-        if folder.identity == identity:
+        if folder.identity.is_that_of(identity) and not fresh:
+            # the grid as it was cut when the run began, with the values as they are given now
+            folder.grid = Grid(grid.values, grid.axes, grid.lists, folder.grid.block)
             return folder
     except DamagedFile as error:
         warnings.warn(f"{error} The run is computed again.", stacklevel=3)
+    except shards.OlderFormat:
+        warnings.warn(f"{place} was begun by an earlier version of foretrain and is computed again.", stacklevel=3)
     except NotARun:
         pass  # none yet
-    folder = RunFolder(path, identity, axes)
+    folder = RunFolder(place, identity, grid)
     folder.write()
     return folder
 
 
-def _compute(
-    folder: RunFolder,
-    function: Callable[..., Shard],
-    fixed: Mapping[str, Any],
-    cells: Mapping[str, Mapping[str, Any]],
-    jobs: int,
-    executor: Executor | None,
-) -> None:
-    """Every cell that is not on disk yet."""
-    missing = {name: cell for name, cell in cells.items() if not folder.has(name)}
-    done, name = len(cells) - len(missing), folder.identity.experiment
-    tell(Progress(done, len(cells), name))
-    for cell, shard in _computed(function, fixed, missing, jobs, executor):
-        require(
-            shard.source == folder.identity.source,
-            f"A worker computes {name} with other source code ({shard.source}) than this program "
-            f"({folder.identity.source}); install the same version of foretrain on both.",
-        )
-        folder.put(cell, shard.dataset)
-        done += 1
-        tell(Progress(done, len(cells), name))
+def _compute(folder: RunFolder, compute: _Piece, engine: Engine) -> None:
+    """Every piece that is not there yet."""
+    grid, name = folder.grid, folder.identity.experiment
+    done = folder.done()
+    missing = [piece for piece in grid.pieces() if not done[piece]]
+    finished = grid.cells - sum(map(grid.size, missing))
+    tell(Progress(finished, grid.cells, name))
+    for piece, dataset in engine.results((piece, partial(compute, piece)) for piece in missing):
+        if dataset is not None:
+            folder.put(piece, dataset)
+        finished += grid.size(piece)
+        tell(Progress(finished, grid.cells, name))
+    folder.place.clear_up()  # workers outlive a killed parent for a moment, and may have left something since we began
     folder.finish()
 
 
-def _cells(cut: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for number, values in enumerate(itertools.product(*cut.values())):
-        label = "_".join(f"{k}={v}" for k, v in zip(cut, values, strict=True) if isinstance(v, int | float))
-        yield f"{number:05d}_{label}"[:120].rstrip("_"), {k: [v] for k, v in zip(cut, values, strict=True)}
-
-
-def _computed(
-    function: Callable[..., Shard],
-    fixed: Mapping[str, Any],
-    cells: Mapping[str, Mapping[str, Any]],
-    jobs: int,
-    executor: Executor | None,
-) -> Iterator[tuple[str, Shard]]:
-    if executor is None and (jobs <= 1 or len(cells) <= 1):
-        for name, cell in cells.items():
-            yield name, function(**fixed, **cell)
-        return
-    with nullcontext(executor) if executor else worker_pool(min(jobs, len(cells))) as pool:
-        # A partial, because Dask's submit has keywords of its own, such as `key` and `workers`.
-        futures = {pool.submit(partial(function, **fixed, **cell)): name for name, cell in cells.items()}
-        for future in as_completed(futures):
-            yield futures[future], future.result()
-
-
 @dataclass(frozen=True)
-class _Noting:
-    """An experiment that keeps the warnings it gives in its trajectory, wherever it is computed."""
+class _Piece:
+    """Computes a piece, wherever, and writes it.
 
-    function: Callable[..., xr.Dataset]
+    Before the arrays are made nobody but the process that holds the run may write: the piece is given back to it.
+    """
 
-    def __call__(self, **arguments: Any) -> Shard:
+    place: Place
+    function: Callable[..., Any]
+    fixed: dict[str, Any]
+    grid: Grid
+    identity: RunIdentity
+    code: str  # digest of the installed code, which must be the same for all
+    varied: tuple[str, ...]  # arguments in `fixed` that the result must have an axis for
+
+    def __call__(self, piece: Piece) -> xr.Dataset | None:
+        self._require_same_run()
+        dataset = self._computed(piece)
+        folder = RunFolder.open(self.place)
+        if not folder.is_made:
+            return dataset
+        folder.put(piece, dataset)
+        return None
+
+    def _require_same_run(self) -> None:
+        here, there = installed_digest(self.function), self.code
+        require(
+            here == there,
+            f"A worker computes {self.identity.experiment} with other source code ({here}) than this program "
+            f"({there}); install the same version of foretrain on both.",
+        )
+        other = {name: known for name, known in versions().items() if self.identity.versions.get(name) != known}
+        require(
+            not other,
+            "A worker has "
+            + ", ".join(f"{name} {known}" for name, known in other.items())
+            + " where this program has "
+            + ", ".join(f"{self.identity.versions.get(name)}" for name in other)
+            + "; install the same versions on both.",
+        )
+        try:
+            RunFolder.open(self.place)
+        except NotARun as error:
+            raise InputError(
+                f"A worker cannot see {self.place}; choose a folder that all machines share, or a store such as s3://."
+            ) from error
+
+    def _require_every_value(self, dataset: xr.Dataset) -> None:
+        """Some experiments choose among the values of an argument, or use them all for one result."""
+        for name in self.varied:
+            require(
+                has_axis(dataset, name, self.fixed[name]),
+                f"{self.identity.experiment} gives one result for all values of {name}, not one for each; give them "
+                f"with --set {name}=… instead, or run it once for every value.",
+            )
+
+    def _computed(self, piece: Piece) -> xr.Dataset:
         with single_threaded(), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                dataset = self.function(**arguments)
+                dataset = as_dataset(self.grid.compute(self.function, self.fixed, piece))
+                self._require_every_value(dataset)
             except (MissingData, DamagedFile):
                 raise  # nothing is wrong with the values
             except InputError as error:
@@ -183,5 +216,4 @@ class _Noting:
                     f"These values cannot be computed with ({type(error).__name__}: {error}); choose smaller ones."
                 ) from error
         messages = [str(w.message) for w in caught if issubclass(w.category, UserWarning | RuntimeWarning)]
-        notes = {NOTES: json.dumps(list(dict.fromkeys(messages)))} if messages else {}
-        return Shard(dataset.assign_attrs(notes), source_digest(self.function))
+        return dataset.assign_attrs({NOTES: json.dumps(list(dict.fromkeys(messages)))}) if messages else dataset

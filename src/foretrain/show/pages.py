@@ -15,6 +15,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from foretrain.core.errors import InputError, visible
+from foretrain.show.finishing import HEIGHT, WIDTH, finished
 from foretrain.show.formulas import typeset
 from foretrain.show.prose import prose
 
@@ -24,7 +25,11 @@ CONFIG = {
     "displaylogo": False,
     "modeBarButtonsToRemove": ["sendChartToCloud", "select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
 }
-POLICY = "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data: blob:"
+# Only what stands in the page itself: no requests, no forms that are sent, no other base for links.
+POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; "
+    "base-uri 'none'; form-action 'none'"
+)
 TEMPLATES = "show/templates"
 
 # Runs after the figure is drawn; on a narrow screen, it draws the figure again so that it fits.
@@ -66,7 +71,7 @@ def own_file(name: str) -> Markup:
 
 def figure_html(figure: go.Figure, *, with_plotly: bool = True, **options: Any) -> Markup:
     """A figure as part of a page. Plotly makes it safe to insert; text inside it needs `plotting.plain_text`."""
-    return Markup(figure.to_html(full_html=False, include_plotlyjs=with_plotly, config=CONFIG, **options))
+    return Markup(finished(figure).to_html(full_html=False, include_plotlyjs=with_plotly, config=CONFIG, **options))
 
 
 def as_html(figure: go.Figure, title: str) -> str:
@@ -76,9 +81,12 @@ def as_html(figure: go.Figure, title: str) -> str:
 
 
 def as_image(figure: go.Figure, ending: str) -> bytes:
-    """The figure as PNG or SVG."""
+    """The figure as PNG, SVG or PDF, drawn by a browser."""
+    drawn = finished(figure)
     try:
-        return figure.to_image(format=ending.removeprefix("."), width=1000, height=figure.layout.height or 650, scale=2)
+        return drawn.to_image(
+            format=ending.removeprefix("."), width=WIDTH, height=drawn.layout.height or HEIGHT, scale=2
+        )
     except Exception as error:  # no browser, or one that does not start: many causes, one fix
         raise InputError(
             f"{ending} figures need Chrome or Chromium ({type(error).__name__}); install it, or write an .html file."

@@ -1,15 +1,21 @@
-"""The style of every figure: one template, one palette, predictions as lines and measurements as markers."""
+"""The style of every figure: one template and palette; predictions are lines, measurements markers, intervals bands.
+
+Where a figure has one prediction and one measurement, colour says which is which: PREDICTION, MEASUREMENT, CONTROL.
+Where it has several pairs, each pair has a colour of the palette, and line or marker says which is which.
+"""
 
 from __future__ import annotations
 
 import html
 import math
+import re
 import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
+from plotly.colors import hex_to_rgb, unlabel_rgb
 from plotly.subplots import make_subplots
 
 from foretrain.core.errors import visible
@@ -17,7 +23,18 @@ from foretrain.core.errors import visible
 # Okabe and Ito's palette: colour-blind people can tell its colours apart, and so can readers of a printout.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 INK, GRID = "#1b1f24", "#e4e7eb"
+PREDICTION, MEASUREMENT = PALETTE[0], PALETTE[1]
+CONTROL = "#666b73"  # controls, bounds and "equal": what the eye compares with
+LOG = "log scale"  # what a logarithmic axis is marked with
+GREEK = {
+    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "eta": "η", "theta": "θ", "lambda": "λ", "mu": "μ",
+    "xi": "ξ", "rho": "ρ", "sigma": "σ", "tau": "τ", "omega": "ω",
+}  # fmt: skip
+_GREEK_NAME = re.compile(rf"\b({'|'.join(GREEK)})(?:_([a-z0-9]))?\b")
+_POWER = re.compile(r"\^(?:[({]([^(){}]+)[)}]|([−-]?[\w.]+))")
+_SUBSCRIPT = re.compile(r"(?<![A-Za-z])([A-Za-zΑ-Ωα-ω])_(?:\{([^{}]+)\}|([A-Za-z0-9]+))")
 
+NUMBERS = {"exponentformat": "power", "minexponent": 4, "separatethousands": True}  # not 20k or 50µ
 TEMPLATE = go.layout.Template(
     layout=go.Layout(
         font={"family": "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", "size": 14, "color": INK},
@@ -27,15 +44,29 @@ TEMPLATE = go.layout.Template(
         plot_bgcolor="white",
         margin={"l": 64, "r": 24, "t": 72, "b": 56},
         hovermode="closest",
-        legend={"orientation": "v", "bgcolor": "rgba(255,255,255,.7)", "tracegroupgap": 2},
-        xaxis={"gridcolor": GRID, "linecolor": INK, "ticks": "outside", "zeroline": False, "automargin": True},
+        legend={
+            "orientation": "v",
+            "bgcolor": "rgba(255,255,255,.7)",
+            "tracegroupgap": 2,
+            "title": {"font": {"size": 14}},
+        },
+        xaxis={
+            "gridcolor": GRID,
+            "linecolor": INK,
+            "ticks": "outside",
+            "zeroline": False,
+            "automargin": True,
+            "title": {"font": {"size": 14}},
+            **NUMBERS,
+        },
         yaxis={
             "gridcolor": GRID,
             "linecolor": INK,
             "ticks": "outside",
             "zeroline": False,
             "automargin": True,
-            "title": {"standoff": 10},
+            "title": {"standoff": 10, "font": {"size": 14}},
+            **NUMBERS,
         },
     )
 )
@@ -44,7 +75,7 @@ TEMPLATE = go.layout.Template(
 def new_figure(title: str, *, x: str, y: str, log_x: bool = False, log_y: bool = False) -> go.Figure:
     """An empty figure with axis titles."""
     axes = {
-        axis: {"title": {"text": axis_title}, "type": "log" if log else "linear"}
+        axis: {"title": {"text": log_title(axis_title) if log else axis_title}, "type": "log" if log else "linear"}
         for axis, axis_title, log in (("xaxis", x, log_x), ("yaxis", y, log_y))
     }
     return go.Figure(layout={"template": TEMPLATE, "title": {"text": title}, **axes})
@@ -55,7 +86,21 @@ def new_panels(title: str, panels: Sequence[str], *, columns: int = 2, **kwargs:
     rows = -(-len(panels) // columns)
     figure = make_subplots(rows=rows, cols=columns, subplot_titles=list(panels), **kwargs)
     figure.update_layout(template=TEMPLATE, title=title, height=max(420, 340 * rows))
-    return figure
+    return figure.update_annotations(font_size=14)
+
+
+def log_title(words: str) -> str:
+    """An axis title that says that the axis is logarithmic."""
+    if not words or re.search(r"\blog\b", words):
+        return words
+    return f"{words[:-1]}, {LOG})" if words.endswith(")") else f"{words} ({LOG})"
+
+
+def typeset(words: str) -> str:
+    """Names of Greek letters, subscripts and powers as Plotly draws them: eta_z and η_Z become η<sub>Z</sub>."""
+    words = _GREEK_NAME.sub(lambda m: GREEK[m[1]] + (f"_{m[2].upper()}" if m[2] else ""), words)
+    words = _POWER.sub(lambda m: f"<sup>{(m[1] or m[2]).replace('-', '−')}</sup>", words)
+    return _SUBSCRIPT.sub(lambda m: f"{m[1]}<sub>{m[2] or m[3]}</sub>", words)
 
 
 def add_subtitle(figure: go.Figure, words: str) -> None:
@@ -111,6 +156,51 @@ def measurement_marks(x: Any, y: Any, name: str, color: int | str = 1, error: An
     bars = {"type": "data", "array": _list(error), "thickness": 1} if error is not None else None
     marker = {"color": _color(color), "size": 6}
     return go.Scatter(x=_list(x), y=_list(y), name=name, mode="markers", marker=marker, error_y=bars, **kwargs)
+
+
+def band(x: Any, low: Any, high: Any, color: int | str = 0, **kwargs: Any) -> go.Scatter:
+    """An interval around a curve, drawn as a pale band below it."""
+    points = [point for point in zip(_list(x), _list(low), _list(high), strict=True) if np.isfinite(point[1:]).all()]
+    along, bottom, top = [list(values) for values in zip(*points, strict=True)] or [[], [], []]
+    return go.Scatter(
+        x=along + along[::-1],
+        y=top + bottom[::-1],
+        mode="lines",
+        fill="toself",
+        fillcolor=_pale(_color(color)),
+        line={"width": 0},
+        hoverinfo="skip",
+        showlegend=False,
+        **kwargs,
+    )
+
+
+def label_ends(figure: go.Figure, *, apart: float = 0.07) -> go.Figure:
+    """Name lines where they end, in their colour, instead of in a legend. If two ends are too near, the legend stays.
+
+    `apart` is the least distance of two ends as a share of the height. Only for one panel with a linear y axis, and for
+    lines that all end at the right.
+    """
+    lines = [trace for trace in figure.data if trace.mode == "lines" and trace.name and trace.showlegend is not False]
+    values = np.concatenate([np.asarray(trace.y, dtype=float) for trace in lines]) if lines else np.zeros(1)
+    ends = sorted(float(trace.y[-1]) for trace in lines)
+    height = np.nanmax(values) - np.nanmin(values)
+    at_the_right = len({float(trace.x[-1]) for trace in lines}) == 1
+    if not at_the_right or not np.isfinite(ends).all() or (np.diff(ends) < apart * height).any():
+        return figure
+    for trace in lines:
+        words = {"text": trace.name, "font": {"color": trace.line.color, "size": 13}}
+        place = {"x": 1, "xref": "paper", "y": trace.y[-1], "xanchor": "left", "xshift": 4}
+        figure.add_annotation(showarrow=False, align="left", **place, **words)
+        trace.showlegend = False
+    longest = max(len(re.sub(r"<[^<>]*>", "", trace.name)) for trace in lines)
+    return figure.update_layout(margin_r=24 + 7 * longest)
+
+
+def _pale(color: str) -> str:
+    """A colour of three numbers, almost transparent."""
+    numbers = hex_to_rgb(color) if color.startswith("#") else unlabel_rgb(color)
+    return f"rgba({','.join(f'{number:g}' for number in numbers)},.15)"
 
 
 def _color(color: int | str) -> str:

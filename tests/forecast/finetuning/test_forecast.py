@@ -19,6 +19,7 @@ from foretrain.core.errors import InputError
 from foretrain.forecast.finetuning.curves import recorded_steps
 from foretrain.forecast.finetuning.dynamics import FinetuneSetting
 from foretrain.forecast.finetuning.forecast import FinetuneForecast, forecast_with
+from foretrain.forecast.finetuning.kept import load_pass
 from foretrain.forecast.finetuning.prepared import Prepared, WhatIf, prepare
 
 SETTING = FinetuneSetting(rate=1e-3, steps=10, batch=8)
@@ -265,7 +266,8 @@ def test_the_command_answers_in_a_sentence(
 ) -> None:
     out = tmp_path / "forecast.json"
     arguments = [str(model), str(texts), "--n", "30", "--test", "20", "--steps", "4", "--batch", "8", "--orders", "2"]
-    arguments += ["--also", "1e-5,3e-5", "--sizes", "20"]
+    kept = tmp_path / "pass.nc"
+    arguments += ["--also", "1e-5,3e-5", "--sizes", "20", "--keep", str(kept)]
     with pytest.raises(SystemExit) as left:
         main(["forecast", "finetune", *arguments, "--train", "--json", str(out), "--report", str(tmp_path / "r.html")])
     printed = capsys.readouterr()
@@ -274,6 +276,7 @@ def test_the_command_answers_in_a_sentence(
     assert "Trust:" in printed.out
     assert "real training" in printed.out
     written = json.loads(out.read_text())
+    assert load_pass(kept).setting.steps == 4
     assert written["step"] == [0, 1, 2, 3, 4]
     assert [each["setting"]["rate"] for each in written["rates"]] == [1e-5, 3e-5]
     assert [each["rows"] for each in written["sizes"]] == [20]

@@ -29,7 +29,7 @@ from foretrain.papers.abstract_symbols.experiments.trained import (
     summary,
     task_called,
 )
-from foretrain.runs.stored import RunIdentity
+from foretrain.runs.identity import RunIdentity
 
 QUICK = {"setting": "glance", "epochs": 2, "rates": (1e-2,), "seeds": 1}
 

@@ -57,7 +57,7 @@ def test_kernels_of_runs_side_by_side_are_those_of_one(name: str) -> None:
 def test_movement_of_runs_that_do_not_get_there_is_not_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(movement, "MOST_STEPS", 3)
     with pytest.warns(UserWarning, match=r"4 of 4 runs of MLP tanh at width 8 still had more than 0.01 of their loss"):
-        moved = movement.movement_by_width(("MLP tanh",), (8,), 2, 0.01, "sgd", 1.0)
+        moved = movement.movement_by_width(("MLP tanh",), (8,), 2, 0.01, 1.0)
     assert np.isnan(moved.movement).all()
 
 
@@ -67,10 +67,10 @@ def test_a_run_that_got_there_stands_still_while_others_go_on() -> None:
     texts, labels = torch.tensor([[0, 1], [2, 3], [4, 5]]), torch.tensor([1, 0, 1])
     both = net.start([("test", seed) for seed in (1, 2)])
     both["readout"][1] *= 0.3
-    together, reached = movement._until(net, both, texts, labels, 0.8, "sgd")
+    together, reached = movement._until(net, both, texts, labels, 0.8)
     assert reached.all()
     for run in (0, 1):
-        alone, _ = movement._until(net, {k: v[run : run + 1] for k, v in both.items()}, texts, labels, 0.8, "sgd")
+        alone, _ = movement._until(net, {k: v[run : run + 1] for k, v in both.items()}, texts, labels, 0.8)
         for key, value in alone.items():
             torch.testing.assert_close(together[key][run], value[0], rtol=1e-4, atol=1e-5)
 

@@ -21,7 +21,7 @@ from foretrain.papers.scan_snap.experiments.full_gradient import shared_token_cl
 from foretrain.papers.scan_snap.experiments.training import fig4, fig5, fig6, fig11, fig12
 from foretrain.papers.scan_snap.experiments.training_map import training_map
 from foretrain.papers.scan_snap.setting import published_fig4, published_fig6
-from foretrain.runs.stored import combine
+from foretrain.runs.shards import combine
 
 BY_NAME = {e.id.split("/")[1]: e for e in papers.experiments("scan_snap").values()}
 QUICK = {"queries": (1, 2), "eta_z": (1.0, 3.0), "ratio": (1.0, 2.0), "seeds": 2, "steps": 5}

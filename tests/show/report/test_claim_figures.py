@@ -133,7 +133,7 @@ def test_measured_with_its_bounds() -> None:
     np.testing.assert_allclose(marks.y, size + 0.5)
     np.testing.assert_allclose(low.y, size)
     np.testing.assert_allclose(high.y, 9.0)
-    assert (low.name, high.name) == ("low", "high")
+    assert (low.name, high.name) == ("lower bound", "upper bound")
 
 
 def test_single_values_share_one_figure() -> None:
@@ -203,3 +203,11 @@ def test_every_made_up_claim_can_be_drawn(made_up_papers: None) -> None:
         assert 1 <= len(figures) <= MOST_FIGURES, claim.id
         for figure in figures:
             assert figure.layout.yaxis.title.text
+
+
+def test_axes_say_what_a_reader_calls_the_quantity() -> None:
+    rate = xr.DataArray([0.1, 0.2], dims="rate", attrs={"symbol": "learning rate η"})
+    data = trajectory({"factor": ("rate", [1.0, 2.0])}, {"rate": rate})
+    (figure,) = claim_figures(data, data, bounded("factor", low="factor", label="the growth factor χ"))
+    assert figure.layout.yaxis.title.text == "growth factor χ"
+    assert figure.layout.xaxis.title.text == "learning rate η"

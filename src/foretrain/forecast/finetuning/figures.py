@@ -9,10 +9,9 @@ import xarray as xr
 
 from foretrain.forecast.finetuning.words import Shown, score_words, setting_words, table_rows, trust_words
 from foretrain.show.pages import FIT, figure_html, own_file, render
-from foretrain.show.plotting import measurement_marks, new_panels, panel_place, prediction_line
+from foretrain.show.plotting import band, measurement_marks, new_panels, panel_place, prediction_line
 
 PANELS = {"accuracy": "accuracy", "loss": "loss (nats)"}
-BANDS = ("rgba(0,114,178,.15)", "rgba(213,94,0,.15)")
 
 
 def learning_curves(data: xr.Dataset) -> go.Figure:
@@ -24,10 +23,7 @@ def learning_curves(data: xr.Dataset) -> go.Figure:
             own = data[name].sel(part=part)
             first = panel == 0
             low, high = own.min("order").values, own.max("order").values
-            figure.add_scatter(
-                x=[*steps, *steps[::-1]], y=[*high, *low[::-1]], fill="toself", mode="lines", line={"width": 0},
-                fillcolor=BANDS[color], hoverinfo="skip", showlegend=False, **panel_place(panel),
-            )  # fmt: skip
+            figure.add_trace(band(steps, low, high, color), **panel_place(panel))
             line = prediction_line(steps, own.mean("order"), f"{part}, forecast", color, showlegend=first)
             figure.add_trace(line, **panel_place(panel))
             if f"real_{name}" in data:

@@ -19,7 +19,7 @@ from foretrain.data.labelled_texts import as_labelled_texts
 from foretrain.forecast.finetuning import words
 from foretrain.forecast.finetuning.curves import curves, recorded_steps, score
 from foretrain.forecast.finetuning.dynamics import FinetuneSetting, Optimizer, Schedule
-from foretrain.forecast.finetuning.prepared import Model, Prepared, WhatIf, prepare
+from foretrain.forecast.finetuning.prepared import Model, Pass, WhatIf, prepare, with_model
 from foretrain.forecast.finetuning.training import train_outputs
 from foretrain.forecast.finetuning.trust import Trust, trust_after_steps, trust_in
 
@@ -32,7 +32,7 @@ class FinetuneForecast:
     after a real training, the same with the prefix `real_`.
     """
 
-    prepared: Prepared
+    prepared: Pass
     setting: FinetuneSetting
     what_if: WhatIf
     dataset: xr.Dataset
@@ -76,7 +76,7 @@ class FinetuneForecast:
     def train(self) -> FinetuneForecast:
         """Run the real thing for the first order of batches, and keep both."""
         steps = self.dataset["step"].values.tolist()
-        own = self.prepared
+        own = with_model(self.prepared)
         labels, keep = own.labels_if(self.what_if), own.rows_if(self.what_if)
         real = train_outputs(own.classifier, labels, self.setting, steps, keep=keep)
         measured = curves(own.labels, own.train, [real], steps).isel(order=0)
@@ -91,9 +91,11 @@ class FinetuneForecast:
     def checked(self, steps: int = 4) -> FinetuneForecast:
         """Run a few real steps, and trust the forecast only if they moved the outputs as it says."""
         require_whole("steps", steps, 1)
-        return replace(self, trust=trust_after_steps(self.prepared, self.setting, self.what_if, self.trust, steps))
+        own = with_model(self.prepared)
+        return replace(self, trust=trust_after_steps(own, self.setting, self.what_if, self.trust, steps))
 
     def figure(self) -> go.Figure:
+        """Accuracy and loss against steps, on training and test rows."""
         from foretrain.forecast.finetuning.figures import learning_curves
 
         return learning_curves(self.dataset)
@@ -166,7 +168,7 @@ def _tensors(data: Any) -> bool:
 
 @torch.inference_mode(mode=False)
 def forecast_with(
-    prepared: Prepared, setting: FinetuneSetting, *, orders: int = 3, what_if: WhatIf | None = None
+    prepared: Pass, setting: FinetuneSetting, *, orders: int = 3, what_if: WhatIf | None = None
 ) -> FinetuneForecast:
     """The forecast for a setting; `orders` different orders of the batches give its spread."""
     require_whole("orders", orders, 1)

@@ -49,17 +49,16 @@ class WhatIf:
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """Training rows first, then test rows; the head holds the linear probe, and gradients are taken there."""
+class Pass:
+    """What a pass over the rows found: training rows first, then test rows; the head holds the linear probe, and
+    gradients are taken there."""
 
-    classifier: Classifier
     labels: Int[Tensor, "row"]
     train: int  # rows
     classes: tuple[str, ...]
     start: Tangent
     texts: LabelledTexts | None = None  # of every row
     name: str = "the model"
-    _middles: dict[tuple[str, WhatIf], Middle] = field(default_factory=dict, repr=False)
 
     def labels_if(self, what: WhatIf) -> Int[Tensor, "train"]:
         labels = self.labels[: self.train].clone()
@@ -90,6 +89,32 @@ class Prepared:
         return forecast_outputs(self.start, self.labels_if(what), setting, list(record_at), keep=self.rows_if(what))
 
     def middle_for(self, setting: FinetuneSetting, what: WhatIf) -> tuple[Tangent, float]:
+        """Gradients in the middle of a path, and how long this setting's path is in lengths of that one."""
+        raise NotImplementedError
+
+    def along_path(
+        self, setting: FinetuneSetting, record_at: Sequence[int], middle: Tangent, reach: float, what: WhatIf
+    ) -> Float[Tensor, "time row output"]:
+        """The forecast along the path through the middle."""
+        return forecast_outputs(
+            self.start,
+            self.labels_if(what),
+            setting,
+            list(record_at),
+            middle=middle,
+            reach=reach,
+            keep=self.rows_if(what),
+        )
+
+
+@dataclass(frozen=True)
+class Prepared(Pass):
+    """A pass, and the model that it was made with."""
+
+    classifier: Classifier = field(kw_only=True)
+    _middles: dict[tuple[str, WhatIf], Middle] = field(default_factory=dict, repr=False, kw_only=True)
+
+    def middle_for(self, setting: FinetuneSetting, what: WhatIf) -> tuple[Tangent, float]:
         """Gradients in the middle of a path, and how long this setting's path is in lengths of that one.
 
         The middle of one path serves others that are not much longer or shorter, and what-ifs that change few rows.
@@ -109,19 +134,12 @@ class Prepared:
             middle = self._middles[key] = Middle(tangent, length)
         return middle.tangent, length / middle.length
 
-    def along_path(
-        self, setting: FinetuneSetting, record_at: Sequence[int], middle: Tangent, reach: float, what: WhatIf
-    ) -> Float[Tensor, "time row output"]:
-        """The forecast along the path through the middle."""
-        return forecast_outputs(
-            self.start,
-            self.labels_if(what),
-            setting,
-            list(record_at),
-            middle=middle,
-            reach=reach,
-            keep=self.rows_if(what),
-        )
+
+def with_model(own: Pass) -> Prepared:
+    """The pass with its model; refused if only the pass was kept."""
+    if not isinstance(own, Prepared):
+        raise InputError("Real steps need the model, and this pass was kept without it; forecast the model itself.")
+    return own
 
 
 @torch.inference_mode(mode=False)
@@ -243,7 +261,7 @@ def _prepared(
     head = classifier.head
     put_into(head, fit_probe(features[:train], labels[:train], classifier.classes, bias=head.bias is not None))
     start = linearise(classifier, coordinates=coordinates, looked_up=looked_up)
-    return Prepared(classifier, labels, train, tuple(names), start, texts, name)
+    return Prepared(labels, train, tuple(names), start, texts, name, classifier=classifier)
 
 
 def _affordable(rows: int, outputs: int, size: int = 4) -> int:

@@ -19,7 +19,7 @@ from foretrain.forecast.finetuning.training import train_outputs
 
 if TYPE_CHECKING:
     from foretrain.forecast.finetuning.dynamics import FinetuneSetting
-    from foretrain.forecast.finetuning.prepared import Prepared, WhatIf
+    from foretrain.forecast.finetuning.prepared import Pass, Prepared, WhatIf
 
 LEAST_AGREEMENT = 0.965  # correlation of the forecasts with and without the gradients halfway
 LARGEST_FIRST_STEP = 0.7  # root mean square change of the test logits by one step at the full rate
@@ -39,7 +39,7 @@ class Trust:
 
 
 def trust_in(
-    prepared: Prepared,
+    prepared: Pass,
     setting: FinetuneSetting,
     what: WhatIf,
     plain: Float[Tensor, "time row output"],

@@ -10,7 +10,7 @@ import xarray as xr
 
 from foretrain.forecast.finetuning.curves import guesses, score
 from foretrain.forecast.finetuning.dynamics import FinetuneSetting
-from foretrain.forecast.finetuning.prepared import Prepared, WhatIf
+from foretrain.forecast.finetuning.prepared import Pass, WhatIf
 from foretrain.forecast.finetuning.trust import Trust
 
 
@@ -19,7 +19,7 @@ class Shown(Protocol):
     """What terminal, page and notebook show of a forecast."""
 
     @property
-    def prepared(self) -> Prepared: ...
+    def prepared(self) -> Pass: ...
     @property
     def setting(self) -> FinetuneSetting: ...
     @property
@@ -140,7 +140,7 @@ def table_rows(table: pd.DataFrame) -> list[tuple[str, str, str]]:
     return [(str(name), cell(row, "accuracy"), cell(row, "test loss")) for name, row in table.iterrows()]
 
 
-def rows(prepared: Prepared, what: WhatIf, data: xr.Dataset) -> pd.DataFrame:
+def rows(prepared: Pass, what: WhatIf, data: xr.Dataset) -> pd.DataFrame:
     """Every row: its line in the file, part, class, text, the class that is forecast, and the logits of probe and
     forecast. A row that a what-if leaves out has the part "dropped"; a relabelled one has its new class."""
     labels = data["label"].values.copy()

@@ -9,12 +9,19 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import xarray as xr
-from plotly.colors import hex_to_rgb
 
 from foretrain.core.trajectory import config_of
 from foretrain.forecast.templating.words import samples_words
 from foretrain.show.pages import FIT, figure_html, own_file, render
-from foretrain.show.plotting import PALETTE, measurement_marks, new_figure, plain_text, prediction_line
+from foretrain.show.plotting import (
+    PALETTE,
+    band,
+    measurement_marks,
+    new_figure,
+    plain_text,
+    power_ticks,
+    prediction_line,
+)
 
 
 @runtime_checkable
@@ -52,17 +59,7 @@ def forecast_figure(forecast: xr.Dataset) -> go.Figure:
     n = forecast.n.values.tolist()
     for color, name in enumerate(forecast.architecture.values.tolist()):
         own = forecast.sel(architecture=name)
-        shade = ",".join(map(str, hex_to_rgb(PALETTE[color])))
-        figure.add_scatter(
-            x=n + n[::-1],
-            y=own.error_high.values.tolist() + own.error_low.values.tolist()[::-1],
-            mode="lines",
-            fill="toself",
-            fillcolor=f"rgba({shade},.15)",
-            line={"width": 0},
-            hoverinfo="skip",
-            showlegend=False,
-        )
+        figure.add_trace(band(n, own.error_low, own.error_high, color))
         words = samples_words(own)
         words = words if words == "never" else f"{words} samples" if words[-1].isdigit() else words
         figure.add_trace(prediction_line(n, own.error, f"{name}: {words}", color))
@@ -79,8 +76,9 @@ def forecast_figure(forecast: xr.Dataset) -> go.Figure:
     wanted = prediction_line([n[0], n[-1]], [config["error"]] * 2, f"wanted: {config['error']:g}", PALETTE[7])
     wanted.update(line={"dash": "dash"})
     figure.add_trace(wanted)
-    figure.update_xaxes(dtick=1, exponentformat="power")
-    figure.update_yaxes(dtick=1, exponentformat="power")
+    figure.update_xaxes(**power_ticks(n))
+    errors = forecast.error.values[forecast.error.values > 0]
+    figure.update_yaxes(**power_ticks([config["error"], *errors]))
     return figure
 
 

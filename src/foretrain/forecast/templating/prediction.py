@@ -71,6 +71,7 @@ class ForecastSetting:
     ridge: float = 0.01  # small and fixed: regression with one that grows with n does not generalise
 
     def kernel(self, architecture: str, seconds: float | None = None) -> Kernel:
+        """The kernel of an architecture with these constants."""
         return architecture_kernel(architecture, seconds=seconds, **self._constants)
 
     def sampling_error(self, architecture: str, task: TemplateTask, seconds: float | None) -> float:

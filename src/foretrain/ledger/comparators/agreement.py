@@ -35,7 +35,7 @@ def close(
         scale = max(1.0, float(abs(predicted).max())) if relative else 1.0
         return _agreement(predicted, observed, abs(predicted - observed) / scale, tolerance, label or name, by, seen)
 
-    return Comparator(compare, drawn(name, name))
+    return Comparator(compare, drawn(name, name, label=label))
 
 
 def close_relative(name: str, tolerance: Tolerance, *, label: str = "", by: str = BY, seen: str = SEEN) -> Comparator:
@@ -46,7 +46,7 @@ def close_relative(name: str, tolerance: Tolerance, *, label: str = "", by: str 
         errors = abs(predicted - observed) / np.minimum(abs(predicted), abs(observed))
         return _agreement(predicted, observed, errors, tolerance, label or name, by, seen)
 
-    return Comparator(compare, drawn(name, name))
+    return Comparator(compare, drawn(name, name, label=label))
 
 
 def bounded(
@@ -81,7 +81,7 @@ def bounded(
             sides.append(outcome(float(excess.isel(at)) <= slack.value, margin, sentence(words)))
         return min(sides, key=lambda side: side.margin)
 
-    return Comparator(compare, drawn(name, low, high))
+    return Comparator(compare, drawn(name, low, high, label=label))
 
 
 def conserved(name: str, tolerance: Tolerance, axis: str = "time", *, label: str = "") -> Comparator:
@@ -93,7 +93,7 @@ def conserved(name: str, tolerance: Tolerance, axis: str = "time", *, label: str
         words = f"{in_words(label or name)} drifts by {number(drift)}; {number(tolerance.value)} is allowed"
         return within(drift, tolerance.value, sentence(words))
 
-    return Comparator(compare, drawn(name))
+    return Comparator(compare, drawn(name, label=label))
 
 
 def _agreement(

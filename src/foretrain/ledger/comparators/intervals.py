@@ -42,4 +42,4 @@ def gains(name: str, *, label: str = "", unit: str = "") -> Comparator:
             return outcome(True, middle / (middle - ends[0]) if middle > ends[0] else math.inf, words)
         return inconclusive(words)
 
-    return Comparator(compare, drawn(name))
+    return Comparator(compare, drawn(name, label=label))

@@ -11,6 +11,7 @@ from scipy.special import stdtrit
 from foretrain.ledger.claim import Comparator
 from foretrain.ledger.comparators.shared import (
     drawn,
+    errors_from_zero,
     in_units,
     in_words,
     signed,
@@ -52,7 +53,7 @@ def slope(
         )
         return within(abs(worst - expected), tolerance.value, sentence(words))
 
-    return Comparator(compare, drawn(name))
+    return Comparator(compare, drawn(name, label=label))
 
 
 def ranked(name: str, along: str, *, rising: bool, label: str = "", over: str = "") -> Comparator:
@@ -87,7 +88,7 @@ def ranked(name: str, along: str, *, rising: bool, label: str = "", over: str = 
         words += f"; the weakest step is {signed(weakest)} standard errors of {seeds} paired seeds, {needed:.1f} needed"
         return _decided(weakest, needed, sentence(words))
 
-    return Comparator(compare, drawn(name))
+    return Comparator(compare, drawn(name, label=label))
 
 
 def _decided(units: float, needed: float, words: str) -> Outcome:
@@ -123,10 +124,10 @@ def positive(name: str, drawn_with: str | None = None, *, label: str = "") -> Co
         if not smallest > 0:
             return outcome(False, beyond_noise(smallest, value_at(spread, at)), sentence(words))
         units = float(in_units(value.mean("seed"), standard_error(value)).min())
-        words += f", and its mean over seeds is {signed(units)} standard errors above 0"
+        words += f", and its mean over seeds is {errors_from_zero(units)}"
         return outcome(True, 1 + units, sentence(words))
 
-    return Comparator(compare, drawn(name, drawn_with))
+    return Comparator(compare, drawn(name, drawn_with, label=label))
 
 
 def surely_positive(
@@ -150,11 +151,12 @@ def surely_positive(
         at = worst_place((-units if surely else units).fillna(np.inf))
         found, limit = value_at(units, at), needed.value
         words = f"{in_words(label or name)} is {number(value_at(mean, at))} ± {number(value_at(errors, at))}"
-        words += f"{place_words(mean, at)}, {signed(found)} standard errors above 0"
+        words += f"{place_words(mean, at)}, {errors_from_zero(found)}"
+        wanted = f"{limit:g}{' above it' if found < 0 else ''}"
         if surely:
             margin = found / limit if found > 0 else 1 / (1 + limit - found)
-            return outcome(found >= limit, margin, sentence(f"{words}; {limit:g} are needed"))
+            return outcome(found >= limit, margin, sentence(f"{words}; {wanted} are needed"))
         margin = limit / found if found > 0 else math.inf
-        return outcome(found < limit, margin, sentence(f"{words}; fewer than {limit:g} are allowed"))
+        return outcome(found < limit, margin, sentence(f"{words}; fewer than {wanted} are allowed"))
 
-    return Comparator(compare, drawn(name))
+    return Comparator(compare, drawn(name, label=label))

@@ -18,8 +18,8 @@ def in_words(text: str) -> str:
     return text.replace("_", " ")
 
 
-def drawn(measured: str, *predicted: str | None) -> tuple[Drawn, ...]:
-    return (Drawn(measured, tuple(name for name in predicted if name)),)
+def drawn(measured: str, *predicted: str | None, label: str = "") -> tuple[Drawn, ...]:
+    return (Drawn(measured, tuple(name for name in predicted if name), label.removeprefix("the ")),)
 
 
 def same_points(predicted: xr.DataArray, observed: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
@@ -50,3 +50,8 @@ def in_units(values: xr.DataArray, errors: xr.DataArray) -> xr.DataArray:
 def signed(units: float) -> str:
     """A number of standard errors with one decimal, and a proper minus."""
     return f"{units:.1f}".replace("-", "−").replace("inf", "infinitely many")
+
+
+def errors_from_zero(units: float) -> str:
+    """ "4.9 standard errors above 0", "2.1 standard errors below 0"."""
+    return f"{signed(abs(units))} standard errors {'below' if units < 0 else 'above'} 0"

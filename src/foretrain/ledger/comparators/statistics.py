@@ -78,7 +78,7 @@ def same_mean(name: str, tolerance: Tolerance = THREE_ERRORS, least_seeds: int =
             )
         return within(error, tolerance.value, sentence(f"{words}; {number(tolerance.value)} are allowed"))
 
-    return Comparator(compare, drawn(name, name))
+    return Comparator(compare, drawn(name, name, label=label))
 
 
 def as_printed(name: str, tolerance: Tolerance, trials: int, *, guess: float, label: str = "") -> Comparator:
@@ -107,7 +107,7 @@ def as_printed(name: str, tolerance: Tolerance, trials: int, *, guess: float, la
         allowed = f"; {number(tolerance.value)} is allowed"
         return within(farthest, tolerance.value, sentence(words + left + allowed))
 
-    return Comparator(compare, drawn(name, name))
+    return Comparator(compare, drawn(name, name, label=label))
 
 
 def converges(
@@ -140,7 +140,7 @@ def converges(
         limits = f"{number(expected)} ± {number(power.value)} and at most {number(allowed)} are expected"
         return within(strain, 1.0, sentence(f"{called}, {len(worst)} cases: {words}; {limits}"))
 
-    return Comparator(compare, drawn(name, name))
+    return Comparator(compare, drawn(name, name, label=label))
 
 
 def explains(name: str, unexplained: Tolerance, *, label: str = "") -> Comparator:
@@ -163,4 +163,4 @@ def explains(name: str, unexplained: Tolerance, *, label: str = "") -> Comparato
         )
         return within(error, unexplained.value, sentence(words.replace("%", " %").replace("-", "−")))
 
-    return Comparator(compare, drawn(name, name))
+    return Comparator(compare, drawn(name, name, label=label))

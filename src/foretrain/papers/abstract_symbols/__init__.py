@@ -19,7 +19,7 @@ PAPER = Paper(
         "that corrected the printed chain gives ρ^(−1/4) instead of √(1/ρ). The theorem is seen, but not proved.",
         training="The error of regression falls as 1/ρ, faster than the theorem says. The loss on an unseen token does "
         "not stand still, it rises. In the one-layer network of the analysis a·I hardly changes what the kernel "
-        "sees; that takes two layers. A forecast from the kernel ranks tasks worse than templates × length.",
+        "sees; that takes two layers. A forecast from the kernel ranks tasks a little better than templates × length.",
         picture="abstract_symbols/fig22",
     ),
     symbols=(

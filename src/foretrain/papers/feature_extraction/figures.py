@@ -7,7 +7,15 @@ from collections.abc import Callable
 import plotly.graph_objects as go
 import xarray as xr
 
-from foretrain.show.plotting import measurement_marks, new_figure, new_panels, panel_place, prediction_line
+from foretrain.show.plotting import (
+    CONTROL,
+    measurement_marks,
+    new_figure,
+    new_panels,
+    panel_place,
+    prediction_line,
+    typeset,
+)
 
 
 def label_scores(run: xr.Dataset) -> go.Figure:
@@ -30,7 +38,7 @@ def lazy_scores(run: xr.Dataset) -> go.Figure:
         "Scores in the lazy regime: learned against predicted", x="predicted score, logits", y="learned score, logits"
     )
     ends = [float(run.predicted.min()), float(run.predicted.max())]
-    figure.add_trace(prediction_line(ends, ends, "equal", "#999999"))
+    figure.add_trace(prediction_line(ends, ends, "equal", CONTROL))
     for k, name in enumerate(run.network.values):
         of = run.sel(network=name)
         figure.add_trace(measurement_marks(of.predicted, of.learned, str(name), k))
@@ -84,7 +92,7 @@ def movement(run: xr.Dataset) -> go.Figure:
         for color, power in (("#999999", -0.5), ("#000000", -1.0)):
             line = float(mean.sel(readout=readout).max()) * (run.width / run.width[0]) ** power
             figure.add_trace(
-                prediction_line(run.width, line, f"width^{power:g}", color, showlegend=column == 0),
+                prediction_line(run.width, line, typeset(f"width^({power:g})"), color, showlegend=column == 0),
                 **panel_place(column),
             )
     figure.update_xaxes(type="log", title="width", tickvals=run.width.values.tolist())

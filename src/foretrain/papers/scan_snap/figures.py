@@ -11,7 +11,7 @@ import xarray as xr
 from foretrain.core.trajectory import config_of
 from foretrain.papers.scan_snap import language_figures, map_figures
 from foretrain.papers.scan_snap.setting import TRAINING, published_fig6
-from foretrain.show.plotting import measurement_marks, new_panels, panel_place, prediction_line
+from foretrain.show.plotting import band, measurement_marks, new_panels, panel_place, prediction_line
 
 
 def fig3(run: xr.Dataset) -> go.Figure:
@@ -95,7 +95,7 @@ def fig6(run: xr.Dataset) -> go.Figure:
     columns = min(2, run.sizes["queries"])
     figure = new_panels(
         f"Fig 6: entropy of attention on distinct tokens, Syn-Medium after {config_of(run)['steps']} steps "
-        "(bars: one standard deviation over seeds)",
+        "(band: one standard deviation over seeds)",
         [_queries(number) for number in run["queries"].values.tolist()],
         columns=columns,
         horizontal_spacing=0.12,
@@ -110,7 +110,9 @@ def fig6(run: xr.Dataset) -> go.Figure:
         for j, rate in enumerate(run["eta_z"].values):
             cells = run["entropy"].sel(queries=number, eta_z=rate)
             name, group = f"η<sub>Z</sub> = {rate:g}", {"legendgroup": f"{rate:g}", "showlegend": i == 0}
-            own = measurement_marks(cells["ratio"], cells.mean("seed"), name, j, cells.std("seed"), **group)
+            mean, spread = cells.mean("seed"), cells.std("seed")
+            figure.add_trace(band(cells["ratio"], mean - spread, mean + spread, j, legendgroup=f"{rate:g}"), **place)
+            own = measurement_marks(cells["ratio"], mean, name, j, **group)
             figure.add_trace(own.update(mode="lines+markers"), **place)
             if number not in published["queries"] or rate not in published["eta_z"]:
                 continue

@@ -5,7 +5,15 @@ from __future__ import annotations
 import plotly.graph_objects as go
 import xarray as xr
 
-from foretrain.show.plotting import log_ticks, measurement_marks, new_figure, new_panels, panel_place, prediction_line
+from foretrain.show.plotting import (
+    CONTROL,
+    log_ticks,
+    measurement_marks,
+    new_figure,
+    new_panels,
+    panel_place,
+    prediction_line,
+)
 
 
 def fig7(data: xr.Dataset) -> go.Figure:
@@ -35,7 +43,7 @@ def fig10(data: xr.Dataset) -> go.Figure:
         marks = measurement_marks(data["rate"], end.mean("seed"), f"{text} text", color, error=end.std("seed"))
         figure.add_trace(marks)
     start = data["entropy"].isel(step=0).mean(["seed", "text"])
-    figure.add_trace(prediction_line(data["rate"], start, "before training", "#999999"))
+    figure.add_trace(prediction_line(data["rate"], start, "before training", CONTROL))
     return figure.update_xaxes(**log_ticks(data["rate"].values)).update_yaxes(rangemode="tozero")
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 import xarray as xr
 
-from foretrain.show.plotting import measurement_marks, new_panels, panel_place, power_ticks, prediction_line
+from foretrain.show.plotting import measurement_marks, new_panels, panel_place, power_ticks, prediction_line, typeset
 
 WITHIN = 0.1  # a share of what training does
 DECADES = 2.0  # of predicted over trained, at which the colours end
@@ -65,7 +65,7 @@ def real_text(run: xr.Dataset) -> go.Figure:
     settings = run["setting"].values.tolist()
     corpora = run["corpus"].values.tolist()
     for color, setting in enumerate(settings):
-        name = setting.replace("η_Y", "η<sub>Y</sub>").replace("η_Z", "η<sub>Z</sub>")
+        name = typeset(setting)
         one = run.sel(setting=setting)
         group = {"legendgroup": name}
         force = one["force"].sel(start="unigram").isel(time=-1).mean("seed")

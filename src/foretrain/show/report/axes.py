@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
 
-from foretrain.show.plotting import plain_text
+from foretrain.show.plotting import plain_text, typeset
 
 LOG_DECADES = 2.5  # an axis that spans more decades is logarithmic
 MOST_NAMES = 24  # more names than this cannot be read below a figure
@@ -21,6 +22,12 @@ COUNTED = frozenset(
         "point", "cell", "item", "index", "case", "example", "template", "loser", "query",
     }
 )  # fmt: skip
+
+
+SIDES = dict.fromkeys(("least", "low", "lowest"), "lower bound") | dict.fromkeys(
+    ("most", "high", "highest"), "upper bound"
+)
+SYMBOL = re.compile(r"[α-ωA-Z](?:<sub>.*</sub>)?(?:/.*)?")  # such as λ, η<sub>Z</sub> or n/M, rather than a word
 
 
 @dataclass(frozen=True)
@@ -61,17 +68,18 @@ def curves(array: xr.DataArray, axis: str) -> list[Curve]:
     others = [str(other) for other in array.dims if other != axis]
     named = [other for other in others if array.sizes[other] > 1]
     return [
-        Curve(
-            where, ", ".join(f"{name_of(other, array[other])} {_place(array, other, where[other])}" for other in named)
-        )
+        Curve(where, ", ".join(_where(array, other, where[other]) for other in named))
         for index in itertools.product(*(range(array.sizes[other]) for other in others))
         for where in [dict(zip(others, index, strict=True))]
     ]
 
 
-def _place(array: xr.DataArray, axis: str, index: int) -> str:
+def _where(array: xr.DataArray, axis: str, index: int) -> str:
+    """A place on an axis, such as "seed 2" or "η<sub>Z</sub> = 0.5"; of "mode, the strongest first" only the noun."""
     value = places(array, axis)[index]
-    return f"{value:.4g}" if isinstance(value, np.floating) else plain_text(value)
+    name = name_of(axis, array[axis]).partition(",")[0]
+    shown = f"{value:.4g}" if isinstance(value, np.floating) else typeset(plain_text(value))
+    return f"{name} = {shown}" if SYMBOL.fullmatch(name) else f"{name} {shown}"
 
 
 def wants_log(values: np.ndarray) -> bool:
@@ -88,16 +96,22 @@ def growing_from_zero(x: np.ndarray) -> bool:
 
 
 def name_of(name: str, array: xr.DataArray) -> str:
-    """The `long_name` of a variable if it has one, else its name, in words."""
-    return words(array.attrs.get("long_name", name))
+    """The `long_name` of a variable if it has one, else its `symbol`, else its name, in words."""
+    return words(array.attrs.get("long_name") or array.attrs.get("symbol") or name)
 
 
 def label_of(name: str, array: xr.DataArray) -> str:
     """The name of a variable with its unit."""
     unit = array.attrs.get("units")
-    return name_of(name, array) + (f" ({plain_text(unit)})" if unit else "")
+    return name_of(name, array) + (f" ({typeset(plain_text(unit))})" if unit else "")
+
+
+def bound_words(bound: str, bounded: str = "") -> str:
+    """The name of a bound; one that only says on which side it lies is called "upper bound" or "lower bound"."""
+    rest = bound.replace(bounded, "").strip("_") if bounded else bound
+    return SIDES.get(rest, words(bound))
 
 
 def words(name: str) -> str:
-    """A name without underscores, as Plotly shows it literally."""
-    return plain_text(str(name).replace("_", " "))
+    """A name in words: symbols typeset, no underscores, everything else as Plotly shows it literally."""
+    return typeset(plain_text(name)).replace("_", " ")

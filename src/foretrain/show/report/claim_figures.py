@@ -17,9 +17,19 @@ import plotly.graph_objects as go
 import xarray as xr
 
 from foretrain.ledger.claim import Comparator
-from foretrain.show.plotting import PALETTE, measurement_marks, new_figure, prediction_line
+from foretrain.show.plotting import (
+    CONTROL,
+    MEASUREMENT,
+    PALETTE,
+    PREDICTION,
+    band,
+    measurement_marks,
+    new_figure,
+    prediction_line,
+)
 from foretrain.show.report.axes import (
     REPLICATES,
+    bound_words,
     curves,
     growing_from_zero,
     has_names,
@@ -33,7 +43,8 @@ from foretrain.show.report.compact import POINTS, keep
 
 MOST_FIGURES = 4
 MOST_CURVES = 8
-GREY = "#666b73"
+POINTS_OF_A_BAND = 8
+MOST_TICKS = 8
 
 Arrays = dict[str, xr.DataArray]
 
@@ -46,6 +57,9 @@ def claim_figures(
     compared: dict[str, list[str]] = {}
     for quantity in compare.draws if compare else ():
         compared.setdefault(quantity.measured, []).extend(quantity.predicted)
+        array = measured.get(quantity.measured)
+        if quantity.label and array is not None and "long_name" not in array.attrs:
+            measured[quantity.measured] = array.assign_attrs(long_name=quantity.label)
     single: dict[str, tuple[float, float]] = {}  # label -> predicted, measured
     limits: dict[str, dict[str, float]] = {}  # bound -> label of what it bounds -> its value
     figures: list[go.Figure] = []
@@ -113,10 +127,10 @@ def _single_values(single: dict[str, tuple[float, float]], limits: dict[str, dic
     figure = new_figure("", x="", y="value", log_y=wants_log(np.concatenate([predicted, measured, bounds])))
     figure.update_xaxes(type="category")
     if np.isfinite(predicted).any():
-        figure.add_trace(_prediction_dashes(names, predicted, "predicted", 0))
+        figure.add_trace(_prediction_dashes(names, predicted, "predicted", PREDICTION))
     figure.add_trace(measurement_marks(names, measured, "measured"))
-    for color, (bound, bounded) in zip(itertools.cycle((GREY, *PALETTE[2:])), limits.items(), strict=False):
-        dashes = _prediction_dashes(list(bounded), list(bounded.values()), words(bound), color)
+    for color, (bound, bounded) in zip(itertools.cycle((CONTROL, *PALETTE[2:])), limits.items(), strict=False):
+        dashes = _prediction_dashes(list(bounded), list(bounded.values()), bound_words(bound), color)
         figure.add_trace(dashes)
     return _finish(figure)
 
@@ -146,13 +160,23 @@ def _both(name: str, predicted: xr.DataArray, measured: xr.DataArray, spread: xr
         y, yhat = (_points(array, curve.where, chosen) for array in (measured, predicted))
         bars = None if spread is None else _points(spread, curve.where, chosen)
         if len(drawn) == 1:
-            traces += [prediction(x, yhat, "predicted", 0), measurement_marks(x, y, "measured", 1, bars)]
+            traces.append(prediction(x, yhat, "predicted", PREDICTION))
+            traces += _measurement(x, y, "measured", MEASUREMENT, bars)
         else:
             group = {"legendgroup": curve.label}
             traces.append(prediction(x, yhat, curve.label, color, showlegend=False, **group))
-            traces.append(measurement_marks(x, y, curve.label, color, bars, **group))
+            traces += _measurement(x, y, curve.label, color, bars, **group)
     figure.add_traces(traces)
     return _finish(figure, note="lines: predicted, points: measured" if len(drawn) > 1 else "")
+
+
+def _measurement(x: np.ndarray, y: np.ndarray, label: str, color: int | str, spread: Any, **kwargs: Any) -> list[Any]:
+    """Markers. Their spread is a band if there are enough of them for a curve, else bars."""
+    if spread is None or x.dtype.kind not in "fiu" or len(x) < POINTS_OF_A_BAND:
+        return [measurement_marks(x, y, label, color, spread, **kwargs)]
+    positive = np.nanmin(y, initial=np.inf) > 0  # then the axis may be logarithmic, which has no place for 0
+    low = np.where((y > spread) | (not positive), y - spread, y / 10)
+    return [band(x, low, y + spread, color, **kwargs), measurement_marks(x, y, label, color, **kwargs)]
 
 
 def _measured(name: str, value: xr.DataArray, bounds: Arrays, spread: xr.DataArray | None) -> go.Figure:
@@ -165,12 +189,12 @@ def _measured(name: str, value: xr.DataArray, bounds: Arrays, spread: xr.DataArr
     for color, curve in enumerate(drawn):
         bars = None if spread is None else _points(spread, curve.where, chosen)
         y = _points(value, curve.where, chosen)
-        traces.append(measurement_marks(x, y, curve.label or "measured", color + 1, bars))
+        traces += _measurement(x, y, curve.label or "measured", color + 1, bars)
     for dash, (bound, array) in zip(itertools.cycle(("solid", "dash", "dot")), bounds.items(), strict=False):
         same_for_all, whole = set(array.dims) <= {axis}, _on_the_axes_of(value, array)
         for number, curve in enumerate(drawn[:1] if same_for_all else drawn):
             line = _theory(value, axis)(
-                x, _points(whole, curve.where, chosen), words(bound), GREY, showlegend=number == 0
+                x, _points(whole, curve.where, chosen), bound_words(bound, name), CONTROL, showlegend=number == 0
             )
             traces.append(line.update(line_dash=dash))
     figure.add_traces(traces)
@@ -185,9 +209,9 @@ def _scatter(name: str, predicted: xr.DataArray, measured: xr.DataArray) -> go.F
     figure = new_figure("", x=f"predicted {label}", y=f"measured {label}", log_x=log, log_y=log)
     if len(pairs):
         ends = [float(pairs.min()), float(pairs.max())]
-        figure.add_scatter(x=ends, y=ends, mode="lines", line={"color": GREY, "dash": "dash"}, name="equal")
+        figure.add_scatter(x=ends, y=ends, mode="lines", line={"color": CONTROL, "dash": "dash"}, name="equal")
     kept = pairs[keep(pairs, POINTS)]
-    figure.add_trace(measurement_marks(kept[:, 0], kept[:, 1], "one cell each", 1, opacity=0.7))
+    figure.add_trace(measurement_marks(kept[:, 0], kept[:, 1], "one cell each", MEASUREMENT, opacity=0.7))
     return _finish(figure)
 
 
@@ -200,6 +224,8 @@ def _over(
     log_x = x.dtype.kind in "fiu" and wants_log(x[drawable])
     log_y = wants_log(np.concatenate([array.values.ravel() for array in drawn]))
     figure = new_figure("", x=label_of(axis, value[axis]), y=label_of(name, value), log_x=log_x, log_y=log_y)
+    if x.dtype.kind in "iu" and x.size <= MOST_TICKS and not log_x:
+        figure.update_xaxes(tickvals=x.tolist())  # there is nothing between 1 layer and 2
     if has_names(value, axis):
         figure.update_xaxes(type="category")
         x = np.array([words(place) for place in x])
@@ -227,6 +253,5 @@ def _finish(figure: go.Figure, note: str = "") -> go.Figure:
     if note:
         legend["title"] = {"text": f"{note} ", "side": "top", "font": {"size": 12}}
     margin = {"l": 56, "r": 16, "t": 44, "b": 68}
-    axes = {name: {"exponentformat": "power"} for name in ("xaxis", "yaxis")}
     figure.update_xaxes(title_standoff=12)  # distance from the tick labels, which may be tilted
-    return figure.update_layout(height=320 + 20 * lines, margin=margin, legend=legend, showlegend=True, **axes)
+    return figure.update_layout(height=320 + 20 * lines, margin=margin, legend=legend, showlegend=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 from typing import Any
@@ -10,6 +9,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 from markupsafe import Markup
+
+from foretrain.show.finishing import decoded, fit_titles, mark_log_axes
 
 POINTS = 1500  # per trace; more than a figure has columns of pixels
 DIGITS = 6  # significant digits; a figure shows four
@@ -31,7 +32,9 @@ def keep(x: Any, count: int, *, log: bool = False) -> np.ndarray:
 
 def compact(figure: go.Figure, points: int = POINTS) -> Markup:
     """The figure's traces and layout as JSON for a <script> of a page."""
-    parts = _decoded(figure.to_plotly_json())
+    parts = decoded(figure.to_plotly_json())
+    mark_log_axes(parts)
+    fit_titles(parts["layout"])
     layout = {
         key: value for key, value in parts["layout"].items() if key != "template"
     }  # the page has the template once
@@ -44,17 +47,6 @@ def for_script(value: Any) -> Markup:
     """JSON that is safe inside a <script>: it contains no < that could begin a tag."""
     text = json.dumps(_plain(value), separators=(",", ":"), ensure_ascii=False)
     return Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
-
-
-def _decoded(value: Any) -> Any:
-    """The same value with numpy arrays instead of Plotly's base64."""
-    if isinstance(value, dict):
-        if "bdata" in value and "dtype" in value:
-            flat = np.frombuffer(base64.b64decode(value["bdata"]), dtype=value["dtype"])
-            shape = [int(size) for size in str(value.get("shape", flat.size)).split(",")]
-            return flat.reshape(shape)
-        return {key: _decoded(inner) for key, inner in value.items()}
-    return [_decoded(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def _thin(trace: dict[str, Any], points: int, log: bool) -> dict[str, Any]:

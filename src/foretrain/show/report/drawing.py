@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 from foretrain.ledger.claim import Claim
@@ -27,7 +28,10 @@ def draw(claim: Claim, verdict: Verdict, points: int = POINTS) -> Figures:
         return Figures(problem="There is no figure, because no trajectories were saved with this verdict.")
     try:
         if claim.figure is not None:
-            return Figures([compact(claim.figure(verdict.prediction, verdict.observation), points)], wide=True)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Judged from")  # the verdict has it as a note
+                figure = claim.figure(verdict.prediction, verdict.observation)
+            return Figures([compact(figure, points)], wide=True)
         figures = claim_figures(verdict.prediction, verdict.observation, claim.compare)
         return Figures([compact(figure, points) for figure in figures])
     except Exception as error:  # one failing figure must not prevent the report

@@ -213,6 +213,7 @@ EXPERIMENTS = [
         "A transformer on a template task of your choice, with or without a·I and b·I",
         train,
         cut={"rates": "rate"},
+        together=4,
         settings={
             "fast": {"n": 32, "seeds": 2, "rates": (1e-3, 1e-2), "setting": "glance"},
             "full": {"setting": "small"},

@@ -9,15 +9,23 @@ import plotly.graph_objects as go
 import xarray as xr
 
 from foretrain.core.trajectory import config_of
-from foretrain.show.plotting import PALETTE, measurement_marks, new_figure, new_panels, panel_place, prediction_line
+from foretrain.show.plotting import (
+    PALETTE,
+    measurement_marks,
+    new_figure,
+    new_panels,
+    panel_place,
+    prediction_line,
+    typeset,
+)
 
-NAMES = {"attention": "K_attn", "transformer": "K_trans"}
+NAMES = {"attention": typeset("K_attn"), "transformer": typeset("K_trans")}
 
 
 def kernel_width(run: xr.Dataset) -> go.Figure:
     """Distance of random features from eq. 4, which falls, and from the kernel of independent scores, which stays."""
     figure = new_figure(
-        "Random features reach the kernel at rate width^(−1/2)",
+        typeset("Random features reach the kernel at rate width^(−1/2)"),
         x="width (heads, embedding, head, MLP)",
         y="relative distance (rms over seeds)",
         log_x=True,
@@ -35,7 +43,7 @@ def kernel_width(run: xr.Dataset) -> go.Figure:
             figure.add_trace(marks)
         first = float(run.distance.sel(layer=layer, scores="same")[-1])
         slope = first * np.sqrt(float(run.width[-1]) / run.width.values)
-        figure.add_trace(prediction_line(run.width, slope, "∝ width^(−1/2)", color, showlegend=color == 0))
+        figure.add_trace(prediction_line(run.width, slope, typeset("∝ width^(−1/2)"), color, showlegend=color == 0))
     figure.update_xaxes(tickvals=run.width.values.tolist())
     figure.update_yaxes(tickvals=[0.05, 0.1, 0.2, 0.5, 1, 2])
     return figure
@@ -44,7 +52,8 @@ def kernel_width(run: xr.Dataset) -> go.Figure:
 def kernel_taylor(run: xr.Dataset) -> go.Figure:
     """The kernel and its Taylor polynomials, and how far apart they are."""
     config = config_of(run)
-    title = f"K_attn({config['x']}, {config['y']}) at γ = {config['gamma']:g} and its Taylor polynomials at β = 0"
+    name = NAMES["attention"]
+    title = f"{name}({config['x']}, {config['y']}) at γ = {config['gamma']:g} and its Taylor polynomials at β = 0"
     figure = new_panels(title, ["value", "distance"], columns=2, horizontal_spacing=0.12)
     exact = run.exact.values
     figure.add_trace(measurement_marks(run.beta, exact, "exact", PALETTE[6]), **panel_place(0))
@@ -54,8 +63,10 @@ def kernel_taylor(run: xr.Dataset) -> go.Figure:
         gap = prediction_line(run.beta, abs(values - exact), f"order {order}", color, showlegend=False)
         figure.add_trace(gap, **panel_place(1))
     low, high = float(exact.min()), float(exact.max())
-    figure.update_yaxes(title="K_attn", range=[low - (high - low), high + (high - low)], **panel_place(0))
-    figure.update_yaxes(title="|polynomial − K_attn|", type="log", dtick=2, exponentformat="power", **panel_place(1))
+    figure.update_yaxes(title=NAMES["attention"], range=[low - (high - low), high + (high - low)], **panel_place(0))
+    figure.update_yaxes(
+        title=f"|polynomial − {NAMES['attention']}|", type="log", dtick=2, exponentformat="power", **panel_place(1)
+    )
     figure.update_xaxes(title="β", **panel_place(0))
     figure.update_xaxes(title="β", type="log", tickvals=[0.1, 0.2, 0.5, 1, 2], **panel_place(1))
     return figure
@@ -78,7 +89,7 @@ def copying_velocity(run: xr.Dataset) -> go.Figure:
     figure = new_figure(
         "Copying an unseen token: how its loss moves at the start of training",
         x="embedding width",
-        y="dL_test/dt",
+        y="dL<sub>test</sub>/dt",
         log_x=True,
     )
     says = {"weights": "attention alone", "identity": "only b·I trained"}

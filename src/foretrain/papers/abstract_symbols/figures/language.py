@@ -5,7 +5,7 @@ from __future__ import annotations
 import plotly.graph_objects as go
 import xarray as xr
 
-from foretrain.show.plotting import measurement_marks, new_panels, panel_place, prediction_line
+from foretrain.show.plotting import measurement_marks, new_panels, panel_place, prediction_line, typeset
 
 
 def fig6(data: xr.Dataset) -> go.Figure:
@@ -35,8 +35,9 @@ def fig7(data: xr.Dataset) -> go.Figure:
         for depth in data["depth"].values.tolist():
             loss = data["test_loss"].sel(start=start, depth=depth)
             name = f"{start}, {depth} layer{'s' * (depth > 1)}"
-            figure.add_trace(prediction_line(data["n"], loss.mean("seed"), name, color), **panel_place(0))
-            products = {"W_Q·W_Kᵀ": "identity_query_key", "W_V·W_O": "identity_value_output"}
+            line = prediction_line(data["n"], loss.mean("seed"), name, color)
+            figure.add_trace(line.update(mode="lines+markers"), **panel_place(0))
+            products = {typeset("W_Q·W_Kᵀ"): "identity_query_key", typeset("W_V·W_O"): "identity_value_output"}
             for words, variable in products.items():
                 shares = data[variable].sel(start=start, depth=depth).values
                 marks = measurement_marks([f"{words}, {start}"] * len(shares), shares, name, color, showlegend=False)

@@ -42,6 +42,7 @@ def skip_connections(run: xr.Dataset) -> go.Figure:
         figure.add_trace(marks.update(marker={"size": 10}))
     figure.add_hline(y=1, line={"color": PALETTE[7], "width": 1, "dash": "dot"})
     figure.update_layout(scattermode="group", showlegend=True)
+    figure.update_xaxes(type="category")
     figure.update_yaxes(rangemode="tozero")
     return figure
 

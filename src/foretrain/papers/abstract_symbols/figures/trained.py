@@ -20,6 +20,7 @@ from foretrain.papers.abstract_symbols.setting import TrainingSetting
 from foretrain.show.plotting import (
     PALETTE,
     add_subtitle,
+    band,
     log_ticks,
     measurement_marks,
     new_figure,
@@ -85,14 +86,17 @@ def colors_of(axis: str, values: Sequence[Any]) -> list[str]:
     return list(sample_colorscale("Viridis", np.linspace(0, 0.88, len(values)).tolist()))
 
 
-def _curve(x: Any, y: xr.DataArray, name: str, color: str, **kwargs: Any) -> go.Scatter:
-    """Mean over seeds with its standard error."""
+def _curve(x: Any, y: xr.DataArray, name: str, color: str, **kwargs: Any) -> list[go.Scatter]:
+    """Mean over seeds, on a band of its standard error."""
     seeds = y.sizes.get("seed", 1)
     mean = y.mean("seed") if "seed" in y.dims else y
-    error = y.std("seed", ddof=1) / np.sqrt(seeds) if seeds > 1 else None
-    marks = measurement_marks(x, mean, name, color, error, legendgroup=name, **kwargs)
+    marks = measurement_marks(x, mean, name, color, legendgroup=name, **kwargs)
     marks.update(mode="lines+markers", line={"color": color})
-    return marks
+    if seeds == 1:
+        return [marks]
+    error = y.std("seed", ddof=1) / np.sqrt(seeds)
+    low = xr.where(mean > error, mean - error, mean / 10)  # a logarithmic axis has no place for 0
+    return [band(x, low, mean + error, color, legendgroup=name), marks]
 
 
 def _curves(run: xr.Dataset, y: xr.DataArray, x: str, lines: str, **kwargs: Any) -> list[go.Scatter]:
@@ -100,8 +104,9 @@ def _curves(run: xr.Dataset, y: xr.DataArray, x: str, lines: str, **kwargs: Any)
     values = run[lines].values.tolist()
     names = [task_name(value) if isinstance(value, str) else f"{value:g}" for value in values]
     return [
-        _curve(run[x], y.sel({lines: value}), name, color, **kwargs)
+        trace
         for value, name, color in zip(values, names, colors_of(lines, values), strict=True)
+        for trace in _curve(run[x], y.sel({lines: value}), name, color, **kwargs)
     ]
 
 

@@ -105,6 +105,12 @@ def _biases(
     return trajectory(
         {
             "bias": (("normed", "layers", "seed"), values, {"long_name": "bias β/ρ after training"}),
+            # β/ρ has no mean where some seed has hardly begun to learn; this share is between 0 and 1
+            "share": (
+                ("normed", "layers", "seed"),
+                values / (1 + values),
+                {"long_name": "share β/(β + ρ) of the bias"},
+            ),
             "smallest": (("normed", "layers"), values.min(axis=2), {"long_name": "smallest bias over seeds"}),
         },
         {
@@ -127,14 +133,15 @@ normalization_depth_trained = Claim(
         "are shifted more, relative to what training adds to the scores of the others."
     ),
     finding=(
-        "After 20 steps of full-batch descent (width 128) β/ρ is .15, .21, .28 and .33 for 1 to 4 layers without "
-        "LayerNorm, and .15, .22, .27 and .36 with it. LayerNorm makes deep networks learn faster, but does not remove "
-        "the bias; tanh does."
+        "After 20 steps of full-batch descent on SST-2 (width 128, ten seeds) the median β/ρ is .14, .21 and .44 for "
+        "1, 2 and 4 layers without LayerNorm, and .13, .20 and .32 with it. In two seeds four layers without LayerNorm "
+        "have hardly begun to learn (2.8 and 8.5). LayerNorm makes deep networks learn faster, but does not remove the "
+        "bias; tanh does."
     ),
     predict=lambda: trajectory({"some_bias": 0.05}),
     observe=_biases,
     compare=every(
-        ranked("bias", "layers", rising=True, label="the bias β/ρ", over="the number of layers"),
+        ranked("share", "layers", rising=True, label="the share β/(β + ρ) of the bias", over="the number of layers"),
         bounded("smallest", low="some_bias", label="the smallest bias β/ρ over seeds"),
     ),
     settings={

@@ -14,11 +14,11 @@ from pydantic import Field
 from torch import Tensor
 from torch.func import grad_and_value, vmap
 
-from foretrain.core.errors import require, require_known
+from foretrain.core.errors import require
 from foretrain.core.streams import seed_list
 from foretrain.core.trajectory import trajectory
 from foretrain.dynamics.epochs import batch_loss
-from foretrain.dynamics.optimizers import SGD, Adagrad
+from foretrain.dynamics.optimizers import SGD
 from foretrain.kernels.tangent import Scales
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import Count, about
@@ -29,18 +29,24 @@ from foretrain.papers.feature_extraction.experiments.networks import finite_kern
 from foretrain.papers.feature_extraction.experiments.parameters import NOT_EMPTY, Networks, SeedCount
 
 READOUTS = ("both signs", "one sign")  # of the initial readout weights
-OPTIMIZERS: dict[str, SGD | Adagrad] = {"sgd": SGD(0.03), "adagrad": Adagrad(0.01)}
+DESCENT = SGD(0.03)
 MOST_STEPS = 2000
 
 
 def movement_by_width(
-    networks: tuple[str, ...], widths: tuple[int, ...], seeds: int, loss_left: float, optimizer: str, sigma: float
+    networks: tuple[str, ...],
+    widths: tuple[int, ...],
+    seeds: int,
+    loss_left: float,
+    sigma: float,
+    mean_field: bool = False,
 ) -> xr.Dataset:
     """‖Θ_after − Θ_before‖/‖Θ_before‖ over (readout, network, width, seed), on 16 made-up texts over 6 tokens.
 
+    With `mean_field` outputs are divided by √width once more, and the rate is multiplied by the width: then networks
+    of every width learn features.
     It is nan, with a warning, for runs whose loss did not fall that far in MOST_STEPS steps.
     """
-    require_known("optimizer", optimizer, OPTIMIZERS)
     require(0 < loss_left < 1, f"loss_left must lie between 0 and 1; got {loss_left}.")
     corpus = SmallCorpus.made_up(16, 6)
     table, labels = torch.from_numpy(corpus.texts), torch.from_numpy(corpus.labels)
@@ -51,7 +57,7 @@ def movement_by_width(
         net = network(name, corpus.vocab, width, scales=Scales(sigma, sigma, sigma, sigma))
         start = net.start([("feature_extraction/ntk_stability", width, s) for s in listed])
         starts = {key: torch.cat([value, value.abs() if key == "readout" else value]) for key, value in start.items()}
-        trained, reached = _until(net, starts, table, labels, loss_left, optimizer)
+        trained, reached = _until(net, starts, table, labels, loss_left, width**-0.5 if mean_field else 1.0)
         if not reached.all():
             unfinished = int((~reached).sum())
             warnings.warn(
@@ -68,30 +74,37 @@ def movement_by_width(
     return trajectory(
         {"movement": (("readout", "network", "width", "seed"), np.moveaxis(movements, 2, 0))},
         {"readout": list(READOUTS), "network": list(networks), "width": list(widths), "seed": listed},
-        loss_left=loss_left, optimizer=optimizer, sigma=sigma,
+        loss_left=loss_left, sigma=sigma,
     )  # fmt: skip
 
 
 def _until(
-    net: Classifier, starts: Parameters, texts: Tensor, labels: Tensor, loss_left: float, optimizer: str
+    net: Classifier,
+    starts: Parameters,
+    texts: Tensor,
+    labels: Tensor,
+    loss_left: float,
+    scale: float = 1.0,
 ) -> tuple[Parameters, Bool[np.ndarray, "run"]]:
     """Trains each run with full batches until its loss is `loss_left` of ln 2, and says which runs got there.
 
-    Outputs start at 0, where the loss is ln 2.
+    Outputs start at 0, where the loss is ln 2. They are multiplied by `scale`, and the rate is divided by its square.
     """
-    method = OPTIMIZERS[optimizer]
-    rate = torch.tensor(float(method.rate))  # type: ignore[arg-type]
+    method = DESCENT
+    rate = torch.tensor(float(method.rate) / scale**2)  # type: ignore[arg-type]
     parameters = {name: value.clone() for name, value in starts.items()}
     states = {name: method.begin(value) for name, value in starts.items()}
     initial = net.run_scores(starts, texts)
-    slope = vmap(grad_and_value(lambda weights, start: batch_loss(net.scores(weights, texts) - start, labels)))
+    slope = vmap(
+        grad_and_value(lambda weights, start: batch_loss(scale * (net.scores(weights, texts) - start), labels))
+    )
     for step in range(1, MOST_STEPS + 1):
         gradients, loss = slope(parameters, initial)
         running = ~(loss <= loss_left * np.log(2))  # a loss that is not a number never gets there
         if not running.any():
             break
         for name, value in parameters.items():
-            # Neither optimizer moves a parameter whose gradient is 0, so runs that are done stay where they are.
+            # A parameter whose gradient is 0 does not move, so runs that are done stay where they are.
             gradient = torch.where(running.reshape(-1, *[1] * (value.ndim - 1)), gradients[name], 0.0)
             method.update(value, gradient, rate, states[name], step)
     return parameters, ~running.numpy()
@@ -106,7 +119,7 @@ def movement(
     ] = 0.6,
 ) -> xr.Dataset:
     """How far the tangent kernel moves against width, for readout weights of both signs and of one."""
-    return movement_by_width(tuple(networks), tuple(widths), seeds, loss_left, "sgd", 1.0)
+    return movement_by_width(tuple(networks), tuple(widths), seeds, loss_left, 1.0)
 
 
 EXPERIMENTS = [

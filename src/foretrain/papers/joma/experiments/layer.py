@@ -221,6 +221,7 @@ EXPERIMENTS = [
         "Growth of the components of v_0 along training, and what pulled at them at the start",
         fig3,
         cut={"seeds": "seed"},
+        together=8,
         settings={"fast": {"steps": 100, "seeds": 2}, "full": {}},
     ),
 ]

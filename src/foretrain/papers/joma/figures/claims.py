@@ -8,6 +8,7 @@ import xarray as xr
 
 from foretrain.papers.joma.figures.training import mean_and_runs
 from foretrain.show.plotting import (
+    CONTROL,
     INK,
     log_ticks,
     measurement_marks,
@@ -17,7 +18,6 @@ from foretrain.show.plotting import (
     prediction_line,
 )
 
-GREY = "#8a929c"
 BELOW = {"orientation": "h", "y": -0.22, "yanchor": "top"}
 
 
@@ -35,7 +35,7 @@ def speeds(prediction: xr.Dataset, observation: xr.Dataset) -> go.Figure:
         figure.add_trace(marks, **panel_place(0))
     pairs = observation["lambda"].stack(pair=("fast", "slow")).transpose("pair", "time")
     for pair in pairs.values[:: max(1, len(pairs) // 60)]:
-        figure.add_trace(prediction_line(pairs["time"], pair, "a pair", GREY, showlegend=False), **panel_place(1))
+        figure.add_trace(prediction_line(pairs["time"], pair, "a pair", CONTROL, showlegend=False), **panel_place(1))
     bound = float(prediction["bound_on_|λ|"])
     figure.add_hline(y=bound, line={"dash": "dash", "color": INK}, annotation_text="√(2π) + 2", **panel_place(1))
     time = observation["time"].values

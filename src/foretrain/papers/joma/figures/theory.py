@@ -25,7 +25,7 @@ def fig4(data: xr.Dataset, published: Mapping[int, float] | None = None) -> go.F
     shown = str(data["variant"].values[0])
     figure = new_panels(
         "Components of v on the way to their targets, and the entropy of attention",
-        [f"v against its targets, {FIG4_SHORT.get(shown, shown)}", "entropy of attention"],
+        [f"v against its targets, {FIG4_SHORT.get(shown, shown)}", "entropy of attention (nats)"],
         horizontal_spacing=0.22,
     )
     order = np.argsort(data["target"].values)
@@ -59,7 +59,7 @@ def fig4(data: xr.Dataset, published: Mapping[int, float] | None = None) -> go.F
     figure.update_xaxes(title="component, sorted by its target", **panel_place(0))
     figure.update_xaxes(title="step", **panel_place(1))
     figure.update_yaxes(title="weight v", **panel_place(0))
-    figure.update_yaxes(title="entropy (nats)", rangemode="tozero", **panel_place(1))
+    figure.update_yaxes(rangemode="tozero", **panel_place(1))
     figure.update_layout(
         legend={"x": 0.4, "y": 1, "font": {"size": 12}},
         legend2={"x": 1, "y": -0.26, "xanchor": "right", "yanchor": "top", "orientation": "h", "font": {"size": 12}},

@@ -114,6 +114,10 @@ remark2_lag = erratum_pair(
 )
 
 
+def _log_axis(logs: tuple[float, ...]) -> tuple[str, list[float], dict[str, str]]:
+    return "log", list(logs), {"long_name": "ln(Mη_Y·t/K)", "symbol": "ln(Mη_Y·t/K)"}
+
+
 def _late_bounds(*, form_c0: bool, condition: bool) -> Callable[..., xr.Dataset]:
     """B_n exceeds eq. 132 by at most ¼·(ln of the condition's time/ln t)², with both times in units of K/(Mη_Y)."""
 
@@ -123,7 +127,7 @@ def _late_bounds(*, form_c0: bool, condition: bool) -> Callable[..., xr.Dataset]
         form = theory.attention_growth_late(times, **rates, classes=classes, c0=c0 if form_c0 else 1.0)
         start = theory.late_time(**rates, classes=classes, c0=c0) if condition else theory.late_time_printed(**rates)
         excess = (np.log(start / unit) * vocab / (vocab - 1) / np.array(logs)) ** 2 / 4
-        return trajectory({"low": ("log", form), "high": ("log", form + excess)}, {"log": list(logs)})
+        return trajectory({"low": ("log", form), "high": ("log", form + excess)}, {"log": _log_axis(logs)})
 
     return predict
 
@@ -133,7 +137,7 @@ def _late_growth(
 ) -> xr.Dataset:
     times = classes / (vocab * eta_y) * np.exp([-np.inf, *logs])
     growth = integrated_growth(times, eta_y, eta_z, vocab, classes, c0, common_factor)["growth"].values[1:]
-    return trajectory({"growth": ("log", growth)}, {"log": list(logs)})
+    return trajectory({"growth": ("log", growth)}, {"log": _log_axis(logs)})
 
 
 eq132 = erratum_pair(

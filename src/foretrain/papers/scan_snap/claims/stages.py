@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -57,6 +57,10 @@ def _stages_measured(vocabs: tuple[int, ...], eta_y: float, classes: int, late: 
 
     omega = theory.omega1(vocab=M) * np.log(M) / np.log(np.log(M))
     linear = early <= 0.5
+
+    def axis(name: str, values: Iterable[float], unit: str) -> tuple[str, list[float], dict[str, str]]:
+        return name, list(map(float, values)), {"symbol": f"t/({unit})" if "/" in unit else f"t/{unit}", "units": unit}
+
     return trajectory(
         {
             "zero": (("vocab", "which"), np.array(zeros)),
@@ -66,8 +70,13 @@ def _stages_measured(vocabs: tuple[int, ...], eta_y: float, classes: int, late: 
             "early_speed": (("vocab", "linear"), speed(t_early[:, linear])),
             "late_speed": (("vocab", "late"), speed(t_late)),
         },
-        {"vocab": list(vocabs), "late": list(late), "early": early, "linear": early[linear], "through": [1.0, *late]},
-        units={"early": "K·ln M/η_Y", "linear": "K·ln M/η_Y", "late": "t0", "through": "t0"},
+        {
+            "vocab": list(vocabs),
+            "late": axis("late", late, "t0"),
+            "early": axis("early", early, "K·ln M/η_Y"),
+            "linear": axis("linear", early[linear], "K·ln M/η_Y"),
+            "through": axis("through", (1.0, *late), "t0"),
+        },
     )
 
 

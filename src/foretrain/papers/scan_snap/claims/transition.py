@@ -230,7 +230,9 @@ def _stages_integrated(
 
 
 def _stage_axes(vocabs: tuple[int, ...]) -> dict[str, object]:
-    return {"vocab": list(vocabs), **{f"{stage}_time": times for stage, (times, _) in STAGES.items()}}
+    symbols = {"scanning": "t over the end of scanning", "snapped": "t/t0"}
+    axes = {f"{s}_time": (f"{s}_time", list(times), {"symbol": symbols[s]}) for s, (times, _) in STAGES.items()}
+    return {"vocab": list(vocabs), **axes}
 
 
 theorem4_stages = Claim(

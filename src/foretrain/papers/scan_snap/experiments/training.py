@@ -234,6 +234,7 @@ EXPERIMENTS = [
         "Syn-Small with SGD: attention over training, by η_Y.",
         fig4,
         cut={"eta_y": "eta_y", "seeds": "seed"},
+        together=8,
         settings={"fast": _FEW, "full": {}},
     ),
     Experiment(
@@ -241,6 +242,7 @@ EXPERIMENTS = [
         "Syn-Small with Adam: each rate picks other distinct tokens.",
         fig5,
         cut={"seeds": "seed"},
+        together=8,
         settings={"fast": _FEW, "full": {}},
     ),
     Experiment(
@@ -248,6 +250,7 @@ EXPERIMENTS = [
         "Syn-Medium: entropy of attention, by η_Z and η_Y/η_Z.",
         fig6,
         cut=_RUNS,
+        together=8,
         settings={"fast": _FEWER, "full": {}},
     ),
     Experiment(
@@ -255,6 +258,7 @@ EXPERIMENTS = [
         "Syn-Medium: recall over the threshold, by η_Y/η_Z.",
         fig11,
         cut=_RUNS,
+        together=8,
         settings={"fast": _FEWER, "full": {}},
     ),
     Experiment(
@@ -262,6 +266,7 @@ EXPERIMENTS = [
         "Syn-Medium: recall over the threshold, by η_Z.",
         fig12,
         cut=_RUNS,
+        together=8,
         settings={"fast": _FEWER, "full": {}},
     ),
 ]

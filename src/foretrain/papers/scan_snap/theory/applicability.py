@@ -36,6 +36,7 @@ class Condition:
 
     @property
     def met(self) -> bool | None:
+        """Whether the setting meets it; None if that cannot be measured."""
         return None if self.miss is None else self.miss <= 1
 
 
@@ -50,6 +51,7 @@ class Meaning:
 
     @property
     def meaningful(self) -> bool:
+        """Whether nothing stands in its way."""
         return not self.blocked_by
 
 

@@ -1,0 +1,256 @@
+"""Ledger: what each paper says, what holds, and every claim with its verdict and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+import plotly.graph_objects as go
+
+from foretrain.core.errors import require_known
+from foretrain.explore.controls import Control, State, write_state
+from foretrain.explore.view import Cell, Formula, Light, Passage, Picture, Places, Shade, Table, View, python_call
+from foretrain.ledger.tiers import TIERS
+from foretrain.papers import papers
+
+if TYPE_CHECKING:
+    from foretrain.ledger.claim import Claim
+    from foretrain.ledger.verdict import Verdict
+
+ALL = "all"
+VERDICTS = (ALL, "holds", "fails", "inconclusive", "unexpected", "not judged here")
+MOST = 25  # rows
+SHADES: dict[str, Shade] = {"holds": "good", "fails": "known", "inconclusive": "unsure"}
+
+
+@dataclass(frozen=True)
+class Worked:
+    """The claims that the filters leave, all verdicts, and the figures of the claim that is shown."""
+
+    claims: Mapping[str, Claim]
+    verdicts: Mapping[str, Verdict]
+    total: int
+    shown: str
+    figures: dict[str, go.Figure] = field(default_factory=dict)
+    problem: str = ""
+
+
+def controls(_: Places) -> Sequence[Control]:
+    ordered = sorted(papers().values(), key=lambda paper: paper.position)
+    return (
+        Control("paper", "paper", "choice", "scan_snap", options=(*(paper.name for paper in ordered), ALL),
+                shown=(*(paper.short for paper in ordered), "all papers")),
+        Control("verdict", "verdict", "choice", ALL, options=VERDICTS),
+        Control("words", "words", "text", "", says='An id, "Theorem 4", or words of a statement.'),
+        Control("tier", "size of the check", "choice", "fast", options=TIERS),
+        Control("claim", "claim to open", "text", "", says="Its id; the links in the table fill it in."),
+    )  # fmt: skip
+
+
+def work(state: State, places: Places) -> Worked:
+    claims, verdicts = _claims(), _verdicts(places.runs, state["tier"], _changed(places.runs, state["tier"]))
+    chosen = _filtered(state, claims, verdicts)
+    stories = papers()
+    shown = state["claim"]
+    if not shown and state["paper"] != ALL and not state["words"]:
+        story = stories[state["paper"]].story
+        shown = story.picture if story else ""
+    if shown:
+        require_known("claim", shown, claims)
+    figures, problem = _figures(places.runs, state["tier"], shown) if shown in verdicts else ({}, "")
+    return Worked(chosen, verdicts, len(claims), shown, figures, problem)
+
+
+@lru_cache(maxsize=1)
+def _claims() -> dict[str, Claim]:
+    from foretrain import papers as every
+
+    return every.claims()
+
+
+def _changed(runs: Path, tier: str) -> float:
+    record = runs / "check" / tier / "check.json"
+    return record.stat().st_mtime if record.is_file() else 0.0
+
+
+@lru_cache(maxsize=4)
+def _verdicts(runs: Path, tier: str, changed: float) -> dict[str, Verdict]:
+    """The verdicts on disk that this source code came to."""
+    from foretrain.ledger.check import VerdictFolder, known
+
+    return known(VerdictFolder(runs, tier), _claims().values()).verdicts if changed else {}
+
+
+def _filtered(state: State, claims: Mapping[str, Claim], verdicts: Mapping[str, Verdict]) -> dict[str, Claim]:
+    from foretrain.ledger.search import find
+    from foretrain.show.finding import claim_entries
+
+    left = {id: claim for id, claim in claims.items() if state["paper"] in (ALL, claim.paper)}
+    wanted = state["verdict"]
+    if wanted != ALL:
+        left = {id: claim for id, claim in left.items() if _is(wanted, verdicts.get(id))}
+    if state["words"].strip():
+        hits = {entry.id for entry in find(state["words"].strip(), claim_entries(left))}
+        left = {id: claim for id, claim in left.items() if id in hits}
+    return left
+
+
+def _is(wanted: str, verdict: Verdict | None) -> bool:
+    if verdict is None:
+        return wanted == "not judged here"
+    return not verdict.as_expected if wanted == "unexpected" else verdict.status == wanted
+
+
+def _figures(runs: Path, tier: str, id: str) -> tuple[dict[str, go.Figure], str]:
+    from foretrain.ledger.check import VerdictFolder
+    from foretrain.show.report.claim_figures import claim_figures
+
+    claim = _claims()[id]
+    verdict = VerdictFolder(runs, tier).get(claim, trajectories=True)
+    if verdict is None or verdict.prediction is None or verdict.observation is None:
+        return {}, "There is no figure, because no trajectories were saved with this verdict."
+    if claim.figure is not None:
+        return {"claim": claim.figure(verdict.prediction, verdict.observation)}, ""
+    drawn = claim_figures(verdict.prediction, verdict.observation, claim.compare)
+    for figure in drawn:
+        named = figure.layout.title.text or figure.layout.yaxis.title.text or ""
+        figure.update_layout(title=f"{id}: {named}" if named else id, height=figure.layout.height or 380)
+    return {f"claim-{number}": figure for number, figure in enumerate(drawn)}, ""
+
+
+def draw(state: State, worked: Worked | None, places: Places) -> Picture:
+    passages = _stories(state)
+    python = python_call(VIEW.path, controls(places), state, runs=places.runs)
+    if worked is None:
+        return Picture(
+            _story_answer(state), passages=passages, python=python, waiting="Loading the claims …", empty=True
+        )
+    claim = worked.claims.get(worked.shown) or (_claims()[worked.shown] if worked.shown else None)
+    judged = [worked.verdicts[id] for id in worked.claims if id in worked.verdicts]
+    surprising = sum(not verdict.as_expected for verdict in judged)
+    counts = {status: sum(v.status == status for v in judged) for status in ("holds", "fails", "inconclusive")}
+    said = ", ".join(f"{number} {'hold' if word == 'holds' else 'fail' if word == 'fails' else word}"
+                     for word, number in counts.items() if number)  # fmt: skip
+    number = len(worked.claims)
+    answer = f"{number} of {worked.total} claims match" if number != worked.total else f"There are {number} claims"
+    if judged:
+        answer += f"; {said}; " + ("all came out as expected." if not surprising else f"{surprising} unexpectedly.")
+    else:
+        answer += f"; none of them has been judged in {places.runs} by this code: run foretrain check."
+    counted: tuple[str, ...] = ()
+    if claim is not None and state["claim"]:
+        counted, answer = (answer,), _claim_answer(claim, worked.verdicts.get(claim.id))
+    about = () if claim is None else (_claim_passage(claim, worked.verdicts.get(claim.id), worked.problem),)
+    return Picture(
+        answer=answer,
+        sentences=counted,
+        slow_figures=worked.figures,
+        lights=() if claim is None else _assumptions(worked.verdicts.get(claim.id)),
+        lights_title="Its assumptions",
+        tables=(_table(state, worked, places),),
+        passages=(*about, *passages) if state["claim"] else (*passages, *about),
+        formulas=() if claim is None else _formulas(claim),
+        python=_python(state, worked, python),
+    )
+
+
+def _claim_answer(claim: Claim, verdict: Verdict | None) -> str:
+    if verdict is None:
+        return f"{claim.source} ({claim.id}) has not been judged here by this code: run foretrain check {claim.id}."
+    return f"{claim.source} {verdict.status}: {verdict.reason.removesuffix('.')}."
+
+
+def _story_answer(state: State) -> str:
+    if state["paper"] == ALL:
+        return "Four papers about training dynamics: what they say, what holds, and what training does instead."
+    story = papers()[state["paper"]].story
+    return story.says if story else papers()[state["paper"]].title
+
+
+def _stories(state: State) -> tuple[Passage, ...]:
+    wanted = papers().values() if state["paper"] == ALL else [papers()[state["paper"]]]
+    return tuple(
+        Passage(
+            paper.short,
+            (
+                f"It says: {paper.story.says}",
+                f"What holds: {paper.story.holds}",
+                f"What is wrong as printed: {paper.story.wrong}",
+                f"What training does: {paper.story.training}",
+            ),
+        )
+        for paper in sorted(wanted, key=lambda paper: paper.position)
+        if paper.story
+    )
+
+
+def _claim_passage(claim: Claim, verdict: Verdict | None, problem: str) -> Passage:
+    lines = [claim.says]
+    if verdict is not None:
+        lines.append(f"Verdict: {verdict.status}. {verdict.reason.removesuffix('.')}.")
+        lines.append(f"Control ({claim.control.says}): {verdict.control_status}.")
+    else:
+        lines.append("It has not been judged here by this code; run: foretrain check " + claim.id)
+    lines += [f"Erratum: {claim.erratum}"] if claim.erratum else []
+    lines += [f"What it changes: {claim.consequence}"] if claim.consequence else []
+    lines += [f"Finding: {claim.finding}"] if claim.finding else []
+    return Passage(f"{claim.id} ({claim.source})", (*lines, *([problem] if problem else [])))
+
+
+def _assumptions(verdict: Verdict | None) -> tuple[Light, ...]:
+    checks = verdict.assumptions if verdict else ()
+    return tuple(
+        Light("good" if check.met else "bad", "met" if check.met else "not met", check.says, check.measured)
+        for check in checks
+    )
+
+
+def _formulas(claim: Claim) -> tuple[Formula, ...]:
+    if claim.formulas is None:
+        return ()
+    return tuple(
+        Formula(latex, word, claim.id)
+        for latex, word in zip(claim.formulas, ("As printed.", "Corrected."), strict=True)
+    )
+
+
+def _table(state: State, worked: Worked, places: Places) -> Table:
+    rows = []
+    for id, claim in list(worked.claims.items())[:MOST]:
+        verdict = worked.verdicts.get(id)
+        status = "not judged" if verdict is None else verdict.status
+        unexpected = verdict is not None and not verdict.as_expected
+        query = urlencode(write_state(controls(places), {**state, "claim": id}))
+        rows.append(
+            (
+                Cell(id, link=f"/{VIEW.path}?{query}"),
+                claim.source,
+                Cell(status + " (unexpected)" * unexpected, shade="bad" if unexpected else SHADES.get(status, "open")),
+                claim.says,
+            )
+        )
+    title = "Claims" if len(worked.claims) <= MOST else f"Claims, the first {MOST} of {len(worked.claims)}"
+    return Table(title, ("claim", "in the paper", "verdict", "what it says"), tuple(rows))
+
+
+def _python(state: State, worked: Worked, call: str) -> str:
+    if not worked.shown:
+        return call
+    return (
+        f"import foretrain\n\ntable = foretrain.check({worked.shown!r}, tier={state['tier']!r})  # judges it again\n"
+        'print(table[["verdict", "reason"]])\n\n' + call
+    )
+
+
+VIEW = View(
+    path="ledger",
+    title="Ledger",
+    question="What do the papers claim, and does it hold?",
+    controls=controls,
+    draw=draw,
+    work=work,
+)

@@ -1,0 +1,285 @@
+"""Runs: browse trajectories, sweeps and monitored trainings in a folder, compare two, and lay the theory over them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import unescape
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import numpy as np
+import plotly.graph_objects as go
+import xarray as xr
+
+from foretrain.core.errors import InputError, require
+from foretrain.core.trajectory import notes_of
+from foretrain.explore.controls import Control, State, write_state
+from foretrain.explore.look import BELOW
+from foretrain.explore.view import Cell, Formula, Picture, Places, Table, View, python_call
+from foretrain.show.plotting import PALETTE, new_figure, plain_text
+
+NONE = "none"
+RECORD = "run.json"  # which every run folder has
+MOST_FOUND = 300
+MOST_CURVES = 8
+SKIPPED = ("check", "shards")  # verdicts have a view of their own
+ENTROPY = "attention_relative_entropy"
+FORMULAS = (
+    Formula(
+        r"c \propto e^{v^2/2},\qquad \dot v = (\mu - v)\circ e^{v^2/2}",
+        "The shape that JoMA predicts: sparse, then dense.",
+        "joma/theorem4",
+    ),
+    Formula(
+        r"B_n = \tfrac14\ln\left(1+\frac{4\Gamma}{C_0}\right)",
+        "The shape that Scan and Snap predicts: scan, then snap.",
+        "scan_snap/theorem4_corrected",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Worked:
+    """What is on disk for the chosen run and the one it is compared with."""
+
+    run: xr.Dataset
+    other: xr.Dataset | None
+    experiment: str
+    finished: bool
+
+
+def found(root: Path) -> list[str]:
+    """Runs, trajectories and monitored trainings below a folder, as paths relative to it; links that leave it are not
+    followed."""
+    if not root.is_dir():
+        return []
+    top, names = root.resolve(), []
+    for folder, folders, files in os.walk(top):
+        here = Path(folder)
+        if RECORD in files and here != top:
+            names.append(here.relative_to(top).as_posix())
+            folders.clear()
+            continue
+        folders[:] = sorted(name for name in folders if name not in SKIPPED and not name.endswith(".zarr"))
+        names += [
+            (here / name).relative_to(top).as_posix() for name in sorted(files) if name.endswith((".nc", ".jsonl"))
+        ]
+        if len(names) >= MOST_FOUND:
+            break
+    return [name for name in names[:MOST_FOUND] if _inside(top, name)]
+
+
+def _inside(top: Path, name: str) -> bool:
+    return (top / name).resolve().is_relative_to(top)
+
+
+def place_of(root: Path, name: str) -> Path:
+    """Where a run is; refused unless it is inside the folder that the command line named."""
+    top = root.resolve()
+    require(_inside(top, name) and (top / name).exists(), f"There is no run {name[:80]!r} in this folder.")
+    return top / name
+
+
+def controls(places: Places) -> Sequence[Control]:
+    names = tuple(found(places.runs))
+    return (
+        Control("run", "run", "choice", names[0] if names else NONE, options=names or (NONE,)),
+        Control("other", "compare with", "choice", NONE, options=(NONE, *names)),
+        Control("quantity", "quantity", "text", "", says="Its name; the links in the table fill it in."),
+        Control("theory", "lay the theory over it", "flag", True),
+    )  # fmt: skip
+
+
+def stamp(state: State, places: Places) -> Any:
+    """When the files were last written: a training that goes on is read again."""
+    times = []
+    for name in (state["run"], state["other"]):
+        path = places.runs / name
+        file = path / RECORD if path.is_dir() else path
+        times.append(file.stat().st_mtime_ns if name != NONE and file.is_file() else 0)
+    return times
+
+
+def work(state: State, places: Places) -> Worked | str:
+    from foretrain.runs.stored import describe, load
+
+    if state["run"] == NONE:
+        return NONE
+    path = place_of(places.runs, state["run"])
+    other = None if state["other"] == NONE else load(place_of(places.runs, state["other"]))
+    about = describe(path) if path.is_dir() else {}
+    return Worked(load(path), other, str(about.get("experiment", "")), bool(about.get("complete", True)))
+
+
+def _first_to_show(names: Sequence[str], run: xr.Dataset) -> str:
+    """Entropy if there is one, else the first quantity with any number in it: nothing may have diverged."""
+    return next((name for name in (ENTROPY, "entropy") if name in names), None) or next(
+        (name for name in names if bool(run[name].notnull().any())), names[0]
+    )
+
+
+def draw(state: State, worked: Worked | str | None, places: Places) -> Picture:
+    if state["run"] == NONE:
+        return Picture(
+            f"There is no run in {places.runs} yet: foretrain run scan_snap/fig6 makes one, and so does "
+            'Monitor(model, file="training.jsonl").'
+        )
+    if not isinstance(worked, Worked):
+        return Picture(f"Reading {state['run']} …", waiting="Reading …", empty=True)
+    names = quantities(worked.run)
+    require(bool(names), f"{state['run']} has no numbers to draw.")
+    chosen = state["quantity"].strip() or _first_to_show(names, worked.run)
+    require(chosen in names, f"There is no quantity {chosen[:40]!r} in this run; there are {', '.join(names)}.")
+    figures = {"quantity": _figure(chosen, worked, state)}
+    if state["theory"] and worked.experiment:
+        figures |= _paper_figure(worked)
+    return Picture(
+        answer=_answer(state, chosen, worked),
+        sentences=_sentences(worked),
+        slow_figures=figures,
+        tables=(_quantities_table(state, worked, places), *_end_table(chosen, worked)),
+        formulas=FORMULAS if state["theory"] and chosen == ENTROPY else (),
+        python=_python(state, chosen, places),
+    )
+
+
+def quantities(run: xr.Dataset) -> list[str]:
+    return [str(name) for name, values in run.data_vars.items() if values.dtype.kind in "fiu" and values.size > 0]
+
+
+def curves_of(run: xr.Dataset, name: str) -> tuple[str, dict[str, xr.DataArray], bool]:
+    """The axis to draw over, the curves by their labels (means over seeds), and whether some were left out."""
+    from foretrain.show.report.axes import REPLICATES, curves, main_axis
+
+    values = run[name].astype(float)
+    over = [axis for axis in values.dims if axis in REPLICATES or axis == "head"]
+    values = values.mean(over, keep_attrs=True)
+    axis = main_axis(values)
+    if axis is None and "step" in values.dims:
+        axis = "step"
+    if axis is None:
+        return "", {"": values}, False
+    listed = curves(values, axis)
+    return (
+        axis,
+        {unescape(curve.label) or name: values.isel(curve.where) for curve in listed[:MOST_CURVES]},
+        len(listed) > MOST_CURVES,
+    )
+
+
+def _figure(name: str, worked: Worked, state: State) -> go.Figure:
+    axis, _, cut = curves_of(worked.run, name)
+    attributes = worked.run[name].attrs
+    title = plain_text(attributes.get("long_name", name.replace("_", " ")))
+    unit = f" ({attributes['units']})" if "units" in attributes else ""
+    figure = new_figure(title, x=axis, y=plain_text(name.replace("_", " ") + unit))
+    for index, (run, dash) in enumerate(((worked.run, "solid"), (worked.other, "dash"))):
+        if run is None or name not in run:
+            continue
+        axis, curves, _ = curves_of(run, name)
+        for color, (label, values) in enumerate(curves.items()):
+            of = "" if worked.other is None else f"{'this run' if index == 0 else 'the other'}, "
+            x = values[axis].values if axis and axis in values.coords else np.arange(values.size)
+            figure.add_scatter(
+                x=x.tolist(), y=np.atleast_1d(values.values).tolist(), name=plain_text(f"{of}{label}"),
+                mode="lines+markers" if values.size <= 60 else "lines",
+                line={"color": PALETTE[color % len(PALETTE)], "dash": dash}, marker={"size": 5},
+            )  # fmt: skip
+    if state["theory"] and name == ENTROPY:
+        _add_shapes(figure, worked.run)
+    if cut:
+        figure.update_layout(title=f"{title}, the first {MOST_CURVES} curves")
+    return figure.update_layout(height=420 + 12 * len(figure.data), showlegend=True, **BELOW)
+
+
+def _add_shapes(figure: go.Figure, run: xr.Dataset) -> None:
+    """How two papers expect attention to move, scaled to the steps of this run: shapes, not forecasts."""
+    from foretrain.monitor.predictions import scan_then_snap, sparse_then_dense
+
+    steps = run["step"].values
+    for shape, color in ((sparse_then_dense(), PALETTE[7]), (scan_then_snap(), PALETTE[4])):
+        figure.add_scatter(
+            x=(steps[0] + shape.time * (steps[-1] - steps[0])).tolist(), y=shape.relative_entropy.tolist(),
+            name=f"{shape.paper}: {shape.says} (shape only)", mode="lines", line={"color": color, "dash": "dot"},
+        )  # fmt: skip
+
+
+def _paper_figure(worked: Worked) -> dict[str, go.Figure]:
+    """The paper's own figure of this experiment, if it has one and the run is whole."""
+    from foretrain.papers import figure_of
+
+    try:
+        return {"paper": figure_of(worked.experiment)(worked.run)}
+    except (InputError, KeyError, ValueError, IndexError):
+        return {}
+
+
+def _answer(state: State, name: str, worked: Worked) -> str:
+    from foretrain.monitor.story import story
+
+    words = name.replace("_", " ")
+    if "loss" in worked.run and "step" in worked.run.dims:
+        told = story(worked.run)
+        if worked.other is not None and "loss" in worked.other:
+            ends = [run["loss"].dropna("step").values for run in (worked.run, worked.other)]
+            if all(len(each) for each in ends):
+                first = f"This training ends at a loss of {ends[0][-1]:.4g}, the other at {ends[1][-1]:.4g}."
+                return " ".join([first, *told[1:2]])
+        return " ".join(told[:2])
+    _, own, _ = curves_of(worked.run, name)
+    label, values = next(iter(own.items()))
+    ends_of = np.atleast_1d(values.values)
+    what = f"{worked.experiment or state['run']}: {words}"
+    which = f" ({label})" if label and label != name else ""
+    if len(ends_of) == 1:
+        return f"{what} is {ends_of[0]:.4g}."
+    return f"{what} goes from {ends_of[0]:.4g} to {ends_of[-1]:.4g}{which}."
+
+
+def _sentences(worked: Worked) -> tuple[str, ...]:
+    notes = tuple(notes_of(worked.run))
+    return notes if worked.finished or notes else ("This run is not finished.",)
+
+
+def _quantities_table(state: State, worked: Worked, places: Places) -> Table:
+    known = controls(places)
+    rows = []
+    for name in quantities(worked.run):
+        values = worked.run[name]
+        query = urlencode(write_state(known, {**state, "quantity": name}))
+        axes = " × ".join(f"{axis} {size}" for axis, size in values.sizes.items()) or "one number"
+        rows.append((Cell(name, link=f"/{VIEW.path}?{query}"), str(values.attrs.get("long_name", "")), axes))
+    return Table("What was recorded", ("quantity", "what it is", "axes"), tuple(rows))
+
+
+def _end_table(name: str, worked: Worked) -> tuple[Table, ...]:
+    """Values at the end of every curve, and those of the other run beside them."""
+    _, own, _ = curves_of(worked.run, name)
+    other = curves_of(worked.other, name)[1] if worked.other is not None and name in worked.other else {}
+    rows = []
+    for label, values in own.items():
+        last = [f"{np.atleast_1d(each.values)[-1]:.4g}" for each in (values, other.get(label)) if each is not None]
+        rows.append((label, *last, *([""] if worked.other is not None and len(last) == 1 else [])))
+    head = ("curve", "this run", "the other") if worked.other is not None else ("curve", "at the end")
+    return (Table("At the end", head, tuple(rows), numbers=(1, 2)),)
+
+
+def _python(state: State, name: str, places: Places) -> str:
+    call = python_call(VIEW.path, controls(places), state, runs=places.runs)
+    return (
+        f"import foretrain\n\nrun = foretrain.load({str(places.runs / state['run'])!r})\nprint(run[{name!r}])\n\n{call}"
+    )
+
+
+VIEW = View(
+    path="runs",
+    title="Runs",
+    question="What did a run do, how does it differ from another, and what does the theory say?",
+    controls=controls,
+    draw=draw,
+    work=work,
+    stamp=stamp,
+)

@@ -1,0 +1,1 @@
+"""Many settings of one experiment: grids as people write them, and sweeps over them."""

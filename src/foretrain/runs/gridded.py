@@ -1,0 +1,323 @@
+"""The results of a grid as one Zarr group that many workers write at the same time and any tool opens.
+
+Every variable is an array over the whole grid, and a chunk of it is one piece of work. Whoever computed a piece writes
+its chunks, and its marks in `done` last; so what is marked is there. Every chunk ends with a checksum (crc32c). Chunks
+are written even if they hold nothing but the fill value: a chunk that is absent though its piece is marked is damage,
+not a result. `made_with` holds the attributes and warnings of each piece, as JSON.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import google_crc32c
+import numpy as np
+import xarray as xr
+
+from foretrain.core.errors import DamagedFile, InputError, require
+from foretrain.core.files import plain
+from foretrain.core.trajectory import NOTES, notes_of
+from foretrain.runs.pieces import WAY_OUT, Grid, Piece
+from foretrain.runs.places import Place, load_zarr
+
+if TYPE_CHECKING:
+    import zarr
+
+GROUP, BEING_MADE = "sweep.zarr", "sweep.zarr.new"
+METADATA = "zarr.json"
+DONE, MADE_WITH = "done", "made_with"  # beside the variables of the result
+_KIND = {"f": "fractions", "c": "complex numbers", "i": "whole numbers", "u": "whole numbers", "b": "truth values"}
+_FILL = {"f": math.nan, "c": complex(math.nan, math.nan), "i": 0, "u": 0, "b": False}
+
+
+class TooLarge(InputError):
+    """The results of a sweep do not fit into memory."""
+
+
+class GridStore:
+    """The Zarr group of a grid, in the folder of its run."""
+
+    def __init__(self, run: Place, grid: Grid, metadata: Mapping[str, str]) -> None:
+        self.run, self.grid, self.place = run, grid, run / GROUP
+        self.names = {name.rpartition("/")[0] for name in metadata} - {""}  # of the arrays, once they are made
+        self._arrays: dict[str, zarr.Array] = {}
+
+    def create(self, first: xr.Dataset, attributes: Mapping[str, Any]) -> dict[str, str]:
+        """Make all arrays, without results, after the first piece that was computed; gives the texts of their metadata.
+
+        What a stopped program left of an attempt is removed first.
+        """
+        load_zarr()
+        import zarr
+
+        taken = {DONE, MADE_WITH} & set(map(str, first.variables))
+        require(not taken, f"A result may not have a variable {', '.join(taken)}: a sweep keeps its marks there.")
+        absent = [axis for axis in self.grid.dims if axis not in first.dims]
+        require(not absent, f"The result has no axis {', '.join(absent)}, along which it is cut.")
+        for stale in (GROUP, BEING_MADE):
+            self.run.remove(stale)
+        self._arrays.clear()
+        self.names = {DONE, MADE_WITH, *map(str, first.variables)}
+        place = self.run / BEING_MADE if self.run.path is not None else self.place  # renamed when it is whole
+        others = " ".join(str(name) for name in first.coords if name not in first.dims)
+        marks = xr.Variable(self.grid.dims, np.zeros(self.grid.shape, bool), {"long_name": "whether it is computed"})
+        texts = xr.Variable(self.grid.dims, np.full(self.grid.shape, "", object), {"long_name": "attributes, warnings"})
+        with _told_where(self.place), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # consolidated metadata is not in the specification yet
+            group = zarr.create_group(
+                place.store(), attributes={**attributes, **({"coordinates": others} if others else {})}
+            )
+            for name, variable in first.variables.items():
+                self._create(group, str(name), variable, self._values(str(name), variable))
+            self._create(group, DONE, marks, None)
+            self._create(group, MADE_WITH, texts, None)
+            zarr.consolidate_metadata(place.store())
+            if place.path is not None and self.place.path is not None:
+                place.path.rename(self.place.path)
+        return self.metadata()
+
+    def _values(self, name: str, variable: xr.Variable) -> np.ndarray | None:
+        """What can be written at once: variables that are not cut, and the axes, as far as the arguments tell."""
+        if not set(variable.dims) & set(self.grid.dims):
+            return variable.values
+        if name in self.grid.dims and variable.dtype.kind in "fiub":
+            values = np.asarray(self.grid.values[self.grid.argument(name)])
+            return values if values.dtype.kind in "fiub" and values.ndim == 1 else None
+        return None
+
+    def _create(self, group: zarr.Group, name: str, variable: xr.Variable, values: np.ndarray | None) -> None:
+        from zarr.codecs import Crc32cCodec, ZstdCodec
+
+        odd = not name.strip(".") or "/" in name or not name.isprintable() or name == METADATA
+        require(not odd, f"A sweep cannot keep a variable with the name {name!r}; give it letters, digits and _.")
+        kind = variable.dtype.kind
+        text = kind in "UO" or kind == "T"
+        require(
+            text or kind in _FILL,
+            f"A sweep keeps numbers and text, and {name} holds {variable.dtype}; convert it first.",
+        )
+        steps = dict(zip(self.grid.dims, self.grid.block, strict=True))
+        whole = dict(zip(self.grid.dims, self.grid.shape, strict=True))
+        shape = tuple(whole.get(str(axis), size) for axis, size in variable.sizes.items())
+        dtype = variable.dtype if values is None or text else np.result_type(variable.dtype, values.dtype)
+        array = group.create_array(
+            name=name,
+            shape=shape,
+            chunks=tuple(max(1, steps.get(str(axis), size)) for axis, size in variable.sizes.items()),
+            dtype=str if text else dtype,
+            fill_value="" if text else _FILL[kind],
+            compressors=[ZstdCodec(level=1), Crc32cCodec()],
+            dimension_names=tuple(map(str, variable.dims)),
+            attributes=json.loads(json.dumps(dict(variable.attrs), default=plain)),
+            config={"write_empty_chunks": True},
+        )
+        if values is not None and values.size:
+            array[...] = _text(name, values) if text else values
+
+    def metadata(self) -> dict[str, str]:
+        """The texts of all metadata files, by name."""
+        names = [METADATA, *(f"{name}/{METADATA}" for name in sorted(self.names))]
+        texts = {name: self.place.read(name) for name in names}
+        return {name: content.decode(errors="replace") for name, content in texts.items() if content is not None}
+
+    def mend_metadata(self, known: Mapping[str, str]) -> bool:
+        """Put damaged or missing metadata back as it was written; whether there was any."""
+        wrong = {name: text for name, text in known.items() if self.place.read(name) != text.encode()}
+        for name, text in wrong.items():
+            self.place.write(name, text.encode())
+        return bool(wrong)
+
+    def write(self, piece: Piece, dataset: xr.Dataset) -> None:
+        """Write a piece and, last, its marks."""
+        region = self.grid.region(piece)
+        with _told_where(self.place):
+            self._require_fits(dataset, region)
+            for name, variable in dataset.variables.items():
+                array = self._array(str(name))
+                dims = _dims(array)
+                values = variable.transpose(*dims).values
+                if not set(dims) & set(region):
+                    self._require_same(str(name), values)
+                    continue
+                where = tuple(region.get(axis, slice(None)) for axis in dims)
+                array[where] = _text(str(name), values) if values.dtype.kind in "UTO" else values
+            made = json.dumps({"attributes": dict(dataset.attrs)}, default=plain, sort_keys=True)
+            everywhere = tuple(region.values())
+            size = tuple(part.stop - part.start for part in everywhere)
+            self._array(MADE_WITH)[everywhere] = np.full(size, made, object)
+            self._array(DONE)[everywhere] = np.ones(size, bool)
+
+    def _require_fits(self, dataset: xr.Dataset, region: Mapping[str, slice]) -> None:
+        kept = self.names - {DONE, MADE_WITH}
+        different = sorted(kept ^ set(map(str, dataset.variables)))
+        require(not different, f"Settings of this grid give different variables ({', '.join(different)}); {WAY_OUT}.")
+        for name, variable in dataset.variables.items():
+            array = self._array(str(name))
+            sizes = dict(zip(_dims(array), array.shape, strict=True))
+            require(set(sizes) == set(variable.dims), f"{name} has other axes for some settings; {WAY_OUT}.")
+            for axis, size in variable.sizes.items():
+                cut = region.get(str(axis))
+                wanted = cut.stop - cut.start if cut else sizes[str(axis)]
+                require(
+                    size == wanted, f"{axis} has {size} values for some settings and {wanted} for others; {WAY_OUT}."
+                )
+            if {array.dtype.kind, variable.dtype.kind} <= set(_FILL):
+                require(
+                    np.can_cast(variable.dtype, array.dtype, "safe"),
+                    f"{name} has {_KIND[array.dtype.kind]} ({array.dtype}) for some settings and "
+                    f"{_KIND[variable.dtype.kind]} ({variable.dtype}) for others; make all of them floats.",
+                )
+
+    def _require_same(self, name: str, values: np.ndarray) -> None:
+        kept = np.asarray(self._array(name)[...])
+        text = values.dtype.kind in "UTO"
+        same = (
+            kept.tolist() == values.tolist()
+            if text
+            else np.array_equal(kept, values, equal_nan=kept.dtype.kind in "fc")
+        )
+        require(bool(same), f"{name} has other values for some settings than for others; {WAY_OUT}.")
+
+    def _array(self, name: str) -> zarr.Array:
+        if name not in self._arrays:
+            load_zarr()
+            import zarr
+
+            try:
+                array = zarr.open_array(self.place.store(), path=name, mode="r+")
+            except (FileNotFoundError, KeyError, ValueError) as error:
+                raise DamagedFile(f"{self.place} has no readable array {name}; give the same command again.") from error
+            self._arrays[name] = array.with_config({"write_empty_chunks": True})
+        return self._arrays[name]
+
+    def sound(self) -> np.ndarray:
+        """Which pieces are marked, with all their chunks there and undamaged."""
+        present = self.run.names(GROUP)
+        checked: dict[str, bool] = {}
+
+        def is_sound(chunk: str) -> bool:
+            if chunk not in checked:
+                checked[chunk] = chunk in present and _has_its_checksum(self.place.read(chunk))
+            return checked[chunk]
+
+        marked = self._marked(lambda piece: is_sound(f"{DONE}/{_chunk(piece)}"))
+        for piece in map(tuple, np.argwhere(marked).tolist()):
+            marked[piece] = all(is_sound(chunk) for name in self.names for chunk in self._chunks(name, piece))
+        return marked
+
+    def _marked(self, is_readable: Callable[[Piece], bool]) -> np.ndarray:
+        marked, array = np.zeros(self.grid.blocks, bool), self._array(DONE)
+        readable = [piece for piece in self.grid.pieces() if is_readable(piece)]
+        every = np.asarray(array[...]) if len(readable) == marked.size else None  # one read instead of thousands
+        for piece in readable:
+            region = tuple(self.grid.region(piece).values())
+            marked[piece] = bool(np.all(every[region] if every is not None else array[region]))
+        return marked
+
+    def _require_memory(self) -> None:
+        needed, there = sum(self._array(name).nbytes for name in self.names), _memory()
+        if needed > there:
+            raise TooLarge(
+                f"{self.place} holds {needed / 1e9:,.1f} GB, and this machine has {there / 1e9:,.1f} GB of memory; "
+                "open it with xarray.open_zarr, which reads what you use."
+            )
+
+    def _chunks(self, name: str, piece: Piece) -> list[str]:
+        """The chunks of an array that belong to a piece: one, or none if the array is empty."""
+        array = self._array(name)
+        if 0 in array.shape:
+            return []
+        at = dict(zip(self.grid.dims, piece, strict=True))
+        return [f"{name}/{_chunk(tuple(at.get(axis, 0) for axis in _dims(array)))}"]
+
+    def dataset(self, done: np.ndarray) -> xr.Dataset:
+        """The finished pieces: other cells are NaN, and values of an axis without any finished cell are left out."""
+        self._require_memory()
+        with _told_where(self.place), warnings.catch_warnings():  # xarray adds a filter for a warning of its own
+            opened = xr.open_zarr(self.place.store(), chunks=None, consolidated=True, decode_times=False)
+            whole = _readable(opened.load())
+        made = sorted({str(text) for text in np.ravel(whole[MADE_WITH].values) if text})
+        attributes = [json.loads(text)["attributes"] for text in made]
+        marks = whole[DONE]
+        whole = whole.drop_vars([DONE, MADE_WITH])
+        if not done.all():
+            there = marks.copy(data=_cells_of(done, self.grid))
+            whole = whole.map(lambda variable: _done_only(variable, there))
+            whole = whole.isel({axis: there.any([d for d in there.dims if d != axis]).values for axis in there.dims})
+        common = {
+            k: v for k, v in attributes[0].items() if all(other.get(k) == v for other in attributes) and k != NOTES
+        }
+        notes = list(dict.fromkeys(note for found in attributes for note in notes_of(xr.Dataset(attrs=found))))
+        whole.attrs = {**common, **({NOTES: json.dumps(notes)} if notes else {})}
+        return whole
+
+
+def _memory() -> float:
+    """Bytes of memory that this machine has, as far as it tells."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else math.inf
+
+
+def _done_only(variable: xr.DataArray, there: xr.DataArray) -> xr.DataArray:
+    mine = [axis for axis in there.dims if axis in variable.dims]
+    return variable.where(there.any([axis for axis in there.dims if axis not in mine])) if mine else variable
+
+
+def _cells_of(done: np.ndarray, grid: Grid) -> np.ndarray:
+    """Marks of cells from marks of pieces."""
+    for axis, (step, size) in enumerate(zip(grid.block, grid.shape, strict=True)):
+        done = np.take(np.repeat(done, step, axis=axis), range(size), axis=axis)
+    return done
+
+
+def _readable(dataset: xr.Dataset) -> xr.Dataset:
+    """Text as Python strings, which other files can hold too, and no word about how it is stored."""
+    texts = {n: (v.dims, v.values.astype(object), v.attrs) for n, v in dataset.variables.items() if v.dtype.kind == "T"}
+    coords = {name: value for name, value in texts.items() if name in dataset.coords}
+    others = {name: value for name, value in texts.items() if name not in coords}
+    return dataset.assign(others).assign_coords(coords).drop_encoding()
+
+
+def _text(name: str, values: np.ndarray) -> np.ndarray:
+    listed = values.astype(object)
+    odd = next((value for value in listed.flat if not isinstance(value, str)), None)
+    require(odd is None, f"A sweep keeps numbers and text, and {name} holds a {type(odd).__name__}; convert it first.")
+    return listed
+
+
+def _dims(array: zarr.Array) -> tuple[str, ...]:
+    return tuple(map(str, getattr(array.metadata, "dimension_names", None) or ()))
+
+
+def _chunk(index: tuple[int, ...]) -> str:
+    """The name of a chunk in an array's folder."""
+    return "/".join(("c", *map(str, index)))
+
+
+def _has_its_checksum(content: bytes | None) -> bool:
+    """Whether the last four bytes of a chunk are the crc32c of the others; a file of nothing but zeros is no chunk."""
+    if content is None or len(content) <= 4:  # the checksum of nothing is 0
+        return False
+    return google_crc32c.value(content[:-4]) == int.from_bytes(content[-4:], "little")
+
+
+@contextmanager
+def _told_where(place: Place) -> Iterator[None]:
+    """Errors of storage as one sentence."""
+    try:
+        yield
+    except InputError:
+        raise
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise InputError(
+                f"Cannot write to {place}: the disk is full; free some space and give the same command again, which "
+                "goes on where it stopped."
+            ) from error
+        raise InputError(f"Cannot use {place}: {error.strerror or error}; choose another place.") from error
