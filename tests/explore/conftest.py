@@ -106,12 +106,13 @@ class Visit:
         return self.settled()
 
     def settled(self, quiet: float = 0.25) -> Visit:
-        """Wait until nothing is asked or computed any more, for longer than a slider waits between two values."""
+        """Wait until nothing is asked, computed or drawn any more, for longer than a slider waits between two values."""
         self.moved, until = time.monotonic(), time.monotonic() + 120
         while time.monotonic() < until:
             self.page.wait_for_timeout(50)
             at_rest = self.pending == 0 and time.monotonic() - self.moved > quiet
-            if at_rest and self.page.locator(".waiting[hidden]").count():
+            drawn = self.page.locator(".dash-graph--pending").count() == 0  # Dash hides a figure until it is drawn
+            if at_rest and drawn and self.page.locator(".waiting[hidden]").count():
                 return self
         raise AssertionError("the page does not come to rest")
 
