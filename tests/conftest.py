@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+os.environ["HF_HUB_OFFLINE"] = "1"  # before its client is imported: no test may fetch anything, or wait for a network
+
 import jaxtyping
 import pytest
 import torch

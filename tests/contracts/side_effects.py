@@ -7,7 +7,6 @@ import json
 import os
 import random
 import signal
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -170,7 +169,3 @@ def main(folder: Path) -> None:
         after = state()
         changes[name] = [key for key in before if before[key] != after[key]]
     print(json.dumps(changes))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

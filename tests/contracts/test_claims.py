@@ -28,8 +28,8 @@ every_claim = pytest.mark.parametrize("claim", CLAIMS.values(), ids=CLAIMS.keys(
 
 @every_claim
 @pytest.mark.filterwarnings("ignore:Judged from:UserWarning")  # a kept result says how old it is
-def test_verdict_control_trajectories_and_figure(claim: Claim, tmp_path: Path) -> None:
-    """One test, because judging is what takes the time."""
+def test_verdict_control_trajectories_and_figure(claim: Claim, tmp_path: Path, as_users_run_it: None) -> None:
+    """One test, because judging is what takes the time: a third less without the type checker of the tests."""
     verdict = judge(claim, "fast")
     assert verdict.judged, verdict.reason
     expected = claim.expected_at("fast")

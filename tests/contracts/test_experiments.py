@@ -72,7 +72,9 @@ def test_loading_one_experiment_finds_it(experiment: Experiment) -> None:
 
 
 @every_experiment
-def test_fast_run_whole_and_cut_is_the_same_and_can_be_drawn(experiment: Experiment, tmp_path: Path) -> None:
+def test_fast_run_whole_and_cut_is_the_same_and_can_be_drawn(
+    experiment: Experiment, tmp_path: Path, as_users_run_it: None
+) -> None:
     arguments = experiment.arguments("fast")
     with single_threaded():  # as sweeps run: two threads of BLAS round differently
         whole = experiment.run(**arguments)

@@ -7,22 +7,25 @@ that has only imported libraries: here, the type checker of the tests draws rand
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-CALLS = Path(__file__).parent / "side_effects.py"
+PROGRAM = "import sys, pathlib, side_effects; side_effects.main(pathlib.Path(sys.argv[1]))"  # workers import none of it
 
 
 @pytest.fixture(scope="module")
 def changes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """What each call changed, by the name of the call."""
     folder = tmp_path_factory.mktemp("side_effects")
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
     said = subprocess.run(
-        [sys.executable, str(CALLS), str(folder)], capture_output=True, text=True, timeout=300, check=False, cwd=folder
-    )
+        [sys.executable, "-c", PROGRAM, str(folder)],
+        capture_output=True, text=True, timeout=300, check=False, cwd=folder, env=environment,
+    )  # fmt: skip
     assert said.returncode == 0, said.stderr
     return dict(json.loads(said.stdout.splitlines()[-1]))
 

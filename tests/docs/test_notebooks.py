@@ -40,16 +40,19 @@ def test_notebooks_are_short_and_stored_without_outputs(path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebook(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notebooks_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after the other in one kernel, each with nothing defined and in a folder of its own."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("PLOTLY_RENDERER", "plotly_mimetype")  # figures as data, without Plotly itself
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))  # not those of whoever runs the tests
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "runtime"))
-    notebook = nbformat.read(path, as_version=4)
-    work = tmp_path / "work"  # what a notebook writes goes here
-    work.mkdir()
-    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(work)}}).execute()
-    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    assert [output.text for output in outputs if output.get("name") == "stderr"] == []
-    assert FIGURE in outputs[-1].get("data", {})
+    notebooks = {path.stem: nbformat.read(path, as_version=4) for path in NOTEBOOKS}
+    for name, notebook in notebooks.items():
+        (tmp_path / name).mkdir()  # what a notebook writes goes here
+        notebook.cells.insert(0, nbformat.v4.new_code_cell(f"%reset -f\n%cd -q {tmp_path / name}"))
+    cells = [cell for notebook in notebooks.values() for cell in notebook.cells]
+    NotebookClient(nbformat.v4.new_notebook(cells=cells), timeout=300, kernel_name="python3").execute()
+    for name, notebook in notebooks.items():
+        outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+        assert [output.text for output in outputs if output.get("name") == "stderr"] == [], name
+        assert FIGURE in outputs[-1].get("data", {}), name

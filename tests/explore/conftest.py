@@ -106,7 +106,7 @@ class Visit:
         return self.settled()
 
     def settled(self, quiet: float = 0.25) -> Visit:
-        """Wait until nothing is asked, computed or drawn any more, for longer than a slider waits between two values."""
+        """Wait until nothing is asked, computed or drawn, for longer than a slider waits between two values."""
         self.moved, until = time.monotonic(), time.monotonic() + 120
         while time.monotonic() < until:
             self.page.wait_for_timeout(50)

@@ -8,7 +8,6 @@ import pytest
 
 from explore.conftest import Visit
 from foretrain.explore import picture
-from foretrain.explore.registry import VIEWS
 
 pytestmark = pytest.mark.slow
 
@@ -135,24 +134,6 @@ def test_light_and_dark(browser: Any, visit: Visit) -> None:
     button.click()
     visit.settled()
     assert body.evaluate(ground) == "rgb(255, 255, 255)" == paper.evaluate(ground)
-
-
-@pytest.mark.parametrize("path", VIEWS)
-def test_on_a_phone_and_by_keyboard(visit: Visit, path: str) -> None:
-    visit.page.set_viewport_size({"width": 360, "height": 740})
-    visit.open(path)
-    assert visit.page.evaluate("document.documentElement.scrollWidth") <= 360
-    smallest = visit.page.locator("main :is(p, td, label, small, output, a)").evaluate_all(
-        "nodes => Math.min(...nodes.filter(n => n.innerText).map(n => parseFloat(getComputedStyle(n).fontSize)))"
-    )
-    assert smallest >= 12
-    fields = visit.page.locator("form :is(input, select, textarea)")
-    for k in range(fields.count()):
-        field = fields.nth(k)
-        named = field.evaluate("node => node.labels.length > 0 || !!node.ariaLabel")
-        assert named, field.evaluate("node => node.outerHTML")
-        field.focus()
-        assert field.evaluate("node => node === document.activeElement")
 
 
 def test_label_noise_lowers_the_forecast_and_too_long_a_path_is_refused(visit: Visit) -> None:

@@ -50,7 +50,7 @@ def make_app(places: Places, hosts: frozenset[str]) -> Dash:
     app = Dash(
         __name__,
         title="foretrain explorer",
-        update_title=None,  # type: ignore[arg-type]
+        update_title=None,
         index_string=INDEX,
         serve_locally=True,
         suppress_callback_exceptions=True,
