@@ -13,7 +13,7 @@ test: setup  ## lint, types, tests
 	.venv/bin/mypy
 	.venv/bin/python -m pytest -n 2 --dist worksteal
 
-test-full: test  ## and every durability test with its whole number of tries; about 20 minutes more
+test-full: test  ## and the longest claims, and every durability test with its whole number of tries; about 20 minutes more
 	.venv/bin/python -m pytest -m full
 
 bench: setup  ## ratios against baselines timed in the same run

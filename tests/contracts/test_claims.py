@@ -25,8 +25,19 @@ from foretrain.show.report.compact import compact
 CLAIMS = papers.claims()
 every_claim = pytest.mark.parametrize("claim", CLAIMS.values(), ids=CLAIMS.keys())
 
+# Ten claims that train or integrate for 5 to 25 seconds each take a third of the time of all 313. `make check` judges
+# them too, and `make test-full` here.
+LONG = {
+    "abstract_symbols/data_need", "abstract_symbols/fig8", "abstract_symbols/fig20", "abstract_symbols/fig21",
+    "abstract_symbols/kernel", "abstract_symbols/theorem3_4", "feature_extraction/ntk_stability",
+    "joma/hierarchy_order_transformer", "joma/sparse_then_dense", "scan_snap/fig6",
+}  # fmt: skip
+every_claim_by_length = pytest.mark.parametrize(
+    "claim", [pytest.param(claim, id=id, marks=[pytest.mark.full] * (id in LONG)) for id, claim in CLAIMS.items()]
+)
 
-@every_claim
+
+@every_claim_by_length
 @pytest.mark.filterwarnings("ignore:Judged from:UserWarning")  # a kept result says how old it is
 def test_verdict_control_trajectories_and_figure(claim: Claim, tmp_path: Path, as_users_run_it: None) -> None:
     """One test, because judging is what takes the time: a third less without the type checker of the tests."""
@@ -115,6 +126,10 @@ def test_an_erratum_has_both_halves(claim: Claim) -> None:
         assert pair is None or claim.expect == "fails"
     if claim.paper == "scan_snap" and claim.expect == "fails" and claim.whose != "our own expectation":
         assert pair is not None, "what should stand in its place?"
+
+
+def test_long_claims_are_claims() -> None:
+    assert set(CLAIMS) >= LONG
 
 
 def test_one_claim_is_found_by_its_id_without_loading_every_paper(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,9 +23,9 @@ def blocks(language: str) -> list[tuple[str, str]]:
 
 
 def commands() -> list[tuple[str, str]]:
-    """(page, command) of every line of a bash block; a block in another language is not for running."""
-    lines = [(page, line.strip()) for page, text in blocks("bash") for line in text.splitlines()]
-    return list(dict.fromkeys((page, line) for page, line in lines if line and not line.startswith("#")))
+    """(page, command) of every line of a bash block, once; a block in another language is not for running."""
+    lines = {line.strip(): page for page, text in reversed(blocks("bash")) for line in text.splitlines()}
+    return [(page, line) for line, page in lines.items() if line and not line.startswith("#")]
 
 
 @pytest.fixture

@@ -61,3 +61,4 @@ def check_on_a_phone(visit: Visit) -> None:
     assert fields.count() > 0
     assert fields.evaluate_all(unnamed) == []
     assert fields.evaluate_all(unreached) == []
+    visit.page.evaluate("document.activeElement.blur()")
