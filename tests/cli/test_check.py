@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from foretrain import papers
+from foretrain.cli.terminal import PlainConsole
+from foretrain.cli.verdicts import print_verdicts
 from foretrain.core.errors import DamagedFile, InputError
 from foretrain.core.files import read_record, write_record
 from foretrain.ledger.check import VerdictFolder, fingerprint, known
@@ -28,6 +31,45 @@ def test_as_expected_is_exit_0(foretrain: Foretrain) -> None:
     assert [row["status"] for row in rows] == ["holds", "fails", "holds"]
     assert [row["control_status"] for row in rows] == ["fails", "holds", "fails"]
     assert all(set(row) == FIELDS for row in rows)
+
+
+def test_a_few_claims_are_told_in_sentences_that_fit_the_terminal(
+    foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("foretrain.cli.verdicts.console", lambda *, results: PlainConsole(width=80))
+    printed = foretrain("check", "toy/holds", "Theorem 2", "toy/bounds").out
+    lines = printed.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == "Toys <b>"
+    assert "  toy/misprint: Theorem 2, eq. 7" in lines
+    printed_at = lines.index("  toy/misprint: Theorem 2, eq. 7") + 1
+    assert lines[printed_at].startswith("    as printed  fails  x is ")
+    corrected = next(line for line in lines[printed_at:] if line.startswith("    corrected"))
+    assert corrected.startswith("    corrected   holds  x agrees ")
+    assert "toy/misprint_corrected" not in printed  # it stands under the printed one
+    assert "Control, a change of setting that must flip the verdict: all 4 did." in lines
+    assert lines[-1] == "Details: foretrain show toy/holds (or any other id above)"
+
+
+def test_sentences_stand_under_the_name_of_their_paper(
+    made_up_papers: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("foretrain.cli.verdicts._paper_name", lambda paper: f"The paper {paper}")
+    holds = papers.claims()["toy/holds"]
+    claims = {name: replace(holds, id=name) for name in ("one/a", "one/b", "two/a")}
+    stuck = replace(judge(claims["two/a"]), control_status="holds")
+    print_verdicts(claims, [judge(claims["one/a"]), judge(claims["one/b"]), stuck], results=True)
+    lines = capsys.readouterr().out.splitlines()
+    headings = [line for line in lines if line.startswith(("The", "  one", "  two"))]
+    assert headings == ["The paper one", "  one/a: Lemma 1", "  one/b: Lemma 1", "The paper two", "  two/a: Lemma 1"]
+    assert "Control, a change of setting that must flip the verdict: no flip in two/a." in lines
+
+
+def test_many_claims_are_a_table(foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("foretrain.cli.verdicts.IN_SENTENCES", 2)
+    lines = foretrain("check", "toy/holds", "Theorem 2").out.splitlines()
+    assert lines[2].split() == ["verdict", "claim", "margin", "control", "seconds"]
+    assert len([line for line in lines if line.startswith((" holds", " fails"))]) == 3
 
 
 def test_a_surprise_is_exit_1_and_says_why(foretrain: Foretrain) -> None:
@@ -57,7 +99,7 @@ def test_a_claim_without_its_data_is_skipped_and_judged_once_it_is_there(
     assert "1 of 2 verdicts as expected, 1 skipped because their data is missing" in printed.err
     assert "toy/skips: skipped: There is no " in printed.err
     assert "valid.txt; give a folder that has wikitext-2/valid.txt with --data, or set FORETRAIN_DATA." in printed.err
-    assert "\nskipped " in printed.out
+    assert "  skipped  There is no " in printed.out
     held, missed = json.loads(Path("v.json").read_text())
     assert (held["status"], missed["status"]) == ("holds", "skipped")
     assert missed["control_status"] is None
