@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
 import pytest
 
+from foretrain.cli import listing
+from foretrain.cli.terminal import PlainConsole
 from made_up.fixtures import Foretrain
 
 COMMANDS = ("list", "show", "check", "run", "figure", "report", "export")
@@ -21,6 +24,31 @@ def test_list_names_every_claim_with_its_source_and_expectation(foretrain: Foret
     (late,) = (line for line in printed.out.splitlines() if "toy/coverage" in line)
     assert "holds from tier full on" in late
     assert printed.out.count("from tier") == 1
+
+
+def test_list_outside_a_terminal_is_one_line_per_claim_with_tabs(foretrain: Foretrain) -> None:
+    printed = foretrain("list")
+    rows = {line.split("\t")[0]: line.split("\t") for line in printed.out.splitlines()}
+    assert len(rows) == len(printed.out.splitlines()) == len(json.loads(foretrain("list", "--json").out))
+    assert rows["toy/misprint"] == ["toy/misprint", "Theorem 2, eq. 7", "fails", "Decay goes at the rate."]
+    assert "  " not in printed.out
+    assert f"{len(rows)} claims; foretrain show CLAIM" in printed.err
+    for line in foretrain("list", "--experiments").out.splitlines():
+        assert len(line.split("\t")) == 3
+
+
+def test_list_on_a_terminal_of_80_columns(foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        listing, "console", lambda *, results: PlainConsole(width=80, force_terminal=True, no_color=True)
+    )
+    for arguments in (("list",), ("list", "--experiments"), ("show", "toy/")):
+        lines = re.sub(r"\x1b\[[0-9;]*m", "", foretrain(*arguments).out).splitlines()
+        assert max(map(len, lines)) <= 80
+        assert all(line == line.rstrip() for line in lines if line.startswith(("toy/", "    ")))
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", foretrain("list").out).splitlines()
+    at = lines.index("toy/misprint  expected: fails")
+    assert lines[at + 1] == "    Theorem 2, eq. 7: Decay goes at the rate."
+    assert "toy/stops  (measured)" in lines
 
 
 def test_list_as_json_is_clean(foretrain: Foretrain) -> None:
@@ -72,7 +100,7 @@ def test_show_experiment(foretrain: Foretrain) -> None:
 def test_show_by_number_and_by_words(foretrain: Foretrain) -> None:
     assert "claim toy/coverage" in foretrain("show", "Lemma 8").out
     several = foretrain("show", "Theorem 2").out
-    assert "toy/misprint " in several
+    assert "toy/misprint\t" in several
     assert "toy/misprint_corrected" in several
     assert "decay_printed" in several  # the theory that cites it
     assert "experiment toy/diverges" in foretrain("show", "rate too large").out

@@ -10,17 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from foretrain.cli.common import console, show_json
+from foretrain.cli.common import console, say, show_json
+from foretrain.cli.common import show as print_result
+from foretrain.core.errors import visible
 from foretrain.show.finding import HELP, find_claims, find_either, find_experiments
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from foretrain.ledger.claim import Claim
     from foretrain.ledger.experiment import Experiment
     from foretrain.ledger.parameters import Parameter
 
-WIDEST = 1000  # characters of a line outside a terminal
+NARROWEST = 40  # characters of a sentence, however narrow the terminal is
+MEASURED = "(measured)"  # in place of an expected verdict
 
 Patterns = Annotated[list[str] | None, typer.Argument(metavar="QUERY", help=HELP, show_default=False)]
 
@@ -32,12 +36,16 @@ def list_all(
 ) -> None:
     """List the claims of every paper, or the experiments.
 
+    Outside a terminal, each is one line with tabs between its parts (a claim's are id, source, expected verdict and
+    statement), for grep and cut.
+
     \b
     Examples:
       foretrain list
       foretrain list 'scan_snap/theorem*'
       foretrain list "Lemma G.7"
       foretrain list identity
+      foretrain list | grep entropy
       foretrain list --experiments
       foretrain list --json
     """
@@ -46,10 +54,7 @@ def list_all(
     if as_json:
         show_json(rows, default=str)
         return
-    out = console(results=True)
-    if not out.is_terminal:
-        out.width = WIDEST  # whole lines for whoever searches in them
-    out.print(_experiment_table(rows, out.width) if experiments else _claim_table(rows, out.width))
+    (_print_experiments if experiments else _print_claims)(rows)
 
 
 def _claim_rows(claims: Mapping[str, Claim]) -> list[dict[str, Any]]:
@@ -83,37 +88,50 @@ def _experiment_rows(experiments: Mapping[str, Experiment]) -> list[dict[str, An
     ]
 
 
-def _claim_table(rows: Sequence[Mapping[str, Any]], width: int) -> Table:
+def _print_claims(rows: Sequence[Mapping[str, Any]]) -> None:
     cells = [
         (row["id"], row["source"], _expectation(row["expected"], row["expected_from"]), row["says"]) for row in rows
     ]
-    table = _one_line_each(("claim", "source", "expected", "says"), cells, width)
-    table.caption = f"{len(rows)} claim{'s' * (len(rows) != 1)}; foretrain show CLAIM shows one in full"
-    return table
+    out = console(results=True)
+    if not out.is_terminal:
+        _print_tabs(cells)
+    for id, source, expected, says in cells if out.is_terminal else ():
+        expects = f"expected: {expected}" if expected != MEASURED else expected
+        _print_entry(out, id, expects, f"{source}: {says}")
+    say(f"{len(rows)} claim{'s' * (len(rows) != 1)}; foretrain show CLAIM shows one in full.")
 
 
 def _expectation(expected: str | None, first_tier: str | None) -> str:
     if expected is None:
-        return "(measured)"
+        return MEASURED
     return expected if first_tier == "fast" else f"{expected} from tier {first_tier} on"
 
 
-def _experiment_table(rows: Sequence[Mapping[str, Any]], width: int) -> Table:
+def _print_experiments(rows: Sequence[Mapping[str, Any]]) -> None:
     cells = [(row["id"], ", ".join(row["arguments"]), row["says"]) for row in rows]
-    table = _one_line_each(("experiment", "arguments", "says"), cells, width)
-    table.caption = f"{len(rows)} experiment{'s' * (len(rows) != 1)}; foretrain show EXPERIMENT shows one in full"
-    return table
+    out = console(results=True)
+    if not out.is_terminal:
+        _print_tabs(cells)
+    for id, arguments, says in cells if out.is_terminal else ():
+        _print_entry(out, id, "", says, f"Arguments: {arguments}" if arguments else "")
+    say(f"{len(rows)} experiment{'s' * (len(rows) != 1)}; foretrain show EXPERIMENT shows one in full.")
 
 
-def _one_line_each(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]], width: int) -> Table:
-    """One line per row. The last cell is cut at the end of the line, middle cells at 34 characters, ids never."""
-    texts = [[row[0], *(textwrap.shorten(cell, 34, placeholder="…") for cell in row[1:-1])] for row in rows]
-    taken = sum(max(map(len, column)) + 3 for column in zip(columns[:-1], *texts, strict=False))
-    table = _table(*columns)
-    for text, row in zip(texts, rows, strict=True):
-        last = textwrap.shorten(row[-1], max(20, width - taken - 3), placeholder="…")
-        table.add_row(*map(_text, [*text, last]))
-    return table
+def _print_tabs(rows: Sequence[tuple[str, ...]]) -> None:
+    """One line per row, with tabs between the cells."""
+    for row in rows:
+        print_result("\t".join(" ".join(cell.split()) for cell in row))
+
+
+def _print_entry(out: Console, id: str, remark: str, *paragraphs: str) -> None:
+    """The id on a line of its own, and paragraphs below it, wrapped to the terminal."""
+    from rich.text import Text
+
+    text = Text(visible(id), style="bold").append(f"  {remark}" if remark else "", style="not bold dim")
+    for paragraph in filter(None, paragraphs):
+        for line in textwrap.wrap(visible(" ".join(paragraph.split())), max(NARROWEST, out.width - 5)):
+            text.append(f"\n    {line}", style="not bold")
+    out.print(text, soft_wrap=True)
 
 
 def _table(*columns: str) -> Table:
@@ -145,12 +163,11 @@ def show(
       foretrain show fig22
     """
     claims, experiments = find_either(name)
-    out = console(results=True)
     if len({*claims, *experiments}) > 1:
         if claims:
-            out.print(_claim_table(_claim_rows(claims), out.width))
+            _print_claims(_claim_rows(claims))
         if experiments:
-            out.print(_experiment_table(_experiment_rows(experiments), out.width))
+            _print_experiments(_experiment_rows(experiments))
         _print_facts("code", _cited_facts({claim.paper for claim in claims.values()}, name))
         return
     for claim in claims.values():
