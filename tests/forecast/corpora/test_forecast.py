@@ -142,6 +142,31 @@ def test_negations_are_what_an_additive_network_cannot_learn(reviews: LabelledTe
     assert [s.phrase for s in result.shortcuts if s.costs] == ["<br />", "marlowe , with marlowe again"]
 
 
+def test_a_marker_whose_interval_includes_0_is_not_called_a_shortcut(reviews: LabelledTexts) -> None:
+    result = forecast_corpus(reviews)
+    sure, unsure = (s for s in result.shortcuts if s.costs)
+    assert sure.accuracy_cost > sure.accuracy_error
+    assert unsure.accuracy_cost < unsure.accuracy_error
+    assert (sure.costs_accuracy, unsure.costs_accuracy) == (True, False)
+    assert 'It will use a shortcut: "<br />". It may also use "marlowe , with marlowe again": ' in result.summary
+    assert "Without both, a network that adds up tokens falls from" in result.summary
+    says = [fix.says for fix in result.fixes if fix.kind == "shortcut"]
+    assert "without it the forecast loses" in says[0]
+    assert "this may be a shortcut: without it the loss rises, but the change in accuracy, " in says[1]
+
+
+@pytest.mark.parametrize("used", [1, 2, 3, 5])
+def test_the_answer_if_no_shortcut_is_sure(reviews: LabelledTexts, used: int) -> None:
+    result = forecast_corpus(reviews)
+    unsure = replace(result.shortcuts[0], accuracy_cost=0.001, accuracy_error=0.001)
+    assert unsure.costs
+    words = replace(result, shortcuts=(unsure,) * used).summary
+    assert "It will use" not in words
+    assert 'It may use "<br />"' in words
+    assert f"Without {({1: 'it', 2: 'both'}).get(used, 'all of them')}, a network" in words
+    assert ("and others" in words) == (used > 3)
+
+
 def test_four_classes_have_a_score_each() -> None:
     rows = [(f"word{k} common", k) for k in range(4) for _ in range(10)]
     result = forecast_corpus(corpus(rows, ("a", "b", "c", "d")))

@@ -21,7 +21,7 @@ _NUMBERS, _NOT_LETTERS = re.compile(r"\d+"), re.compile(r"[^\w]+")
 PLACES = {
     "start": "at the start of a text",
     "end": "at the end of a text",
-    "same place": "always at about the same place in a text",
+    "same place": "at about the same place each time",
     "anywhere": "anywhere in a text, whatever stands next to it",
     "template": "as part of a template",
 }
@@ -57,8 +57,12 @@ def _shortcuts(corpus: LabelledTexts, found: Sequence[Shortcut], judged: int) ->
         if not one.costs:
             continue
         name = corpus.classes[one.towards]
+        digits = 1 if one.accuracy_error >= 0.005 else 2  # so that the reader sees whether 0 is in the interval
+        lost = f"{100 * one.accuracy_cost:.{digits}f} % (± {100 * one.accuracy_error:.{digits}f})"
         cost = (
-            f"without it the forecast loses {100 * one.accuracy_cost:.1f} % (± {100 * one.accuracy_error:.1f}) accuracy"
+            f"without it the forecast loses {lost} accuracy"
+            if one.costs_accuracy
+            else f"this may be a shortcut: without it the loss rises, but the change in accuracy, {lost}, may be chance"
         )
         says = (
             f'"{one.phrase}" stands {PLACES[one.kind]}, in {100 * one.share:.0f} % of the texts of class {name} '

@@ -57,6 +57,11 @@ class Shortcut:
         """Whether the held-out loss surely rises without it. A marker that costs nothing now may do so elsewhere."""
         return self.loss_cost > SURE * self.loss_error / SIDES
 
+    @property
+    def costs_accuracy(self) -> bool:
+        """Whether accuracy falls without it too: the 95 % interval of what is lost lies above 0."""
+        return self.costs and self.accuracy_cost > self.accuracy_error
+
 
 @dataclass(frozen=True)
 class _Candidate:

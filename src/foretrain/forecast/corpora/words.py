@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from foretrain.core.trajectory import trajectory
 from foretrain.forecast.corpora.copies import mean_and_error
 from foretrain.forecast.corpora.fixes import Fix
 from foretrain.forecast.corpora.result import CorpusResult
+from foretrain.forecast.corpora.shortcuts import Shortcut
 
 if TYPE_CHECKING:
     from foretrain.forecast.corpora.training import Learned
@@ -66,18 +67,36 @@ def answer(forecast: CorpusResult) -> str:
         f"A classifier will get about {percent(curve.accuracy)} ({percent(low)} to {percent(high)}) of new rows right"
     )
     against = f" ({who}); always guessing {largest} gets {percent(signal.largest_class)}."
-    costly = [s for s in forecast.shortcuts if s.costs]
+    return f"{learns}{against} {_shortcut_words(forecast)}"
+
+
+def _shortcut_words(forecast: CorpusResult) -> str:
+    """Which shortcuts a classifier will take, which it may take, and how well it does without them.
+
+    A marker is called a shortcut only if accuracy falls without it by more than chance. If only the loss rises, the
+    marker may be one.
+    """
+    used = [s for s in forecast.shortcuts if s.costs]
     without = forecast.without
-    if not costly or without is None:
-        return f"{learns}{against} No shortcut was found that costs accuracy when it is removed."
-    names = ", ".join(f'"{s.phrase}"' for s in costly[:3]) + (" and others" if len(costly) > 3 else "")
+    if not used or without is None:
+        return "No shortcut was found that costs accuracy when it is removed."
+    sure = [s for s in used if s.costs_accuracy]
+    unsure = [s for s in used if not s.costs_accuracy]
     before, after, cost, error = (100 * v for v in (without.before, without.accuracy, without.cost, without.error))
     fall = f"from {before:.1f} % to {after:.1f} % (by {cost:.1f} ± {error:.1f})"
+    them = "it" if len(used) == 1 else "both" if len(used) == 2 else "all of them"
     if without.cost > without.error:
-        effect = f"Without {'it' if len(costly) == 1 else 'them'}, a network that adds up tokens falls {fall}."
+        effect = f"Without {them}, a network that adds up tokens falls {fall}."
     else:
-        effect = f"It can do without {'it' if len(costly) == 1 else 'them'}: a network that adds up tokens goes {fall}."
-    return f"{learns}{against} It will use {_a_shortcut(costly)}: {names}. {effect}"
+        effect = f"It can do without {them}: a network that adds up tokens goes {fall}."
+    will = f"It will use {_a_shortcut(sure)}: {_names(sure)}. " if sure else ""
+    may = f"It may {'also ' if sure else ''}use {_names(unsure)}: without {'it' if len(unsure) == 1 else 'them'} "
+    chance = "the loss rises, but the change in accuracy may be chance. "
+    return f"{will}{may + chance if unsure else ''}{effect}"
+
+
+def _names(found: Sequence[Shortcut], shown: int = 3) -> str:
+    return ", ".join(f'"{s.phrase}"' for s in found[:shown]) + (" and others" if len(found) > shown else "")
 
 
 def better_baseline(forecast: CorpusResult) -> str | None:
@@ -90,7 +109,7 @@ def better_baseline(forecast: CorpusResult) -> str | None:
     return name if more > error else None
 
 
-def _a_shortcut(found: list[Any]) -> str:
+def _a_shortcut(found: Sequence[Shortcut]) -> str:
     return "a shortcut" if len(found) == 1 else f"{len(found)} shortcuts"
 
 
@@ -207,7 +226,8 @@ def summary(forecast: CorpusResult, learned: Mapping[str, Learned] | None = None
             for name, curve in forecast.curves.items()
         },
         "shortcuts": [
-            {k: v for k, v in vars(s).items() if k not in ("phrases", "place")} | {"costs": s.costs, **vars(s.place)}
+            {k: v for k, v in vars(s).items() if k not in ("phrases", "place")}
+            | {"costs": s.costs, "costs_accuracy": s.costs_accuracy, **vars(s.place)}
             | {"kind": s.kind, "towards": forecast.classes[s.towards]}
             for s in forecast.shortcuts
         ],
