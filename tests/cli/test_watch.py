@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from io import StringIO
@@ -33,6 +34,22 @@ def test_the_first_screen_answers_first(foretrain: Foretrain) -> None:
     assert "spread again in layer 0, as JoMA predicts" in " ".join(printed.out.split())
     assert "The training is finished." in printed.out
     assert "Plotly.newPlot" in Path("run.html").read_text()
+
+
+def test_the_same_number_is_the_same_everywhere_on_the_screen(foretrain: Foretrain) -> None:
+    """Also where measurements scatter: a sentence and the table must not give two entropies of one layer."""
+    scatter = 0.02 * np.random.default_rng(3).standard_normal(100)
+    scatter[-1] = 0.03
+    for record in records({"h.0.attn": dip(0.4, 0.0) + scatter, "h.1.attn": dip(0.0, 0.0)}):
+        append_line(Path("run.jsonl"), {**record, "loss": record["loss"] + 0.001234})
+    printed = foretrain("watch", "run.jsonl").out
+    (entropy,) = re.findall(r"→ (0\.\d\d) of its largest entropy", " ".join(printed.split()))
+    (row,) = (line.split() for line in printed.splitlines() if line.startswith("0 "))
+    assert row[2] == entropy
+    assert abs(float(entropy) - (dip(0.4, 0.0) + scatter)[-1]) > 0.005  # the last measurement alone is another number
+    (in_words,) = re.findall(r", loss (\S+) \(at the start", printed)
+    (beside_the_bars,) = re.findall(r"^loss \S+  (\S+)$", printed, re.MULTILINE)
+    assert in_words == beside_the_bars
 
 
 def test_it_follows_a_growing_file_until_the_end(tmp_path: Path) -> None:

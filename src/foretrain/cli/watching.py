@@ -85,6 +85,7 @@ def _view(records: Sequence[Record], finished: bool, age: float = 0.0) -> Render
     from rich.text import Text
 
     from foretrain.monitor.alarms import alarms_of, in_words
+    from foretrain.monitor.curves import curves_of
     from foretrain.monitor.report import evidence_of
     from foretrain.monitor.story import short_names, story
     from foretrain.runs.monitored import as_dataset
@@ -98,19 +99,20 @@ def _view(records: Sequence[Record], finished: bool, age: float = 0.0) -> Render
     parts += [Text(visible(sentence), style="dim") for sentence in evidence_of(serious)]
     parts.append(Text("The training is finished." if finished else f"Last record {_ago(age)}.", style="dim"))
     if dataset.loss.notnull().any():
-        parts.append(Text(f"\nloss {bars(dataset.loss.values)}  {float(dataset.loss[-1]):.4g}"))
+        parts.append(Text(f"\nloss {bars(dataset.loss.values)}  {float(dataset.loss[-1]):.3g}"))
     if "attention_relative_entropy" in dataset:
         table = Table(box=None, pad_edge=False, header_style="dim")
         table.add_column("layer")
         for name in ("entropy / maximum", "now", "sparsest head", "largest logit", "on first token"):
             table.add_column(name, justify="left" if name == "entropy / maximum" else "right", no_wrap=True)
         entropy = dataset.attention_relative_entropy
+        curves = {curve.layer: curve for curve in curves_of(dataset)}  # smoothed, as in the sentences above
         for layer, short in short_names(dataset).items():
             own, last = entropy.sel(layer=layer), dataset.sel(layer=layer).isel(step=-1)
             table.add_row(
                 visible(short),
                 bars(own.mean("head").values, low=0.0, high=1.0),
-                f"{float(own.isel(step=-1).mean()):.2f}",
+                f"{curves[layer].end:.2f}",
                 f"{float(own.isel(step=-1).min()):.2f}",
                 f"{float(last.attention_largest_logit.max()):.3g}",
                 f"{float(last.attention_first_token.mean()):.2f}",
