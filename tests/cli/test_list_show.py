@@ -6,11 +6,13 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from foretrain.cli import listing
 from foretrain.cli.terminal import PlainConsole
+from foretrain.ledger.tiers import SIZES
 from made_up.fixtures import Foretrain
 
 COMMANDS = ("list", "show", "check", "run", "figure", "report", "export")
@@ -142,6 +144,13 @@ def test_help_has_examples(foretrain: Foretrain, command: str) -> None:
     printed = foretrain(command, "--help")
     assert printed.code == 0
     assert f"foretrain {command} " in printed.out.split("Examples")[1]
+
+
+def test_tiers_are_described_in_the_same_words_everywhere(foretrain: Foretrain) -> None:
+    for command in ("check", "report", "run", "figure"):
+        assert SIZES in re.sub(r"[\s│]+", " ", foretrain(command, "--help").out)
+    readme = (Path(__file__).parent.parent.parent / "README.md").read_text(encoding="utf-8")
+    assert f"A *tier* is a size: {SIZES}." in " ".join(readme.replace("`", "").split())
 
 
 def test_without_a_command_help_is_shown(foretrain: Foretrain) -> None:

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from foretrain.core.errors import InputError, require, visible, visible_lines
+from foretrain.ledger.tiers import SIZES
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Number of processes, with one thread each.", metavar="N")]
-Tier = Annotated[str, typer.Option(help="Size: fast (minutes), full (an hour), paper (the paper's own sizes).")]
+TIER_HELP = f"Size: {SIZES}."
+Tier = Annotated[str, typer.Option(help=TIER_HELP)]
 Runs = Annotated[Path, typer.Option("--runs", help="Folder with saved runs and verdicts.", metavar="DIR")]
 Cluster = Annotated[str | None, typer.Option(help="Address of a Dask scheduler to run on.", metavar="ADDRESS")]
 RUNS = Path("runs")

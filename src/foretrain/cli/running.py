@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from foretrain.cli.common import RUNS, Cluster, Jobs, Runs, console, require_jobs, require_writable, say, show
+from foretrain.cli.common import (
+    RUNS,
+    TIER_HELP,
+    Cluster,
+    Jobs,
+    Runs,
+    console,
+    require_jobs,
+    require_writable,
+    say,
+    show,
+)
 from foretrain.cli.progress import progress_shown
 from foretrain.cli.values import read_settings
 from foretrain.core.errors import require, require_known
@@ -38,14 +49,7 @@ GridOption = Annotated[
     ),
 ]
 Seeds = Annotated[int | None, typer.Option(help="Use the seeds 1 to N.", metavar="N")]
-Size = Annotated[
-    str | None,
-    typer.Option(
-        "--tier",
-        help="Size: fast (seconds), full (minutes; a coarser grid if there is one), paper (the paper's own sizes).",
-        show_default="paper",
-    ),
-]
+Size = Annotated[str | None, typer.Option("--tier", help=TIER_HELP, show_default="paper")]
 Quick = Annotated[bool, typer.Option("--quick", help="Short for --tier fast.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Delete this run from disk and compute it again.")]
 FIGURE_KINDS = (".html", ".png", ".svg", ".pdf")

@@ -1,4 +1,4 @@
-"""How large a check or a run is: `fast` (seconds to minutes), `full` (up to an hour), `paper` (the paper's own sizes).
+"""Tiers: how large a check or a run is. `SIZES` says what each of them takes.
 
 Claims and experiments both keep their settings by tier and read them with `at_tier`, so both fall back the same way.
 """
@@ -12,6 +12,7 @@ from foretrain.core.errors import require_known
 
 Tier = Literal["fast", "full", "paper"]
 TIERS: tuple[Tier, ...] = ("fast", "full", "paper")
+SIZES = "fast takes seconds per claim or experiment, full up to an hour, and paper has the paper's own sizes"
 Settings = Mapping[str, Mapping[str, Any]]  # by tier
 
 
