@@ -49,13 +49,18 @@ def test_a_sweep_that_fits_no_memory_is_a_sweep_all_the_same(
 
 
 def test_the_same_command_computes_nothing_twice(foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = Path(foretrain(*NOISE).out.strip())
+    from_disk = "This run was finished before, so it was read from disk; add --fresh to compute it again.\n"
+    first = foretrain(*NOISE)
+    path = Path(first.out.strip())
+    assert from_disk not in first.err
     before = _files(path)
     monkeypatch.setenv("TOY_BEGUN", "begun.txt")
-    assert foretrain(*NOISE).out.strip() == str(path)
+    again = foretrain(*NOISE)
+    assert again.out.strip() == str(path)
+    assert again.err.startswith(from_disk)
     assert not Path("begun.txt").exists()
     assert _files(path) == before
-    foretrain(*NOISE, "--fresh")
+    assert from_disk not in foretrain(*NOISE, "--fresh").err
     assert len(Path("begun.txt").read_text().splitlines()) == PARTS
     xr.testing.assert_identical(load(path), load(path))
 

@@ -238,6 +238,8 @@ def _compute(
             f"Note: {earlier} has the same settings but was computed with other source code or library versions; it is "
             "kept, and this run is stored beside it."
         )
+    if folder.reused:
+        say("This run was finished before, so it was read from disk; add --fresh to compute it again.")
     return folder
 
 

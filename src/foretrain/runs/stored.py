@@ -50,6 +50,7 @@ class RunFolder:
     status: str = "running"
     metadata: dict[str, str] = field(default_factory=dict)  # of the arrays, once they are made
     machine: dict[str, str] = field(default_factory=machine)
+    reused: bool = False  # a sweep found it finished and computed nothing
 
     @classmethod
     def open(cls, place: str | Path | Place) -> RunFolder:

@@ -75,6 +75,7 @@ def sweep(
     finished = None if fresh else _finished(place, identity)
     if finished is not None:
         tell(Progress(grid.cells, grid.cells, experiment))
+        finished.reused = True
         return finished
     absent = [above for above in (place.path, *place.path.parents) if not above.exists()] if place.path else []
     is_new = place.path in absent
