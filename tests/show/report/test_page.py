@@ -88,18 +88,40 @@ def test_every_claim_has_a_card_with_all_it_should_say(report: str) -> None:
 
 def test_the_page_opens_with_the_story_and_the_errata(report: str) -> None:
     page = _Page(report)
-    order = [page.text.index(words) for words in ("Everything decays <i>slowly</i>.", "Wrong as printed", "The ledger")]
+    titles = ("Everything decays <i>slowly</i>.", "Wrong as printed", "The ledger")
+    order = [page.text.rindex(words) for words in titles]
     assert order == sorted(order)
     for words in (
         "Decay takes twice as long",
         "It does not <u>hold</u>.",
         "How to read it",
-        "Toys <b>, Theorem 2, eq. 7",
+        "Theorem 2, eq. 7",
     ):
         assert words in page.text, words
     assert [tag for tag, _ in page.tags if tag == "math"]
     picture = [attrs for _, attrs in page.tags if attrs.get("data-figure") == "toy/bounds:0"]
-    assert len(picture) == 2  # in the story and in the ledger
+    assert len(picture) == 3  # in the story, in the ledger and among the figures
+
+
+def test_the_contents_lead_to_every_section_of_every_paper(report: str) -> None:
+    page = _Page(report)
+    ids = {attrs.get("id") for _, attrs in page.tags}
+    links = {str(attrs["href"])[1:] for tag, attrs in page.tags if tag == "a" and attrs.get("href")}
+    assert links <= ids
+    sections = {"stories", "errata", "findings", "ledger", "figures", "glossary"}
+    assert sections | {f"{kind}-toy" for kind in ("story", "errata", "findings", "paper", "figures")} <= links
+
+
+def test_long_sections_are_closed_unless_the_report_is_short(
+    foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups = {"errata-toy", "paper-toy", "figures-toy", "glossary"}
+    for short in (True, False):
+        monkeypatch.setattr("foretrain.show.report.page.SHORT", 12 if short else 1)
+        assert foretrain("check", "toy/misprint", "toy/bounds", "--report", "report.html").code == 0
+        tags = _Page(Path("report.html").read_text()).tags
+        opened = {attrs["id"]: "open" in attrs for _, attrs in tags if "group" in str(attrs.get("class")).split()}
+        assert {opened[group] for group in groups} == {short}
 
 
 def test_hostile_words_stay_words(report: str) -> None:
@@ -181,3 +203,68 @@ def test_in_a_browser_a_link_opens_its_card_and_draws_it(foretrain: Foretrain, t
     assert drawn == ["toy/bounds:0"]
     assert any("main-svg" in str(attrs.get("class")) for _, attrs in page.tags)
     assert "2 of 2 shown" in page.text or 'value="2 of 2 shown"' in printed.stdout
+
+
+@pytest.mark.slow
+def test_in_a_browser_links_and_search_open_what_they_lead_to_and_nothing_is_clipped(
+    foretrain: Foretrain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chromium = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chrome")
+    sync_api = pytest.importorskip("playwright.sync_api")
+    if chromium is None:
+        pytest.skip("no Chrome or Chromium on this machine")
+    monkeypatch.setattr("foretrain.show.report.page.SHORT", 0)
+    foretrain("check", "toy/[!s]*", "toy/surprise", "--report", "report.html")
+    address = (tmp_path / "report.html").as_uri()
+    complaints: list[str] = []
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+
+        def opened() -> set[str]:
+            return set(page.evaluate("[...document.querySelectorAll('main details[open]')].map((place) => place.id)"))
+
+        page.goto(address)
+        assert opened() == set()
+        assert page.evaluate("document.documentElement.scrollHeight") < 2500
+        page.click(".contents a[href='#errata-toy']")
+        assert opened() == {"errata-toy"}
+        page.click("#errata-toy > summary")
+        page.click(".contents a[href='#errata-toy']")  # the address stays; the link works all the same
+        assert opened() == {"errata-toy"}
+        page.goto(f"{address}#toy/misprint_corrected")
+        assert {"paper-toy", "toy/misprint"} <= opened()
+        page.wait_for_selector("[id='toy/misprint'] .figure[data-drawn]")
+
+        page.goto("about:blank")
+        page.goto(address)
+        page.fill("#filters [name=text]", "theorem 2")
+        assert {"errata-toy", "paper-toy"} <= opened()
+        assert page.is_visible(".misprint[data-claim='toy/misprint']")
+        assert page.is_visible("[id='toy/misprint']")
+        assert not page.is_visible("[id='toy/surprise']")
+        page.fill("#filters [name=text]", "xyzzy")
+        assert page.is_visible("#nothing")
+        page.fill("#filters [name=text]", "")
+        assert opened() == set()
+
+        page.evaluate("document.querySelectorAll('details').forEach((place) => { place.open = true; })")
+        for width in (360, 768, 1280, 1920):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate(OUTSIDE) == [], width
+            side = page.evaluate("getComputedStyle(document.querySelector('.contents')).position")
+            assert side == ("sticky" if width >= 1280 else "static")
+        browser.close()
+    assert complaints == []
+
+
+# Words that reach over the edge of the screen, where nothing scrolls, or that are cut.
+OUTSIDE = """() => [...document.querySelectorAll("body *:not(svg *, script)")].filter((place) => {
+  const style = (of) => getComputedStyle(of).overflowX;
+  const scrolls = (around) => around && (style(around) === "auto" || scrolls(around.parentElement));
+  const cut = style(place) === "hidden" && place.scrollWidth > place.clientWidth + 1;
+  const right = place.getBoundingClientRect().right;
+  return !scrolls(place) && (cut || right > document.documentElement.clientWidth + 1);
+}).map((place) => place.outerHTML.slice(0, 120))"""

@@ -19,6 +19,8 @@ from foretrain.show.report.card import ClaimView, claim_views
 from foretrain.show.report.compact import for_script
 from foretrain.show.report.drawing import draw_all
 
+SHORT = 12  # statements; a report with no more than these hides nothing
+
 
 @dataclass(frozen=True)
 class Section:
@@ -29,14 +31,32 @@ class Section:
 
     @property
     def tally(self) -> str:
-        return tally([half.verdict for view in self.views for half in view.halves.values()])
+        return tally([half.verdict for half in self.halves])
+
+    @property
+    def halves(self) -> list[ClaimView]:
+        """Every claim, with corrections as claims of their own."""
+        return [half for view in self.views for half in view.halves.values()]
+
+    @property
+    def errata(self) -> list[ClaimView]:
+        """What is wrong as printed, the most important first."""
+        return sorted((view for view in self.views if view.claim.erratum), key=lambda view: not view.claim.headline)
+
+    @property
+    def findings(self) -> list[ClaimView]:
+        return [half for half in self.halves if half.claim.finding]
+
+    @property
+    def drawings(self) -> list[ClaimView]:
+        """The claims with figures."""
+        return [half for half in self.halves if half.drawn.figures]
 
     @property
     def picture(self) -> ClaimView | None:
         """The claim whose figure the story shows, if it was judged and has one."""
         wanted = self.paper.story.picture if self.paper.story else ""
-        halves = [half for view in self.views for half in view.halves.values()]
-        return next((half for half in halves if half.claim.id == wanted and half.drawn.figures), None)
+        return next((half for half in self.drawings if half.claim.id == wanted), None)
 
 
 def write_report(verdicts: Mapping[str, Verdict], tier: str, out: Path) -> int:
@@ -53,20 +73,22 @@ def report_page(verdicts: Mapping[str, Verdict], tier: str, known: Mapping[str, 
     views = claim_views(verdicts, known, tier, figures)
     in_order = sorted(papers().values(), key=lambda paper: paper.position)
     by_paper = {paper.name: [view for view in views if view.claim.paper == paper.name] for paper in in_order}
-    views = [view for own in by_paper.values() for view in own]
+    sections = [Section(papers()[name], own) for name, own in by_paper.items() if own]
+    statements = sum(len(section.views) for section in sections)
     everything = verdicts.values()
     return render(
         "report.html",
         tier=tier,
         count=tally(everything),
-        statements=len(views),
-        paper_names={name: paper.short for name, paper in papers().items()},
-        errata=sorted((view for view in views if view.claim.erratum), key=lambda view: not view.claim.headline),
-        findings=[half for view in views for half in view.halves.values() if half.claim.finding],
+        statements=statements,
+        short=statements <= SHORT,
+        errata=[view for section in sections for view in section.errata],
+        findings=[view for section in sections for view in section.findings],
+        figures=[view for section in sections for view in section.drawings],
         facts=_facts(verdicts, tier),
         surprises=[verdict for verdict in everything if not verdict.as_expected and verdict.status != "skipped"],
         skipped=[verdict for verdict in everything if verdict.status == "skipped"],
-        sections=[Section(papers()[name], own) for name, own in by_paper.items() if own],
+        sections=sections,
         look=for_script({"template": TEMPLATE.to_plotly_json(), "config": CONFIG}),
     )
 

@@ -190,6 +190,7 @@ matrix = Claim(
     id="toy/matrix",
     source="eq. 3",
     says="Two gradients are one.",
+    finding="The <b>norm</b> agrees, too.",
     predict=lambda: _matrix(),
     observe=_matrix,
     compare=every(close("gradient", FLOW), close("norm", FLOW)),
