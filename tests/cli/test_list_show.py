@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
-from foretrain.cli import listing
+from foretrain.cli import app, listing
 from foretrain.cli.terminal import PlainConsole
 from foretrain.ledger.tiers import SIZES
 from made_up.fixtures import Foretrain
@@ -139,11 +142,32 @@ def test_misuse_is_one_sentence(foretrain: Foretrain, arguments: list[str], word
     assert len(printed.err.splitlines()) == 1
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_has_examples(foretrain: Foretrain, command: str) -> None:
-    printed = foretrain(command, "--help")
+def every_command(command: Any = None, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """The words of every command and group, such as ("forecast", "corpus")."""
+    command = typer.main.get_command(app) if command is None else command
+    inner = getattr(command, "commands", {}).items()
+    return [path, *(found for name, one in inner for found in every_command(one, (*path, name)))]
+
+
+@pytest.mark.parametrize("command", every_command(), ids=" ".join)
+def test_help_has_examples_and_none_of_them_wraps_at_80_columns(
+    foretrain: Foretrain, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 80)
+    printed = foretrain(*command, "--help")
     assert printed.code == 0
-    assert f"foretrain {command} " in printed.out.split("Examples")[1]
+    lines = [line.rstrip() for line in printed.out.splitlines()]
+    assert max(map(len, lines)) <= 80
+    written: Any = typer.main.get_command(app)
+    for name in command:
+        written = written.commands[name]
+    examples = [
+        line
+        for line in inspect.cleandoc(written.help).splitlines()
+        if line.startswith(("  foretrain ", "  torchrun ")) and " ".join(command) in line
+    ]
+    assert examples
+    assert [f" {line}" for line in examples if f" {line}" not in lines] == []
 
 
 def test_tiers_are_described_in_the_same_words_everywhere(foretrain: Foretrain) -> None:

@@ -50,27 +50,27 @@ def foretrain(
 
     \b
     You train or fine-tune models:
-      foretrain forecast finetune MODEL DATA what will fine-tuning bring?
-      foretrain watch run.jsonl              follow a training, with warnings
-      foretrain analyze MODEL                measure a model or its checkpoints
-      foretrain compare A B                  see where two models differ
-      foretrain language book.txt            train a small language model
-      foretrain neurons MODEL --text FILE    see what fires each neuron
+      foretrain forecast finetune MODEL DATA  what will fine-tuning bring?
+      foretrain watch run.jsonl               follow a training, with warnings
+      foretrain analyze MODEL                 measure a model or its checkpoints
+      foretrain compare A B                   see where two models differ
+      foretrain language book.txt             train a small language model
+      foretrain neurons MODEL --text FILE     see what fires each neuron
 
     \b
     You label data or design tasks:
-      foretrain forecast corpus texts.csv    which words will a classifier use?
-      foretrain forecast templates task.toml will a network learn this, from what?
+      foretrain forecast corpus texts.csv     which words will a classifier use?
+      foretrain forecast templates task.toml  will a network learn this?
 
     \b
     You study theory (a claim: a statement of a paper that a program checks):
-      foretrain list                         the claims of every paper
-      foretrain show "Theorem 4"             one of them in full
-      foretrain check scan_snap --jobs 2     do they hold?
-      foretrain report                       verdicts and errata on one page
-      foretrain run scan_snap/fig6           compute an experiment, resumably
-      foretrain figure scan_snap/fig6        draw it
-      foretrain explore                      look at all of this, with sliders
+      foretrain list                          the claims of every paper
+      foretrain show "Theorem 4"              one of them in full
+      foretrain check scan_snap --jobs 2      do they hold?
+      foretrain report                        verdicts and errata on one page
+      foretrain run scan_snap/fig6            compute an experiment, resumably
+      foretrain figure scan_snap/fig6         draw it
+      foretrain explore                       look at all of this with sliders
     """
 
 

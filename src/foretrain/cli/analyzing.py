@@ -60,7 +60,7 @@ def analyze(
     \b
     Examples:
       foretrain analyze out/ --report training.html
-      foretrain analyze EleutherAI/pythia-70m --revisions step0,step1000,step143000
+      foretrain analyze EleutherAI/pythia-70m --revisions step0,step1000
       foretrain analyze gpt2 --text sample.txt --context 256
       foretrain analyze config/ --checkpoints out/ --json
     """  # fmt: skip

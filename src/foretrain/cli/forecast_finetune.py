@@ -82,7 +82,7 @@ def finetune(
       foretrain forecast finetune MODEL reviews.csv --text review --label stars
       foretrain forecast finetune MODEL sst2 --data corpora --rate 5e-5 --train
       foretrain forecast finetune ./my-model tickets.csv --also 1e-5,5e-5
-      foretrain forecast finetune ./my-model tickets.csv --drop 14,87 --report f.html
+      foretrain forecast finetune ./my-model tickets.csv --drop 14,87
     """
     for option, path in (("--report", report), ("--json", json_out), ("--rows", rows), ("--keep", keep)):
         if path is not None:

@@ -50,7 +50,7 @@ def templates(
     \b
     Examples:
       foretrain forecast templates examples/same_different.toml
-      foretrain forecast templates task.toml --error .01 --report forecast.html --json forecast.json
+      foretrain forecast templates task.toml --error .01 --report forecast.html
       foretrain forecast templates task.toml --train
     """
     from foretrain.core.errors import require_known

@@ -9,7 +9,7 @@ from foretrain.cli.forecast_finetune import finetune
 from foretrain.cli.forecast_templates import templates
 from foretrain.cli.helping import Command, Group
 
-forecast_app = typer.Typer(cls=Group, no_args_is_help=True, pretty_exceptions_enable=False)
+forecast_app = typer.Typer(cls=Group, rich_markup_mode="rich", no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 @forecast_app.callback()

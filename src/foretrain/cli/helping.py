@@ -12,6 +12,8 @@ def joined(text: str) -> str:
     """A docstring whose paragraphs are one line each; a paragraph that begins with \\b keeps its lines."""
     paragraphs = inspect.cleandoc(text).split("\n\n")
     lines = [part.removeprefix("\b\n") if part.startswith("\b") else part.replace("\n", " ") for part in paragraphs]
+    if len(lines) > 1 and paragraphs[1].startswith("\b"):
+        lines[1] = f"\n{lines[1]}"  # typer dedents what follows the first paragraph, and would take this one's indent
     return "\n\n".join(lines)
 
 

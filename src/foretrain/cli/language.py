@@ -45,9 +45,9 @@ def language(
     \b
     Examples:
       foretrain language moby-dick.txt --out moby
-      foretrain language wikitext-2 --data ~/corpora --steps 3000 --set layers=3 --set rate=1e-3
+      foretrain language wikitext-2 --data corpora --set layers=3 --set rate=1e-3
       foretrain language notes.txt --set identity_scaling=true
-      torchrun --nproc-per-node 8 -m foretrain language wikitext-2 --set width=768 --set layers=12 --set heads=12
+      torchrun --nproc-per-node 8 -m foretrain language wikitext-2 --set width=768
     """
     from foretrain.language.state import reached
     from foretrain.language.text import read_texts, tokenize

@@ -51,7 +51,7 @@ def neurons(
 
     \b
     Examples:
-      foretrain neurons EleutherAI/pythia-70m --text sample.txt --report neurons.html
+      foretrain neurons EleutherAI/pythia-70m --text sample.txt --report page.html
       foretrain neurons runs/my-training --text sample.txt --layers 0,1
       foretrain neurons gpt2 --text sample.txt --layers 5 --no-untrained --json
     """

@@ -83,8 +83,8 @@ def run(
     Examples:
       foretrain run scan_snap/fig6 --quick
       foretrain run abstract_symbols/fig22 --tier full --jobs 2
-      foretrain run scan_snap/fig6 --set eta_z=.5,1 --set steps=200 --seeds 5 --jobs 2
-      foretrain run scan_snap/fig6 --grid eta_z=.5,1,2 --grid ratio=1:10:log5 --seeds 20 --jobs 2
+      foretrain run scan_snap/fig6 --set eta_z=.5,1 --set steps=200 --seeds 5
+      foretrain run scan_snap/fig6 --grid eta_z=.5,1,2 --grid ratio=1:10:log5
       foretrain run scan_snap/fig6 --cluster tcp://scheduler:8786
     """
     require_jobs(jobs)
