@@ -184,7 +184,10 @@ def test_on_the_command_line(foretrain: Foretrain) -> None:
     plain = load(Path(foretrain("run", "toy/noise", "--set", "eta_z=.5,1,2", "--seeds", "2").out.strip()))
     np.testing.assert_array_equal(found.level.isel(pause=0), plain.level)
     for arguments, words in (
-        (("--grid", "eta_z=1", "--set", "eta_z=2"), "eta_z is given by --grid and once more"),
+        (
+            ("--grid", "eta_z=1", "--set", "eta_z=2"),
+            "eta_z is given both by --grid and by --set or --seeds; give it once.",
+        ),
         (("--piece", "0"), "--piece must be at least 1"),
     ):
         refused = foretrain("run", "toy/noise", *arguments)

@@ -30,11 +30,11 @@ def analyze(
     ],
     revisions: Annotated[
         str | None,
-        typer.Option(help="Revisions on the hub; main=143000 gives main a step.", metavar="A,B,…", show_default=False),
+        typer.Option(help="Revisions on the hub; main=143000: main is that step.", metavar="A,B,…", show_default=False),
     ] = None,
     checkpoints: Annotated[
         Path | None,
-        typer.Option(help="Folder of checkpoints of MODEL, which has config and tokenizer.", metavar="DIR",
+        typer.Option(help="Folder with checkpoints; MODEL has config and tokenizer.", metavar="DIR",
                      show_default=False),
     ] = None,
     text: Annotated[

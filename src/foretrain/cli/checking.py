@@ -47,7 +47,7 @@ def check(
 ) -> None:
     """Check claims: compare prediction with measurement, and run the control, a change that must flip the verdict.
 
-    Claims marked (measured) have no expected verdict at this tier, because the networks are too small to show what
+    Claims marked "measured" have no expected verdict at this tier, because the networks are too small to show what
     they say. Claims are skipped if their corpus is not on this machine. The exit code is 0 if every verdict is as
     expected, 1 if not (or if a claim was skipped), and 2 for bad input. After an interruption, run the same command
     again to continue.
@@ -167,7 +167,8 @@ def _judge(
 
 def _surprise(verdict: Verdict) -> str:
     if verdict.expected and verdict.status == verdict.expected:
-        return f"{verdict.status} as expected, but its control gives {verdict.control_status}: {verdict.control_reason}"
+        control = f"its control does not flip it ({verdict.control_status})"
+        return f"{verdict.status} as expected, but {control}: {verdict.control_reason}"
     expected = f", {verdict.expected} expected" if verdict.expected and verdict.status != "skipped" else ""
     return f"{verdict.status}{expected}: {verdict.reason}"
 

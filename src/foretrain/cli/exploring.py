@@ -18,12 +18,12 @@ def explore(
         Path | None,
         typer.Option(help="A stored pass over a model and its texts, see forecast finetune --keep.", metavar="FILE"),
     ] = None,
-    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.", metavar="N")] = 0,
+    port: Annotated[int, typer.Option(help="Port; 0 chooses a free one.", metavar="N")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
 ) -> None:
     """Open a local page to look at theory, simulations, forecasts and runs, with sliders.
 
-    It answers this machine only and asks no other one for anything. Ctrl-C ends it.
+    The page is for this machine only, and loads nothing from the network. Ctrl-C stops it.
 
     \b
     Examples:
@@ -46,12 +46,12 @@ def explore(
         view.controls(places)  # a file that cannot be used is refused now, not on the page
     serving = prepare_server(places, port)
     show(serving.address)
-    say("Ctrl-C ends it.")
+    say("Press Ctrl-C to stop.")
     if browser:
         webbrowser.open(serving.address)
     try:
         serving.forever()
     except KeyboardInterrupt:
-        say("The explorer has ended.")
+        say("The explorer has stopped.")
     finally:
         serving.server.server_close()

@@ -54,7 +54,9 @@ def corpus(
     ] = None,
     least: Annotated[
         int | None,
-        typer.Option(help="How often tokens and n-grams must occur; by default, 5.", metavar="N", show_default=False),
+        typer.Option(
+            help="Score tokens and n-grams that occur this often; by default, 5.", metavar="N", show_default=False
+        ),
     ] = None,
     time: Annotated[
         float | None,
@@ -65,10 +67,12 @@ def corpus(
     optimizer: Annotated[str, typer.Option(help="adaptive (Adagrad, Adam) or sgd.", metavar="NAME")] = "adaptive",
     test: Annotated[
         str | None,
-        typer.Option(help="Further labelled texts, whose errors to predict.", metavar="FILE", show_default=False),
+        typer.Option(
+            help="More labelled texts, to predict which are misclassified.", metavar="FILE", show_default=False
+        ),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(help="Folder with the corpora that have names.", metavar="DIR", show_default=False)
+        Path | None, typer.Option(help="Folder with sst2, imdb and ag_news.", metavar="DIR", show_default=False)
     ] = None,
     json_out: Annotated[
         Path | None,
@@ -167,9 +171,9 @@ def read_texts(file: str, options: Mapping[str, str | bool | None], data: Path |
     require(not Path(file).is_dir(), f"{file} is a folder; give a file in it.")
     if not Path(file).is_file() and not Path(file).suffix:
         near = get_close_matches(file, LABELLED, 1)
-        hint = f"did you mean {near[0]}?" if near else f"the corpora with names are {', '.join(LABELLED)}."
+        hint = f"did you mean {near[0]}?" if near else f"the built-in corpora are {', '.join(LABELLED)}."
         raise InputError(f"There is no file {file}; {hint}")
-    require(data is None, f"--data is for corpora with names ({', '.join(LABELLED)}); got the file {file}.")
+    require(data is None, f"--data is for the built-in corpora ({', '.join(LABELLED)}); got the file {file}.")
     if "classes" in given:
         given["classes"] = [name.strip() for name in str(given["classes"]).split(",")]  # type: ignore[assignment]
     return read_labelled(file, **given)  # type: ignore[arg-type]
@@ -206,7 +210,7 @@ def _print(forecast: CorpusForecast, learned: dict[str, Learned] | None, top: in
         if len(forecast.fixes) > FIXES:
             show(f"  and {len(forecast.fixes) - FIXES} more (--report, --json)")
     else:
-        show("Nothing to fix was found: no shortcut that costs accuracy, no conflicting labels, no empty texts.")
+        show("There is nothing to fix: no shortcut that costs accuracy, no conflicting labels, no empty texts.")
     show()
     show(f"Trust: {trust(forecast)}")
     show()

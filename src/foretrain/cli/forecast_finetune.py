@@ -34,21 +34,22 @@ def finetune(
     test: Annotated[int, typer.Option(help="Rows to test on, from the rest.", metavar="N")] = 200,
     optimizer: Annotated[str, typer.Option(help="adamw or sgd.")] = "adamw",
     rate: Annotated[float, typer.Option(help="Learning rate.", metavar="RATE")] = 2e-5,
-    steps: Annotated[int, typer.Option(help="Steps of fine-tuning.", metavar="N")] = 48,
+    steps: Annotated[int, typer.Option(help="Fine-tuning steps.", metavar="N")] = 48,
     batch: Annotated[int, typer.Option(help="Rows in a batch.", metavar="N")] = 16,
     schedule: Annotated[str, typer.Option(help="constant, linear or cosine.")] = "constant",
-    warm_up: Annotated[int, typer.Option(help="Steps of warm-up.", metavar="N")] = 0,
+    warm_up: Annotated[int, typer.Option(help="Warm-up steps.", metavar="N")] = 0,
     weight_decay: Annotated[float, typer.Option(help="Weight decay.", metavar="X")] = 0.0,
     momentum: Annotated[float, typer.Option(help="Momentum of sgd.", metavar="X")] = 0.0,
-    length: Annotated[int, typer.Option(help="Tokens after which texts are cut.", metavar="N")] = 64,
-    orders: Annotated[int, typer.Option(help="Orders of the batches to average over.", metavar="N")] = 3,
+    length: Annotated[int, typer.Option(help="Cut texts after this many tokens.", metavar="N")] = 64,
+    orders: Annotated[int, typer.Option(help="Batch orders to average over.", metavar="N")] = 3,
     seed: Annotated[int, typer.Option(help="Which rows are drawn, and in what order.", metavar="N")] = 1,
     also: Annotated[
-        str | None, typer.Option(help="More rates to forecast, seconds each.", metavar="RATE,…", show_default=False)
+        str | None,
+        typer.Option(help="More rates to forecast, a second or so each.", metavar="RATE,…", show_default=False),
     ] = None,
     sizes: Annotated[
         str | None,
-        typer.Option(help="More numbers of training rows; a pass each.", metavar="N,…", show_default=False),
+        typer.Option(help="More numbers of training rows; each takes a pass.", metavar="N,…", show_default=False),
     ] = None,
     drop: Annotated[
         str | None, typer.Option(help="What if these lines were left out?", metavar="LINE,…", show_default=False)
@@ -61,7 +62,7 @@ def finetune(
         int, typer.Option(help="Real steps to run before trusting the forecast; 4 are enough.", metavar="N")
     ] = 0,
     train: Annotated[bool, typer.Option("--train", help="Also run the real training, and compare.")] = False,
-    data: Annotated[Path | None, typer.Option(help="Folder with the corpora that have names.", metavar="DIR")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder with sst2, imdb and ag_news.", metavar="DIR")] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML page.", metavar="FILE.html")] = None,
     rows: Annotated[
         Path | None, typer.Option(help="Write the forecast of every row.", metavar="FILE.csv", show_default=False)
@@ -69,7 +70,7 @@ def finetune(
     json_out: Annotated[Path | None, typer.Option("--json", help="Write the numbers as JSON.", metavar="FILE")] = None,
     keep: Annotated[
         Path | None,
-        typer.Option(help="Keep the pass, for foretrain explore --kept FILE.", metavar="FILE.nc", show_default=False),
+        typer.Option(help="Save the pass, for foretrain explore --kept FILE.", metavar="FILE.nc", show_default=False),
     ] = None,
 ) -> None:
     """What will fine-tuning do to this model on these texts: how accurate will it get, and when does it stop helping?

@@ -115,8 +115,8 @@ def _print(forecast: TemplateForecast) -> None:
         table.add_row(*row)
     out.print(table)
     out.print(
-        f"Samples for an error of {config['error']:g}. By size alone: {forecast.baseline}, times what trained networks "
-        "needed per symbol.",
+        f"Samples needed for an error of {config['error']:g} of a constant guess's. The guess by size alone is "
+        f"{forecast.baseline}, times the samples per symbol that trained networks needed.",
         highlight=False,
     )
     out.print(f"\nWhy ({config['kind']}, {_templates(len(config['templates']))}):", highlight=False)

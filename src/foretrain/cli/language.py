@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 def language(
     texts: Annotated[list[str], typer.Argument(help="Text files, or wikitext-2.", metavar="TEXT...")],
-    out: Annotated[Path, typer.Option(help="Folder of the training.", metavar="DIR")] = Path("language"),
+    out: Annotated[Path, typer.Option(help="Folder to train in.", metavar="DIR")] = Path("language"),
     steps: Annotated[int, typer.Option(help="Length of training.", metavar="N")] = 1000,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", help="Any other setting, such as layers=3 or rate=1e-3.", metavar="NAME=VALUE"),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the first weights and the order of the text.", metavar="N")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the initial weights and the order of the text.", metavar="N")] = 1,
     every: Annotated[int, typer.Option(help="Steps between measurements of attention and weights.", metavar="N")] = 20,
     data: Annotated[
         Path | None, typer.Option(help="Folder that has wikitext-2/.", metavar="DIR", show_default="$FORETRAIN_DATA")
@@ -38,9 +38,9 @@ def language(
 ) -> None:
     """Train a small language model on your own text, watch it, and write a report.
 
-    With the defaults, a GPT with 2 layers of width 128 on byte pairs, this takes less than ten minutes. Stop it at any
-    time: the same command goes on where it stopped, with the same numbers as if it had never stopped. Give more steps
-    to train longer. Checkpoints are in DIR/checkpoints, for `foretrain analyze`.
+    With the defaults, a GPT with 2 layers of width 128 on byte pairs, this takes less than ten minutes. You can
+    stop it at any time: the same command continues, and gives the same numbers as if it had never stopped. Give more
+    steps to train longer. Checkpoints are in DIR/checkpoints, for `foretrain analyze`.
 
     \b
     Examples:
@@ -61,9 +61,9 @@ def language(
         require_writable("--report", page)
     before = reached(out)
     if before >= steps:
-        say(f"{out} has reached step {before} already; nothing is trained. Give more --steps to go on.")
+        say(f"{out} is already at step {before}, so there is nothing to train; give more --steps to continue.")
     elif before > 0:
-        say(f"Going on at step {before} of {steps}.")
+        say(f"Continuing at step {before} of {steps}.")
     with progress_shown("language"):
         text = tokenize(read_texts(texts, data=data), setting)
         run = train_language_model(setting, text, out, every=every)

@@ -36,15 +36,13 @@ if TYPE_CHECKING:
 Name = Annotated[str, typer.Argument(metavar="EXPERIMENT", help=HELP)]
 Set = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", help="Set an argument of the experiment; commas between several values.", metavar="NAME=VALUE"
-    ),
+    typer.Option("--set", help="Set an argument of the experiment; separate values by commas.", metavar="NAME=VALUE"),
 ]
 GridOption = Annotated[
     list[str] | None,
     typer.Option(
         "--grid",
-        help="Run every combination: NAME=.5,1,2 or NAME=first:last:count; log before the count for equal ratios.",
+        help="Run every combination: NAME=.5,1,2 or NAME=first:last:count (log5 for 5 values with equal ratios).",
         metavar="NAME=VALUES",
     ),
 ]
@@ -195,7 +193,7 @@ def _arguments(
     settings = read_settings(given or [], parameters)
     varied = {assignment.partition("=")[0] for assignment in grid or []}
     twice = sorted(varied & {*settings, *(["seeds"] if seeds is not None else [])})
-    require(not twice, f"{', '.join(twice)} is given by --grid and once more; give it once.")
+    require(not twice, f"{', '.join(twice)} is given both by --grid and by --set or --seeds; give it once.")
     if seeds is not None:
         require("seeds" in parameters, f"{experiment.id} draws no random numbers, so it takes no --seeds.")
         require("seeds" not in settings, "Give --seeds or --set seeds=, not both.")

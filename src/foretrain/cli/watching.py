@@ -24,12 +24,12 @@ LOOK_EVERY = 1.0  # seconds
 
 def watch(
     file: Annotated[Path, typer.Argument(help="The .jsonl file that a Monitor writes.")],
-    once: Annotated[bool, typer.Option("--once", help="Show the present state and stop.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Show the current state and stop.")] = False,
     report: Annotated[Path | None, typer.Option(help="Also write a page with curves.", metavar="FILE.html")] = None,
 ) -> None:
     """Follow a training that a Monitor records: what attention does, layer by layer, and warnings.
 
-    In a terminal this follows the file until the training is finished, or until Ctrl-C. Otherwise it shows the present
+    In a terminal this follows the file until the training is finished, or until Ctrl-C. Otherwise it shows the current
     state and stops.
 
     \b

@@ -46,7 +46,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["x.csv", "--json", "x.csv"], "--json x.csv would overwrite the corpus"),
         (["./x.csv", "--report", "link.html"], "--report link.html would overwrite the corpus"),
         (["stt2"], "There is no file stt2; did you mean sst2?"),
-        (["quite_else"], "There is no file quite_else; the corpora with names are sst2, imdb, ag_news."),
+        (["quite_else"], "There is no file quite_else; the built-in corpora are sst2, imdb, ag_news."),
         (["absent.csv"], "There is no file absent.csv."),
         (["imdb", "--text", "text"], "--text is for files; the columns and classes of imdb are known."),
         (["imdb", "--classes", "0,1"], "--classes is for files"),

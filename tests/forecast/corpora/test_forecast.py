@@ -238,7 +238,7 @@ def test_bad_files_are_refused_in_one_sentence(
         (["--window", "3"], "line 2: the text has 2 tokens, fewer than the window (3)"),
         (["--window", "0"], "window must be a whole number of at least 1"),
         (["--classes", "0,2"], "line 3: the label '1' is not one of 0, 2"),
-        (["--data", "x"], "--data is for corpora with names"),
+        (["--data", "x"], "--data is for the built-in corpora"),
         (["--top", "0"], "--top must be at least 1"),
     ],
 )

@@ -37,8 +37,11 @@ def test_a_file_and_its_task_have_the_same_forecast(same: TemplateForecast) -> N
 
 
 def test_the_summary_says_who_learns_and_who_never_does(same: TemplateForecast) -> None:
-    assert same.summary.startswith("same or different. On symbols never seen in training, to an error of 0.1 of a ")
-    assert f"a transformer from about {about(same.table.samples[TRANSFORMER])} samples" in same.summary
+    assert same.summary.startswith("same or different. To bring the error on unseen symbols down to 0.1 of a ")
+    assert (
+        f"a transformer needs about {about(same.table.samples[TRANSFORMER])} samples, a transformer with"
+        in same.summary
+    )
     assert "An MLP never learns it." in same.summary
     assert "\n" not in same.summary
 
@@ -47,7 +50,7 @@ def test_copying_is_said_once_for_all_who_cannot() -> None:
     forecast = templates(tasks.print_symbol(), samples=(64,), architectures=(TRANSFORMER_AI, MLP, MLP_XX))
     assert forecast.summary == (
         "print symbol. A transformer with a·I in every head and an MLP that is told which positions are equal tell the "
-        "answers apart, but cannot output a symbol never seen. An MLP never learns it."
+        "answers apart, but cannot output an unseen symbol. An MLP never learns it."
     )
     assert forecast.table["by size alone"].isnull().all()  # no such task was trained
 
@@ -55,8 +58,8 @@ def test_copying_is_said_once_for_all_who_cannot() -> None:
 def test_what_is_learnable_is_never_called_never() -> None:
     """Lemma 3.6: a plain transformer learns match-to-sample, from more samples than the kernel's accuracy can tell."""
     forecast = templates(tasks.relational_match_to_sample(), samples=(64,), architectures=(TRANSFORMER,))
-    assert "A transformer learns it from more than" in forecast.summary
-    assert "never" not in forecast.summary.replace("never seen", "")
+    assert "A transformer learns it, but needs more than" in forecast.summary
+    assert "never" not in forecast.summary
     assert forecast.table["in words"].item().startswith("more than")
     assert "transformer: more than" in " ".join(trace.name or "" for trace in forecast.figure().data)
 
@@ -77,8 +80,8 @@ def test_page_and_notebook_say_the_same_and_escape_names(same: TemplateForecast,
         page, fragment = (tmp_path / "page.html").read_text(encoding="utf-8"), forecast._repr_html_()
         for html in (page, fragment):
             assert "<b>x" not in html
-            assert "samples, by size alone" in html
-            assert "from about" in html
+            assert "samples (by size alone)" in html
+            assert "needs about" in html
             assert "Trust:" in html
 
 
@@ -92,8 +95,8 @@ def test_training_is_kept_beside_the_forecast(trained: TemplateForecast) -> None
     assert trained.dataset.trained.dims == ("architecture", "trained_n", "trained_seed")
     assert trained.dataset.trained.sel(architecture=TRANSFORMER_AI, trained_n=64).item() < 0.5
     assert trained.table["in training"].notnull().all()
-    assert trained.score.startswith("In training, the forecast was within a factor of 3 for ")
-    assert "samples, in training" in trained._repr_html_()
+    assert trained.score.startswith("Compared with training, as far as the trained sizes can tell, ")
+    assert "samples (in training)" in trained._repr_html_()
     assert any("trained" in (trace.name or "") for trace in trained.figure().data)
 
 

@@ -106,7 +106,7 @@ def test_trust_is_about_the_error_that_was_asked_for() -> None:
     assert "transformer 20 and 22 (for 6 of the 20, training gave only a bound); transformer + aI 16 and 19;" in at_half
     assert "size alone did better for transformer and transformer + aI." in at_half
     assert "τ 0.86 against 0.81" in at_half
-    assert "transformer unknown, because no task was learned to that error" in at_tenth
+    assert "transformer unknown, because it learned no task to that error" in at_tenth
     assert "MLP + XXᵀ 10 and 6 (for 5 of the 10" in at_tenth
     assert "did better for" not in at_tenth
     assert "τ 0.51 against 0.40" in at_tenth

@@ -144,11 +144,11 @@ def test_what_neither_numbers_nor_lemmas_decide_is_called_undecided(setting: For
     result = forecast_templates(tasks.aba_abb(), setting, samples=(64,), architectures=(name, MLP))
     unknown, blind = result.sel(architecture=name), result.sel(architecture=MLP)
     assert not unknown.nonsingular
-    assert verdict_words(unknown).startswith("undecided (eigenvalues below")
+    assert verdict_words(unknown).startswith("cannot be told (eigenvalues below")
     assert "of the 2 eigenvalues of N cannot be distinguished from 0 at this accuracy" in unknown.why.item()
     assert condition_words(unknown).startswith("> ")
     assert samples_words(unknown).startswith("more than")
-    assert verdict_words(blind) == "fails (error 1 stays)"
+    assert verdict_words(blind) == "fails (error stays at 1)"
     assert samples_words(blind) == "never"
 
 

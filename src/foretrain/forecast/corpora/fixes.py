@@ -99,8 +99,8 @@ def _conflicts(corpus: LabelledTexts) -> list[Fix]:
     if repeated >= DUPLICATES * len(corpus):
         largest = max(groups, key=len)
         says = (
-            f"{repeated:,} texts repeat another but for case, punctuation and numbers, one of them {len(largest):,} "
-            "times; in a random split they are in training and test at once."
+            f"{repeated:,} texts repeat another one, apart from case, punctuation and numbers (the most frequent "
+            f"occurs {len(largest):,} times); a random split puts copies into both training and test."
         )
         listed.append(Fix("duplicate", says, repeated, tuple(largest[:EXAMPLES]), 0.5 * repeated / len(corpus)))
     return listed

@@ -54,7 +54,7 @@ def answer(forecast: CorpusResult) -> str:
     if not signal.there:
         return (
             f"No signal: nothing in these texts predicts the labels. {percent(curve.accuracy)} of held-out rows are "
-            f"right, and with shuffled labels up to {percent(signal.floor)} are (always guessing {largest}: "
+            f"predicted correctly, and with shuffled labels up to {percent(signal.floor)} (always guessing {largest}: "
             f"{percent(signal.largest_class)})."
         )
     baseline = better_baseline(forecast)
@@ -133,9 +133,9 @@ def trust(forecast: CorpusResult) -> str:
     evidence = EVIDENCE[min(3, len(forecast.classes))]
     compared = f"{abs(gap):.1f} % {'above' if gap >= 0 else 'below'} the best baseline ({best})"
     return (
-        f"Accuracies are measured on {rows:,} rows that the flow had not seen; the best network is {compared}. They "
-        "stand for networks of these shapes trained from scratch, not for fine-tuned language models. In our tests "
-        f"the rank correlation of predicted with trained scores was {evidence}; --train measures it on yours."
+        f"Accuracies are measured on {rows:,} rows that the forecast had not seen; the best network is {compared}. "
+        "They apply to networks of these shapes trained from scratch, not to fine-tuned language models. In our tests "
+        f"the rank correlation of predicted with trained scores was {evidence}; --train measures it on your texts."
     )
 
 

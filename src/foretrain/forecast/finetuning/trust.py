@@ -55,14 +55,12 @@ def trust_in(
     bend = _size(bent - straight) / change if change else 0.0
     turn = compared(straight.double().numpy(), bent.double().numpy())["correlation"]
     bent_too_much, too_fast = not turn >= LEAST_AGREEMENT, not first <= LARGEST_FIRST_STEP
-    agreement = f"gradients from the start and from halfway give forecasts that agree to {turn:.3f}"
+    agreement = f"forecasts from the gradients at the start and halfway have correlation {turn:.3f}"
     speed = f"one step moves the logits by {first:.2g}"
     if bent_too_much:
-        reason = (
-            f"{agreement}; {LEAST_AGREEMENT:g} are needed, because otherwise the network changes too much on its way."
-        )
+        reason = f"{agreement}; below {LEAST_AGREEMENT:g} the network changes too much on its way to be forecast."
     elif too_fast:
-        reason = f"{speed}; above {LARGEST_FIRST_STEP:g} forecasts often miss."
+        reason = f"{speed}; above {LARGEST_FIRST_STEP:g} forecasts are often wrong."
     else:
         reason = f"{agreement} (limit {LEAST_AGREEMENT:g}), and {speed} (limit {LARGEST_FIRST_STEP:g})."
     return Trust(not (bent_too_much or too_fast), reason, first, change, bend, turn)
@@ -83,7 +81,7 @@ def trust_after_steps(prepared: Prepared, setting: FinetuneSetting, what: WhatIf
         f"{steps} real steps moved the outputs {times:.2f} times as far as the forecast says, with correlation "
         f"{found['correlation']:.2f}"
     )
-    limits = f"between {1 / SCALES[1]:g} and {1 / SCALES[0]:g} times, and {LEAST_CORRELATION:g}, are needed"
+    limits = f"needed: {1 / SCALES[1]:g} to {1 / SCALES[0]:g} times, and a correlation of {LEAST_CORRELATION:g}"
     return replace(trust, holds=trust.holds and holds, reason=f"{moved} ({limits}); {trust.reason}")
 
 

@@ -46,7 +46,7 @@ def summary(data: xr.Dataset, trust: Trust) -> str:
     if abs(after - before) < error:
         answer = (
             f"Fine-tuning will leave accuracy where a linear probe has it, at about {before:.0f} %: the forecast is "
-            f"{after:.0f} %, and {rows} test rows are right to ± {error:.0f}"
+            f"{after:.0f} %, and {rows} test rows tell accuracy only to ± {error:.0f}"
         )
     else:
         moved = "lift" if after > before else "lower"
@@ -80,10 +80,10 @@ def score_words(forecast: Shown) -> str:
         return ""
     found = score(forecast.dataset)
     return (
-        f"Against the real training: forecast and real change of the test logits have correlation "
-        f"{found['correlation']:.3f}, and the forecast is {found['scale']:.2f} times as large. The forecast names the "
-        f"class of {100 * found['agreement']:.0f} % of the test rows, the probe that of "
-        f"{100 * found['probe_agreement']:.0f} %."
+        f"Compared with real training: the forecast and the real change of the test logits have correlation "
+        f"{found['correlation']:.3f}, and the forecast change is {found['scale']:.2f} times as large. The forecast "
+        f"gives the same class as the fine-tuned model on {100 * found['agreement']:.0f} % of the test rows, the "
+        f"linear probe on {100 * found['probe_agreement']:.0f} %."
     )
 
 
@@ -98,8 +98,8 @@ def setting_words(forecast: Shown) -> str:
     return (
         f"{data.name}, {data.train} training and {len(data.labels) - data.train} test rows; {own.optimizer}, rate "
         f"{own.rate:g}, {schedule}, {own.steps} steps of {own.batch} rows{''.join(f', {each}' for each in more)}. All "
-        "weights are trained from a head that is the linear probe, without dropout. Bands, and ± in the table, show "
-        f"the spread over {forecast.dataset.sizes['order']} orders of the batches."
+        "weights are trained, the head starts at the linear probe, and dropout is off. Bands, and ± in the table, show "
+        f"the spread over {forecast.dataset.sizes['order']} batch orders."
     )
 
 

@@ -53,21 +53,25 @@ def size_need(task: TemplateTask, architecture: str, error: float) -> float:
 def trust_words(task: TemplateTask, error: float) -> str:
     """How far to trust a forecast of this task for this error: how it did at the nearest error that was trained to."""
     if task.kind != "regression":
-        return "unknown. No task that asks for a symbol was trained; who can tell the answers apart is theory."
+        return (
+            "unknown. We trained on no task whose answer is a symbol; which networks can tell the answers apart "
+            "follows from theory."
+        )
     trained = min(ERRORS, key=lambda each: abs(np.log(each / error)))
     counts = WITHIN_3[trained]
     better = [name for name, of in counts.items() if of.size > of.forecast]
     ours, size = TAU[trained]
     words = (
-        f"who learns it and the order of magnitude, not the number. {TASKS} tasks were trained to an error of "
-        f"{trained:g}{'' if trained == error else f', the nearest to {error:g}'}. Needs within a factor of 3 of "
-        f"training, by forecast and by size alone: {'; '.join(_count_words(name, of) for name, of in counts.items())}. "
+        "good for who learns the task and for the order of magnitude, not for the exact number. We trained networks on "
+        f"{TASKS} tasks to an error of {trained:g}{'' if trained == error else f', the nearest to {error:g}'}. How "
+        "often the forecast came within a factor of 3 of the samples that training needed, and how often a guess from "
+        f"the task's size alone did: {'; '.join(_count_words(name, of) for name, of in counts.items())}. "
     )
     if better:
         words += f"So size alone did better for {' and '.join(better)}. "
     words += (
-        f"The forecast ranked all needs better than size did (Kendall's τ {ours:.2f} against {size:.2f}). No MLP "
-        "without XXᵀ learned any of the tasks, as forecast."
+        f"The forecast ranked all needs better than size did (Kendall's τ {ours:.2f} against {size:.2f}). As forecast, "
+        "no MLP without XXᵀ learned any of the tasks."
     )
     if size_of(task) > LARGEST:
         words += (
@@ -78,6 +82,6 @@ def trust_words(task: TemplateTask, error: float) -> str:
 
 def _count_words(name: str, of: Close) -> str:
     if of.bounds == TASKS:
-        return f"{name} unknown, because no task was learned to that error from the samples we tried"
+        return f"{name} unknown, because it learned no task to that error from the samples we tried"
     bounds = f" (for {of.bounds} of the {of.forecast}, training gave only a bound)" if of.bounds else ""
     return f"{name} {of.forecast} and {of.size}{bounds}"

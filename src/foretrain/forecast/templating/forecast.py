@@ -114,9 +114,10 @@ class TemplateForecast:
         right = [name for name, errors in self.trained if within_factor(needs[name], errors, self.error)]
         wrong = [name for name, _ in self.trained if name not in right]
         words = (
-            f"In training, the forecast was within a factor of 3 for {len(right)} of {len(self.trained)} architectures"
+            "Compared with training, as far as the trained sizes can tell, the forecast is within a factor of 3 for "
+            f"{len(right)} of {len(self.trained)} architectures"
         )
-        return f"{words}{f' (not for {joined(wrong)})' if wrong else ''}."
+        return f"{words}{f', but not for {joined(wrong)}' if wrong else ''}."
 
     @property
     def baseline(self) -> str:
@@ -160,8 +161,8 @@ class TemplateForecast:
     @property
     def columns(self) -> tuple[str, ...]:
         """The heads of `rows`."""
-        heads = ("architecture", "unseen symbols", "samples, forecast", "samples, by size alone")
-        return (*heads, "samples, in training") if self.trained else heads
+        heads = ("architecture", "on unseen symbols", "samples (forecast)", "samples (by size alone)")
+        return (*heads, "samples (in training)") if self.trained else heads
 
     def train(self, *, sizes: Sequence[int] = SIZES, seeds: int = SEEDS) -> TemplateForecast:
         """Train small networks of every architecture on up to 1,024 samples, and keep their errors beside the forecast.

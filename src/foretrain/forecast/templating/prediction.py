@@ -44,9 +44,9 @@ ESTIMATED = 24  # templates from which the time is estimated: looking at all pai
 SLOW = 0.5  # seconds for one kernel value; if it takes longer, the hundreds that shared tokens need are too many
 LEARNT = 1e-6  # a task is learned if its error in the limit is at most this share of the trivial error
 LAST_LAYER = (
-    "These are errors of kernel regression: random features at initialisation, only the last layer trained. A network "
-    "with all layers trained may need fewer samples; but templates that an MLP cannot tell apart at initialisation, it "
-    "never will (Theorem I.2)."
+    "These are errors of kernel regression: features are random, as at initialisation, and only the last layer is "
+    "trained. A network trained in all its layers may need fewer samples, but an MLP never learns to tell apart "
+    "templates that look the same to it at initialisation (Theorem I.2)."
 )
 COPYING = (
     "Labels are wildcards: a network that tells the templates apart must still output a symbol it has never seen. "
@@ -292,7 +292,9 @@ def notes(task: TemplateTask, alphabet: int | None, most: int, inexact: dict[str
     nowhere = too_many_patterns(task)
     if slow:
         whose = "" if nowhere else f" for the {TRANSFORMER}"
-        notes.append(f"Tokens that samples share are ignored{whose}: these templates can share them in too many ways.")
+        notes.append(
+            f"Tokens that samples share are ignored{whose}: these templates share them in too many ways to compute."
+        )
     if alphabet is not None and not nowhere:
         notes.append(
             f"The training alphabet has {alphabet} tokens (diversity ρ = {task.diversity(alphabet):g}). Some error "
@@ -304,9 +306,11 @@ def notes(task: TemplateTask, alphabet: int | None, most: int, inexact: dict[str
                 "assumed to stay the same, which overstates it by up to 15 %."
             )
     if alphabet is None and not nowhere:
-        notes.append("The training alphabet has as many tokens as there are samples.")
+        notes.append("Assumed: the training alphabet has as many tokens as there are samples.")
     if task.noise:
-        notes.append(f"Label noise of standard deviation {task.noise:g} is part of the samples, not of the error.")
+        notes.append(
+            f"Training labels have noise of standard deviation {task.noise:g}; the error is measured without it."
+        )
     for name, bound in inexact.items():
         notes.append(
             f"{name}: part of N is too entangled to compute exactly and is sampled, with errors up to {bound:.1g}; "

@@ -53,12 +53,15 @@ def summary(forecast: xr.Dataset) -> dict[str, object]:
 def answer(forecast: xr.Dataset) -> str:
     """The answer in a paragraph: who learns the task on unseen symbols, from about how many samples, who never does."""
     config = config_of(forecast)
-    learn, copy, others = [], [], []
+    learn: list[str] = []
+    copy, others = [], []
     for name in forecast.architecture.values.tolist():
         own, subject = forecast.sel(architecture=name), SUBJECTS[name]
         needed = own.samples_needed.item()
         if bool(own.learnable) and np.isfinite(needed):
-            learn.append(f"{subject} from about {about(needed)} samples")
+            learn.append(
+                f"{subject} {'about' if learn else 'needs about'} {about(needed)}{'' if learn else ' samples'}"
+            )
         elif bool(own.learnable) or bool(own.undecided):
             others.append(_beyond(own, subject))
         elif bool(own.tells_apart):
@@ -67,11 +70,11 @@ def answer(forecast: xr.Dataset) -> str:
             others.append(f"{subject} never learns it")
     sentences = []
     if learn:
-        goal = f"to an error of {config['error']:g} of a constant guess's"
-        sentences.append(f"On symbols never seen in training, {goal}: {joined(learn)}.")
+        goal = f"To bring the error on unseen symbols down to {config['error']:g} of a constant guess's"
+        sentences.append(f"{goal}, {joined(learn)}.")
     if copy:
         verb = "tells" if len(copy) == 1 else "tell"
-        sentences.append(f"{_capital(joined(copy))} {verb} the answers apart, but cannot output a symbol never seen.")
+        sentences.append(f"{_capital(joined(copy))} {verb} the answers apart, but cannot output an unseen symbol.")
     sentences += [f"{_capital(words)}." for words in others]
     return f"{config['task']}. {' '.join(sentences)}"
 
@@ -79,10 +82,11 @@ def answer(forecast: xr.Dataset) -> str:
 def _beyond(own: xr.Dataset, subject: str) -> str:
     """For a network whose need is not a number."""
     if bool(own.learnable) and bool(own.too_few_tokens):
-        return f"{subject} learns it, but not with so few tokens"
+        return f"{subject} can learn it, but not with so few tokens"
     if bool(own.learnable):
-        return f"{subject} learns it from {samples_words(own)} samples"
-    return f"whether {subject} learns it cannot be told; if so, from {samples_words(own)} samples"
+        return f"{subject} learns it, but needs {samples_words(own)} samples"
+    needs = "not with so few tokens" if bool(own.too_few_tokens) else f"it needs {samples_words(own)} samples"
+    return f"the forecast cannot tell whether {subject} learns it; if it does, {needs}"
 
 
 def joined(parts: list[str]) -> str:
@@ -117,10 +121,10 @@ def verdict_words(own: xr.Dataset) -> str:
     if bool(own.learnable):
         return "learns"
     if bool(own.tells_apart):
-        return "tells answers apart, cannot copy"
+        return "tells answers apart, but cannot copy"
     if bool(own.undecided):
-        return f"undecided (eigenvalues below {own.resolution.item():.1g})"
-    return f"fails (error {own.limit_error.item():.2g} stays)"
+        return f"cannot be told (eigenvalues below {own.resolution.item():.1g})"
+    return f"fails (error stays at {own.limit_error.item():.2g})"
 
 
 def samples_words(own: xr.Dataset) -> str:
