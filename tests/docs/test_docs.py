@@ -72,3 +72,14 @@ def test_make_targets_named_in_the_readme_exist() -> None:
     there = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     assert named
     assert named <= there
+
+
+def test_the_example_of_fine_tuning_that_needs_no_network(elsewhere: Path, as_users_run_it: None) -> None:
+    text = (
+        (ROOT / "docs" / "forecast-fine-tuning.md").read_text(encoding="utf-8").split("## Try it without a network")[1]
+    )
+    (_, make), (_, command) = BLOCK.findall(text)[:2]
+    exec(compile(make, "forecast-fine-tuning.md", "exec"), {})
+    with pytest.raises(SystemExit) as left:
+        main(shlex.split(command)[1:])
+    assert left.value.code == 0
