@@ -55,7 +55,7 @@ def corpus(
     least: Annotated[
         int | None,
         typer.Option(
-            help="Score tokens and n-grams that occur this often; by default, 5.", metavar="N", show_default=False
+            help="Score what occurs at least this often; by default, 5 times.", metavar="N", show_default=False
         ),
     ] = None,
     time: Annotated[

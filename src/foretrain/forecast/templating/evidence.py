@@ -62,7 +62,7 @@ def trust_words(task: TemplateTask, error: float) -> str:
     better = [name for name, of in counts.items() if of.size > of.forecast]
     ours, size = TAU[trained]
     words = (
-        "good for who learns the task and for the order of magnitude, not for the exact number. We trained networks on "
+        "rely on who learns the task and roughly on the order of magnitude, not on the number. We trained networks on "
         f"{TASKS} tasks to an error of {trained:g}{'' if trained == error else f', the nearest to {error:g}'}. How "
         "often the forecast came within a factor of 3 of the samples that training needed, and how often a guess from "
         f"the task's size alone did: {'; '.join(_count_words(name, of) for name, of in counts.items())}. "
