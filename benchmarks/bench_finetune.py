@@ -12,7 +12,7 @@ import torch
 from benchmarks import Measured, cpu_seconds
 from foretrain.core.workers import single_threaded
 from foretrain.forecast.finetuning.dynamics import FinetuneSetting, forecast_outputs
-from foretrain.forecast.finetuning.prepared import Prepared, prepare
+from foretrain.forecast.finetuning.prepared import Prepared, WhatIf, prepare
 from foretrain.forecast.finetuning.texts import from_body
 from foretrain.forecast.finetuning.training import train_outputs
 
@@ -41,8 +41,8 @@ def measure() -> Iterator[Measured]:
 
 def _settings(prepared: Prepared) -> Iterator[Measured]:
     labels = prepared.labels[:TRAIN]
-    middle_seconds = cpu_seconds(lambda: prepared.middle_for(SETTING))
-    middle, reach = prepared.middle_for(SETTING)
+    middle_seconds = cpu_seconds(lambda: prepared.middle_for(SETTING, WhatIf()))
+    middle, reach = prepared.middle_for(SETTING, WhatIf())
     rates = [1e-5, 2e-5, 5e-5]
     one = median(
         cpu_seconds(
