@@ -184,12 +184,19 @@ def test_without_a_command_help_is_shown(foretrain: Foretrain) -> None:
     assert foretrain("--version").out.startswith("foretrain 0.")
 
 
-def test_help_loads_none_of_the_large_libraries() -> None:
-    """Starting torch takes seconds; asking for help should not."""
+@pytest.mark.parametrize(
+    ("arguments", "large"),
+    [
+        (["--help"], {"torch", "xarray", "pandas", "plotly", "scipy"}),
+        (["show", "scan_snap/lemma6"], {"torch", "plotly", "foretrain.papers.deep_linear.claims"}),
+    ],
+)
+def test_no_large_library_is_loaded_in_vain(arguments: list[str], large: set[str]) -> None:
+    """Starting torch takes a second or more; asking for help, or for one claim, should not."""
     code = (
-        "import sys\nfrom foretrain.cli import main\n"
-        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
-        "print('LOADED', sorted({'torch', 'xarray', 'pandas', 'plotly', 'scipy'} & set(sys.modules)))"
+        f"import sys\nfrom foretrain.cli import main\n"
+        f"try:\n    main({arguments})\nexcept SystemExit:\n    pass\n"
+        f"print('LOADED', sorted(set({sorted(large)}) & sys.modules.keys()))"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert printed.stdout.splitlines()[-1] == "LOADED []"

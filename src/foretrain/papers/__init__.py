@@ -128,12 +128,13 @@ def _modules(part: str, wanted: Sequence[str]) -> list[str]:
 
 @cache
 def _modules_of(paper: str, part: str) -> tuple[str, ...]:
-    """A part of a paper is one module, or a package whose MODULES names those inside it."""
-    module = _part(paper, part)
-    if module is None:
+    """A part of a paper is one module, which is not loaded here, or a package whose MODULES names those inside it."""
+    name = f"{__name__}.{paper}.{part}"
+    spec = find_spec(name)
+    if spec is None:
         return ()
-    inner = getattr(module, "MODULES", None)
-    return tuple(f"{module.__name__}.{name}" for name in inner) if inner is not None else (module.__name__,)
+    inner = getattr(import_module(name), "MODULES", None) if spec.submodule_search_locations else None
+    return (name,) if inner is None else tuple(f"{name}.{module}" for module in inner)
 
 
 @cache

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
+from scipy.integrate import solve_ivp
 
 from foretrain.data.tokens import TokenTexts
-from foretrain.forecast.corpora.flow import dense_kernel, flow, grid
+from foretrain.forecast.corpora.flow import STIFF, dense_kernel, flow, grid, sparse_kernel
 from foretrain.forecast.corpora.rows import answers
 from foretrain.forecast.corpora.scores import SCALES, alike, architectures, last_of, targets
 from foretrain.kernels import features
@@ -34,6 +38,40 @@ def test_the_flow_is_descent_with_tiny_steps(classes: int, time: float) -> None:
     exact = theory.kernel_descent(kernel, np.eye(20), target, rate=span / 40_000, steps=40_000)
     exact = exact.reshape(20, -1)
     np.testing.assert_allclose(kernel @ pulls, kernel @ exact, atol=2e-3 * np.abs(kernel @ exact).max())
+
+
+@pytest.mark.parametrize("time", [1.0, 64.0])
+@pytest.mark.parametrize("shared", [0.0, 2.0, 3.0, 30.0])
+def test_a_flow_that_all_texts_share_in_is_that_of_an_implicit_solver(shared: float, time: float) -> None:
+    """Column 0, which all texts share, makes one direction up to 1000 times as fast as the others."""
+    draw = np.random.default_rng(3)
+    table = np.column_stack([np.full(40, shared * 3), draw.poisson(0.5, (40, 25))]).astype(float)
+    target = targets((table[:, 1] + draw.random(40) > 1).astype(int), 2)
+    setup = sparse_kernel(sparse.csr_array(table), 0.25)
+    assert (setup.largest > STIFF * setup.others) == (shared > 2)
+    pulls = last_of(flow(setup, target, grid(time)))[:, 0]
+    kernel, span = table @ table.T, time / setup.unit
+    exact = solve_ivp(
+        lambda _, at: theory.residual(target, kernel @ at) / 40, (0, span), np.zeros(40), "Radau", rtol=1e-9, atol=1e-13
+    ).y[:, -1]
+    assert np.abs(kernel @ (pulls - exact)).max() < 1e-3 * np.abs(kernel @ exact).max()
+
+
+def test_an_implicit_direction_saves_most_of_the_products() -> None:
+    draw = np.random.default_rng(4)
+    table = np.column_stack([np.full(60, 100.0), draw.poisson(0.5, (60, 25))]).astype(float)
+    target = targets(draw.integers(0, 2, 60), 2)
+    setup = sparse_kernel(sparse.csr_array(table), 0.25)
+    products: list[int] = []
+
+    def counted(pulls: np.ndarray) -> np.ndarray:
+        products.append(1)
+        return setup.times(pulls)
+
+    last_of(flow(replace(setup, times=counted), target, grid(256.0)))
+    implicit = len(products)
+    last_of(flow(replace(setup, times=counted, others=setup.largest), target, grid(256.0)))
+    assert implicit < 0.2 * (len(products) - implicit)
 
 
 def test_recording_more_often_changes_nothing_but_the_steps() -> None:

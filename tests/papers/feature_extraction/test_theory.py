@@ -50,6 +50,34 @@ def test_a_stiff_flow_is_stable_in_a_few_long_steps() -> None:
     )
 
 
+def test_an_implicit_direction_is_stable_and_of_first_order() -> None:
+    """However fast the direction is, it never grows; halving the step halves the error there, and quarters the rest."""
+    one = np.ones(1)
+    for stages in range(2, 30):
+        for rate in (1.0, 10.0, 1e3, 1e5):
+            fast = theory.FastDirection(rate, one, one)
+            after = theory.chebyshev_step(lambda at, rate=rate: -rate * at, one, 1.0, stages, lambda _, fast=fast: fast)
+            assert abs(after[0]) < 0.96
+
+    def velocity(at: np.ndarray) -> np.ndarray:  # curved, and its fast direction turns
+        return np.array([-20.0 * (at[0] - np.sin(at[1])), 1.0 - 0.3 * at[1] ** 2])
+
+    def direction(begun: np.ndarray) -> theory.FastDirection:
+        return theory.FastDirection(20.0, np.array([1.0, 0.0]), np.array([1.0, 0.0]))
+
+    start = np.array([0.0, 0.1])
+    exact = solve_ivp(lambda _, at: velocity(at), (0, 1), start, rtol=1e-12, atol=1e-12).y[:, -1]
+    errors, counts = [], np.array([40, 80, 160])
+    for count in counts:
+        at = start
+        for _ in range(count):
+            at = theory.chebyshev_step(velocity, at, 1 / count, 4, direction)
+        errors.append(np.abs(at - exact))
+    slopes = np.polyfit(np.log(counts), np.log(errors), 1)[0]
+    np.testing.assert_allclose(slopes, [-1, -2], atol=0.2)
+    assert errors[-1].max() < 1e-3
+
+
 def test_label_scores_take_sparse_counts_and_classes() -> None:
     hot = np.eye(3)[[0, 1, 2, 0]]
     dense = theory.label_scores(COUNTS, hot, (1.0, 0.1), 0.5)

@@ -203,7 +203,7 @@ def _named(group: list[_Found], texts: TokenTexts) -> tuple[_Found, list[_Found]
     marks only), all such phrases, and where it stands: it is a template if these are most of the texts."""
     rows_of_first = set(group[0][1].rows)
     whole = [f for f in group if _in_common(rows_of_first, set(f[1].rows)) >= NEARLY_ALL]
-    first = max(whole, key=lambda f: (any(c.isalnum() for c in f[1].phrase), len(f[0].tokens), f[1].loss_cost))
+    first = max(whole, key=lambda f: (any(c.isalnum() for c in f[1].phrase), len(f[0].tokens), len(f[1].phrase)))
     tokens = sorted({token for candidate, _ in whole for token in candidate.tokens})
     rows = list(first[1].rows)
     inside = sum(int(np.isin(texts[row], tokens).sum()) for row in rows)
