@@ -133,7 +133,12 @@ def test_search_works_from_disk(built: Path) -> None:
         page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
         page.on("request", lambda asked: complaints.append(asked.url) if asked.url.startswith("http") else None)
         page.goto((built / "index.html").as_uri())
-        for words, title in (("attention e", ""), ("kill", "Reliability"), ("add_identity_scaling", "Add identity")):
+        for words, title in (
+            ("attention e", ""),
+            ("kill", "Reliability"),
+            ("add_identity_scaling", "Add identity"),
+            ("slurm?", "cluster"),
+        ):
             page.fill(".md-search__input", "")
             page.type(".md-search__input", words)
             page.wait_for_selector(f".md-search-result__item h1:has-text('{title}')", state="attached")
