@@ -53,13 +53,13 @@ def measure() -> Iterator[Measured]:
             (Path(folder) / "torch").mkdir(exist_ok=True)
             torch.save({"model": state, "model_args": CONFIG}, Path(folder) / "torch" / f"{kind}.pt")
             del state
-        for name, place in (
+        for name, file in (
             ("random weights, safetensors", "random/model.safetensors"),
             ("steep spectra, safetensors", "steep/model.safetensors"),
             ("steep spectra, bfloat16", "steep16/model.safetensors"),
             ("steep spectra, file of torch", "torch/steep.pt"),
         ):
-            yield from _analyse(name, Path(folder) / place, Path(folder) / "runs")
+            yield from _analyse(name, Path(folder) / file, Path(folder) / "runs")
 
 
 def _analyse(name: str, file: Path, runs: Path) -> Iterator[Measured]:

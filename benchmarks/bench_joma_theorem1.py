@@ -63,8 +63,8 @@ def _autograd_ascent(state: State, batch: JointBatch) -> State:
     W, Z = (state[name].detach().requires_grad_() for name in ("W", "Z"))
     b = batch.x * torch.exp(Z[0])
     f = torch.cat([b, torch.ones(len(b), 1, dtype=b.dtype)], dim=1)
-    loss = torch.nn.functional.cross_entropy(f @ W.T, batch.labels)
-    loss.backward()  # type: ignore[no-untyped-call]
+    assert batch.labels is not None
+    torch.nn.functional.cross_entropy(f @ W.T, batch.labels).backward()
     assert W.grad is not None
     assert Z.grad is not None
     return {"W": -W.grad, "Z": -Z.grad}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from statistics import median
 
 import numpy as np
@@ -92,7 +93,7 @@ def _plain_step(kind: type[PlainTransformer], queries: int, steps: int = 8) -> f
 def _linear_in_runs() -> Measured:
     """Exponent of CPU time over the number of runs."""
     seeds = np.array([3, 6, 12, 24])
-    times = [cpu_seconds(lambda n=n: fig6(queries=(3,), seeds=int(n), steps=40), repeats=3) for n in seeds]
+    times = [cpu_seconds(partial(fig6, queries=(3,), seeds=int(n), steps=40), repeats=3) for n in seeds]
     exponent = float(np.polyfit(np.log(seeds), np.log(times), 1)[0])
     detail = f"{16 * seeds[0]} to {16 * seeds[-1]} runs: {times[0]:.2f} s to {times[-1]:.2f} s"
     return Measured("Fig 6 sweep, cost over runs", exponent, 1.1, unit="(exponent)", at_most=True, detail=detail)

@@ -76,7 +76,7 @@ def _weightwatcher(matrices: list[Tensor]) -> float:
     """CPU seconds that weightwatcher's analyze takes for these matrices, as layers of a model."""
     import weightwatcher
 
-    layers = [torch.nn.Linear(*W.shape, bias=False) for W in matrices]
+    layers = [torch.nn.Linear(W.shape[0], W.shape[1], bias=False) for W in matrices]
     for layer, W in zip(layers, matrices, strict=True):
         layer.weight.data = W.mT.contiguous()
     watcher = weightwatcher.WeightWatcher(model=torch.nn.Sequential(*layers))

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from foretrain.kernels.architectures import mlp_kernel
 from foretrain.kernels.attention import attention_kernel, transformer_matrix
 from foretrain.kernels.sampling import monte_carlo, quasi_monte_carlo
 
-SETTING = {"beta": 1.0, "gamma": 1.0}
+SETTING: dict[str, Any] = {"beta": 1.0, "gamma": 1.0}
 ERROR = 1e-6
 SAMPLES = 1000
 SAID = (

@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
 
 def _print_table(outcomes: list[Outcome]) -> None:
     rows = [
-        (
+        [
             "target",
             "inputs",
             "accepted",
@@ -47,12 +47,12 @@ def _print_table(outcomes: list[Outcome]) -> None:
             "slowest",
             "memory",
             "seconds",
-        )
+        ]
     ]
     for one in outcomes:
         counts = (one.inputs, one.accepted, one.refused, one.by_parser, len(one.refusals), len(one.findings))
         used = (f"{one.slowest:.2f} s", f"{one.memory / 1e6:.0f} MB", f"{one.seconds:.0f}")
-        rows.append((one.name, *(f"{count:,}" for count in counts), *used))
+        rows.append([one.name, *(f"{count:,}" for count in counts), *used])
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

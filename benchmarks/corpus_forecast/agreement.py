@@ -13,6 +13,7 @@ from foretrain.forecast.corpora import baselines, heldout
 from foretrain.forecast.corpora.baselines import guesses
 from foretrain.forecast.corpora.counting import counted
 from foretrain.forecast.corpora.flow import flow, grid
+from foretrain.forecast.corpora.leans import Lean
 from foretrain.forecast.corpora.scores import SCALES, architectures, last_of, scored, set_up, targets
 from foretrain.forecast.corpora.training import trained_scores
 
@@ -54,7 +55,7 @@ def compare(train: LabelledTexts, test: LabelledTexts) -> dict[str, Any]:
             added = " (added up)" if kind.order > 1 else ""
             candidates[label + added] = model.weights[items.tokens].sum(axis=1)
         if kind.order > 1:
-            own = baselines.Lean(items.lean.texts, items.lean.class_counts)
+            own = Lean(items.lean.texts, items.lean.class_counts)
             candidates["log-odds of the bigram"] = baselines.log_odds(own).weights
             candidates["signed χ² of the bigram"] = baselines.signed_chi2(own).weights
         learned = [

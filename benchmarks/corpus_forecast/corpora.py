@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +39,7 @@ def sample(corpus: LabelledTexts, rows: int) -> LabelledTexts:
 
 
 def from_books(
-    by_class: dict[str, tuple[str, ...]], data: Path, shortest: int, longest: int, *, sentences: bool = False
+    by_class: Mapping[str, tuple[str, ...]], data: Path, shortest: int, longest: int, *, sentences: bool = False
 ) -> LabelledTexts:
     """Paragraphs or sentences between these lengths in words, labelled by author or book."""
     texts: list[str] = []

@@ -30,7 +30,7 @@ def _alarm(kind: str, part: str) -> Callable[[Candidate, Run], int | None]:
     """The first alarm of a kind. It needs only one part of the records, which saves time."""
 
     def first(candidate: Candidate, run: Run) -> int | None:
-        watcher = Watcher(replace(Thresholds(), **candidate))
+        watcher = Watcher(replace(Thresholds(), **candidate))  # type: ignore[arg-type]
         for record in run["records"]:
             own = {key: record[key] for key in ("step", part) if key in record}
             if any(alarm.kind == kind for alarm in watcher.update(own)):
