@@ -228,6 +228,19 @@ def test_the_latent_tree_agrees_with_enumeration() -> None:
         picture("latent-tree", depth=6, branching=4)
 
 
+@pytest.mark.parametrize(("rho", "depth", "branching"), [(0.8, 4, 2), (1.0, 4, 2), (0.5, 2, 3)])
+def test_the_far_end_of_the_latent_tree_is_that_of_its_own_python(rho: float, depth: int, branching: int) -> None:
+    shown = picture("latent-tree", rho=rho, depth=depth, branching=branching)
+    tree = LatentTree.regular(depth, branching, rho, p_zero=0.7)
+    beside = tree.cooccurrence(tree.tokens[:1])[0, tree.tokens]
+    assert f"{beside[-1]:.0%} one from the far end" in shown.answer
+    assert f"{beside[1]:.0%} have a given token with the same parent" in shown.answer
+    last = shown.tables[0].rows[-1]
+    assert last == (str(depth), f"{beside[-1]:.4f}", "–", "–", "–")
+    assert shown.figures["law"].data[-1].y[-1] == pytest.approx(beside[-1])
+    assert "only one token" in picture("latent-tree", branching=1).answer
+
+
 def test_pasted_texts_are_forecast_like_any_corpus() -> None:
     from foretrain.forecast import corpus
 

@@ -55,27 +55,33 @@ def draw(state: State, _: None, places: Places) -> Picture:
     tree = tree_of(state)
     together = tree.cooccurrence(tree.tokens)[:, tree.tokens]
     heights = np.array([tree.common_ancestor_layer(tree.tokens[0], token) for token in tree.tokens])
-    shown = [height for height in range(state["depth"]) if (heights == height).any()]
+    shown = sorted(set(heights.tolist()))
     exact = [float(together[0, heights == height].mean()) for height in shown]
-    given = (state["rho"], state["depth"], shown, state["p_zero"])
+    below = [
+        height for height in shown if height < state["depth"]
+    ]  # Theorem 5 is not about pairs that meet in the root
+    given = (state["rho"], state["depth"], below, state["p_zero"])
     corrected, printed = theory.cooccurrence(*given), theory.cooccurrence_printed(*given)
-    limit = theory.cooccurrence_limit(state["depth"], shown)
-    near, far = (exact[1], exact[-1]) if len(exact) > 1 else (exact[0], exact[0])
+    limit = theory.cooccurrence_limit(state["depth"], below)
+    off = float(np.abs(printed - np.asarray(exact[: len(below)])).max())
     return Picture(
-        answer=f"Of the texts with the query token, {near:.0%} have a given token with the same parent, and {far:.0%} "
-        f"one from the far end of the tree. Theorem 5 as printed is off by up to "
-        f"{float(np.abs(printed - np.asarray(exact)).max()):.2f}; corrected, it is exact.",
+        answer=f"{_in_words(exact)} Theorem 5 as printed is off by up to {off:.2f}; corrected, it is exact.",
+        sentences=() if len(below) == len(shown) else (
+            "Theorem 5 is about tokens with a common ancestor below the class. Those that meet only in the class "
+            f"(layer {state['depth']}) occur independently of each other.",
+        ),
         figures={
             "tree": _tree_figure(tree),
             "map": _map_figure(together),
-            "law": _law_figure(shown, exact, corrected, printed),
+            "law": _law_figure(shown, exact, below, corrected, printed),
         },
         tables=(
             Table(
                 "P[token | query] by the layer of their common ancestor",
                 ("layer H", "exact", "Theorem 5, corrected", "as printed", "1 − H/L"),
                 tuple(
-                    (str(h), *(f"{value:.4f}" for value in (exact[k], corrected[k], printed[k], limit[k])))
+                    (str(h), f"{exact[k]:.4f}")
+                    + tuple(f"{law[k]:.4f}" if h in below else "–" for law in (corrected, printed, limit))
                     for k, h in enumerate(shown)
                 ),
                 numbers=(1, 2, 3, 4),
@@ -84,6 +90,16 @@ def draw(state: State, _: None, places: Places) -> Picture:
         formulas=FORMULAS,
         python=_python(state, places),
     )  # fmt: skip
+
+
+def _in_words(exact: Sequence[float]) -> str:
+    """How often the nearest and the farthest token occur beside the query; `exact` begins with the query itself."""
+    if len(exact) == 1:
+        return "There is only one token, so that none can occur beside it."
+    return (
+        f"Of the texts with the query token, {exact[1]:.0%} have a given token with the same parent, and "
+        f"{exact[-1]:.0%} one from the far end of the tree."
+    )
 
 
 def _tree_figure(tree: LatentTree) -> go.Figure:
@@ -127,10 +143,10 @@ def _map_figure(together: Array) -> go.Figure:
     return figure.update_layout(height=440)
 
 
-def _law_figure(shown: list[int], exact: list[float], corrected: Array, printed: Array) -> go.Figure:
+def _law_figure(shown: list[int], exact: list[float], below: list[int], corrected: Array, printed: Array) -> go.Figure:
     figure = new_figure("Co-occurrence by the layer of the common ancestor", x="layer H", y="P[token | query]")
-    figure.add_trace(prediction_line(shown, printed, "Theorem 5 as printed", 7).update(line={"dash": "dot"}))
-    figure.add_trace(prediction_line(shown, corrected, "Theorem 5, corrected", 0))
+    figure.add_trace(prediction_line(below, printed, "Theorem 5 as printed", 7).update(line={"dash": "dot"}))
+    figure.add_trace(prediction_line(below, corrected, "Theorem 5, corrected", 0))
     figure.add_trace(measurement_marks(shown, exact, "exact, by message passing", 1).update(marker={"size": 9}))
     figure.update_xaxes(dtick=1)
     figure.update_yaxes(range=[0, 1.05])
