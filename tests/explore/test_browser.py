@@ -104,7 +104,7 @@ def test_links_lead_to_a_claim_and_back(visit: Visit) -> None:
     assert visit.page.locator(".js-plotly-plot").count() >= 1
     visit.page.go_back()
     visit.settled()
-    assert "snaps near step" in visit.text("#answer")
+    assert "Attention on the dominant distinct token" in visit.text("#answer")
     assert "/scan-snap" in visit.page.url
 
 

@@ -97,9 +97,28 @@ def test_scan_snap_shows_the_numbers_of_the_theory_and_of_training() -> None:
     assert table["Theorem 4, corrected"] == f"{np.sqrt(corrected[0]):.4g}"
     assert abs(float(table["simulated training"]) - np.exp(z[1])) < 0.02
     found = theory.applies(P, eta_y=0.3, eta_z=0.6, length=state["length"])
-    assert f"step {found.snap_time:,.0f}" in shown.answer
     lights = {light.name: light.word for light in shown.lights}
     assert lights == {row["name"]: row["verdict"] for row in found.rows()}
+
+
+def test_the_snap_is_named_only_where_it_means_something() -> None:
+    view, places = VIEWS["scan-snap"], Places()
+    meant = {**first_state("scan-snap"), "eta_y": 0.9, "eta_z": 0.02, "vocab": 120, "profile": (5, 0, 30, 30, 30)}
+    for state, word in ((meant, "meaningful"), (first_state("scan-snap"), "not meaningful")):
+        first, whole = view.draw(state, None, places), view.picture(state, places)
+        assert {light.name: light.word for light in whole.lights}["snap_time"] == word
+        marks = [each.text for each in whole.figures["growth"].layout.annotations]
+        for said in (first.answer, whole.answer):
+            assert ("snaps near step" in said) == (word == "meaningful")
+            assert said[0].isupper() or said[0].isdigit()
+        assert marks == (["snap"] if word == "meaningful" else [])
+
+
+def test_sliders_are_about_one_value() -> None:
+    for path, view in VIEWS.items():
+        for control in view.controls(Places()):
+            if control.kind in ("number", "whole"):
+                assert "each once" not in control.says, f"{path}: {control.name}"
 
 
 def test_scan_snap_has_a_frame_per_step_and_attention_sums_to_one() -> None:

@@ -80,8 +80,11 @@ def draw(state: State, _: None, places: Places) -> Picture:
                 "P[token | query] by the layer of their common ancestor",
                 ("layer H", "exact", "Theorem 5, corrected", "as printed", "1 − H/L"),
                 tuple(
-                    (str(h), f"{exact[k]:.4f}")
-                    + tuple(f"{law[k]:.4f}" if h in below else "–" for law in (corrected, printed, limit))
+                    (
+                        str(h),
+                        f"{exact[k]:.4f}",
+                        *(f"{law[k]:.4f}" if h in below else "–" for law in (corrected, printed, limit)),
+                    )
                     for k, h in enumerate(shown)
                 ),
                 numbers=(1, 2, 3, 4),

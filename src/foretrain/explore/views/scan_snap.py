@@ -58,7 +58,10 @@ class Worked:
 def controls(_: Places) -> Sequence[Control]:
     given = parameters_of(fig3)
     return (
-        from_parameter(given["eta_y"], label="η_Y, rate of the decoder", low=0.05, high=2, log=True, default=0.2),
+        from_parameter(
+            given["eta_y"], label="η_Y, rate of the decoder", low=0.05, high=2, log=True, default=0.2,
+            says="Learning rate η_Y of the decoder.",
+        ),
         from_parameter(given["eta_z"], label="η_Z, rate of attention", low=0.02, high=2, log=True, default=0.1),
         from_parameter(given["classes"], label="K, classes", low=2, high=12, default=2),
         from_parameter(given["vocab"], label="M, tokens", low=20, high=1000, log=True, default=30),
@@ -171,15 +174,22 @@ def _answer(state: State, found: theory.Applicability, start: Array, best: int, 
         + ("" if found.predictions[-1].blocked_by else ", but the flow of training still predicts it")
     )
     if worked is None:
-        return f"Attention snaps near step {t0:,.0f}; {verdict}."
+        return f"Attention snaps near step {t0:,.0f}; {verdict}." if _snaps(found) else _sentences(verdict)
     after = attention(worked.flow, start)[:, best]
     growth = after[-1] / after[0]
     half = _times(state)[int(np.argmax(after - after[0] >= (after[-1] - after[0]) / 2))]
     way = "grows" if growth >= 1 else "falls"
     return (
         f"Attention on the dominant distinct token {way} {growth:.3g}-fold in {state['until']:,.0f} steps, from "
-        f"{after[0]:.1%} to {after[-1]:.1%}, half of it by step {half:,.0f}; it snaps near step {t0:,.0f}; {verdict}."
+        f"{after[0]:.1%} to {after[-1]:.1%}, half of it by step {half:,.0f}; "
+        + (f"it snaps near step {t0:,.0f}; " if _snaps(found) else "")
+        + f"{verdict}."
     )
+
+
+def _snaps(found: theory.Applicability) -> bool:
+    """Whether the time of the snap means anything in this setting."""
+    return next(each.meaningful for each in found.predictions if each.function == "snap_time")
 
 
 def _lights(found: theory.Applicability) -> tuple[Light, ...]:
@@ -225,7 +235,7 @@ def _growth_figure(
         figure.add_trace(prediction_line(times, np.exp(worked.flow[:, best]), "flow of training", 0))
         grown = np.exp(worked.simulated[..., best])
         figure.add_trace(measurement_marks(worked.steps, grown.mean(0), "simulated training", 1, np.ptp(grown, 0) / 2))
-    if found.snap_time <= state["until"]:
+    if _snaps(found) and found.snap_time <= state["until"]:
         figure.add_vline(found.snap_time, line={"color": PALETTE[7], "width": 1}, annotation_text="snap")
         figure.update_annotations(y=1, yanchor="bottom", xanchor="center")
     figure.update_yaxes(nticks=6)
