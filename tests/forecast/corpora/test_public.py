@@ -108,7 +108,7 @@ def test_labels_that_only_the_test_rows_have_are_refused() -> None:
 
 def test_a_baseline_that_is_surely_better_gives_the_answer(reviews: CorpusForecast) -> None:
     assert better_baseline(reviews) is None
-    assert "(matrix-vector)" in reviews.summary
+    assert "(matrix-vector, a network that sees tokens and their neighbours)" in reviews.summary
     even = np.arange(240) % 2 == 0
     worse = {name: replace(curve, chosen_right=curve.chosen_right & even) for name, curve in reviews.curves.items()}
     spoiled = replace(reviews, curves=worse)

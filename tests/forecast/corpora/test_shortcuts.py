@@ -172,8 +172,8 @@ def test_a_shortcut_is_weighed_by_the_texts_that_were_judged() -> None:
     corpora = labelled(rows), labelled(rows[:100])
     large, small = (next(f for f in fixes(c, [3] * len(c), [one], 100) if f.kind == "shortcut") for c in corpora)
     assert large.weight == small.weight == 0.05 * 50 / 100
-    assert "(among the 100 texts that were judged: no 50)" in large.says
-    assert "(no 50)" in small.says
+    assert "(among the 100 texts that were judged: 50 texts)" in large.says
+    assert "(50 texts)" in small.says
 
 
 @given(st.text(alphabet="ab1 ,.!", max_size=12))

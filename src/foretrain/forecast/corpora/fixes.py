@@ -60,19 +60,29 @@ def _shortcuts(corpus: LabelledTexts, found: Sequence[Shortcut], judged: int) ->
         digits = 1 if one.accuracy_error >= 0.005 else 2  # so that the reader sees whether 0 is in the interval
         lost = f"{100 * one.accuracy_cost:.{digits}f} % (± {100 * one.accuracy_error:.{digits}f})"
         cost = (
-            f"without it the forecast loses {lost} accuracy"
+            f"if new texts lack it, the forecast loses {lost} accuracy"
             if one.costs_accuracy
-            else f"this may be a shortcut: without it the loss rises, but the change in accuracy, {lost}, may be chance"
+            else f"this may be a shortcut: if new texts lack it, the loss rises, but the change in accuracy, {lost}, may be "
+            "chance"
         )
         says = (
             f'"{one.phrase}" stands {PLACES[one.kind]}, in {100 * one.share:.0f} % of the texts of class {name} '
-            f"({among}{', '.join(f'{c} {n}' for c, n in zip(corpus.classes, one.by_class, strict=True) if n)}); {cost}."
+            f"({among}{_counts(one, corpus.classes)}); {cost}."
         )
         toward = [row for row in one.rows if corpus.labels[row] == one.towards]
         # a shortcut that decides a share of the rows is as bad as that many wrong labels
         weight = max(one.accuracy_cost, 0.05 * len(one.rows) / judged)
         listed.append(Fix("shortcut", says, len(one.rows), tuple(toward[:EXAMPLES]), weight))
     return listed
+
+
+def _counts(one: Shortcut, classes: Sequence[str]) -> str:
+    """In how many texts a shortcut stands: "61 texts; 8 of Sports"."""
+    own = one.by_class[one.towards]
+    others = [
+        f"{n:,} of {c}" for k, (c, n) in enumerate(zip(classes, one.by_class, strict=True)) if n and k != one.towards
+    ]
+    return f"{own:,} text{'s' * (own != 1)}" + (f"; {', '.join(others)}" if others else "")
 
 
 def normal_form(text: str) -> str:

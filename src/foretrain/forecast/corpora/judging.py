@@ -72,30 +72,27 @@ def judge(
         token_scores = heldout.fold_scores(kinds[additive], *parts, length, adaptive=adaptive)
         judged = count.texts.select(folds.rows)
         found = find_shortcuts(judged, count.vocabulary.tokens, own, classes, folds.fold, token_scores, folds.group)
-        without = without_shortcuts(
-            kinds[additive], count.texts, texts.labels, classes, folds, scales, length, adaptive, found
-        )
+        without = without_shortcuts(additive, kinds[additive], *parts, time, adaptive, found, curves[additive])
         found = [replace(s, rows=tuple(folds.rows[list(s.rows)].tolist())) for s in found]
         return Judged(folds, curves, baselines, signal, tuple(found), without, notes)
     return Judged(folds, curves, baselines, signal, (), None, notes)
 
 
 def without_shortcuts(
-    kind: Architecture, texts: TokenTexts, labels: Array, classes: int, folds: Split, scales: Scales, time: float,
-    adaptive: bool, found: list[Shortcut],
+    name: str, kind: Architecture, texts: TokenTexts, labels: Array, classes: int, folds: Split, scales: Scales,
+    time: float | None, adaptive: bool, found: list[Shortcut], before: Curve,
 ) -> Without | None:  # fmt: skip
     """Take all costly shortcuts out of every text, train the flow again, and compare."""
     phrases = sorted({p for s in found if s.costs for p in s.phrases}, key=lambda p: -len(p))  # the longest first
     if not phrases:
         return None
     kept = TokenTexts.of_lists([removed(texts[i].tolist(), phrases) for i in folds.rows], texts.vocab)
-    rows = np.arange(len(folds.rows))
-    own = labels[folds.rows]
-    settings = {"adaptive": adaptive, "time": time}
-    before = heldout.learning_curves({"": kind}, texts, labels, classes, folds, scales, **settings)[""]  # type: ignore[arg-type]
-    after = heldout.learning_curves({"": kind}, kept, own, classes, replace(folds, rows=rows), scales, **settings)[""]  # type: ignore[arg-type]
+    own = replace(folds, rows=np.arange(len(folds.rows)))
+    after = heldout.learning_curves(
+        {name: kind}, kept, labels[folds.rows], classes, own, scales, adaptive=adaptive, time=time
+    )[name]
     lost = before.chosen_right.astype(float) - after.chosen_right
-    return Without(after.accuracy, before.accuracy, *mean_and_error(lost, folds.group))
+    return Without(name, after.accuracy, before.accuracy, *mean_and_error(lost, folds.group))
 
 
 def removed(tokens: list[int], phrases: list[tuple[int, ...]]) -> list[int]:

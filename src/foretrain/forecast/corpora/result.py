@@ -27,6 +27,7 @@ from foretrain.forecast.corpora.shortcuts import Shortcut
 class Without:
     """Held-out accuracy of the additive network if all costly shortcuts are taken out of the corpus before training."""
 
+    network: str
     accuracy: float
     before: float
     cost: float

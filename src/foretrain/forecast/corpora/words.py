@@ -58,7 +58,8 @@ def answer(forecast: CorpusResult) -> str:
             f"{percent(signal.largest_class)})."
         )
     baseline = better_baseline(forecast)
-    who = forecast.best
+    sees = "single tokens" if forecast.scores[forecast.best].order == 1 else "tokens and their neighbours"
+    who = f"{forecast.best}, a network that sees {sees}"
     if baseline is not None:  # the simplest way that does best gives the answer
         who = f"{baseline}; the best network, {forecast.best}, gets {percent(curve.accuracy)}"
         curve = forecast.baselines[baseline]
@@ -83,14 +84,18 @@ def _shortcut_words(forecast: CorpusResult) -> str:
     sure = [s for s in used if s.costs_accuracy]
     unsure = [s for s in used if not s.costs_accuracy]
     before, after, cost, error = (100 * v for v in (without.before, without.accuracy, without.cost, without.error))
-    fall = f"from {before:.1f} % to {after:.1f} % (by {cost:.1f} ± {error:.1f})"
     them = "it" if len(used) == 1 else "both" if len(used) == 2 else "all of them"
-    if without.cost > without.error:
-        effect = f"Without {them}, a network that adds up tokens falls {fall}."
-    else:
-        effect = f"It can do without {them}: a network that adds up tokens goes {fall}."
+    effect = (
+        f"Trained on texts without {them}, a network that adds up tokens ({without.network}) gets {after:.1f} % right "
+        f"instead of {before:.1f} %"
+    )
+    effect += (
+        f" ({cost:.1f} ± {error:.1f} points fewer)."
+        if without.cost > without.error
+        else f"; the difference ({abs(cost):.1f} ± {error:.1f} points) may be chance."
+    )
     will = f"It will use {_a_shortcut(sure)}: {_names(sure)}. " if sure else ""
-    may = f"It may {'also ' if sure else ''}use {_names(unsure)}: without {'it' if len(unsure) == 1 else 'them'} "
+    may = f"It may {'also ' if sure else ''}use {_names(unsure)}: if new texts lack {'it' if len(unsure) == 1 else 'them'}, "
     chance = "the loss rises, but the change in accuracy may be chance. "
     return f"{will}{may + chance if unsure else ''}{effect}"
 
