@@ -191,6 +191,35 @@ def test_figures_are_recoloured_for_the_dark_and_stacked_on_a_phone() -> None:
     assert fitted(figure, narrow=True)["layout"]["height"] > figure.layout.height
 
 
+def analysed(runs: Path, name: str, layers: int) -> None:
+    from foretrain.runs.monitored import append_line
+
+    matrices = [f"h.{layer}.{kind}.weight" for layer in range(layers) for kind in ("attn", "mlp")]
+    weights = {matrix: {"norm": 1.0 + k, "kurtosis": -0.5, "edge": 1.0} for k, matrix in enumerate(matrices)}
+    append_line(runs / f"{name}.jsonl", {"checkpoint": name, "step": 0, "weights": weights})
+
+
+def test_an_analysis_of_one_model_has_a_bar_for_each_matrix(tmp_path: Path) -> None:
+    analysed(tmp_path, "deep", 20)
+    analysed(tmp_path, "tiny", 2)
+    for name, layers in (("tiny", 2), ("deep", 20)):
+        shown = picture("runs", runs=tmp_path, run=f"{name}.jsonl", quantity="norm")
+        (bars,) = shown.slow_figures["quantity"].data
+        assert (bars.type, list(bars.y[:2]), list(bars.x[:2])) == ("bar", ["0.attn", "0.mlp"], [1.0, 2.0])
+        assert len(bars.y) == 2 * layers
+        assert shown.slow_figures["quantity"].layout.yaxis.type == "category"
+        assert shown.answer == (
+            f"{name}.jsonl: norm lies between 1 (matrix 0.attn) and {2 * layers} (matrix {layers - 1}.mlp)."
+        )
+        assert shown.tables[1].rows[0] == ("h.0.attn.weight", "1")
+        assert all(row[1] for row in shown.tables[0].rows)
+    both = picture("runs", runs=tmp_path, run="tiny.jsonl", other="deep.jsonl", quantity="norm")
+    assert [bars.name for bars in both.slow_figures["quantity"].data] == ["this run, norm", "the other, norm"]
+    assert both.tables[1].head == ("matrix", "this run", "the other")
+    assert both.tables[1].rows[-1] == ("h.19.mlp.weight", "", "40")
+    assert picture("runs", runs=tmp_path, run="tiny.jsonl", quantity="loss").answer.endswith("loss was not measured.")
+
+
 def test_unknown_views_and_controls_are_refused() -> None:
     with pytest.raises(InputError, match="There is no view"):
         picture("scan")

@@ -33,6 +33,7 @@ FORMAT = "foretrain-monitor-1"
 FINISHED = "finished"  # the only key of the line that ends a training; more may follow if the training is resumed
 UNITS = {"attention_entropy": "nats"}
 MEANINGS = {
+    "loss": "loss at that step",
     "attention_entropy": "mean entropy of a query's attention",
     "attention_relative_entropy": "entropy as a share of the largest possible for that many keys",
     "attention_first_token": "attention on the first token",
@@ -45,6 +46,11 @@ MEANINGS = {
     "effective_rank": "exponential of the entropy of the singular values, before the update",
     "gradient_norm": "norm of the gradient before clipping",
     "update_ratio": "size of the update relative to the weights",
+    "deviation": "standard deviation of the entries",
+    "kurtosis": "excess kurtosis of the entries: 0 if they are normal, −1.2 if uniform",
+    "edge": "squared largest singular value, relative to what independent entries give: 1 up to chance",
+    "row_spread": "how much the rows differ in size, relative to what independent entries give: 1 up to chance",
+    "column_spread": "how much the columns differ in size, relative to what independent entries give: 1 up to chance",
 }
 _SEAL = re.compile(rb',"crc32c":"(?P<sum>[0-9a-f]{8})"\}')
 Number = float | None  # the words nan, inf and -inf are numbers, too

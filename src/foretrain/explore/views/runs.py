@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
@@ -25,6 +25,7 @@ NONE = "none"
 RECORD = "run.json"  # which every run folder has
 MOST_FOUND = 300
 MOST_CURVES = 8
+MOST_BARS = 100  # names on an axis
 SKIPPED = ("check", "shards")  # verdicts have a view of their own
 ENTROPY = "attention_relative_entropy"
 FORMULAS = (
@@ -49,6 +50,7 @@ class Worked:
     other: xr.Dataset | None
     experiment: str
     finished: bool
+    analysis: bool = False  # of a model's weights, rather than a training
 
 
 def found(root: Path) -> list[str]:
@@ -104,6 +106,7 @@ def stamp(state: State, places: Places) -> Any:
 
 
 def work(state: State, places: Places) -> Worked | str:
+    from foretrain.checkpoints.stored import is_analysis
     from foretrain.runs.stored import describe, load
 
     if state["run"] == NONE:
@@ -111,7 +114,8 @@ def work(state: State, places: Places) -> Worked | str:
     path = place_of(places.runs, state["run"])
     other = None if state["other"] == NONE else load(place_of(places.runs, state["other"]))
     about = describe(path) if path.is_dir() else {}
-    return Worked(load(path), other, str(about.get("experiment", "")), bool(about.get("complete", True)))
+    analysis = path.suffix == ".jsonl" and is_analysis(path)
+    return Worked(load(path), other, str(about.get("experiment", "")), bool(about.get("complete", True)), analysis)
 
 
 def _first_to_show(names: Sequence[str], run: xr.Dataset) -> str:
@@ -157,7 +161,7 @@ def curves_of(run: xr.Dataset, name: str) -> tuple[str, dict[str, xr.DataArray],
     values = run[name].astype(float)
     over = [axis for axis in values.dims if axis in REPLICATES or axis == "head"]
     values = values.mean(over, keep_attrs=True)
-    axis = main_axis(values)
+    axis = main_axis(values) or _only_names(values)
     if axis is None and "step" in values.dims:
         axis = "step"
     if axis is None:
@@ -170,29 +174,92 @@ def curves_of(run: xr.Dataset, name: str) -> tuple[str, dict[str, xr.DataArray],
     )
 
 
+def _only_names(values: xr.DataArray) -> str | None:
+    """The only axis along which anything varies, if it has names: a model has more matrices than fit below a figure."""
+    from foretrain.show.report.axes import has_names
+
+    long = [str(axis) for axis in values.dims if values.sizes[axis] > 1]
+    return long[0] if len(long) == 1 and has_names(values, long[0]) else None
+
+
+def _names_of(values: xr.DataArray, axis: str) -> list[str] | None:
+    """The names on an axis; None if it has numbers."""
+    from foretrain.show.report.axes import has_names
+
+    return [str(name) for name in values[axis].values] if axis and has_names(values, axis) else None
+
+
 def _figure(name: str, worked: Worked, state: State) -> go.Figure:
     axis, _, cut = curves_of(worked.run, name)
     attributes = worked.run[name].attrs
     title = plain_text(attributes.get("long_name", name.replace("_", " ")))
     unit = f" ({attributes['units']})" if "units" in attributes else ""
     figure = new_figure(title, x=axis, y=plain_text(name.replace("_", " ") + unit))
+    short = _short_names(name, worked)
     for index, (run, dash) in enumerate(((worked.run, "solid"), (worked.other, "dash"))):
         if run is None or name not in run:
             continue
         axis, curves, _ = curves_of(run, name)
         for color, (label, values) in enumerate(curves.items()):
             of = "" if worked.other is None else f"{'this run' if index == 0 else 'the other'}, "
+            labelled = plain_text(f"{of}{label}")
+            if (names := _names_of(values, axis)) is not None:
+                _add_bars(
+                    figure,
+                    [short[each] for each in names],
+                    values.values.reshape(-1),
+                    labelled,
+                    color,
+                    hatched=index > 0,
+                )
+                continue
             x = values[axis].values if axis and axis in values.coords else np.arange(values.size)
             figure.add_scatter(
-                x=x.tolist(), y=np.atleast_1d(values.values).tolist(), name=plain_text(f"{of}{label}"),
+                x=x.tolist(), y=np.atleast_1d(values.values).tolist(), name=labelled,
                 mode="lines+markers" if values.size <= 60 else "lines",
                 line={"color": PALETTE[color % len(PALETTE)], "dash": dash}, marker={"size": 5},
             )  # fmt: skip
+    if any(trace.type == "bar" for trace in figure.data):
+        return _on_its_side(figure, title, plain_text(axis))
     if state["theory"] and name == ENTROPY:
         _add_shapes(figure, worked.run)
     if cut:
         figure.update_layout(title=f"{title}, the first {MOST_CURVES} curves")
     return figure.update_layout(height=420 + 12 * len(figure.data), showlegend=True, **BELOW)
+
+
+def _short_names(name: str, worked: Worked) -> dict[str, str]:
+    """The names that a quantity is drawn over, without what all of them share, in both runs."""
+    from foretrain.monitor.short_names import without_shared
+
+    full: dict[str, None] = {}
+    for run in (worked.run, worked.other):
+        if run is not None and name in run:
+            axis, curves, _ = curves_of(run, name)
+            full |= dict.fromkeys(_names_of(next(iter(curves.values())), axis) or ())
+    return without_shared(list(full))
+
+
+def _add_bars(
+    figure: go.Figure, names: Sequence[str], values: np.ndarray, label: str, color: int, *, hatched: bool
+) -> None:
+    """A bar for each name, from the top down."""
+    figure.add_bar(
+        y=[plain_text(name) for name in names[:MOST_BARS]], x=values[:MOST_BARS].tolist(), name=label, orientation="h",
+        marker={"color": PALETTE[color % len(PALETTE)], "pattern": {"shape": "/" if hatched else ""}},
+    )  # fmt: skip
+
+
+def _on_its_side(figure: go.Figure, title: str, axis: str) -> go.Figure:
+    """Names stand on the vertical axis, where they can be read, and there is room for each of them."""
+    names = len({name for trace in figure.data for name in trace.y})
+    if names == MOST_BARS:
+        figure.update_layout(title=f"{title}, the first {MOST_BARS}")
+    figure.update_xaxes(title=figure.layout.yaxis.title.text)
+    figure.update_yaxes(title=axis, type="category", autorange="reversed", dtick=1, automargin=True)
+    several = len(figure.data) > 1
+    height = 190 + names * (8 + 12 * len(figure.data))
+    return figure.update_layout(height=height, barmode="group", showlegend=several, **BELOW)
 
 
 def _add_shapes(figure: go.Figure, run: xr.Dataset) -> None:
@@ -221,7 +288,12 @@ def _answer(state: State, name: str, worked: Worked) -> str:
     from foretrain.monitor.story import story
 
     words = name.replace("_", " ")
-    if "loss" in worked.run and "step" in worked.run.dims:
+    axis, own, _ = curves_of(worked.run, name)
+    label, values = next(iter(own.items()))
+    if (names := _names_of(values, axis)) is not None and (worked.analysis or "loss" not in worked.run):
+        return _over_names(worked.experiment or state["run"], words, axis, names, values.values.reshape(-1))
+    one_model = worked.analysis and worked.run.sizes["step"] == 1
+    if "loss" in worked.run and "step" in worked.run.dims and not one_model:
         told = story(worked.run)
         if worked.other is not None and "loss" in worked.other:
             ends = [run["loss"].dropna("step").values for run in (worked.run, worked.other)]
@@ -229,14 +301,27 @@ def _answer(state: State, name: str, worked: Worked) -> str:
                 first = f"This training ends at a loss of {ends[0][-1]:.4g}, the other at {ends[1][-1]:.4g}."
                 return " ".join([first, *told[1:2]])
         return " ".join(told[:2])
-    _, own, _ = curves_of(worked.run, name)
-    label, values = next(iter(own.items()))
     ends_of = np.atleast_1d(values.values)
     what = f"{worked.experiment or state['run']}: {words}"
     which = f" ({label})" if label and label != name else ""
+    if len(ends_of) == 1 and np.isnan(ends_of[0]):
+        return f"{what} was not measured."
     if len(ends_of) == 1:
         return f"{what} is {ends_of[0]:.4g}."
     return f"{what} goes from {ends_of[0]:.4g} to {ends_of[-1]:.4g}{which}."
+
+
+def _over_names(what: str, words: str, axis: str, full: Sequence[str], values: np.ndarray) -> str:
+    from foretrain.monitor.short_names import without_shared
+
+    names = list(without_shared(full).values())
+    if not np.isfinite(values).any():
+        return f"{what}: {words} is not a number anywhere."
+    low, high = int(np.nanargmin(values)), int(np.nanargmax(values))
+    return (
+        f"{what}: {words} lies between {values[low]:.4g} ({axis} {names[low]}) and {values[high]:.4g} "
+        f"({axis} {names[high]})."
+    )
 
 
 def _sentences(worked: Worked) -> tuple[str, ...]:
@@ -257,14 +342,31 @@ def _quantities_table(state: State, worked: Worked, places: Places) -> Table:
 
 def _end_table(name: str, worked: Worked) -> tuple[Table, ...]:
     """Values at the end of every curve, and those of the other run beside them."""
-    _, own, _ = curves_of(worked.run, name)
+    axis, own, _ = curves_of(worked.run, name)
     other = curves_of(worked.other, name)[1] if worked.other is not None and name in worked.other else {}
+    if _names_of(next(iter(own.values())), axis) is not None:
+        return _names_table(axis, own, other)
     rows = []
     for label, values in own.items():
         last = [f"{np.atleast_1d(each.values)[-1]:.4g}" for each in (values, other.get(label)) if each is not None]
         rows.append((label, *last, *([""] if worked.other is not None and len(last) == 1 else [])))
     head = ("curve", "this run", "the other") if worked.other is not None else ("curve", "at the end")
     return (Table("At the end", head, tuple(rows), numbers=(1, 2)),)
+
+
+def _names_table(axis: str, own: Mapping[str, xr.DataArray], other: Mapping[str, xr.DataArray]) -> tuple[Table, ...]:
+    """Every value by its full name: a column for each curve, and those of the other run beside them."""
+    columns = [
+        (label if not other else f"{label}, {whose}" if len(own) > 1 else whose, each[label])
+        for label in own
+        for each, whose in ((own, "this run"), (other, "the other"))
+        if label in each
+    ]
+    numbers = [dict(zip(map(str, v[axis].values), v.values.reshape(-1), strict=True)) for _, v in columns]
+    full = list(dict.fromkeys(name for column in numbers for name in column))[:MOST_BARS]
+    rows = [(name, *(f"{column[name]:.4g}" if name in column else "" for column in numbers)) for name in full]
+    head = (axis, *(label for label, _ in columns))
+    return (Table(f"By {axis}", head, tuple(rows), numbers=tuple(range(1, len(head)))),)
 
 
 def _python(state: State, name: str, places: Places) -> str:
