@@ -22,7 +22,8 @@ pip install --constraint constraints.txt --editable ".[dev]"
 if ! command -v chromium chromium-browser google-chrome > /dev/null && [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null
 then
     echo "setting up chromium, for tests in a browser"
-    (apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends chromium) \
+    (timeout 120 apt-get -qq update && \
+        DEBIAN_FRONTEND=noninteractive timeout 300 apt-get -qq install --no-install-recommends chromium) \
         > /dev/null 2>&1 < /dev/null || echo "chromium could not be installed; tests in a browser will be skipped"
 fi
 echo "$wanted" > "$stamp"

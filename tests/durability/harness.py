@@ -53,6 +53,7 @@ class Commands:
         """Run a command to its end, or kill it as told."""
         request = {"arguments": arguments, "folder": str(folder), "said": str(self.said), **more}
         request["watched"] = more.get("watched", False) or kill is not None
+        request["stop_before"] = kill.after if kill and kill.event == "w" and kill.delay == 0 else 0
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
@@ -76,7 +77,10 @@ class Commands:
 
 @dataclass(frozen=True)
 class Kill:
-    """SIGKILL a moment after the command has reported an event so many times."""
+    """SIGKILL a moment after the command has reported an event so many times.
+
+    Without delay, the command stops itself right before that change of a file, and is killed there.
+    """
 
     after: int  # events
     delay: float  # seconds

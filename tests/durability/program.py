@@ -32,15 +32,20 @@ def _say(word: str) -> None:
     os.write(_EVENTS, f"{word}\n".encode())
 
 
-def _tell_changes() -> None:
-    """Say `w` before every operation that makes, changes, renames or removes a file."""
-    here = os.getpid()
+def _tell_changes(stop_before: int) -> None:
+    """Say `w` before every operation that makes, changes, renames or removes a file; stop before one of them, and wait
+    to be killed. Where a kill must not come too late, it cannot, however slow the killer is."""
+    here, changes = os.getpid(), 0
     writing = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal changes
         opened = event == "open" and isinstance(arguments[2], int) and arguments[2] & writing
         if (opened or event in CHANGES) and os.getpid() == here:
+            changes += 1
             _say("w")
+            if changes == stop_before:
+                os.kill(here, signal.SIGSTOP)
 
     sys.addaudithook(hook)
 
@@ -81,7 +86,7 @@ def _obey(request: dict[str, Any]) -> None:
         training.SAVE_EVERY = 0.0  # a state after every step: training that mostly writes
     if request.get("watched"):
         _tell_progress()
-        _tell_changes()
+        _tell_changes(request["stop_before"])
     from foretrain.cli import main
 
     main(request["arguments"])

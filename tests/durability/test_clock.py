@@ -24,7 +24,7 @@ def set_times(folder: Path, when: float) -> None:
 def test_a_killed_sweep_goes_on_before_it_began(when: float, program: Commands, tmp_path: Path) -> None:
     whole = program.run(*SWEEP, "--out", "whole", folder=tmp_path, watched=True)
     command = (*SWEEP, "--out", "runs")
-    killed = program.run(*command, folder=tmp_path, kill=Kill(whole.events * 2 // 3, 0.001), **LATER)
+    killed = program.run(*command, folder=tmp_path, kill=Kill(whole.events * 2 // 3, 0.0), **LATER)
     assert killed.code == -9
     set_times(tmp_path / "runs", when)
     ended = program.run(*command, folder=tmp_path, watched=True, **EARLIER)

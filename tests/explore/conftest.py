@@ -65,8 +65,9 @@ def serving(places: Places) -> Iterator[Serving]:
     thread.join(5)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    """Closed after each module: while it is open, nothing else in this process can open one, or run an event loop."""
     if CHROMIUM is None:
         pytest.skip("no Chromium on this machine; set FORETRAIN_CHROMIUM to one")
     library = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed; pip install playwright")
@@ -124,9 +125,9 @@ class Visit:
         return str(self.page.url.partition("?")[2])
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def context(browser: Any) -> Iterator[Any]:
-    """One for all visits: scripts are loaded once, as for a person who comes back."""
+    """One for all visits of a module: scripts are loaded once, as for a person who comes back."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     yield context
     context.close()

@@ -105,6 +105,6 @@ def test_references(text: str, numbers: set[tuple[str, str]]) -> None:
     "query", ["Theorem 1 to 999999999", "Lemmas 1-" + "9" * 5000, "[!a]*" + "a" * 100_000, "*" * 10**6]
 )
 def test_a_query_made_to_take_long_is_answered_at_once(query: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     assert find(query, ENTRIES) == []
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
