@@ -162,8 +162,9 @@ def test_an_identity_changes_with_configuration_code_and_versions(tmp_path: Path
         RunIdentity("a/b", {"x": 2}, "code", {"torch": "1"}),
         RunIdentity("a/b", {"x": 1}, "edited", {"torch": "1"}),
         RunIdentity("a/b", {"x": 1}, "code", {"torch": "2"}),
+        RunIdentity("a/b", {"x": 1}, "code", {"torch": "1"}, ("x",)),
     ]
-    assert len({base.name, *(other.name for other in others)}) == 4
+    assert len({base.name, *(other.name for other in others)}) == 5
     task = tmp_path / "task.toml"
     task.write_text("a = 1")
     for config in ({"task": str(task)}, {"tasks": ("aba_abb", str(task))}):

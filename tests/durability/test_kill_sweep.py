@@ -50,6 +50,21 @@ def _kill_and_go_on(
     print(f"{killed} kills, {dirty} of them left temporary files")
 
 
+def test_given_again_with_its_options_in_another_order(program: Commands, tmp_path: Path) -> None:
+    """The same grid with its axes exchanged may not be continued as if it were the same."""
+    first, second, rest = ("--grid", "centred=true,false"), ("--grid", "label=a,b"), ("--seeds", "2", "--piece", "1")
+    swapped = ("run", "toy/noise", *second, *first, *rest)
+    whole = program.run(*swapped, "--out", str(tmp_path / "whole"), folder=tmp_path)
+    assert whole.code == 0, whole.said
+    runs = ("--out", str(tmp_path / "runs"))
+    killed = program.run("run", "toy/noise", *first, *second, *rest, *runs, folder=tmp_path, kill=Kill(8, 0.0, "p"))
+    assert killed.code == -9
+    ended = program.run(*swapped, *runs, folder=tmp_path)
+    assert ended.code == 0, ended.said
+    expected, found = files(tmp_path / "whole"), files(tmp_path / "runs")
+    assert differences({name: found.get(name) for name in expected}, expected) == []
+
+
 @pytest.mark.full
 def test_before_every_single_operation_on_a_file(program: Commands, tmp_path: Path) -> None:
     whole = program.run(*SWEEP, "--out", str(tmp_path / "whole"), folder=tmp_path, watched=True)

@@ -173,6 +173,39 @@ def stops(a: int) -> int:
     return a
 
 
+def stops_halfway(a: float, b: float) -> float:
+    if "STOP_AT" in os.environ and (a, b) == (1.0, 1.0):
+        raise KeyboardInterrupt
+    return 10 * a + b
+
+
+@pytest.mark.parametrize("piece", [1, 2, 3, None])
+def test_a_grid_in_another_order_is_another_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int | None
+) -> None:
+    """It was once continued with its axes exchanged."""
+    values = [0.0, 1.0, 2.0]
+    monkeypatch.setenv("STOP_AT", "the middle")
+    with pytest.raises(KeyboardInterrupt):
+        ft.sweep(stops_halfway, grid={"a": values, "b": values}, piece=piece, out=tmp_path)
+    monkeypatch.delenv("STOP_AT")
+    for order in ("ba", "ab"):
+        found = ft.sweep(stops_halfway, grid=dict.fromkeys(order, values), piece=piece, out=tmp_path).dataset()
+        assert found.value.dims == tuple(order)
+        whole = ft.sweep(stops_halfway, grid=dict.fromkeys(order, values), out=tmp_path / f"whole {order}")
+        xr.testing.assert_identical(found, whole.dataset())
+        assert found.value.sel(a=2, b=1) == 21
+
+
+def total(a: Any) -> float:
+    return float(np.sum(a))
+
+
+def test_a_list_is_not_a_grid(tmp_path: Path) -> None:
+    assert ft.sweep(total, grid={"a": [1.0, 2.0]}, out=tmp_path).dataset().value.values.tolist() == [1, 2]
+    assert ft.sweep(total, a=[1.0, 2.0], out=tmp_path).dataset().value.item() == 3
+
+
 def test_on_the_command_line(foretrain: Foretrain) -> None:
     printed = foretrain("run", "toy/noise", "--grid", "eta_z=.5:2:log3", "--grid", "steps=2,2", "--seeds", "2")
     assert "steps must not repeat" in printed.err

@@ -103,18 +103,28 @@ class Grid:
         """How many cells a piece has."""
         return math.prod(part.stop - part.start for part in self.region(piece).values())
 
-    def compute(self, function: Callable[..., xr.Dataset], fixed: Mapping[str, Any], piece: Piece) -> xr.Dataset:
+    def compute(self, function: Callable[..., Any], fixed: Mapping[str, Any], piece: Piece) -> xr.Dataset:
         """One piece of the result."""
         given = self.arguments(piece)
         lists = {name: values for name, values in given.items() if name in self.lists}
         single = {name: values for name, values in given.items() if name not in self.lists}
         if not single:
-            return function(**fixed, **lists)
+            return as_dataset(_called(function, fixed, lists))
         parts = [
-            as_dataset(function(**fixed, **lists, **dict(zip(single, values, strict=True))))
+            as_dataset(_called(function, fixed, {**lists, **dict(zip(single, values, strict=True))}))
             for values in itertools.product(*single.values())
         ]
         return _stacked(parts, {self.axes[name]: values for name, values in single.items()})
+
+
+def _called(function: Callable[..., Any], fixed: Mapping[str, Any], varied: Mapping[str, Any]) -> Any:
+    """What a function gives; if it fails, the error says for which values."""
+    try:
+        return function(**fixed, **varied)
+    except Exception as error:
+        if varied:
+            error.add_note(f"The sweep stopped at {', '.join(f'{name}={value!r}' for name, value in varied.items())}.")
+        raise
 
 
 def _block(sizes: Sequence[int], cells: int) -> tuple[int, ...]:

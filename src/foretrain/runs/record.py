@@ -47,7 +47,7 @@ class RunRecord:
     machine: dict[str, str]
 
     def identity(self) -> RunIdentity:
-        return RunIdentity(self.experiment, self.config, self.source, self.versions)
+        return RunIdentity(self.experiment, self.config, self.source, self.versions, tuple(dict(self.grid.values)))
 
     def the_grid(self) -> Grid:
         return Grid(dict(self.grid.values), self.grid.axes, frozenset(self.grid.lists), tuple(self.grid.block))

@@ -26,7 +26,7 @@ from foretrain.core.trajectory import NOTES
 from foretrain.core.workers import single_threaded
 from foretrain.runs import shards
 from foretrain.runs.identity import RunIdentity
-from foretrain.runs.pieces import Grid, Piece, as_dataset, has_axis
+from foretrain.runs.pieces import Grid, Piece, has_axis
 from foretrain.runs.places import Place
 from foretrain.runs.stored import NotARun, RunFolder, held, take_back
 
@@ -65,7 +65,7 @@ def sweep(
     refuses leaves nothing behind. Warnings are kept with the result (`trajectory.notes_of`).
     """
     grid = Grid.cut(cut, axes or {}, together=together, piece=piece, one_at_a_time=one_at_a_time)
-    identity = RunIdentity.of(experiment, {**fixed, **cut}, source or source_digest(function), files)
+    identity = RunIdentity.of(experiment, {**fixed, **cut}, source or source_digest(function), files, list(cut))
     place = Place.of(root) / experiment / identity.name
     engine = engine or engine_of(min(jobs, int(np.prod(grid.blocks))))
     require(
@@ -206,7 +206,7 @@ class _Piece:
         with single_threaded(), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                dataset = as_dataset(self.grid.compute(self.function, self.fixed, piece))
+                dataset = self.grid.compute(self.function, self.fixed, piece)
                 self._require_every_value(dataset)
             except (MissingData, DamagedFile):
                 raise  # nothing is wrong with the values
