@@ -123,6 +123,9 @@ def test_warnings_are_kept_with_the_verdict(foretrain: Foretrain) -> None:
     ("arguments", "words"),
     [
         (["check", "toy/hlods"], "the nearest names are toy/holds, "),
+        (["check", "toy/noise"], "toy/noise is an experiment, not a claim; use foretrain run toy/noise."),
+        (["check", "--tierr", "fast"], "--tier); see foretrain check --help."),
+        (["chek"], "No such command 'chek'. Did you mean 'check'? See foretrain --help."),
         (["check", "--tier", "fats"], "There is no tier 'fats'"),
         (["check", "--jobs", "0"], "--jobs must be at least 1; got 0."),
         (["check", "--json", "."], "--json . is a folder"),

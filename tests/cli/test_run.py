@@ -115,6 +115,9 @@ def test_a_diverged_run_is_told_with_its_step(foretrain: Foretrain) -> None:
     [
         (["run", "toy/niose"], "Nothing matches 'toy/niose'; the nearest names are toy/noise, "),
         (["run", "toy"], "'toy' matches 3 experiments: toy/noise, toy/diverges, toy/plain; give one of these ids."),
+        (["run", "toy/holds"], "toy/holds is a claim, not an experiment; use foretrain check toy/holds."),
+        (["figure", "toy/slow*"], "'toy/slow*' matches 3 claims, but not an experiment; use foretrain check, for exam"),
+        (["run"], "Missing argument 'EXPERIMENT'; see foretrain run --help."),
         (["run", "../../etc"], "Nothing matches '../../etc'"),
         (["run", "toy/noise", "--set", "eta=1"], "There is no setting 'eta'"),
         (["run", "toy/noise", "--set", "steps=two"], "steps takes a whole number"),

@@ -114,7 +114,8 @@ class Comparison:
 def compare(a: str | Path, b: str | Path, *, heads: int | None = None) -> Comparison | RunComparison:
     """Compare two models (folders, files, hub names) or two monitored runs (.jsonl files)."""
     runs = [str(side).endswith(RUN_ENDING) for side in (a, b)]
-    require(runs[0] == runs[1], f"{a} and {b} are a run and a model; give two of a kind.")
+    kinds = ["a run" if run else "a model" for run in runs]
+    require(runs[0] == runs[1], f"{a} is {kinds[0]} and {b} is {kinds[1]}; give two of a kind.")
     if runs[0]:
         return compare_runs(Path(a), Path(b))
     sources = [find(str(side)) for side in (a, b)]

@@ -65,7 +65,7 @@ def foretrain(
     \b
     You study theory (a claim: a statement of a paper that a program checks):
       foretrain list                          the claims of every paper
-      foretrain show "Theorem 4"              one of them in full
+      foretrain show scan_snap/theorem4       one of them in full
       foretrain check scan_snap --jobs 2      do they hold?
       foretrain report                        verdicts and errata on one page
       foretrain run scan_snap/fig6            compute an experiment, resumably
@@ -113,13 +113,15 @@ def _sentence(error: Exception) -> str:
         return str(error)
     if hasattr(error, "format_message"):  # wrong commands or options
         message = str(error.format_message()).rstrip(". ")
-        return f"{message}; see foretrain --help."
+        command = getattr(getattr(error, "ctx", None), "command_path", "foretrain")
+        return f"{message}{' See' if message.endswith('?') else '; see'} {command} --help."
     if isinstance(error, OSError):
         return f"{error.strerror or error}: {error.filename or 'a file'}."
     if os.environ.get("FORETRAIN_TRACEBACK"):
         print(visible_lines("".join(traceback.format_exception(error))), file=sys.stderr)
     where = traceback.extract_tb(error.__traceback__)[-1]
+    notes = "".join(f" {note}" for note in getattr(error, "__notes__", ()))
     return (
-        f"stopped with {type(error).__name__} at {where.filename}:{where.lineno}: {error} "
+        f"stopped with {type(error).__name__} at {where.filename}:{where.lineno}: {error}{'.' * bool(notes)}{notes} "
         "(set FORETRAIN_TRACEBACK=1 for the traceback)."
     )

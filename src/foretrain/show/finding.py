@@ -18,19 +18,41 @@ HELP = 'An id or its beginning, a glob, a number in the paper ("Theorem 3", fig2
 def find_claims(queries: Sequence[str]) -> dict[str, Claim]:
     """The claims that match any of the queries; without a query, all claims."""
     from foretrain import papers
-    from foretrain.ledger.search import select
+    from foretrain.ledger.search import find, select
 
     claims = papers.claims(*queries)
-    return {id: claims[id] for id in select(queries, claim_entries(claims))}
+    entries = claim_entries(claims)
+    for query in queries:
+        if not find(query, entries):
+            _refuse_the_other(query, experiment_entries(papers.experiments(query)), "an experiment", "a claim", "run")
+    return {id: claims[id] for id in select(queries, entries)}
 
 
 def find_experiments(queries: Sequence[str]) -> dict[str, Experiment]:
     """The experiments that match any of the queries; without a query, all experiments."""
     from foretrain import papers
-    from foretrain.ledger.search import select
+    from foretrain.ledger.search import find, select
 
     experiments = papers.experiments(*queries)
-    return {id: experiments[id] for id in select(queries, experiment_entries(experiments))}
+    entries = experiment_entries(experiments)
+    for query in queries:
+        if not find(query, entries):
+            _refuse_the_other(query, claim_entries(papers.claims(query)), "a claim", "an experiment", "check")
+    return {id: experiments[id] for id in select(queries, entries)}
+
+
+def _refuse_the_other(query: str, others: Sequence[Entry], found: str, wanted: str, command: str) -> None:
+    """If a query finds nothing of the wanted kind, but something of the other kind, say what that is for."""
+    from foretrain.ledger.search import find
+
+    hits = [entry.id for entry in find(query, others)]
+    if len(hits) == 1:
+        raise InputError(f"{hits[0]} is {found}, not {wanted}; use foretrain {command} {hits[0]}.")
+    if hits:
+        raise InputError(
+            f"{query!r} matches {len(hits)} {found.split()[1]}s, but not {wanted}; use foretrain {command}, for "
+            f"example with {hits[0]}."
+        )
 
 
 def find_experiment(query: str) -> Experiment:
