@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from foretrain import SGD, train
+from foretrain import SGD, sweep, train
 from foretrain.core.errors import InputError
 from foretrain.core.trajectory import load_file
 from foretrain.data import SequenceClasses
@@ -103,3 +104,69 @@ def test_a_file_of_ones_own_is_not_to_be_deleted(tmp_path) -> None:
 def test_constants_beyond_reason_are_refused(name: str) -> None:
     with pytest.raises(InputError, match=rf"{name} must lie between 0 and 100; got 1e\+308"):
         forecast_templates(same_different(), ForecastSetting(**{name: 1e308}))
+
+
+def test_help_shows_one_claim_where_it_says_so() -> None:
+    import re
+
+    from foretrain.cli import foretrain as command
+    from foretrain.show.finding import find_either
+
+    (query,) = re.findall(r"foretrain show (.+?)  +one of them in full", command.__doc__ or "")
+    claims, experiments = find_either(query.strip('"'))
+    assert len(claims) + len(experiments) == 1
+
+
+def test_a_run_and_a_model_are_named_in_the_order_they_were_given() -> None:
+    from foretrain.checkpoints import compare
+
+    for a, b, words in (("tiny", "run.jsonl", "is a model and run.jsonl is a run"), ("run.jsonl", "x", "is a run and")):
+        with pytest.raises(InputError, match=f"^{a} {words}"):
+            compare(a, b)
+
+
+def test_a_monitor_is_named_and_says_what_it_has() -> None:
+    from foretrain import Monitor
+
+    model = torch.nn.TransformerEncoderLayer(8, 2, 8, batch_first=True)
+    wrong = "import torch, foretrain; foretrain.Monitor(torch.nn.Linear(1, 1), evry=3)"  # without the tests' checks
+    said = subprocess.run([sys.executable, "-c", wrong], capture_output=True, text=True, check=False)
+    assert "TypeError: Monitor.__init__() got an unexpected keyword argument 'evry'" in said.stderr
+    with Monitor(model, every=2) as monitor:
+        assert repr(monitor) == "<Monitor of TransformerEncoderLayer, every 2 steps: 0 measurements>"
+        for _ in range(3):
+            model(torch.randn(2, 3, 8)).square().mean().backward()
+            monitor.step()
+    assert repr(monitor) == "<Monitor of TransformerEncoderLayer, every 2 steps: 2 measurements, the last at step 2>"
+
+
+def _inverse(x: float, y: float = 1.0) -> float:
+    return y / x
+
+
+def test_a_sweep_says_which_values_failed_and_hints_at_the_grid(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError) as stopped:
+        sweep(_inverse, grid={"x": [1, 0], "y": [2.0, 3.0]}, out=tmp_path)
+    assert stopped.value.__notes__ == ["The sweep stopped at x=0, y=2.0."]
+    with pytest.raises(TypeError) as listed:
+        sweep(_inverse, x=[0.1, 0.2], out=tmp_path)
+    assert listed.value.__notes__ == [
+        'The function got all values of x at once; for one call per value, give grid={"x": [0.1, 0.2]}.'
+    ]
+
+
+def test_a_finished_run_is_short_in_a_terminal_and_a_dataset_in_a_notebook(tmp_path: Path) -> None:
+    folder = sweep(_inverse, grid={"x": [1, 2], "y": [2.0, 3.0]}, out=tmp_path)
+    assert repr(folder) == f"<RunFolder {folder.path}: own/_inverse, 4 of 4 cells done>"
+    assert "own/_inverse" in folder._repr_html_()
+    assert "xr-var-name" in folder._repr_html_()
+    folder.status = "running"
+    assert "4 of 4 cells done" in repr(folder)
+
+
+def test_a_forecast_of_a_corpus_is_its_summary() -> None:
+    from foretrain.forecast import corpus
+
+    texts = [f"a {word} {thing}" for word in ("good", "bad") for thing in ("film", "book", "play", "song", "game")]
+    found = corpus([(text, k // 5) for k, text in enumerate(texts)])
+    assert repr(found) == found.summary

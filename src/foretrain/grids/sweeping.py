@@ -124,7 +124,11 @@ def sweep(
     given = dict(grid or {})
     if not isinstance(experiment, str):
         plan = _plan_of_function(experiment, given, seeds, arguments)
-        return plan.run(out, jobs=jobs, cluster=cluster, piece=piece, fresh=fresh)
+        try:
+            return plan.run(out, jobs=jobs, cluster=cluster, piece=piece, fresh=fresh)
+        except Exception as error:
+            _hint_at_grid(error, arguments)
+            raise
     require_known("tier", tier, TIERS)
     found = find_experiment(experiment)
     parameters = found.parameters()
@@ -181,6 +185,17 @@ def _plan_of_function(
         together=max(1, math.ceil(cells / FEW_PIECES)),
         source=function_digest(function),
     )
+
+
+def _hint_at_grid(error: Exception, arguments: Mapping[str, Any]) -> None:
+    """Whoever writes rate=[.1, .2] gives the function a list; perhaps it was to be called once for each value."""
+    listed = [name for name, value in arguments.items() if isinstance(value, list | tuple | range | np.ndarray)]
+    if listed:
+        each = ", ".join(f'"{name}": {arguments[name]!r}' for name in listed)
+        error.add_note(
+            f"The function got all values of {' and of '.join(listed)} at once; for one call per value, give "
+            f"grid={{{each}}}."
+        )
 
 
 def _own_values(name: str, given: Any, described: Parameter | None) -> list[Any]:

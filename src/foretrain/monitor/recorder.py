@@ -92,6 +92,16 @@ class Recorder:
             AroundCompiledCall(model, before, after),
         ]
 
+    def __repr__(self) -> str:
+        model, number = self._model(), len(self.records)
+        watched = "a model that is gone" if model is None else type(unwrapped(model)).__name__
+        until = f", the last at step {self.records[-1]['step']}" if self.records else ""
+        file = f", in {self.file}" if self.file is not None else ""
+        return (
+            f"<{type(self).__name__} of {watched}, every {self.every} steps: {number} "
+            f"measurement{'s' * (number != 1)}{until}{file}>"
+        )
+
     @property
     def due(self) -> bool:
         """Whether the next forward pass in training mode will be read."""
@@ -222,6 +232,9 @@ class Recorder:
                     if scaling is not None:
                         scalars = {f"scaling_{key}": value.tolist() for key, value in scaling.named_parameters()}
                         self._identity.setdefault(plain_name(name), {}).update(scalars)
+
+
+Recorder.__init__.__qualname__ = "Monitor.__init__"  # Python names this for an argument that it does not know
 
 
 def _begun(file: Path, resume: bool) -> list[Record]:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,23 @@ class RunFolder:
             raise shards.OlderFormat(str(place))
         found = checked(record, str(name))
         return cls(place, found.identity(), found.the_grid(), found.status, found.metadata, found.machine)
+
+    def __repr__(self) -> str:
+        done = self.grid.cells if self.status == "done" else self._cells_done()
+        cells = f"{done} of {self.grid.cells} cell{'s' * (self.grid.cells != 1)} done"
+        return f"<RunFolder {self.place}: {self.identity.experiment}, {cells}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        try:
+            shown = self.dataset()._repr_html_()
+        except InputError as error:  # nothing is done yet, or it is too large to show
+            shown = f"<p>{escape(str(error))}</p>"
+        return f"<p><code>{escape(repr(self))}</code></p>{shown}"
+
+    def _cells_done(self) -> int:
+        done = self.done()
+        return sum(self.grid.size(piece) for piece in self.grid.pieces() if done[piece])
 
     @property
     def path(self) -> Path:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 class CorpusForecast(CorpusResult):
     """What classifiers will learn from a corpus. Scores are [item, output]; `outputs` has the outputs' names."""
 
+    def __repr__(self) -> str:
+        return self.summary
+
     @property
     def summary(self) -> str:
         """One paragraph: will it be learned, how well, and how much of that is a shortcut?"""
