@@ -114,6 +114,8 @@ def finetune(
     texts = read_texts(file, {"text": text, "label": label, "classes": classes}, data)
     dropped = _numbers("--drop", drop, int)
     relabels = _relabels(relabel, texts.classes)
+    both = sorted(set(dropped) & set(relabels))
+    require(not both, f"Line {both[0] if both else ''} cannot be both dropped and relabelled.")
     with progress_shown("forecasting"):
         prepared = prepare(model, texts, rows=n, test=test, length=length, seed=seed)
         forecast = forecast_with(prepared, setting, orders=orders)
@@ -164,7 +166,11 @@ def _row(forecast: FinetuneForecast, line: int) -> int:
     """The training row that is on a line of the file."""
     texts = forecast.prepared.texts
     lines = texts.lines[: forecast.prepared.train] if texts is not None else ()
-    require(line in lines, f"Line {line} is not among the {len(lines)} rows drawn for training; see --rows FILE.csv.")
+    require(
+        line in lines,
+        f"Line {line} is not among the {len(lines)} rows drawn for training; --rows FILE.csv, without --drop and "
+        "--relabel, writes which lines are.",
+    )
     return lines.index(line)
 
 

@@ -16,11 +16,13 @@ import foretrain
 from forecast.finetuning.models import smooth
 from foretrain.cli import main
 from foretrain.core.errors import InputError
-from foretrain.forecast.finetuning.curves import recorded_steps
+from foretrain.forecast.finetuning.curves import curves, recorded_steps
 from foretrain.forecast.finetuning.dynamics import FinetuneSetting
 from foretrain.forecast.finetuning.forecast import FinetuneForecast, forecast_with
 from foretrain.forecast.finetuning.kept import load_pass
 from foretrain.forecast.finetuning.prepared import Prepared, WhatIf, prepare
+from foretrain.forecast.finetuning.trust import Trust
+from foretrain.forecast.finetuning.words import summary
 
 SETTING = FinetuneSetting(rate=1e-3, steps=10, batch=8)
 
@@ -115,6 +117,7 @@ def test_what_ifs_are_kept_by_other_settings_and_by_the_real_training() -> None:
         (lambda f: f.without([30]), "no training row 30; they are numbered 0 to 29"),
         (lambda f: f.relabelled({0: 2}), "no class 2; they are 0 to 1"),
         (lambda f: f.without(range(30)), "training rows that are left all have one label"),
+        (lambda f: f.without([3]).relabelled({3: 1}), "row 3 cannot be both dropped and relabelled"),
     ],
 )
 def test_what_ifs_that_make_no_sense_are_refused(
@@ -302,6 +305,7 @@ def test_the_command_answers_in_a_sentence(
         (["--orders", "0"], "orders must be a whole number of at least 1"),
         (["--also", "fast"], "--also takes numbers separated by commas"),
         (["--n", "20", "--drop", "99999"], "Line 99999 is not among the 20 rows drawn"),
+        (["--drop", "5", "--relabel", "5=positive"], "Line 5 cannot be both dropped and relabelled"),
         (["--n", "20", "--relabel", "3"], "--relabel takes LINE=CLASS"),
     ],
 )
@@ -347,6 +351,8 @@ def test_models_and_labels_that_do_not_fit_are_refused(tmp_path: Path, texts: Pa
     from foretrain.data.labelled_texts import read_labelled
 
     (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"There is no folder nowhere, .* and the hub cannot be reached"):
+        prepare("nowhere", read_labelled(texts))
     with pytest.raises(InputError, match="is not a model that can be loaded"):
         prepare(str(tmp_path / "empty"), read_labelled(texts), rows=20)
     classifier, labels = smooth()
@@ -354,3 +360,24 @@ def test_models_and_labels_that_do_not_fit_are_refused(tmp_path: Path, texts: Pa
         prepare(classifier, torch.zeros_like(labels), rows=30)
     with pytest.raises(InputError, match="All 40 rows are for training"):
         prepare(classifier, labels, rows=40)
+
+
+def test_the_answer_compares_the_same_rows_and_says_when_guessing_is_better() -> None:
+    """Of 100 test rows the probe has 50 right; 70 % are of the largest class."""
+    labels = torch.tensor([0, 1] + [0] * 70 + [1] * 30)
+    right = torch.ones(102, 1) * torch.where(labels == 1, 1.0, -1.0)[:, None]
+    probe = right.clone()
+    probe[2:52] *= -1
+    trust = Trust(True, "It holds.", 0.1, 1.0, 0.1, 0.99)
+
+    def answer(fixed: int, broken: int) -> str:
+        after = probe.clone()
+        after[2 : 2 + fixed] *= -1
+        after[60 : 60 + broken] *= -1
+        return summary(curves(labels, 2, [torch.stack([probe, after])], [0, 8]), trust)
+
+    assert "will leave accuracy about where a linear probe has it: 50 % before, 50 % after" in answer(0, 0)
+    assert "50 % before, 52 % after, a difference that may be chance" in answer(12, 10)
+    assert "will lift accuracy from 50 % (linear probe) to about 60 %" in answer(10, 0)
+    assert "; always guessing the largest class gets 70 %" in answer(10, 0)
+    assert "largest class" not in answer(45, 0)

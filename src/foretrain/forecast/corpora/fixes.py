@@ -62,8 +62,8 @@ def _shortcuts(corpus: LabelledTexts, found: Sequence[Shortcut], judged: int) ->
         cost = (
             f"if new texts lack it, the forecast loses {lost} accuracy"
             if one.costs_accuracy
-            else f"this may be a shortcut: if new texts lack it, the loss rises, but the change in accuracy, {lost}, may be "
-            "chance"
+            else "this may be a shortcut: if new texts lack it, the loss rises, but the change in accuracy, "
+            f"{lost}, may be chance"
         )
         says = (
             f'"{one.phrase}" stands {PLACES[one.kind]}, in {100 * one.share:.0f} % of the texts of class {name} '

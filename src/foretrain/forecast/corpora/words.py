@@ -95,8 +95,9 @@ def _shortcut_words(forecast: CorpusResult) -> str:
         else f"; the difference ({abs(cost):.1f} ± {error:.1f} points) may be chance."
     )
     will = f"It will use {_a_shortcut(sure)}: {_names(sure)}. " if sure else ""
-    may = f"It may {'also ' if sure else ''}use {_names(unsure)}: if new texts lack {'it' if len(unsure) == 1 else 'them'}, "
-    chance = "the loss rises, but the change in accuracy may be chance. "
+    lacking = "if new texts lack " + ("it" if len(unsure) == 1 else "them")
+    may = f"It may {'also ' if sure else ''}use {_names(unsure)}: {lacking}, the loss rises, "
+    chance = "but the change in accuracy may be chance. "
     return f"{will}{may + chance if unsure else ''}{effect}"
 
 

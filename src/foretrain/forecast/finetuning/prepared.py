@@ -77,6 +77,8 @@ class Pass:
             require(
                 0 <= label < len(self.classes), f"There is no class {label}; they are 0 to {len(self.classes) - 1}."
             )
+        both = sorted(set(what.dropped) & {row for row, _ in what.relabelled})
+        require(not both, f"Training row {both[0] if both else ''} cannot be both dropped and relabelled.")
         left = self.labels_if(what)[self.rows_if(what)]
         require(len(torch.unique(left)) >= 2, "The training rows that are left all have one label.")
         return what

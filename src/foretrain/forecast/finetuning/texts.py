@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 import torch
 from jaxtyping import Float
@@ -139,17 +142,40 @@ def open_model(name: str) -> tuple[nn.Module, Any]:
     except ImportError as error:
         raise InputError("Hugging Face models need transformers; pip install 'foretrain[hf]'.") from error
     require(not Path(name).is_file(), f"{name} is a file; give the folder of a model, or its name on the hub.")
+    here = Path(name).is_dir() or not _hub_answers()
     try:
         with quiet_transformers(), torch.random.fork_rng(devices=[]):
-            body = AutoModel.from_pretrained(name, use_safetensors=True, trust_remote_code=False, dtype=torch.float32)
-            tokenizer = _own_tokenizer(name) or AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+            safely: dict[str, Any] = {"trust_remote_code": False, "local_files_only": here}
+            body = AutoModel.from_pretrained(name, use_safetensors=True, dtype=torch.float32, **safely)
+            tokenizer = _own_tokenizer(name) or AutoTokenizer.from_pretrained(name, **safely)
     except Exception as error:  # the libraries below raise exceptions of many classes
+        if here and not Path(name).exists():
+            raise InputError(
+                f"There is no folder {name}, no model of this name was downloaded before, and the hub cannot be "
+                "reached; give the folder of a model."
+            ) from error
         what = " ".join(str(error).split())[:300] or type(error).__name__
         raise InputError(
             f"{name} is not a model that can be loaded; give a folder with config.json, model.safetensors and a "
             f"tokenizer, or a name on the hub. ({what})"
         ) from error
     return body.eval(), tokenizer
+
+
+def _hub_answers(seconds: float = 3.0) -> bool:
+    """Whether the hub can be reached: its client tries for half a minute where there is no network."""
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE:
+        return False
+    if getproxies():
+        return True  # only the client knows
+    hub = urlsplit(constants.ENDPOINT)
+    try:
+        socket.create_connection((hub.hostname or "", hub.port or 443), seconds).close()
+    except OSError:
+        return False
+    return True
 
 
 def _own_tokenizer(name: str) -> Any:

@@ -13,6 +13,8 @@ from foretrain.forecast.finetuning.dynamics import FinetuneSetting
 from foretrain.forecast.finetuning.prepared import Pass, WhatIf
 from foretrain.forecast.finetuning.trust import Trust
 
+SIDES = 1.96  # standard errors on either side of a 95 % interval
+
 
 @runtime_checkable
 class Shown(Protocol):
@@ -42,18 +44,22 @@ def summary(data: xr.Dataset, trust: Trust) -> str:
         return "Do not trust this forecast: at this rate its numbers overflow. Give a smaller rate."
     before, after = 100 * float(test["accuracy"][0]), 100 * float(test["accuracy"][-1])
     rows = int((data["where"] == "test").sum())
-    error = 100 * np.sqrt(max(after / 100 * (1 - after / 100), 1e-4) / max(1, rows))
-    if abs(after - before) < error:
+    error = 100 * SIDES * np.sqrt(max(after / 100 * (1 - after / 100), 1e-4) / max(1, rows))
+    change, change_error = _change(data)
+    if abs(change) <= change_error:
         answer = (
-            f"Fine-tuning will leave accuracy where a linear probe has it, at about {before:.0f} %: the forecast is "
-            f"{after:.0f} %, and {rows} test rows tell accuracy only to ± {error:.0f}"
+            f"Fine-tuning will leave accuracy about where a linear probe has it: {before:.0f} % before, {after:.0f} % "
+            f"after, a difference that may be chance with {rows} test rows"
         )
     else:
         moved = "lift" if after > before else "lower"
         answer = (
             f"Fine-tuning will {moved} accuracy from {before:.0f} % (linear probe) to about {after:.0f} % on rows it "
-            f"has not seen (± {error:.0f}, because there are {rows} test rows)"
+            f"has not seen (± {error:.0f} at 95 %, because there are {rows} test rows)"
         )
+    largest = 100 * _largest(data)[0]
+    if after < largest + error:
+        answer += f"; always guessing the largest class gets {largest:.0f} %"
     lowest = int(np.argmin(losses))
     if lowest == len(losses) - 1:
         answer += f"; the test loss is still falling at step {steps[-1]}."
@@ -64,6 +70,16 @@ def summary(data: xr.Dataset, trust: Trust) -> str:
     if trust.holds:
         return answer
     return f"Do not trust this forecast; a smaller rate or fewer steps would make it safer. It says: {answer}"
+
+
+def _change(data: xr.Dataset) -> tuple[float, float]:
+    """By how much accuracy changes on the test rows, and half of the 95 % interval: both have the same rows."""
+    test = data.where(data["where"] == "test", drop=True)
+    labels = test["label"].values
+    right = np.mean([guesses(logits) == labels for logits in test["logits"].values], axis=0)
+    changes = right - (guesses(test["probe_logits"].values) == labels)
+    error = SIDES * changes.std() / np.sqrt(max(1, len(changes) - 1))
+    return float(changes.mean()), float(max(error, 1 / len(changes)))  # one row more or less says nothing
 
 
 def trust_words(forecast: Shown) -> str:
@@ -93,8 +109,9 @@ def setting_words(forecast: Shown) -> str:
     schedule = f"{own.schedule} rate" + (f" after {own.warm_up} steps of warm-up" if own.warm_up else "")
     more = [f"weight decay {own.weight_decay:g}"] * bool(own.weight_decay)
     more += [f"momentum {own.momentum:g}"] * bool(own.momentum)
-    more += [f"without {len(forecast.what_if.dropped)} training rows"] * bool(forecast.what_if.dropped)
-    more += [f"{len(forecast.what_if.relabelled)} rows relabelled"] * bool(forecast.what_if.relabelled)
+    dropped, relabelled = len(forecast.what_if.dropped), len(forecast.what_if.relabelled)
+    more += [f"without {dropped} training row{'s' * (dropped != 1)}"] * bool(dropped)
+    more += [f"{relabelled} row{'s' * (relabelled != 1)} relabelled"] * bool(relabelled)
     return (
         f"{data.name}, {data.train} training and {len(data.labels) - data.train} test rows; {own.optimizer}, rate "
         f"{own.rate:g}, {schedule}, {own.steps} steps of {own.batch} rows{''.join(f', {each}' for each in more)}. All "
