@@ -12,7 +12,9 @@ from random import Random
 from typing import Annotated, Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 import xarray as xr
 
 import foretrain as ft
@@ -266,6 +268,48 @@ def test_another_function_is_another_run(tmp_path: Path, monkeypatch: pytest.Mon
     assert values(lambda a: a + long[0].sum()) == [1, 2]
     long[0][2500] = 1  # where repr shows dots
     assert values(lambda a: a + long[0].sum()) == [2, 3]
+
+
+def weighed(a: float, w: Any = None) -> float:
+    return float(a * np.sum(w * 2))
+
+
+def test_other_values_are_another_run(tmp_path: Path) -> None:
+    """Every bit of an argument counts, and so does its kind."""
+    long = np.zeros(5000)
+    other = long.copy()
+    other[2500] = 1  # where repr shows dots
+    given: list[Any] = [long, other, [1, 2], np.array([1, 2]), np.array([1, 2], np.int8), 1.5, np.float32(1.5), {1, 2}]
+    given += [1 + 2j, {1: 1.0}, {"1": 1.0}]
+    paths = set()
+    for w in given:
+        found = ft.sweep(lambda a, w: a, grid={"a": [1.0]}, w=w, out=tmp_path)
+        assert not found.reused
+        assert ft.sweep(lambda a, w: a, grid={"a": [1.0]}, w=w, out=tmp_path).reused
+        paths.add(found.path)
+    assert len(paths) == len(given)
+    assert ft.sweep(weighed, grid={"a": [1.0]}, w=[1, 2], out=tmp_path).dataset().value.item() == 6
+    assert ft.sweep(weighed, grid={"a": [1.0]}, w=np.array([1, 2, 3]), out=tmp_path).dataset().value.item() == 12
+
+
+def _weighed_by_default(w: Any) -> Any:
+    return lambda a, w=w: float(a * np.sum(w))
+
+
+def test_other_defaults_are_another_function(tmp_path: Path) -> None:
+    w = np.zeros(5000)
+    for size in (1.0, 2.0):
+        w[2500] = size
+        assert ft.sweep(_weighed_by_default(w), grid={"a": [1.0]}, out=tmp_path).dataset().value.item() == size
+    with pytest.raises(InputError, match="uses w from outside"):
+        ft.sweep(_weighed_by_default(torch.ones(2)), grid={"a": [1.0]}, out=tmp_path)
+
+
+@pytest.mark.parametrize("w", [torch.ones(2), [torch.ones(2)], pd.DataFrame({"x": [1.0]}), {(1, 2): 3}, object()])
+def test_values_that_cannot_be_compared_are_refused(tmp_path: Path, w: Any) -> None:
+    with pytest.raises(InputError, match=r"w \(.*\) holds something other than numbers, text and numpy arrays"):
+        ft.sweep(weighed, grid={"a": [1.0]}, w=w, out=tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_same_function_goes_on(tmp_path: Path) -> None:

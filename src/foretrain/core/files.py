@@ -137,6 +137,8 @@ def plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, np.ndarray | xr.DataArray):
         return np.asarray(value).tolist()
-    if isinstance(value, range | set | frozenset):
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=repr)
+    if isinstance(value, range):
         return list(value)
     return str(value)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import metadata
 from inspect import unwrap
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -62,26 +62,26 @@ def function_digest(function: Callable[..., Any]) -> str:
 
 def _function_bytes(function: Any, above: tuple[Any, ...] = ()) -> bytes:
     """A function's code, defaults, and what it uses from outside; functions among that count in the same way."""
-    own = _code_bytes(function.__code__) + repr((function.__defaults__, function.__kwdefaults__)).encode()
-    for name, value in sorted(_from_outside(function).items()):
-        own += b"\0" + name.encode() + b"="
-        if _is_own(value):
-            own += _function_bytes(value, (*above, function)) if value not in (*above, function) else b"itself"
-        else:
-            own += _value_bytes(value) if _is_plain(value) else _type_name(value).encode()
+    own = _code_bytes(function.__code__)
+    for kind, values in ((b"\0", _from_outside(function)), (b"\1", _defaults(function))):
+        for name, value in sorted(values.items()):
+            own += kind + name.encode() + b"="
+            if _is_own(value):
+                own += _function_bytes(value, (*above, function)) if value not in (*above, function) else b"itself"
+            else:
+                own += value_bytes(value) if is_plain(value) else _type_name(value).encode()
     return own
 
 
-def _value_bytes(value: Any) -> bytes:
+def value_bytes(value: Any) -> bytes:
     """A plain value, whole: repr leaves out most of a long array, and gives a set in any order."""
+    kind = type(value).__name__
     if _is_array(value):
-        return repr((value.dtype, value.shape)).encode() + value.tobytes()
-    if isinstance(value, dict):
-        value = list(value.items())
-    if not isinstance(value, tuple | list | set | frozenset):
+        return repr((kind, value.dtype, value.shape)).encode() + value.tobytes()
+    if not isinstance(value, tuple | list | set | frozenset | dict):
         return repr(value).encode()
-    parts = [_value_bytes(part) for part in value]
-    return type(value).__name__.encode() + repr(sorted(parts) if isinstance(value, set | frozenset) else parts).encode()
+    parts = [value_bytes(part) for part in (value.items() if isinstance(value, dict) else value)]
+    return kind.encode() + repr(sorted(parts) if isinstance(value, set | frozenset) else parts).encode()
 
 
 def _is_array(value: Any) -> bool:
@@ -91,16 +91,21 @@ def _is_array(value: Any) -> bool:
 def unknown_values(function: Callable[..., Any]) -> list[str]:
     """Names of objects that a function uses from outside, and of which nobody can tell whether they have changed.
 
-    Objects that a script makes are not among them: the digest of its file stands for them.
+    Objects that a script makes are not among them: the digest of its file stands for them. Defaults are, because a
+    function that is made several times may have others each time.
     """
     plain_function = unwrapped(function)
     in_file = _is_in_file(function, module_of(function))
     free = set(plain_function.__code__.co_freevars)
-    return [
-        name
-        for name, value in _from_outside(plain_function).items()
-        if (name in free or not in_file) and not (_is_plain(value) or _is_own(value) or _has_a_name(value))
-    ]
+    outside = {name: v for name, v in _from_outside(plain_function).items() if name in free or not in_file}
+    found = [*outside.items(), *_defaults(plain_function).items()]
+    return [name for name, value in found if not (is_plain(value) or _is_own(value) or _has_a_name(value))]
+
+
+def _defaults(function: Any) -> dict[str, Any]:
+    code, given = function.__code__, function.__defaults__ or ()
+    names = code.co_varnames[code.co_argcount - len(given) : code.co_argcount]
+    return {**dict(zip(names, given, strict=True)), **(function.__kwdefaults__ or {})}
 
 
 def _from_outside(function: Any) -> dict[str, Any]:
@@ -133,13 +138,13 @@ def _type_name(value: Any) -> str:
     return f"{getattr(kind, '__module__', '')}.{getattr(kind, '__qualname__', getattr(kind, '__name__', ''))}"
 
 
-def _is_plain(value: Any) -> bool:
+def is_plain(value: Any) -> bool:
     """Whether all there is to a value can be written down: numbers, texts, arrays, and collections of these."""
-    if isinstance(value, tuple | list | set | frozenset):
-        return all(map(_is_plain, value))
+    if isinstance(value, tuple | list | set | frozenset | range):
+        return all(map(is_plain, value))
     if isinstance(value, dict):
-        return all(map(_is_plain, [*value, *value.values()]))
-    return value is None or _is_array(value) or isinstance(value, bool | int | float | complex | str | bytes)
+        return all(map(is_plain, [*value, *value.values()]))
+    return value is None or _is_array(value) or isinstance(value, bool | int | float | complex | str | bytes | PurePath)
 
 
 def _is_in_file(function: Callable[..., Any], module: str) -> bool:

@@ -9,13 +9,33 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from foretrain.core.errors import require
 from foretrain.core.files import plain, sha256_of
-from foretrain.core.provenance import versions
+from foretrain.core.provenance import is_plain, value_bytes, versions
 
 
 def digest_of(value: Any) -> str:
     """Twelve hex digits that name a configuration or anything else that JSON can say."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=plain).encode()).hexdigest()[:12]
+
+
+def _is_json(value: Any) -> bool:
+    """Whether JSON tells all there is to a value, apart from what kind of list it is; paths count as text."""
+    if type(value) in (tuple, list, range):
+        return all(map(_is_json, value))
+    if type(value) is dict:
+        return all(type(key) is str and _is_json(part) for key, part in value.items())
+    return value is None or type(value) in (bool, int, float, np.float64, str) or isinstance(value, Path)
+
+
+def _has_simple_keys(value: Any) -> bool:
+    """Whether JSON can write the keys of all dictionaries in a value."""
+    if isinstance(value, dict):
+        simple = all(key is None or isinstance(key, str | int | float) for key in value)
+        return simple and all(map(_has_simple_keys, value.values()))
+    return all(map(_has_simple_keys, value)) if isinstance(value, tuple | list) else True
 
 
 @dataclass(frozen=True)
@@ -37,11 +57,26 @@ class RunIdentity:
         files: Sequence[str] = (),
         cut: Sequence[str] = (),
     ) -> RunIdentity:
-        """Tuples become lists. Arguments listed in `files` may be paths; the contents of those files count too."""
+        """Tuples become lists. Arguments listed in `files` may be paths; the contents of those files count too.
+
+        Values of which JSON does not tell everything, such as arrays, also count with all their bytes; values of which
+        nobody can tell whether they have changed are refused.
+        """
+        for name, value in config.items():
+            require(
+                is_plain(value) and _has_simple_keys(value),
+                f"{name} ({type(value).__name__}) holds something other than numbers, text and numpy arrays, so a run "
+                "cannot tell whether it has changed; convert it, or make it inside the function.",
+            )
+        exact = {
+            f"sha256 of argument {name}": hashlib.sha256(value_bytes(value)).hexdigest()
+            for name, value in config.items()
+            if not _is_json(value)
+        }
         given = [config[name] for name in files]
         paths = [path for value in given for path in (value if isinstance(value, tuple | list) else [value])]
         contents = {f"sha256 of {path}": sha256_of(Path(path)) for path in paths if Path(path).is_file()}
-        written = dict(json.loads(json.dumps({**config, **contents}, default=plain)))
+        written = dict(json.loads(json.dumps({**config, **contents, **exact}, default=plain)))
         return cls(experiment, written, source, cut=tuple(cut))
 
     @property
