@@ -21,7 +21,7 @@ from foretrain.monitor.figures import (
 )
 from foretrain.monitor.story import short_names, story
 from foretrain.runs.monitored import Record, as_dataset
-from foretrain.show.pages import figure_html, render
+from foretrain.show.pages import FIT, figure_html, render
 
 
 def write_page(records: Sequence[Record], out: Path, *, title: str = "A training, watched") -> None:
@@ -35,7 +35,9 @@ def page(records: Sequence[Record], title: str) -> str:
     total = records[-1].get("total") if records else None
     sentences = story(dataset, total)
     short = short_names(dataset)
-    drawn = [figure_html(figure, with_plotly=index == 0) for index, figure in enumerate(figures(dataset))]
+    drawn = [
+        figure_html(figure, with_plotly=index == 0, post_script=FIT) for index, figure in enumerate(figures(dataset))
+    ]
     curves, alarms = curves_of(dataset), alarms_of(records)
     return render(
         "monitor.html",

@@ -22,20 +22,22 @@ function fitNarrow(layout, data) {
   });
   const panels = Object.keys(layout)
     .filter((key) => /^xaxis\d*$/.test(key) && (layout[key].domain || layout[key].anchor))
+    .filter((key) => data.some((trace) => (trace.xaxis || "x") === "x" + key.slice(5))) // a last row may have gaps
     .map((key) => ({ x: layout[key], y: layout["yaxis" + (layout[key].anchor || key.slice(4)).slice(1)] }));
   const whole = panels.every((panel) => panel.x.domain && panel.y && panel.y.domain);
   const number = Math.max(1, whole ? panels.length : 1);
-  const legend = Math.max(70, 40 + 20 * (legendRows(data) + (legendTitle.text ? 1 : 0)));
+  const shown = layout.showlegend !== false;
+  const legend = shown ? Math.max(70, 40 + 20 * (legendRows(data) + (legendTitle.text ? 1 : 0))) : 20;
   if (number > 1) {
     const names = (layout.annotations || []).map((note) => [note, panels.find((panel) => isAbove(note, panel))]);
     const gap = 90 / (290 * number); // room between two panels for the ticks and title of one and the name of the next
     const size = (1 - gap * (number - 1)) / number;
     panels.sort((one, other) => other.y.domain[1] - one.y.domain[1] || one.x.domain[0] - other.x.domain[0]);
-    const titles = ["x", "y"].map((axis) => (panels.map((panel) => panel[axis].title).find((title) => title && title.text) || {}));
+    const titles = ["x", "y"].map((axis) => (panels.map((panel) => panel[axis]).find(titled) || {}).title || {});
     panels.forEach((panel, place) => {
       const top = 1 - place * (size + gap);
-      Object.assign(panel.x, { domain: [0, 1], showticklabels: true, title: titles[0] });
-      Object.assign(panel.y, { domain: [top - size, top], showticklabels: true, title: titles[1] });
+      Object.assign(panel.x, { domain: [0, 1] }, titled(panel.x) ? {} : { showticklabels: true, title: titles[0] });
+      Object.assign(panel.y, { domain: [top - size, top] }, titled(panel.y) ? {} : { showticklabels: true, title: titles[1] });
     });
     for (const [note, panel] of names) {
       if (panel) {
@@ -47,6 +49,11 @@ function fitNarrow(layout, data) {
     layout.height = Math.max(310, (layout.height || 0) - 190) + layout.margin.t + legend;
   }
   layout.margin.b = 40 + legend;
+}
+
+// An axis with a title of its own keeps it, and its numbers; the others share those of a neighbour on a wide screen.
+function titled(axis) {
+  return Boolean(axis.title && axis.title.text);
 }
 
 function isAbove(note, panel) {
