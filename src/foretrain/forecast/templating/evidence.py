@@ -59,14 +59,16 @@ def trust_words(task: TemplateTask, error: float) -> str:
         )
     trained = min(ERRORS, key=lambda each: abs(np.log(each / error)))
     counts = WITHIN_3[trained]
+    learned = [(name, of) for name, of in counts.items() if of.bounds < TASKS]
     better = [name for name, of in counts.items() if of.size > of.forecast]
     ours, size = TAU[trained]
     words = (
         "rely on who learns the task and roughly on the order of magnitude, not on the number. We trained networks on "
-        f"{TASKS} tasks to an error of {trained:g}{'' if trained == error else f', the nearest to {error:g}'}. How "
-        "often the forecast came within a factor of 3 of the samples that training needed, and how often a guess from "
-        f"the task's size alone did: {'; '.join(_count_words(name, of) for name, of in counts.items())}. "
+        f"{TASKS} tasks to an error of {trained:g}{'' if trained == error else f', the nearest to {error:g}'}. The "
+        f"forecast was within a factor of 3 of training {' and '.join(_count_words(*each) for each in learned)}. "
     )
+    if unlearned := [name for name in counts if name not in dict(learned)]:
+        words += f"No {' and no '.join(unlearned)} reached that error from the samples we tried. "
     if better:
         words += f"So size alone did better for {' and '.join(better)}. "
     words += (
@@ -81,7 +83,5 @@ def trust_words(task: TemplateTask, error: float) -> str:
 
 
 def _count_words(name: str, of: Close) -> str:
-    if of.bounds == TASKS:
-        return f"{name} unknown, because it learned no task to that error from the samples we tried"
-    bounds = f" (for {of.bounds} of the {of.forecast}, training gave only a bound)" if of.bounds else ""
-    return f"{name} {of.forecast} and {of.size}{bounds}"
+    bounds = f"; for {of.bounds} of the {of.forecast}, training gave only a bound" if of.bounds else ""
+    return f"for {of.forecast} tasks with {name} (a guess from the task's size alone: {of.size}{bounds})"
