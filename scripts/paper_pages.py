@@ -171,7 +171,9 @@ def tally(cards: list[Card]) -> str:
     bound = [half for half in halves if half.kept["expected"] is not None]
     met = sum(not half.surprise for half in bound)
     share = f"All {met}" if met == len(bound) else f"{met} of the {len(bound)}"
-    return f"{len(halves)} claims: {listed}. {share} with an expected verdict came out as expected."
+    rest = len(halves) - len(bound)
+    others = f"; the other {rest if rest > 1 else 'one'} {'have' if rest > 1 else 'has'} none at this tier" * bool(rest)
+    return f"{len(halves)} claims: {listed}. {share} with an expected verdict came out as expected{others}."
 
 
 def origin(paper: str) -> str:

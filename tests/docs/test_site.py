@@ -228,6 +228,17 @@ def test_what_is_too_small_to_tell_is_not_counted_as_a_failure() -> None:
     assert paper_pages.agreement([card]) == "Tier fast cannot tell whether it agrees."
 
 
+@pytest.mark.parametrize("paper", papers())
+def test_the_numbers_of_claims_add_up(paper: str) -> None:
+    said = paper_pages.tally(paper_pages.cards_of(paper))
+    counts, _, rest = said.partition(". ")
+    total, *listed = (int(number) for number in re.findall(r"(?:^|: |, )(\d+)", counts))
+    assert sum(listed) == total
+    bound = int(re.findall(r"(?:All|of the) (\d+)", rest)[0])
+    other = re.search(r"the other (\w+) ha", rest)
+    assert bound + (0 if other is None else 1 if other[1] == "one" else int(other[1])) == total
+
+
 def test_a_surprise_is_shown_in_red() -> None:
     claim = claims("scan_snap/lemma6")["scan_snap/lemma6"]
     verdict = {"status": "fails", "expected": "holds", "control": "fails", "reason": "", "assumptions": []}

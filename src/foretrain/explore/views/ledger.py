@@ -166,7 +166,7 @@ def _claim_answer(claim: Claim, verdict: Verdict | None) -> str:
 
 def _story_answer(state: State) -> str:
     if state["paper"] == ALL:
-        return "Four papers about training dynamics: what they say, what holds, and what training does instead."
+        return "Papers about training dynamics: what they say, what holds, and what training does instead."
     story = papers()[state["paper"]].story
     return story.says if story else papers()[state["paper"]].title
 
