@@ -214,6 +214,21 @@ def test_values_that_cannot_be_computed_with_are_refused_in_a_sentence(tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
+def fails_last(rate: Sequence[float], seeds: Sequence[int], size: int = 3) -> xr.Dataset:
+    if (list(rate), list(seeds)) == ([2.0], [3]):
+        raise {3: np.linalg.LinAlgError("singular"), 4: MemoryError("full")}[size]
+    return experiment(rate, seeds, size)
+
+
+@pytest.mark.parametrize(("size", "words"), [(3, "LinAlgError"), (4, "MemoryError")])
+def test_a_piece_that_fails_takes_no_finished_one_with_it(tmp_path: Path, size: int, words: str) -> None:
+    with pytest.raises(InputError, match=words) as failed:
+        sweep("paper/figure", fails_last, cut=CUT, fixed={"size": size}, axes=AXES, root=tmp_path)
+    assert "rate=[2.0], seeds=[3]" in failed.value.__notes__[0]
+    (path,) = (tmp_path / "paper" / "figure").iterdir()
+    assert finished(path) == 5
+
+
 def chatty(rate: Sequence[float], seeds: Sequence[int], size: int = 3) -> xr.Dataset:
     """Tells without pause, and one worker is killed while it does."""
     for _ in range(2000):

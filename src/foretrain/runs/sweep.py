@@ -61,8 +61,9 @@ def sweep(
     of cells in a piece, `piece` the number that someone asked for instead. `files` names arguments whose values may be
     paths of files: a changed file makes another run. `source` is a digest of the code, by default that of the
     function's module and all that it imports. `root` is a folder, or anything that fsspec opens, such as
-    s3://bucket/runs. `fresh` deletes what this very run has there and computes it again. Input that the experiment
-    refuses leaves nothing behind. Warnings are kept with the result (`trajectory.notes_of`).
+    s3://bucket/runs. `fresh` deletes what this very run has there and computes it again. Input that the
+    experiment refuses leaves nothing behind; a piece that fails otherwise takes no finished one with it. Warnings are
+    kept with the result (`trajectory.notes_of`).
     """
     grid = Grid.cut(cut, axes or {}, together=together, piece=piece, one_at_a_time=one_at_a_time)
     identity = RunIdentity.of(experiment, {**fixed, **cut}, source or source_digest(function), files, list(cut))
@@ -88,7 +89,7 @@ def sweep(
             code = installed_digest(function)
             compute = _Piece(place.absolute(), function, dict(fixed), folder.grid, identity, code, tuple(varied))
             _compute(folder, compute, engine)
-        except Exception as error:  # a full disk or a lost worker keeps what is done; a refused value leaves nothing
+        except Exception as error:  # all but a refused value keeps what is finished
             if is_new and (isinstance(error, Refused) or not folder.done().any()):
                 take_back(place, absent)
             raise
@@ -213,8 +214,12 @@ class _Piece:
             except InputError as error:
                 raise Refused(str(error)) from error
             except (MemoryError, OverflowError, np.linalg.LinAlgError) as error:
-                raise Refused(
-                    f"These values cannot be computed with ({type(error).__name__}: {error}); choose smaller ones."
-                ) from error
+                refusal = InputError(
+                    f"These values cannot be computed with ({type(error).__name__}: {error}); choose smaller ones. "
+                    "Finished pieces are kept."
+                )
+                for note in getattr(error, "__notes__", ()):
+                    refusal.add_note(note)
+                raise refusal from error
         messages = [str(w.message) for w in caught if issubclass(w.category, UserWarning | RuntimeWarning)]
         return dataset.assign_attrs({NOTES: json.dumps(list(dict.fromkeys(messages)))}) if messages else dataset
