@@ -7,6 +7,8 @@ import pytest
 import torch
 import xarray as xr
 
+from foretrain.core.errors import InputError
+from foretrain.core.streams import stream
 from foretrain.papers.deep_linear import experiments, theory
 from foretrain.papers.deep_linear.experiments import UNITS, Data, aligned, descend, half_times, starts
 
@@ -62,3 +64,50 @@ def test_a_loss_that_is_never_reached_is_not_a_number() -> None:
     """Fig 6: a network that is too slow is no point of the figure."""
     run = experiments.depth((3,), ("random",), (0.001,), 1, 3, 0.01)
     assert np.isnan(run.steps).all()
+
+
+@pytest.mark.parametrize(("start", "layers"), [("random", 2), ("random", 3), ("aligned", 2), ("aligned", 3)])
+def test_predictions_are_those_of_the_network_that_is_trained(start: str, layers: int) -> None:
+    """Fig 3: also without a hidden layer, where the curves are others."""
+    run = experiments.modes((4.0, 2.0), 2, start, 0.001, layers, 0.002, 4000)  # type: ignore[arg-type]
+    apart = np.abs(half_times(run.learned, run.strength) / half_times(run.predicted, run.strength) - 1)
+    assert float(apart.max()) < 0.02
+    first = float(half_times(run.learned, run.strength).sel(mode=1).mean())
+    assert (first < 1) == (layers == 2)
+
+
+def test_networks_and_modes_that_are_not_there_are_refused() -> None:
+    with pytest.raises(InputError, match=r"layers must be 3 \(one hidden layer\) or 2 \(none\); got 5"):
+        experiments.modes(layers=5)
+    with pytest.raises(InputError, match="at most as many modes; got 9"):
+        experiments.modes(strengths=tuple(range(9, 0, -1)))
+
+
+@pytest.mark.parametrize("left", [0.05, 0.3])
+def test_steps_are_those_of_the_best_rate(left: float) -> None:
+    """Fig 6: against descent one run at a time, on inputs that are a unit matrix."""
+    rates, layers = (0.05, 0.4), (3, 5)
+    found = experiments.depth(layers, ("orthogonal",), rates, 2, 200, left).steps.isel(start=0)
+    inputs = torch.eye(experiments.DEEP, dtype=torch.float64)
+    for count in layers:
+        for place, seed in enumerate(found.seed.values.tolist()):
+            rows = experiments._orthogonal(
+                stream("deep_linear", seed, "target").normal(size=(experiments.OUTPUTS, experiments.DEEP))
+            )
+            wanted = torch.tensor(np.array([1.2, 1.0, 0.8])[:, None] * rows)
+            needed = []
+            for rate in rates:
+                begin = starts("orthogonal", [seed], 1.0, (*[experiments.DEEP] * (count - 1), experiments.OUTPUTS))
+                scaled = rate / (count - 1) * experiments.DEEP  # `descend` takes the mean over samples
+                states = descend(begin, inputs[None], wanted[None], rate=scaled, steps=200)
+                losses = [float((wanted - _product(state)[0]).square().sum()) for state in states]
+                needed.append(next(k for k, loss in enumerate(losses) if loss <= left * float(wanted.square().sum())))
+            assert needed[0] != needed[1]
+            assert float(found.sel(layers=count).isel(seed=place)) == min(needed)
+
+
+def _product(state: list[torch.Tensor]) -> torch.Tensor:
+    product = state[0]
+    for part in state[1:]:
+        product = part @ product
+    return product

@@ -11,6 +11,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from foretrain.core.errors import require
 from foretrain.core.streams import seed_list, stream
 from foretrain.core.trajectory import trajectory
 from foretrain.ledger.experiment import Experiment
@@ -94,6 +95,8 @@ def aligned(data: Sequence[Data], size: float, layers: int, uneven: float = 1.0)
     into = torch.tensor(np.stack([d.into.T for d in data]))
     out = torch.tensor(np.stack([d.out for d in data]))
     between = torch.eye(UNITS, dtype=torch.float64).expand(len(data), UNITS, UNITS)
+    if layers == 2:
+        return [uneven * size * out @ into]
     return [uneven * size * into, *([size * between] * (layers - 3)), size * out]
 
 
@@ -102,15 +105,26 @@ def train(
     correlated: float = 0.0, decay: float = 0.0, uneven: float = 1.0,
 ) -> tuple[Sequence[list[Tensor]], list[Data]]:  # fmt: skip
     """Every state of a training from this kind of start, and the data it was trained on."""
+    require(
+        len(strengths) <= UNITS, f"There are {UNITS} inputs, so at most as many modes; got {len(strengths)} strengths."
+    )
     data = [Data(strengths, seed, correlated) for seed in seeds]
     inputs = torch.tensor(np.stack([d.inputs for d in data]))
     outputs = torch.tensor(np.stack([d.outputs for d in data]))
-    begin = (
-        aligned(data, size, layers, uneven)
-        if kind == "aligned"
-        else starts(kind, seeds, size, (UNITS, *[HIDDEN] * (layers - 2), UNITS))
-    )
+    begin = aligned(data, size, layers, uneven) if kind == "aligned" else starts(kind, seeds, size, units_of(layers))
     return descend(begin, inputs, outputs, rate=rate, steps=steps, decay=decay), data
+
+
+def units_of(layers: int) -> tuple[int, ...]:
+    """Units of every layer of a network that starts at random."""
+    return (UNITS, *[HIDDEN] * (layers - 2), UNITS)
+
+
+def modes_at_start(weights: list[Tensor], data: Sequence[Data], count: int) -> np.ndarray:
+    """The start of each mode that counts with one hidden layer, [seed, mode], from the weights before training."""
+    into = np.stack([(weights[0][k].numpy() @ d.into[:, :count]).T for k, d in enumerate(data)])
+    out_of = np.stack([(weights[-1][k].numpy().T @ d.out[:, :count]).T for k, d in enumerate(data)])
+    return np.asarray(theory.start_of(into, out_of))
 
 
 def modes(
@@ -118,22 +132,23 @@ def modes(
     seeds: Seeds = 5,
     start: Annotated[Literal["aligned", "random"], about("Start in line with the data, or random.")] = "random",
     size: Annotated[Positive, about("Size of the weights before training.")] = 0.001,
-    layers: Annotated[Count, about("Layers of units; 3 means one hidden layer.")] = 3,
+    layers: Annotated[Count, about("Layers of units: 3 is one hidden layer, 2 is none.")] = 3,
     rate: Rate = 0.005,
     steps: Annotated[Count, about("How long training lasts.", unit="steps")] = 2400,
     correlated: Annotated[float, about("How correlated inputs are; 0 for whitened ones.")] = 0.0,
 ) -> xr.Dataset:
     """How much of each mode is learned, in training and as predicted (Fig 3, left)."""
+    require(layers in (2, 3), f"layers must be 3 (one hidden layer) or 2 (none); got {layers}.")
     listed = seed_list(seeds)
     states, data = train(start, strengths, listed, size, layers, rate, steps, correlated)
     every = range(0, steps + 1, max(1, steps // 200))
     seen = learned_modes([states[k] for k in every], data, len(strengths))
     time = rate * np.array(every)
     count = len(strengths)
-    into = np.stack([(states[0][0][k].numpy() @ d.into[:, :count]).T for k, d in enumerate(data)])
-    out_of = np.stack([(states[0][-1][k].numpy().T @ d.out[:, :count]).T for k, d in enumerate(data)])
-    begin = theory.start_of(into, out_of)  # [seed, mode]
-    curves = theory.learned(time[:, None, None], np.array(strengths), begin)
+    if layers == 3:
+        curves = theory.learned(time[:, None, None], np.array(strengths), modes_at_start(states[0], data, count))
+    else:
+        curves = theory.learned_without_hidden(time[:, None, None], np.array(strengths), seen[0])
     axes = ("time", "seed", "mode")
     return trajectory(
         {"learned": (axes, seen), "predicted": (axes, curves), "strength": ("mode", list(strengths))},

@@ -26,7 +26,7 @@ def time_to_learn(strength: Numbers, start: Numbers, end: Numbers) -> Numbers:
     return np.log(uf * (s - u0) / (u0 * (s - uf))) / (2 * s)
 
 
-def learned_without_hidden(time: Numbers, strength: Numbers, start: float = 0.0) -> Numbers:
+def learned_without_hidden(time: Numbers, strength: Numbers, start: Numbers = 0.0) -> Numbers:
     """The same without a hidden layer: all modes approach their strength together (section 1.2)."""
     s, decay = np.asarray(strength, float), np.exp(-np.asarray(time, float))
     return s * (1 - decay) + start * decay
