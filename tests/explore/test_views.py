@@ -5,6 +5,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+import os
+import threading
+import time
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,17 +17,20 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
+import foretrain
 from foretrain import papers
 from foretrain.core.errors import InputError
 from foretrain.core.trajectory import save, trajectory
 from foretrain.data.latent_tree import LatentTree
 from foretrain.explore import picture
 from foretrain.explore.controls import defaults
+from foretrain.explore.keeping import Keeper
 from foretrain.explore.look import caption, fitted
 from foretrain.explore.registry import VIEWS
 from foretrain.explore.view import Cell, Picture, Places
 from foretrain.explore.views.corpus import rows_of, sample_reviews
 from foretrain.explore.views.finetune import made_up_pass
+from foretrain.explore.views.ledger import _changed
 from foretrain.explore.views.runs import found, place_of
 from foretrain.explore.views.scan_snap import probabilities
 from foretrain.explore.views.templates import read_templates
@@ -347,6 +354,67 @@ def test_a_run_that_grows_is_read_again(places: Places) -> None:
     before = view.stamp(state, places)
     (places.runs / "two.jsonl").touch()
     assert view.stamp(state, places) != before
+
+
+def test_a_sweep_that_goes_on_is_read_again(tmp_path: Path) -> None:
+    """Its record stays the same while pieces are added; only their marks change."""
+    stopped = tmp_path / "stopped"
+
+    def cell(a: float) -> float:
+        if a == 2 and not stopped.exists():
+            stopped.touch()
+            raise KeyboardInterrupt
+        return a
+
+    with pytest.raises(KeyboardInterrupt):
+        foretrain.sweep(cell, grid={"a": [1.0, 2.0, 3.0]}, piece=1, out=tmp_path / "runs")
+    (name,) = found(tmp_path / "runs")
+    view, state = VIEWS["runs"], {"run": name, "other": "none"}
+    assert view.stamp is not None
+    before = view.stamp(state, Places(tmp_path / "runs"))
+    record = (tmp_path / "runs" / name / "run.json").stat().st_mtime_ns
+    marks = sorted((tmp_path / "runs" / name / "sweep.zarr" / "done").rglob("*"))
+    assert any(path.is_file() and path.name != "zarr.json" for path in marks)
+    os.utime(marks[-1], ns=(record + 10**9, record + 10**9))
+    assert view.stamp(state, Places(tmp_path / "runs")) != before
+
+
+def test_a_verdict_that_was_added_is_read(tmp_path: Path) -> None:
+    """Before the check that adds it has come to its end."""
+    folder = tmp_path / "check" / "fast" / "scan_snap"
+    folder.mkdir(parents=True)
+    before = _changed(tmp_path, "fast")
+    os.utime(folder, (before + 5, before + 5))
+    assert _changed(tmp_path, "fast") > before > 0
+
+
+def test_only_the_newest_wish_of_a_tab_is_computed() -> None:
+    """A slider that has moved on leaves the settings behind that nobody waits for."""
+    keeper, begun, go_on = Keeper(), threading.Event(), threading.Event()
+    done: dict[str, bool] = {}
+
+    def slow() -> str:
+        begun.set()
+        go_on.wait(30)
+        return "first"
+
+    def wish(tab: str, key: str, work: Callable[[], str]) -> threading.Thread:
+        thread = threading.Thread(target=lambda: done.update({key: keeper.compute(tab, key, work)}))
+        thread.start()
+        return thread
+
+    threads = [wish("one", "first", slow)]
+    assert begun.wait(30)
+    for tab, key in (("one", "left"), ("two", "other"), ("one", "newest")):
+        last = keeper._newest.get(tab)
+        threads.append(wish(tab, key, lambda key=key: key))
+        while keeper._newest.get(tab) == last:  # until it has been noted
+            time.sleep(0.001)
+    go_on.set()
+    for thread in threads:
+        thread.join(30)
+    assert done == {"first": True, "left": False, "other": True, "newest": True}
+    assert [keeper.get(key) for key in ("first", "left", "other", "newest")] == ["first", None, "other", "newest"]
 
 
 def test_an_empty_folder_is_no_error(tmp_path: Any) -> None:

@@ -73,8 +73,10 @@ def _claims() -> dict[str, Claim]:
 
 
 def _changed(runs: Path, tier: str) -> float:
-    record = runs / "check" / tier / "check.json"
-    return record.stat().st_mtime if record.is_file() else 0.0
+    """When a verdict was last added, or the record of the check was written."""
+    folder = runs / "check" / tier
+    there = [folder / "check.json", *(path for path in folder.rglob("*") if path.is_dir())]
+    return max((path.stat().st_mtime for path in there if path.exists()), default=0.0)
 
 
 @lru_cache(maxsize=4)

@@ -23,6 +23,7 @@ from foretrain.show.plotting import PALETTE, new_figure, plain_text
 
 NONE = "none"
 RECORD = "run.json"  # which every run folder has
+MARKS = Path("sweep.zarr", "done")  # of a sweep's finished cells
 MOST_FOUND = 300
 MOST_CURVES = 8
 MOST_BARS = 100  # names on an axis
@@ -96,13 +97,14 @@ def controls(places: Places) -> Sequence[Control]:
 
 
 def stamp(state: State, places: Places) -> Any:
-    """When the files were last written: a training that goes on is read again."""
-    times = []
-    for name in (state["run"], state["other"]):
-        path = places.runs / name
-        file = path / RECORD if path.is_dir() else path
-        times.append(file.stat().st_mtime_ns if name != NONE and file.is_file() else 0)
-    return times
+    """When the files were last written: a training or a sweep that goes on is read again."""
+    return [0 if name == NONE else _last_written(places.runs / name) for name in (state["run"], state["other"])]
+
+
+def _last_written(path: Path) -> int:
+    """In nanoseconds; a sweep's record stays the same while pieces are added, so their marks count, too."""
+    files = [path / RECORD, *(path / MARKS).rglob("*")] if path.is_dir() else [path]
+    return max((file.stat().st_mtime_ns for file in files if file.is_file()), default=0)
 
 
 def work(state: State, places: Places) -> Worked | str:
