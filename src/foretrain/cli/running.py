@@ -36,13 +36,16 @@ if TYPE_CHECKING:
 Name = Annotated[str, typer.Argument(metavar="EXPERIMENT", help=HELP)]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", help="Set an argument of the experiment; separate values by commas.", metavar="NAME=VALUE"),
+    typer.Option(
+        "--set", help="Give the experiment an argument; a list, with commas, goes to it whole.", metavar="NAME=VALUE"
+    ),
 ]
 GridOption = Annotated[
     list[str] | None,
     typer.Option(
         "--grid",
-        help="Run every combination: NAME=.5,1,2 or NAME=first:last:count (log5 for 5 values with equal ratios).",
+        help="Run the experiment once for every combination of these values, in pieces that are saved one by one: "
+        "NAME=.5,1,2 or NAME=first:last:count (log5 for 5 values with equal ratios).",
         metavar="NAME=VALUES",
     ),
 ]
