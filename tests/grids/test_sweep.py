@@ -25,8 +25,10 @@ from foretrain.grids.sweeping import plan_of
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import Positive, Seeds, about
 from foretrain.papers.scan_snap.experiments.training import fig6
+from foretrain.runs import pieces
 from foretrain.runs.pieces import MOST_PIECES, Grid
 from foretrain.runs.stored import RunFolder, load
+from foretrain.runs.sweep import sweep
 from made_up.fixtures import Foretrain
 
 
@@ -361,6 +363,40 @@ def test_objects_from_outside_are_refused(tmp_path: Path) -> None:
     state = Random()
     with pytest.raises(InputError, match="uses state from outside"):
         ft.sweep(lambda a: a * state.random(), grid={"a": [1.0]}, out=tmp_path)
+
+
+PACKED: list[dict[str, Any]] = [
+    {"scale_factor": 2.0},
+    {"add_offset": 1.0},
+    {"missing_value": 1},
+    {"_FillValue": 1},
+    {"_Unsigned": "true"},
+    {"dtype": "bool"},
+    {"coordinates": "w"},
+]
+
+
+@pytest.mark.parametrize("attributes", PACKED)
+def test_attributes_that_change_numbers_are_refused(tmp_path: Path, attributes: dict[str, Any]) -> None:
+    given = {"v": ("i", np.arange(-1, 2), attributes)}
+    for grid, kind in (({"x": [1]}, dict), ({"x": [1]}, xr.Dataset), ({}, xr.Dataset)):
+        with pytest.raises(InputError, match=f"v has an attribute {next(iter(attributes))}, by which readers of files"):
+            sweep("paper/figure", lambda x=1, kind=kind: kind(given), cut=grid, fixed={}, root=tmp_path)
+
+
+@pytest.mark.parametrize("attributes", PACKED)
+def test_runs_that_have_them_are_read_as_they_were_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attributes: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(pieces, "PACKING", frozenset())  # as it was once
+    found = ft.sweep(
+        lambda x: xr.Dataset({"v": ("i", np.arange(-1, 2) * x, attributes), "w": ("i", ["a", "b", "c"])}),
+        grid={"x": [1, 3]},
+        out=tmp_path,
+    ).dataset()
+    assert found.v.values.tolist() == [[-1, 0, 1], [-3, 0, 3]]
+    assert found.v.dtype.kind == "i"
+    assert set(found.data_vars) == {"v", "w"}
 
 
 def test_one_value_is_a_grid(tmp_path: Path) -> None:

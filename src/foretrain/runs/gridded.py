@@ -240,9 +240,8 @@ class GridStore:
     def dataset(self, done: np.ndarray) -> xr.Dataset:
         """The finished pieces: other cells are NaN, and values of an axis without any finished cell are left out."""
         self._require_memory()
-        with _told_where(self.place), warnings.catch_warnings():  # xarray adds a filter for a warning of its own
-            opened = xr.open_zarr(self.place.store(), chunks=None, consolidated=True, decode_times=False)
-            whole = _readable(opened.load())
+        with _told_where(self.place):
+            whole = self._whole()
         made = sorted({str(text) for text in np.ravel(whole[MADE_WITH].values) if text})
         attributes = [json.loads(text)["attributes"] for text in made]
         marks = whole[DONE]
@@ -257,6 +256,22 @@ class GridStore:
         notes = list(dict.fromkeys(note for found in attributes for note in notes_of(xr.Dataset(attrs=found))))
         whole.attrs = {**common, **({NOTES: json.dumps(notes)} if notes else {})}
         return whole
+
+    def _whole(self) -> xr.Dataset:
+        """Everything as it was written: xarray.open_zarr changes numbers whose attributes say that they are packed."""
+        arrays = {name: self._array(name) for name in sorted(self.names)}
+        values = {name: np.asarray(array[...]) for name, array in arrays.items()}
+        variables = {
+            name: xr.Variable(
+                _dims(array),
+                values[name].astype(object) if values[name].dtype.kind == "T" else values[name],
+                dict(array.attrs),
+            )
+            for name, array in arrays.items()
+        }
+        attributes = json.loads(self.place.read(METADATA) or b"{}").get("attributes", {})
+        others = set(str(attributes.get("coordinates", "")).split())
+        return xr.Dataset(variables).set_coords([name for name in variables if name in others])
 
 
 def _memory() -> float:
@@ -274,14 +289,6 @@ def _cells_of(done: np.ndarray, grid: Grid) -> np.ndarray:
     for axis, (step, size) in enumerate(zip(grid.block, grid.shape, strict=True)):
         done = np.take(np.repeat(done, step, axis=axis), range(size), axis=axis)
     return done
-
-
-def _readable(dataset: xr.Dataset) -> xr.Dataset:
-    """Text as Python strings, which other files can hold too, and no word about how it is stored."""
-    texts = {n: (v.dims, v.values.astype(object), v.attrs) for n, v in dataset.variables.items() if v.dtype.kind == "T"}
-    coords = {name: value for name, value in texts.items() if name in dataset.coords}
-    others = {name: value for name, value in texts.items() if name not in coords}
-    return dataset.assign(others).assign_coords(coords).drop_encoding()
 
 
 def _text(name: str, values: np.ndarray) -> np.ndarray:

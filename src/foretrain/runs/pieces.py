@@ -20,6 +20,8 @@ from foretrain.core.errors import InputError, require, require_distinct
 
 Piece = tuple[int, ...]  # the number of the block on every axis
 MOST_PIECES = 2000  # of a grid; above, pieces hold more cells, because every piece is a file per variable
+# attributes by which netCDF and Zarr files say that what they hold is not what is meant
+PACKING = frozenset({"scale_factor", "add_offset", "missing_value", "_FillValue", "_Unsigned", "dtype", "coordinates"})
 
 WAY_OUT = "a sweep needs the same axes for every setting, so give those that differ a run of their own"
 
@@ -140,17 +142,30 @@ def _block(sizes: Sequence[int], cells: int) -> tuple[int, ...]:
 def as_dataset(result: Any) -> xr.Dataset:
     """What a function gave: a Dataset, a mapping from names to numbers or (axes, values), or one number."""
     if isinstance(result, xr.Dataset):
-        return result
+        return _unpacked(result)
     try:
         if isinstance(result, Mapping):
-            return xr.Dataset(result)
+            return _unpacked(xr.Dataset(result))
         if np.asarray(result).dtype.kind in "fiubc":
             return xr.Dataset({"value": result})
+    except InputError:
+        raise
     except (TypeError, ValueError):
         pass
     raise InputError(
         f"A sweep takes functions that give a Dataset, a number, or numbers by name; got {type(result).__name__}."
     )
+
+
+def _unpacked(dataset: xr.Dataset) -> xr.Dataset:
+    """The same, if no attribute says that its numbers are not what is meant."""
+    for name, variable in dataset.variables.items():
+        for attribute in PACKING & set(variable.attrs):
+            raise InputError(
+                f"{name} has an attribute {attribute}, by which readers of files change numbers; remove it, or give it "
+                "another name."
+            )
+    return dataset
 
 
 def _stacked(parts: Sequence[xr.Dataset], axes: Mapping[str, Sequence[Any]]) -> xr.Dataset:
