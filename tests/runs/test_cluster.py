@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -197,6 +198,48 @@ def test_workers_with_other_code_are_refused(tmp_path: Path) -> None:
         claims = list(papers.claims("scan_snap/lemma6", "scan_snap/lemma1").values())
         with pytest.raises(InputError, match=rf"other source code, versions or settings {digests}"):
             _judge(claims, VerdictFolder(tmp_path / "checks", "fast"), one.address)
+
+
+SCRIPT = """
+import sys
+import helper
+from foretrain import sweep
+from foretrain.core.errors import InputError
+
+def f(a: float) -> float:
+    import lazily
+    return helper.twice(a) + lazily.NOTHING
+
+if __name__ == "__main__":
+    try:
+        print(sweep(f, grid={"a": [1.0, 2.0]}, out="runs", cluster=sys.argv[1], piece=1).dataset().value.values)
+    except InputError as error:
+        print(error)
+"""
+
+
+@pytest.mark.parametrize("other", ["", "helper", "lazily"])
+def test_workers_with_other_modules_beside_the_script_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
+    for place in (tmp_path, tmp_path / "there"):
+        place.mkdir(exist_ok=True)
+        (place / "helper.py").write_text("def twice(x): return 2 * x\n")
+        (place / "lazily.py").write_text("NOTHING = 0\n")
+    if other:
+        (tmp_path / "there" / f"{other}.py").write_text("NOTHING = 1\ndef twice(x): return 1000 * x\n")
+    (tmp_path / "script.py").write_text(SCRIPT)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "there"))
+    with started(tmp_path / "cluster", 1) as one:
+        said = run_script(tmp_path, one.address)
+    digests = r"\([0-9a-f]{12}\) than this program \([0-9a-f]{12}\)"
+    assert re.search(f"with another module {other} {digests}" if other else r"\[2. 4.\]", said), said
+
+
+def run_script(folder: Path, address: str) -> str:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-W", "ignore", "script.py", address]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout
 
 
 def _judge(claims: list[Claim], folder: VerdictFolder, address: str) -> dict[str, Verdict]:

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import metadata
+from importlib.util import find_spec
 from inspect import unwrap
 from pathlib import Path, PurePath
 from types import CodeType, FunctionType, ModuleType
@@ -161,6 +162,25 @@ def installed_digest(function: Callable[..., Any]) -> str:
     A function of a script or a notebook is sent to other machines as it is; for it, all of foretrain counts.
     """
     return source_digest(function) if module_of(function) != "__main__" else _package_digest()
+
+
+def modules_beside(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Modules beside a script that a function of this script depends on: they are not sent along with it."""
+    closure = import_closure("__main__") if module_of(function) == "__main__" else {}
+    return tuple(sorted(name for name in closure if name.split(".", 1)[0] not in ("__main__", "foretrain")))
+
+
+@cache
+def installed_module_digest(module: str) -> str:
+    """Twelve hex digits over the file of a module as this process finds it, read once; "none" if there is none."""
+    file = _file_of(module)
+    if file is None:
+        try:
+            spec = find_spec(module)
+        except (ImportError, ValueError):
+            spec = None
+        file = Path(spec.origin) if spec is not None and spec.origin and spec.has_location else None
+    return _digest({module: file}) if file is not None else "none"
 
 
 @cache

@@ -21,7 +21,13 @@ import xarray as xr
 from foretrain.core.engines import Engine, engine_of
 from foretrain.core.errors import DamagedFile, InputError, MissingData, require
 from foretrain.core.progress import Progress, tell
-from foretrain.core.provenance import installed_digest, source_digest, versions
+from foretrain.core.provenance import (
+    installed_digest,
+    installed_module_digest,
+    modules_beside,
+    source_digest,
+    versions,
+)
 from foretrain.core.trajectory import NOTES
 from foretrain.core.workers import single_threaded
 from foretrain.runs import shards
@@ -87,7 +93,10 @@ def sweep(
             folder.clear()
         try:
             code = installed_digest(function)
-            compute = _Piece(place.absolute(), function, dict(fixed), folder.grid, identity, code, tuple(varied))
+            beside = {module: installed_module_digest(module) for module in modules_beside(function)}
+            compute = _Piece(
+                place.absolute(), function, dict(fixed), folder.grid, identity, code, beside, tuple(varied)
+            )
             _compute(folder, compute, engine)
         except Exception as error:  # all but a refused value keeps what is finished
             if is_new and (isinstance(error, Refused) or not folder.done().any()):
@@ -160,6 +169,7 @@ class _Piece:
     grid: Grid
     identity: RunIdentity
     code: str  # digest of the installed code, which must be the same for all
+    beside: Mapping[str, str]  # digests of the modules beside a script, which must be the same for all, too
     varied: tuple[str, ...]  # arguments in `fixed` that the result must have an axis for
 
     def __call__(self, piece: Piece) -> xr.Dataset | None:
@@ -178,6 +188,13 @@ class _Piece:
             f"A worker computes {self.identity.experiment} with other source code ({here}) than this program "
             f"({there}); install the same version of foretrain on both.",
         )
+        for module, ours in self.beside.items():
+            theirs = installed_module_digest(module)
+            require(
+                theirs == ours,
+                f"A worker computes {self.identity.experiment} with another module {module} ({theirs}) than this "
+                f"program ({ours}); make the modules beside your script the same everywhere, and restart the workers.",
+            )
         other = {name: known for name, known in versions().items() if self.identity.versions.get(name) != known}
         require(
             not other,
