@@ -280,12 +280,13 @@ def test_a_refused_run_and_a_good_one_at_the_same_time(tmp_path: Path) -> None:
     assert answers <= {"done", "no such rate"} | {answer for answer in answers if "by another process" in answer}
 
 
-@pytest.mark.parametrize("place", ["lock", "sweep.zarr", "run.json", "."])
-def test_links_are_not_followed(tmp_path: Path, place: str) -> None:
-    folder = run(tmp_path / "runs")
+@pytest.mark.parametrize("place", ["lock", "sweep.zarr", "sweep.zarr/v/c", "sweep.zarr/v/c/0/0/0", "run.json", "."])
+def test_links_are_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = run(Path("runs"))
     chunks_of(folder)[0].unlink()  # so that there is something to compute
     precious = tmp_path / "precious"
-    if place in ("sweep.zarr", "."):
+    if place in ("sweep.zarr", "sweep.zarr/v/c", "."):
         precious.mkdir()
         (precious / "thesis.txt").write_text("mine")
     else:
@@ -295,8 +296,9 @@ def test_links_are_not_followed(tmp_path: Path, place: str) -> None:
     if target.exists():
         target.rename(moved)
     target.symlink_to(precious)
-    with pytest.raises(InputError, match="is a symbolic link"):
-        run(tmp_path / "runs")
+    for root in (Path("runs"), tmp_path / "runs"):
+        with pytest.raises(InputError, match="is a symbolic link"):
+            run(root)
     kept = precious / "thesis.txt" if precious.is_dir() else precious
     assert kept.read_text() == "mine"
     assert not precious.is_dir() or list(precious.iterdir()) == [kept]

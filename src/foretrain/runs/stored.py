@@ -10,6 +10,7 @@ nothing is deleted unless the user asks for a fresh run.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -213,10 +214,11 @@ def held(place: Place) -> Iterator[None]:
     path = place.path
     for _ in range(100):
         path.mkdir(parents=True, exist_ok=True)
-        for name in (".", GROUP, shards.SHARDS, TRAJECTORY, LOCK, RECORD):
+        top = (path / name for name in (".", GROUP, shards.SHARDS, TRAJECTORY, LOCK, RECORD))
+        for used in (*top, *_below(path / GROUP)):
             require(
-                not (path / name).is_symlink(),
-                f"{path / name} is a symbolic link, and runs are not written through links; remove it.",
+                not used.is_symlink(),
+                f"{used} is a symbolic link, and runs are not written through links; remove it.",
             )
         try:
             lock = FileLock(path / LOCK, timeout=0)
@@ -235,6 +237,12 @@ def held(place: Place) -> Iterator[None]:
             lock.release()
         return
     raise InputError(f"{path} keeps disappearing; choose another folder.")
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """All folders and files in a folder and in those in it."""
+    for above, folders, files in os.walk(folder):
+        yield from (Path(above, name) for name in (*folders, *files))
 
 
 def take_back(place: Place, absent: list[Path]) -> None:
