@@ -105,6 +105,15 @@ def visible_lines(text: str) -> str:
 
 
 def require_distinct(name: str, values: Sequence[Any]) -> None:
-    """Require values that all differ from each other."""
-    repeated = [value for index, value in enumerate(values) if value in list(values)[:index]]
-    require(not repeated, f"{name} must not repeat a value; {repeated[:1]} appears twice.")
+    """Require values that all differ from each other; NaN counts as one value."""
+    seen: set[Any] = set()
+    unhashable: list[Any] = []
+    for value in values:
+        key = "NaN" if isinstance(value, float | np.floating) and math.isnan(value) else (value,)
+        try:
+            repeated = key in seen
+            seen.add(key)
+        except TypeError:
+            repeated = value in unhashable
+            unhashable.append(value)
+        require(not repeated, f"{name} must not repeat a value; [{value!r}] appears twice.")
