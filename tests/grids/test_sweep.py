@@ -352,11 +352,21 @@ def _anything(**given: Any) -> float:
         (product, {"a": "-1e308:1e308:3"}, {}, "too wide"),
         (lambda a: {"..": 1.0}, {"a": [1]}, {}, "name '..'"),
         (lambda a: {"zarr.json": 1.0}, {"a": [1]}, {}, "name 'zarr.json'"),
+        (lambda a: 1.0, {"a": [math.nan, 1.0, np.float64("nan")]}, {}, "a must not repeat a value"),
+        (lambda a: 1.0, {"a": ["\ud800"]}, {}, r"a holds half a character, .* got \['\\ud800'\]"),
+        (lambda a, b: 1.0, {"a": [1]}, {"b": {"\ud800": 1}}, "b holds half a character"),
+        (lambda a: {"w": "\ud800"}, {"a": [1]}, {}, "w holds half a character"),
+        (lambda a: xr.Dataset({"v": ("i", [a])}, {"my lab": ("i", ["x"])}), {"a": [1]}, {}, "space in its name"),
     ],
 )
 def test_odd_sweeps_are_refused(tmp_path: Path, function: Any, grid: Any, fixed: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
         ft.sweep(function, grid=grid, out=tmp_path, **fixed)
+
+
+def test_a_variable_may_be_called_like_a_temporary_file(tmp_path: Path) -> None:
+    found = ft.sweep(lambda x: {"v.partial": x}, grid={"x": [1.0, 2.0]}, piece=1, out=tmp_path)
+    assert found.dataset()["v.partial"].values.tolist() == [1, 2]
 
 
 def test_objects_from_outside_are_refused(tmp_path: Path) -> None:

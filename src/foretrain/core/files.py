@@ -131,6 +131,15 @@ def _is_alive(process: int) -> bool:
     return True
 
 
+def is_unicode(text: str) -> bool:
+    """Whether UTF-8 can write a text; half a character it cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def plain(value: Any) -> Any:
     """What JSON cannot write by itself: numpy numbers and arrays, ranges, sets, paths."""
     if isinstance(value, np.generic):

@@ -22,7 +22,7 @@ import numpy as np
 import xarray as xr
 
 from foretrain.core.errors import DamagedFile, InputError, require
-from foretrain.core.files import plain
+from foretrain.core.files import is_unicode, plain
 from foretrain.core.trajectory import NOTES, notes_of
 from foretrain.runs.pieces import WAY_OUT, Grid, Piece
 from foretrain.runs.places import Place, load_zarr
@@ -66,13 +66,15 @@ class GridStore:
         self._arrays.clear()
         self.names = {DONE, MADE_WITH, *map(str, first.variables)}
         place = self.run / BEING_MADE if self.run.path is not None else self.place  # renamed when it is whole
-        others = " ".join(str(name) for name in first.coords if name not in first.dims)
+        others = [str(name) for name in first.coords if name not in first.dims]
+        spaced = [name for name in others if len(name.split()) != 1]  # they are listed with spaces between them
+        require(not spaced, f"A sweep cannot keep a coordinate with a space in its name ({', '.join(spaced)}); use _ instead.")
         marks = xr.Variable(self.grid.dims, np.zeros(self.grid.shape, bool), {"long_name": "whether it is computed"})
         texts = xr.Variable(self.grid.dims, np.full(self.grid.shape, "", object), {"long_name": "attributes, warnings"})
         with _told_where(self.place), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # consolidated metadata is not in the specification yet
             group = zarr.create_group(
-                place.store(), attributes={**attributes, **({"coordinates": others} if others else {})}
+                place.store(), attributes={**attributes, **({"coordinates": " ".join(others)} if others else {})}
             )
             for name, variable in first.variables.items():
                 self._create(group, str(name), variable, self._values(str(name), variable))
@@ -295,6 +297,8 @@ def _text(name: str, values: np.ndarray) -> np.ndarray:
     listed = values.astype(object)
     odd = next((value for value in listed.flat if not isinstance(value, str)), None)
     require(odd is None, f"A sweep keeps numbers and text, and {name} holds a {type(odd).__name__}; convert it first.")
+    half = next((value for value in listed.flat if not is_unicode(value)), None)
+    require(half is None, f"{name} holds half a character, which a file cannot hold; got {half!r}.")
     return listed
 
 

@@ -7,12 +7,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from reprlib import repr as short_repr
 from typing import Any
 
 import numpy as np
 
 from foretrain.core.errors import require
-from foretrain.core.files import plain, sha256_of
+from foretrain.core.files import is_unicode, plain, sha256_of
 from foretrain.core.provenance import is_plain, value_bytes, versions
 
 
@@ -67,6 +68,10 @@ class RunIdentity:
                 is_plain(value) and _has_simple_keys(value),
                 f"{name} ({type(value).__name__}) holds something other than numbers, text and numpy arrays, so a run "
                 "cannot tell whether it has changed; convert it, or make it inside the function.",
+            )
+            require(
+                is_unicode(json.dumps(value, ensure_ascii=False, default=plain)),
+                f"{name} holds half a character, which a file cannot hold; got {short_repr(value)}.",
             )
         exact = {
             f"sha256 of argument {name}": hashlib.sha256(value_bytes(value)).hexdigest()

@@ -108,7 +108,8 @@ class Place:
         if self.path is not None:
             remove_abandoned(self.path)
             for path in self.path.rglob("*.partial"):  # written by zarr
-                path.unlink(missing_ok=True)
+                if not path.is_dir():  # which a variable may be called, too
+                    path.unlink(missing_ok=True)
 
     def store(self) -> Store:
         """This place for zarr."""
