@@ -356,7 +356,7 @@ def _anything(**given: Any) -> float:
         (lambda a: 1.0, {"a": ["\ud800"]}, {}, r"a holds half a character, .* got \['\\ud800'\]"),
         (lambda a, b: 1.0, {"a": [1]}, {"b": {"\ud800": 1}}, "b holds half a character"),
         (lambda a: {"w": "\ud800"}, {"a": [1]}, {}, "w holds half a character"),
-        (lambda a: xr.Dataset({"v": ("i", [a])}, {"my lab": ("i", ["x"])}), {"a": [1]}, {}, "space in its name"),
+        (lambda a: xr.Dataset({"v": ("i", [a])}, {"my lab": ("i", ["x"])}), {"a": [1]}, {}, "space in their name"),
     ],
 )
 def test_odd_sweeps_are_refused(tmp_path: Path, function: Any, grid: Any, fixed: Any, words: str) -> None:

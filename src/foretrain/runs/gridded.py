@@ -68,7 +68,7 @@ class GridStore:
         place = self.run / BEING_MADE if self.run.path is not None else self.place  # renamed when it is whole
         others = [str(name) for name in first.coords if name not in first.dims]
         spaced = [name for name in others if len(name.split()) != 1]  # they are listed with spaces between them
-        require(not spaced, f"A sweep cannot keep a coordinate with a space in its name ({', '.join(spaced)}); use _ instead.")
+        require(not spaced, f"A sweep cannot keep coordinates with a space in their name: {spaced}; use _ instead.")
         marks = xr.Variable(self.grid.dims, np.zeros(self.grid.shape, bool), {"long_name": "whether it is computed"})
         texts = xr.Variable(self.grid.dims, np.full(self.grid.shape, "", object), {"long_name": "attributes, warnings"})
         with _told_where(self.place), warnings.catch_warnings():
