@@ -22,6 +22,7 @@ from foretrain.core.streams import stream
 from foretrain.core.trajectory import notes_of, save, trajectory
 from foretrain.runs import identity as identities
 from foretrain.runs import sweep as sweeping
+from foretrain.runs.gridded import GridStore
 from foretrain.runs.identity import RunIdentity
 from foretrain.runs.pieces import Grid
 from foretrain.runs.places import Place
@@ -107,6 +108,31 @@ def test_what_is_there_is_not_computed_again_and_damage_is(tmp_path: Path) -> No
     run(tmp_path)
     assert CALLS == [(2.0, 2)]
     xr.testing.assert_equal(load(folder.path), experiment(**CUT))
+
+
+@pytest.mark.parametrize("variable", ["v", "made_with"])
+def test_chunks_in_the_place_of_others_are_noticed(tmp_path: Path, variable: str) -> None:
+    folder = run(tmp_path)
+    one, other = chunks_of(folder, variable)[1:3]
+    content = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(content)
+    with pytest.raises(DamagedFile, match="2 damaged or missing"):
+        load(folder.path)
+    CALLS.clear()
+    xr.testing.assert_equal(load(run(tmp_path).path), experiment(**CUT))
+    assert sorted(CALLS[:2]) == [(0.5, 2), (0.5, 3)]
+
+
+def test_runs_without_checksums_of_their_pieces_can_still_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(GridStore, "_checksums", lambda store, piece: {})
+    folder = run(tmp_path)
+    monkeypatch.undo()
+    assert "checksums" not in str(xr.open_zarr(folder.path / "sweep.zarr").made_with.values)
+    xr.testing.assert_equal(load(folder.path), experiment(**CUT))
+    assert run(tmp_path).reused
 
 
 class Stop(Exception):

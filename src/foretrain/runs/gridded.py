@@ -3,7 +3,8 @@
 Every variable is an array over the whole grid, and a chunk of it is one piece of work. Whoever computed a piece writes
 its chunks, and its marks in `done` last; so what is marked is there. Every chunk ends with a checksum (crc32c). Chunks
 are written even if they hold nothing but the fill value: a chunk that is absent though its piece is marked is damage,
-not a result. `made_with` holds the attributes and warnings of each piece, as JSON.
+not a result. `made_with` holds the attributes and warnings of each piece, as JSON, and in a folder the checksums of its
+chunks, so that a chunk in the place of another is noticed.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import google_crc32c
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 GROUP, BEING_MADE = "sweep.zarr", "sweep.zarr.new"
 METADATA = "zarr.json"
 DONE, MADE_WITH = "done", "made_with"  # beside the variables of the result
+CHECKSUMS = "checksums"
 _KIND = {"f": "fractions", "c": "complex numbers", "i": "whole numbers", "u": "whole numbers", "b": "truth values"}
 _FILL = {"f": math.nan, "c": complex(math.nan, math.nan), "i": 0, "u": 0, "b": False}
 
@@ -150,11 +153,24 @@ class GridStore:
                     continue
                 where = tuple(region.get(axis, slice(None)) for axis in dims)
                 array[where] = _text(str(name), values) if values.dtype.kind in "UTO" else values
-            made = json.dumps({"attributes": dict(dataset.attrs)}, default=plain, sort_keys=True)
+            checksums = self._checksums(piece)
+            made = json.dumps({"attributes": dict(dataset.attrs), **checksums}, default=plain, sort_keys=True)
             everywhere = tuple(region.values())
             size = tuple(part.stop - part.start for part in everywhere)
             self._array(MADE_WITH)[everywhere] = np.full(size, made, object)
             self._array(DONE)[everywhere] = np.ones(size, bool)
+
+    def _checksums(self, piece: Piece) -> dict[str, dict[str, str]]:
+        """Those of the chunks that belong to this piece alone. (In a store, each would take a request of its own.)"""
+        if self.place.path is None:
+            return {}
+        chunks = {name: chunk for name in self._own_arrays() for chunk in self._chunks(name, piece)}
+        return {CHECKSUMS: {name: _last_bytes(self.place.path / chunk).hex() for name, chunk in chunks.items()}}
+
+    def _own_arrays(self) -> list[str]:
+        """The variables with all axes of the grid: no two pieces share a chunk of them."""
+        names = sorted(self.names - {DONE, MADE_WITH})
+        return [name for name in names if set(self.grid.dims) <= set(_dims(self._array(name)))]
 
     def _require_fits(self, dataset: xr.Dataset, region: Mapping[str, slice]) -> None:
         kept = self.names - {DONE, MADE_WITH}
@@ -202,26 +218,32 @@ class GridStore:
     def sound(self) -> np.ndarray:
         """Which pieces are marked, with all their chunks there and undamaged."""
         present = self.run.names(GROUP)
-        checked: dict[str, bool] = {}
+        checked: dict[str, str] = {}  # the checksum of a chunk, "" if it is damaged or absent
 
-        def is_sound(chunk: str) -> bool:
+        def checksum(chunk: str) -> str:
             if chunk not in checked:
-                checked[chunk] = chunk in present and _has_its_checksum(self.place.read(chunk))
+                content = self.place.read(chunk) if chunk in present else None
+                checked[chunk] = content[-4:].hex() if content is not None and _has_its_checksum(content) else ""
             return checked[chunk]
 
-        marked = self._marked(lambda piece: is_sound(f"{DONE}/{_chunk(piece)}"))
-        for piece in map(tuple, np.argwhere(marked).tolist()):
-            marked[piece] = all(is_sound(chunk) for name in self.names for chunk in self._chunks(name, piece))
-        return marked
+        sound = np.zeros(self.grid.blocks, bool)
+        readable = [piece for piece in self.grid.pieces() if checksum(f"{DONE}/{_chunk(piece)}")]
+        for piece, marks in self._cells(DONE, readable):
+            chunks = (chunk for name in self.names for chunk in self._chunks(name, piece))
+            sound[piece] = bool(np.all(marks)) and all(map(checksum, chunks))
+        for piece, texts in self._cells(MADE_WITH, list(map(tuple, np.argwhere(sound).tolist()))):
+            known = json.loads(str(np.ravel(texts)[0]) or "{}").get(CHECKSUMS, {})  # earlier versions wrote none
+            own = {name: checksum(chunk) for name in known for chunk in self._chunks(name, piece)}
+            sound[piece] = own == known
+        return sound
 
-    def _marked(self, is_readable: Callable[[Piece], bool]) -> np.ndarray:
-        marked, array = np.zeros(self.grid.blocks, bool), self._array(DONE)
-        readable = [piece for piece in self.grid.pieces() if is_readable(piece)]
-        every = np.asarray(array[...]) if len(readable) == marked.size else None  # one read instead of thousands
-        for piece in readable:
+    def _cells(self, name: str, pieces: Sequence[Piece]) -> Iterator[tuple[Piece, np.ndarray]]:
+        """What an array holds for each of these pieces; if they are all there are, with one read instead of many."""
+        array = self._array(name)
+        every = np.asarray(array[...]) if len(pieces) == math.prod(self.grid.blocks) else None
+        for piece in pieces:
             region = tuple(self.grid.region(piece).values())
-            marked[piece] = bool(np.all(every[region] if every is not None else array[region]))
-        return marked
+            yield piece, np.asarray(every[region] if every is not None else array[region])
 
     def _require_memory(self) -> None:
         needed, there = sum(self._array(name).nbytes for name in self.names), _memory()
@@ -311,9 +333,16 @@ def _chunk(index: tuple[int, ...]) -> str:
     return "/".join(("c", *map(str, index)))
 
 
-def _has_its_checksum(content: bytes | None) -> bool:
+def _last_bytes(file: Path) -> bytes:
+    """The checksum of a chunk."""
+    with open(file, "rb") as opened:
+        opened.seek(-4, os.SEEK_END)
+        return opened.read()
+
+
+def _has_its_checksum(content: bytes) -> bool:
     """Whether the last four bytes of a chunk are the crc32c of the others; a file of nothing but zeros is no chunk."""
-    if content is None or len(content) <= 4:  # the checksum of nothing is 0
+    if len(content) <= 4:  # the checksum of nothing is 0
         return False
     return google_crc32c.value(content[:-4]) == int.from_bytes(content[-4:], "little")
 
