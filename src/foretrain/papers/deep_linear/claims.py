@@ -88,14 +88,15 @@ def _starts(size: float, seeds: int, next_mode: bool = False) -> xr.Dataset:
     weights = experiments.starts("random", listed, size, experiments.units_of(3))
     begin = experiments.modes_at_start(weights, data, len(STRENGTHS)).T
     begin = np.roll(begin, -1, axis=0) if next_mode else begin
-    return trajectory({"start": (("mode", "seed"), np.log(begin), LN_START)}, MODES)
+    return trajectory({"start": (("mode", "seed"), np.log(begin), LN_START)}, {"seed": listed, **MODES})
 
 
 def _starts_by_times(size: float, rate: float, steps: int, seeds: int) -> xr.Dataset:
     """The ln u_0 from which a mode takes as long to its half as training does (eq. 7)."""
     half = _half_times(size, rate, steps, seeds).half
     s = np.array(STRENGTHS)[:, None]
-    return trajectory({"start": (("mode", "seed"), np.log(s / (1 + np.exp(2 * s * half.values))), LN_START)}, MODES)
+    start = np.log(s / (1 + np.exp(2 * s * half.values)))
+    return trajectory({"start": (("mode", "seed"), start, LN_START)}, {"seed": seed_list(seeds), **MODES})
 
 
 modes_random = Claim(
