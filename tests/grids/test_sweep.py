@@ -352,6 +352,7 @@ def _anything(**given: Any) -> float:
         (product, {"a": "-1e308:1e308:3"}, {}, "too wide"),
         (lambda a: {"..": 1.0}, {"a": [1]}, {}, "name '..'"),
         (lambda a: {"zarr.json": 1.0}, {"a": [1]}, {}, "name 'zarr.json'"),
+        (lambda a: {"a\\b": 1.0}, {"a": [1]}, {}, "cannot keep a variable with the name"),
         (lambda a: 1.0, {"a": [math.nan, 1.0, np.float64("nan")]}, {}, "a must not repeat a value"),
         (lambda a: 1.0, {"a": ["\ud800"]}, {}, r"a holds half a character, .* got \['\\ud800'\]"),
         (lambda a, b: 1.0, {"a": [1]}, {"b": {"\ud800": 1}}, "b holds half a character"),

@@ -100,7 +100,7 @@ class GridStore:
     def _create(self, group: zarr.Group, name: str, variable: xr.Variable, values: np.ndarray | None) -> None:
         from zarr.codecs import Crc32cCodec, ZstdCodec
 
-        odd = not name.strip(".") or "/" in name or not name.isprintable() or name == METADATA
+        odd = not name.strip(".") or {"/", "\\"} & set(name) or not name.isprintable() or name == METADATA
         require(not odd, f"A sweep cannot keep a variable with the name {name!r}; give it letters, digits and _.")
         kind = variable.dtype.kind
         text = kind in "UO" or kind == "T"
