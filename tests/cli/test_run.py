@@ -122,7 +122,7 @@ def test_a_diverged_run_is_told_with_its_step(foretrain: Foretrain) -> None:
         (["run", "toy/noise", "--set", "eta=1"], "There is no setting 'eta'"),
         (["run", "toy/noise", "--set", "steps=two"], "steps takes a whole number"),
         (["run", "toy/noise", "--set", "steps=0"], "steps takes a whole number of at least 1; got '0'."),
-        (["run", "toy/noise", "--set", "eta_z=1,-1"], "eta_z must be a finite number above 0; got -1"),
+        (["run", "toy/noise", "--set", "eta_z=-1,1"], "eta_z must be a finite number above 0; got -1"),
         (["run", "toy/noise", "--seeds", "0"], "--seeds must be at least 1; got 0."),
         (
             ["run", "toy/noise", "--set", "seeds=0"],
@@ -155,7 +155,7 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
 def test_a_refused_run_leaves_other_runs_alone(foretrain: Foretrain) -> None:
     path = Path(foretrain("run", "toy/noise", "--quick").out.strip())
     before = _files(Path("runs"))
-    printed = foretrain("run", "toy/noise", "--set", "eta_z=1,-1")
+    printed = foretrain("run", "toy/noise", "--set", "eta_z=-1,1")
     assert printed.code == 2
     assert "above 0" in printed.err
     assert _files(Path("runs")) == before
@@ -186,7 +186,7 @@ def test_a_scheduler_that_is_not_there(foretrain: Foretrain) -> None:
 
 def test_a_cluster_computes_the_same_bits(foretrain: Foretrain) -> None:
     alone = Path(foretrain("run", "toy/noise", "--quick").out.strip())
-    with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster:
+    with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0") as cluster:
         printed = foretrain("run", "toy/noise", "--quick", "--cluster", cluster.scheduler_address, "--out", "cluster")
     assert printed.code == 0, printed.err
     assert _files(Path(printed.out.strip())) == _files(alone)

@@ -242,11 +242,11 @@ def test_values_that_cannot_be_computed_with_are_refused_in_a_sentence(tmp_path:
 
 def fails_last(rate: Sequence[float], seeds: Sequence[int], size: int = 3) -> xr.Dataset:
     if (list(rate), list(seeds)) == ([2.0], [3]):
-        raise {3: np.linalg.LinAlgError("singular"), 4: MemoryError("full")}[size]
+        raise {3: np.linalg.LinAlgError("singular"), 4: MemoryError("full"), 5: InputError("no such rate")}[size]
     return experiment(rate, seeds, size)
 
 
-@pytest.mark.parametrize(("size", "words"), [(3, "LinAlgError"), (4, "MemoryError")])
+@pytest.mark.parametrize(("size", "words"), [(3, "LinAlgError"), (4, "MemoryError"), (5, "no such rate")])
 def test_a_piece_that_fails_takes_no_finished_one_with_it(tmp_path: Path, size: int, words: str) -> None:
     with pytest.raises(InputError, match=words) as failed:
         sweep("paper/figure", fails_last, cut=CUT, fixed={"size": size}, axes=AXES, root=tmp_path)
@@ -465,7 +465,7 @@ def with_dask_names(key: Sequence[int], workers: int = 1, retries: int = 2) -> x
 def test_arguments_may_be_called_like_those_of_dask(tmp_path: Path) -> None:
     from distributed import Client
 
-    with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+    with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as client:
         folder = sweep(
             "paper/names",
             with_dask_names,

@@ -19,7 +19,7 @@ import numpy as np
 import xarray as xr
 
 from foretrain.core.engines import Engine, engine_of
-from foretrain.core.errors import DamagedFile, InputError, MissingData, require
+from foretrain.core.errors import DamagedFile, InputError, require
 from foretrain.core.progress import Progress, tell
 from foretrain.core.provenance import (
     installed_digest,
@@ -35,10 +35,6 @@ from foretrain.runs.identity import RunIdentity
 from foretrain.runs.pieces import Grid, Piece, has_axis
 from foretrain.runs.places import Place
 from foretrain.runs.stored import NotARun, RunFolder, held, take_back
-
-
-class Refused(InputError):
-    """The experiment itself cannot use a value it was given."""
 
 
 def sweep(
@@ -67,9 +63,9 @@ def sweep(
     of cells in a piece, `piece` the number that someone asked for instead. `files` names arguments whose values may be
     paths of files: a changed file makes another run. `source` is a digest of the code, by default that of the
     function's module and all that it imports. `root` is a folder, or anything that fsspec opens, such as
-    s3://bucket/runs. `fresh` deletes what this very run has there and computes it again. Input that the
-    experiment refuses leaves nothing behind; a piece that fails otherwise takes no finished one with it. Warnings are
-    kept with the result (`trajectory.notes_of`).
+    s3://bucket/runs. `fresh` deletes what this very run has there and computes it again. A piece that
+    fails takes no finished one with it; a run that fails before anything is finished leaves nothing behind. Warnings
+    are kept with the result (`trajectory.notes_of`).
     """
     grid = Grid.cut(cut, axes or {}, together=together, piece=piece, one_at_a_time=one_at_a_time)
     identity = RunIdentity.of(experiment, {**fixed, **cut}, source or source_digest(function), files, list(cut))
@@ -98,8 +94,8 @@ def sweep(
                 place.absolute(), function, dict(fixed), folder.grid, identity, code, beside, tuple(varied)
             )
             _compute(folder, compute, engine)
-        except Exception as error:  # all but a refused value keeps what is finished
-            if is_new and (isinstance(error, Refused) or not folder.done().any()):
+        except Exception:
+            if is_new and not folder.done().any():
                 take_back(place, absent)
             raise
     return folder
@@ -226,10 +222,6 @@ class _Piece:
             try:
                 dataset = self.grid.compute(self.function, self.fixed, piece)
                 self._require_every_value(dataset)
-            except (MissingData, DamagedFile):
-                raise  # nothing is wrong with the values
-            except InputError as error:
-                raise Refused(str(error)) from error
             except (MemoryError, OverflowError, np.linalg.LinAlgError) as error:
                 refusal = InputError(
                     f"These values cannot be computed with ({type(error).__name__}: {error}); choose smaller ones. "
