@@ -13,6 +13,7 @@ import resource
 import signal
 import sys
 import tempfile
+import threading
 import time
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
@@ -35,17 +36,18 @@ def _say(word: str) -> None:
 def _tell_changes(stop_before: int) -> None:
     """Say `w` before every operation that makes, changes, renames or removes a file; stop before one of them, and wait
     to be killed. Where a kill must not come too late, it cannot, however slow the killer is."""
-    here, changes = os.getpid(), 0
+    here, changes, one_at_a_time = os.getpid(), 0, threading.Lock()  # zarr writes in threads
     writing = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         nonlocal changes
         opened = event == "open" and isinstance(arguments[2], int) and arguments[2] & writing
         if (opened or event in CHANGES) and os.getpid() == here:
-            changes += 1
-            _say("w")
-            if changes == stop_before:
-                os.kill(here, signal.SIGSTOP)
+            with one_at_a_time:
+                changes += 1
+                _say("w")
+                if changes == stop_before:
+                    os.kill(here, signal.SIGSTOP)
 
     sys.addaudithook(hook)
 
