@@ -57,9 +57,7 @@ def draw(state: State, _: None, places: Places) -> Picture:
     heights = np.array([tree.common_ancestor_layer(tree.tokens[0], token) for token in tree.tokens])
     shown = sorted(set(heights.tolist()))
     exact = [float(together[0, heights == height].mean()) for height in shown]
-    below = [
-        height for height in shown if height < state["depth"]
-    ]  # Theorem 5 is not about pairs that meet in the root
+    below = [height for height in shown if height < state["depth"]]  # Theorem 5 leaves out pairs that meet in the root
     given = (state["rho"], state["depth"], below, state["p_zero"])
     corrected, printed = theory.cooccurrence(*given), theory.cooccurrence_printed(*given)
     limit = theory.cooccurrence_limit(state["depth"], below)

@@ -8,12 +8,11 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from foretrain.forecast.corpora.copies import SIDES, mean_and_error
 from foretrain.forecast.finetuning.curves import guesses, score
 from foretrain.forecast.finetuning.dynamics import FinetuneSetting
 from foretrain.forecast.finetuning.prepared import Pass, WhatIf
 from foretrain.forecast.finetuning.trust import Trust
-
-SIDES = 1.96  # standard errors on either side of a 95 % interval
 
 
 @runtime_checkable
@@ -78,8 +77,8 @@ def _change(data: xr.Dataset) -> tuple[float, float]:
     labels = test["label"].values
     right = np.mean([guesses(logits) == labels for logits in test["logits"].values], axis=0)
     changes = right - (guesses(test["probe_logits"].values) == labels)
-    error = SIDES * changes.std() / np.sqrt(max(1, len(changes) - 1))
-    return float(changes.mean()), float(max(error, 1 / len(changes)))  # one row more or less says nothing
+    change, error = mean_and_error(changes, np.arange(len(changes)))
+    return change, max(error, 1 / len(changes))  # one row more or less says nothing
 
 
 def trust_words(forecast: Shown) -> str:
