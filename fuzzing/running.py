@@ -22,8 +22,10 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+import foretrain
 from foretrain.core.errors import InputError
 
+PACKAGE = Path(foretrain.__file__).resolve().parent
 MOST_SECONDS = 5.0  # of computing, per input
 MOST_WAITING = 30.0  # seconds by the clock, which other work on the machine may slow down
 MOST_MEMORY = 1 << 30  # bytes of the whole process
@@ -128,10 +130,14 @@ def _is_of_a_parser(error: BaseException | None) -> bool:
 
 
 def _where(error: BaseException) -> str:
-    """The last line of foretrain's own code that an error passed."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/foretrain/" in frame.filename]
-    own = [frame for frame in frames if not frame.filename.endswith("core/errors.py")] or frames
-    return f"{own[-1].filename.rpartition('/foretrain/')[2]}:{own[-1].lineno}" if own else "?"
+    """The last line of the package that an error passed through, as file:line within the package."""
+    lines = [
+        (path.relative_to(PACKAGE), frame.lineno)
+        for frame in traceback.extract_tb(error.__traceback__)
+        if (path := Path(frame.filename).resolve()).is_relative_to(PACKAGE)
+    ]
+    raising = [line for line in lines if line[0] != Path("core/errors.py")] or lines
+    return f"{raising[-1][0].as_posix()}:{raising[-1][1]}" if raising else "?"
 
 
 @contextmanager

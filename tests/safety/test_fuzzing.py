@@ -13,6 +13,7 @@ from fuzzing.targets import TARGETS
 from hypothesis import strategies as st
 
 from foretrain.core.errors import InputError, require
+from foretrain.core.files import sha256_of
 
 INPUTS = 40  # of each target
 SLOW = {"forecast": 4, "run": 8}
@@ -44,6 +45,12 @@ def test_an_error_that_is_no_refusal_is_a_finding(tmp_path: Path) -> None:
     assert outcome.accepted + outcome.refused + 1 == outcome.inputs
     [file] = save(outcome, tmp_path)
     assert file.read_text().startswith("KeyError at ?\n\n2\n\nTraceback")
+
+
+def test_an_error_in_the_package_names_its_file_and_line() -> None:
+    outcome = _tried(lambda number: sha256_of(Path(f"/no/such/{number}")))  # raises what is no refusal
+    [finding] = outcome.findings
+    assert finding.startswith("FileNotFoundError at core/files.py:")
 
 
 def test_a_hang_and_a_long_refusal_are_findings(monkeypatch: pytest.MonkeyPatch) -> None:
