@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-import foretrain.monitor.report  # noqa: F401  before the made-up paper takes the place of the real ones
 from foretrain.language.made_up import made_up_text
 from made_up.fixtures import Foretrain
 

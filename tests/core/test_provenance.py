@@ -12,6 +12,7 @@ import pytest
 
 from foretrain import papers
 from foretrain.core import provenance
+from foretrain.monitor.monitor import Monitor
 from foretrain.papers.scan_snap.experiments import training
 from foretrain.runs.identity import RunIdentity
 
@@ -150,6 +151,12 @@ def test_no_experiment_depends_on_figures_or_on_another_paper() -> None:
         outside = [path for path in closure if path.startswith(("show/", "cli/", "runs/"))]
         assert set(outside) <= {"runs/__init__.py", "runs/monitored.py"}
     assert max(sizes) < 80
+
+
+def test_the_monitor_counts_in_a_digest_and_its_page_does_not() -> None:
+    closure = closure_of(Monitor.step)
+    assert {"monitor/monitor.py", "monitor/alarms.py", "runs/monitored.py"} <= closure
+    assert not [path for path in closure if path.startswith(("monitor/page", "show"))]
 
 
 def test_versions_are_those_that_can_change_numbers() -> None:

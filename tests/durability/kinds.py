@@ -23,7 +23,7 @@ from foretrain.language.state import TrainingFolder, load_model
 from foretrain.language.text import TokenText, tokenize
 from foretrain.language.training import make_optimizer, train_language_model
 from foretrain.ledger.check import RECORD, VerdictFolder, judge_all
-from foretrain.monitor.recorder import Recorder
+from foretrain.monitor.monitor import Monitor
 from foretrain.runs.stored import load
 from foretrain.runs.sweep import sweep
 from runs.made_up_sweeps import AXES, noise
@@ -125,7 +125,7 @@ def _records(home: Path) -> dict[str, Kind]:
     model = nn.TransformerEncoderLayer(8, 2, 8, batch_first=True, dropout=0.0)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     file = home / "monitored.jsonl"
-    with Recorder(model, every=1, file=file) as monitor:
+    with Monitor(model, every=1, file=file) as monitor:
         for _ in range(5):
             loss = model(torch.randn(2, 4, 8)).square().mean()
             loss.backward()

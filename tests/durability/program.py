@@ -105,9 +105,8 @@ def _warm_up() -> None:
     if LANGUAGE:
         import foretrain.language.text
         import foretrain.language.training
-        import foretrain.monitor.report
-        import foretrain.monitor.story
-        import foretrain.papers.joma.theory.convergence
+        import foretrain.monitor.page.story
+        import foretrain.monitor.page.writing
         import foretrain.runs.sweep
         from foretrain.language.made_up import made_up_text
         from foretrain.language.models import build

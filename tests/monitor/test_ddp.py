@@ -54,7 +54,7 @@ def train(rank: int, watched: str, folder: Path, steps: int = 5, accumulate: int
     model = DistributedDataParallel(Model())
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     records: list[object] = []
-    options = {"every": 2, "file": folder / f"{watched}.jsonl", "sinks": [records.append]}
+    options = {"every": 2, "identity": True, "file": folder / f"{watched}.jsonl", "sinks": [records.append]}
     monitor = None if watched == "nothing" else Monitor(model if watched == "the wrapper" else model.module, **options)
     data, losses = torch.Generator().manual_seed(rank), []  # every process has its own batches
     for _ in range(steps):

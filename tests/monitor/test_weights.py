@@ -142,12 +142,12 @@ def test_a_model_in_float64_trains() -> None:
     assert recorded["update_ratio"] == 0.0
 
 
-def test_identity_shares_are_recorded_per_layer_and_head() -> None:
+def test_identity_shares_are_recorded_per_layer_and_head_on_request() -> None:
     model = NanoGPT()
     with torch.no_grad():
         qkv = model.blocks[1].attention.qkv.weight
         qkv[32:64] = qkv[:32]  # keys are queries: W_Q·W_Kᵀ is positive semi-definite
-    monitor = Monitor(model, every=1)
+    monitor = Monitor(model, every=1, identity=True)
     model(torch.zeros(1, 3, dtype=torch.long))
     monitor.step()
     shares = monitor.dataset().identity_query_key.isel(step=0)
@@ -155,6 +155,10 @@ def test_identity_shares_are_recorded_per_layer_and_head() -> None:
     assert float(shares.sel(layer="blocks.1.attention").min()) > 0.8
     assert float(np.abs(shares.sel(layer="blocks.0.attention")).max()) < 0.4
     assert "identity_value_output" in monitor.dataset()
+    by_default = Monitor(model, every=1)
+    model(torch.zeros(1, 3, dtype=torch.long))
+    by_default.step()
+    assert set(by_default.records[0]) == {"step", "attention", "weights"}
 
 
 def test_weights_can_be_left_out() -> None:

@@ -115,7 +115,7 @@ def finetune() -> str:
 
 def monitor() -> str:
     """What `foretrain watch --report`, `foretrain language` and `Monitor.report` write."""
-    from foretrain.monitor.report import page
+    from foretrain.monitor.page.writing import page
     from foretrain.runs.monitored import read_lines
 
     records = read_lines(ROOT / "examples" / "training.jsonl")

@@ -100,8 +100,9 @@ def _read(name: str, value: str, default: Any) -> Any:
 
 
 def _tell(run: LanguageRun, page: Path) -> None:
-    from foretrain.monitor.report import write_page
-    from foretrain.monitor.story import story
+    from foretrain.monitor.page.curves import curves_of
+    from foretrain.monitor.page.story import story
+    from foretrain.monitor.page.writing import write_page
     from foretrain.runs.monitored import read_lines
 
     losses = run.evaluated.loss.values
@@ -116,6 +117,6 @@ def _tell(run: LanguageRun, page: Path) -> None:
         f"{math.exp(best):.0f}."
     )
     records = read_lines(run.folder / "run.jsonl")
-    show(" ".join(story(run.watched, run.setting.steps)[1:]))
+    show(" ".join(story(run.watched, curves_of(run.watched), run.setting.steps)[1:]))
     write_page(records, page, title=f"Language model in {run.folder.name}")
     show(f"Report: {page}\nCheckpoints: {run.folder / 'checkpoints'}")

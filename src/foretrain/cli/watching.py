@@ -51,7 +51,7 @@ def watch(
     else:
         records = _follow(file, screen)
     if report is not None:
-        from foretrain.monitor.report import write_page
+        from foretrain.monitor.page.writing import write_page
 
         write_page(records, report, title=file.name)
         say(f"Wrote {report}.")
@@ -85,15 +85,16 @@ def _view(records: Sequence[Record], finished: bool, age: float = 0.0) -> Render
     from rich.text import Text
 
     from foretrain.monitor.alarms import alarms_of, in_words
-    from foretrain.monitor.curves import curves_of
-    from foretrain.monitor.report import evidence_of
-    from foretrain.monitor.story import short_names, story
+    from foretrain.monitor.page.curves import curves_of
+    from foretrain.monitor.page.story import short_names, story
+    from foretrain.monitor.page.writing import evidence_of
     from foretrain.runs.monitored import as_dataset
 
     dataset = as_dataset(records)
-    sentences = story(dataset, records[-1].get("total") if records else None)
+    drawn = curves_of(dataset)
+    sentences = story(dataset, drawn, records[-1].get("total") if records else None)
     serious = [alarm for alarm in alarms_of(records) if alarm.serious]
-    shown = sentences[:1] if serious else sentences  # what theory expects does not matter where training goes wrong
+    shown = sentences[:1] if serious else sentences
     parts: list[RenderableType] = [Text(visible(" ".join(shown)))]
     parts += [Text(visible(f"Warning: {line}"), style="bold red") for line in in_words(serious)]
     parts += [Text(visible(sentence), style="dim") for sentence in evidence_of(serious)]
@@ -106,7 +107,7 @@ def _view(records: Sequence[Record], finished: bool, age: float = 0.0) -> Render
         for name in ("entropy / maximum", "now", "sparsest head", "largest logit", "on first token"):
             table.add_column(name, justify="left" if name == "entropy / maximum" else "right", no_wrap=True)
         entropy = dataset.attention_relative_entropy
-        curves = {curve.layer: curve for curve in curves_of(dataset)}  # smoothed, as in the sentences above
+        curves = {curve.layer: curve for curve in drawn}  # smoothed, as in the sentences above
         for layer, short in short_names(dataset).items():
             own, last = entropy.sel(layer=layer), dataset.sel(layer=layer).isel(step=-1)
             table.add_row(

@@ -22,7 +22,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 CHANGE_NUMBERS = ("torch", "numpy", "scipy", "xarray")  # libraries whose version may change a result
-DRAWING = frozenset({"show", "figures"})  # packages that draw results and compute none
+DRAWING = frozenset({"show", "figures", "page"})  # packages and modules that draw results and compute none
 
 
 @cache

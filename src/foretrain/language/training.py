@@ -22,7 +22,7 @@ from foretrain.language.models import build, next_token_loss
 from foretrain.language.setting import LanguageSetting
 from foretrain.language.state import CHECKPOINTS, TrainingFolder
 from foretrain.language.text import TokenText
-from foretrain.monitor.recorder import Recorder
+from foretrain.monitor.monitor import Monitor
 from foretrain.monitor.statistics import NAMES
 from foretrain.monitor.watch import attention_of
 from foretrain.runs.monitored import FINISHED, append_line, as_dataset, read_lines, read_training
@@ -95,7 +95,7 @@ def train_language_model(
         if start > 0:
             tell(Progress(start, setting.steps, f"going on at step {start}"))
         file = home.path / WATCHED
-        monitor = Recorder(model, every=every, file=file, total=setting.steps, resume=True, start=start)
+        monitor = Monitor(model, every=every, file=file, total=setting.steps, resume=True, start=start)
         finished = False
         try:
             job.loop(start, history, monitor, max(1, setting.steps // max(1, evaluations)), checkpoints)
@@ -127,7 +127,7 @@ class _Job:
     rank: int
     processes: int
 
-    def loop(self, start: int, losses: list[float], monitor: Recorder, evaluate_every: int, checkpoints: bool) -> None:
+    def loop(self, start: int, losses: list[float], monitor: Monitor, evaluate_every: int, checkpoints: bool) -> None:
         setting, first = self.setting, self.rank == 0
         saved, pause = time.monotonic(), 1.0
         for step in range(start, setting.steps + 1):

@@ -28,6 +28,11 @@ class ShortNames:
         return self._short.get(layer, layer)
 
 
+def steps(number: int) -> str:
+    """12400 → "12 400"."""
+    return f"{number:,}".replace(",", " ") if number >= 10_000 else str(number)
+
+
 def steps_of(number: int) -> str:
     return f"{number} step" if number == 1 else f"{number} steps"
 

@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 
 from foretrain.monitor.alarm_evidence import EVIDENCE, SERIOUS
-from foretrain.monitor.alarm_words import ShortNames, reason, steps_of
-from foretrain.monitor.curves import steps
+from foretrain.monitor.alarm_words import ShortNames, reason, steps, steps_of
 from foretrain.runs.monitored import Record
 
 KINDS = ("entropy collapse", "runaway logits", "rank collapse", "dead head", "attention sink", "not a number")

@@ -189,8 +189,7 @@ def _answer(state: State, times: Array, predicted: Array | None, worked: Worked 
     if values[lowest] > start - 0.005:
         return f"Attention does not get sparser: its entropy goes from {start:.2f} to {end:.2f} nats."
     if end > values[lowest] + 0.15 * (start - values[lowest]):
-        told = "Attention gets sparse and then spreads again, as JoMA predicts"
-        return f"{told}: its entropy falls {where}, then rises to {end:.2f}."
+        return f"Attention gets sparse and then spreads again: its entropy falls {where}, then rises to {end:.2f}."
     why = "; with a linear activation it never spreads again" if state["activation"] == "linear" else " so far"
     end_of_v = ", where v blows up" if at[-1] < 0.99 * state["until"] else ""
     return f"Attention only gets sparser{why}: its entropy falls {where}{end_of_v}."

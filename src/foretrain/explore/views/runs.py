@@ -1,4 +1,4 @@
-"""Runs: browse trajectories, sweeps and monitored trainings in a folder, compare two, and lay the theory over them."""
+"""Runs: browse trajectories, sweeps and monitored trainings in a folder, compare two, and see the paper's figure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from foretrain.core.errors import InputError, require
 from foretrain.core.trajectory import notes_of
 from foretrain.explore.controls import Control, State, write_state
 from foretrain.explore.look import BELOW
-from foretrain.explore.view import Cell, Formula, Picture, Places, Table, View, python_call
+from foretrain.explore.view import Cell, Picture, Places, Table, View, python_call
 from foretrain.show.plotting import PALETTE, new_figure, plain_text
 
 NONE = "none"
@@ -29,18 +29,6 @@ MOST_CURVES = 8
 MOST_BARS = 100  # names on an axis
 SKIPPED = ("check", "shards")  # verdicts have a view of their own
 ENTROPY = "attention_relative_entropy"
-FORMULAS = (
-    Formula(
-        r"c \propto e^{v^2/2},\qquad \dot v = (\mu - v)\circ e^{v^2/2}",
-        "The shape that JoMA predicts: sparse, then dense.",
-        "joma/theorem4",
-    ),
-    Formula(
-        r"B_n = \tfrac14\ln\left(1+\frac{4\Gamma}{C_0}\right)",
-        "The shape that Scan and Snap predicts: scan, then snap.",
-        "scan_snap/theorem4_corrected",
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -92,7 +80,7 @@ def controls(places: Places) -> Sequence[Control]:
         Control("run", "run", "choice", names[0] if names else NONE, options=names or (NONE,)),
         Control("other", "compare with", "choice", NONE, options=(NONE, *names)),
         Control("quantity", "quantity", "text", "", says="Its name; the links in the table fill it in."),
-        Control("theory", "lay the theory over it", "flag", True),
+        Control("theory", "the paper's own figure", "flag", True),
     )  # fmt: skip
 
 
@@ -147,7 +135,6 @@ def draw(state: State, worked: Worked | str | None, places: Places) -> Picture:
         sentences=_sentences(worked),
         slow_figures=figures,
         tables=(_quantities_table(state, worked, places), *_end_table(chosen, worked)),
-        formulas=FORMULAS if state["theory"] and chosen == ENTROPY else (),
         python=_python(state, chosen, places),
     )
 
@@ -223,8 +210,6 @@ def _figure(name: str, worked: Worked, state: State) -> go.Figure:
             )  # fmt: skip
     if any(trace.type == "bar" for trace in figure.data):
         return _on_its_side(figure, title, plain_text(axis))
-    if state["theory"] and name == ENTROPY:
-        _add_shapes(figure, worked.run)
     if cut:
         figure.update_layout(title=f"{title}, the first {MOST_CURVES} curves")
     return figure.update_layout(height=420 + 12 * len(figure.data), showlegend=True, **BELOW)
@@ -264,18 +249,6 @@ def _on_its_side(figure: go.Figure, title: str, axis: str) -> go.Figure:
     return figure.update_layout(height=height, barmode="group", showlegend=several, **BELOW)
 
 
-def _add_shapes(figure: go.Figure, run: xr.Dataset) -> None:
-    """How two papers expect attention to move, scaled to the steps of this run: shapes, not forecasts."""
-    from foretrain.monitor.predictions import scan_then_snap, sparse_then_dense
-
-    steps = run["step"].values
-    for shape, color in ((sparse_then_dense(), PALETTE[7]), (scan_then_snap(), PALETTE[4])):
-        figure.add_scatter(
-            x=(steps[0] + shape.time * (steps[-1] - steps[0])).tolist(), y=shape.relative_entropy.tolist(),
-            name=f"{shape.paper}: {shape.says} (shape only)", mode="lines", line={"color": color, "dash": "dot"},
-        )  # fmt: skip
-
-
 def _paper_figure(worked: Worked) -> dict[str, go.Figure]:
     """The paper's own figure of this experiment, if it has one and the run is whole."""
     from foretrain.papers import figure_of
@@ -287,7 +260,8 @@ def _paper_figure(worked: Worked) -> dict[str, go.Figure]:
 
 
 def _answer(state: State, name: str, worked: Worked) -> str:
-    from foretrain.monitor.story import story
+    from foretrain.monitor.page.curves import curves_of as entropy_curves
+    from foretrain.monitor.page.story import story
 
     words = name.replace("_", " ")
     axis, own, _ = curves_of(worked.run, name)
@@ -296,7 +270,7 @@ def _answer(state: State, name: str, worked: Worked) -> str:
         return _over_names(worked.experiment or state["run"], words, axis, names, values.values.reshape(-1))
     one_model = worked.analysis and worked.run.sizes["step"] == 1
     if "loss" in worked.run and "step" in worked.run.dims and not one_model:
-        told = story(worked.run)
+        told = story(worked.run, entropy_curves(worked.run))
         if worked.other is not None and "loss" in worked.other:
             ends = [run["loss"].dropna("step").values for run in (worked.run, worked.other)]
             if all(len(each) for each in ends):

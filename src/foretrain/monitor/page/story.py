@@ -1,4 +1,4 @@
-"""Says in a few sentences what a monitored training shows."""
+"""What a watched training shows, in a few sentences."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import xarray as xr
 
-from foretrain.monitor.curves import FEWEST, SHAPES, Curve, curves_of, steps
+from foretrain.monitor.alarm_words import steps
+from foretrain.monitor.page.curves import FEWEST, SHAPES, Curve
 from foretrain.monitor.short_names import without_shared
 
 
-def story(dataset: xr.Dataset, total: int | None = None) -> list[str]:
-    """A few sentences about the training so far, the first of which says where it stands."""
+def story(dataset: xr.Dataset, curves: Sequence[Curve], total: int | None = None) -> list[str]:
+    """A few sentences about the training so far: first where it stands, then what `curves_of` it shows."""
     if dataset.sizes.get("step", 0) == 0:
         return ["Nothing has been measured yet."]
     last = int(dataset.step.values[-1])
     sentences = [f"Step {steps(last)}{f' of {steps(total)}' if total else ''}{_loss(dataset)}."]
-    curves, short = curves_of(dataset), short_names(dataset)
+    short = short_names(dataset)
     if not curves:
         return [*sentences, "No attention was recorded."]
     if all(curve.shape == "too short" for curve in curves):
@@ -26,22 +27,20 @@ def story(dataset: xr.Dataset, total: int | None = None) -> list[str]:
     if rebound := groups["sparse, then dense"]:
         at = _range(curve.lowest_step for curve in rebound)
         where = _layers(rebound, short)
-        sentences.append(f"Attention got sparser until {at} and then spread again in {where}, as JoMA predicts.")
+        sentences.append(f"Attention got sparser until {at} and then spread again in {where}.")
     if falling := groups["sparser"]:
         sentences.append(
             f"Attention became sparser in {_layers(falling, short)} ({_from_to(falling)} of its largest entropy)."
         )
     if rising := groups["denser"]:
         sentences.append(
-            f"In {_layers(rising, short)} attention only became denser, without the sparse phase that JoMA predicts."
+            f"Attention became denser in {_layers(rising, short)} ({_from_to(rising)} of its largest entropy)."
         )
     if unmoved := groups["unmoved"]:
         sentences.append(f"Attention has hardly changed in {_layers(unmoved, short, negated=True)}.")
     if frozen := [curve for curve in curves if curve.frozen_since is not None]:
         at = _range(curve.frozen_since for curve in frozen if curve.frozen_since is not None)
-        sentences.append(
-            f"It has stood still since {at} in {_layers(frozen, short)}, as Scan and Snap predicts after the snap."
-        )
+        sentences.append(f"It has hardly changed since {at} in {_layers(frozen, short)}.")
     return sentences
 
 

@@ -1,4 +1,4 @@
-"""The figures of a monitored training."""
+"""The figures of a watched training."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ import plotly.graph_objects as go
 import xarray as xr
 from plotly.colors import sample_colorscale
 
-from foretrain.monitor.curves import Curve
-from foretrain.monitor.predictions import scan_then_snap, sparse_then_dense
+from foretrain.monitor.page.curves import Curve
+from foretrain.monitor.page.story import short_names
 from foretrain.monitor.short_names import without_shared
-from foretrain.monitor.story import short_names
-from foretrain.show.plotting import GRID, PALETTE, log_ticks, new_panels, panel_place, plain_text
+from foretrain.show.plotting import GRID, PALETTE, log_ticks, new_figure, new_panels, panel_place, plain_text
 
 MOST_STEPS = 400  # drawn per curve
 MOST_PANELS = 48
@@ -32,27 +31,17 @@ def thinned(dataset: xr.Dataset) -> xr.Dataset:
 
 
 def entropy_figure(dataset: xr.Dataset, curves: Sequence[Curve]) -> go.Figure:
-    """Relative entropy of every layer, and beside it what the two papers expect."""
-    titles = ["measured: mean over the heads of a layer", "what the papers expect (shape only)"]
-    figure = new_panels("How sparse attention is", titles, horizontal_spacing=0.09, column_widths=[0.66, 0.34])
-    figure.update_layout(height=HEIGHT + 40)
+    """Relative entropy of every layer, with a mark where it was lowest before it rose again."""
+    figure = new_figure("How sparse attention is (mean over the heads of a layer)", x="step", y="entropy / its maximum")
+    figure.update_layout(height=HEIGHT)
     entropy, short = dataset.attention_relative_entropy.mean("head"), short_names(dataset)
     for curve, color in zip(curves, _shades(len(curves)), strict=True):
         values = entropy.sel(layer=curve.layer)
         name = f"layer {plain_text(short[curve.layer])}"
-        figure.add_trace(_line(dataset.step, values, name, color), row=1, col=1)
+        figure.add_trace(_line(dataset.step, values, name, color))
         if curve.shape == "sparse, then dense":
             lowest = float(values.sel(step=curve.lowest_step, method="nearest"))
-            figure.add_trace(_mark(curve.lowest_step, lowest, color, f"{name}: sparsest"), row=1, col=1)
-    for shape, color in ((sparse_then_dense(), PALETTE[1]), (scan_then_snap(), PALETTE[2])):
-        line = _line(shape.time, shape.relative_entropy, shape.paper, color, dash="dash")
-        figure.add_trace(line.update(showlegend=False), row=1, col=2)
-        label = {"text": f"{shape.paper}:<br>{shape.says}", "font": {"color": color}, "showarrow": False}
-        figure.add_annotation(x=1, y=shape.relative_entropy[-1], yshift=-22, xanchor="right", **label, row=1, col=2)
-    figure.update_xaxes(title="step", row=1, col=1)
-    figure.update_xaxes(title="time (no scale)", showticklabels=False, row=1, col=2)
-    figure.update_yaxes(title="entropy / its maximum", row=1, col=1)
-    figure.update_yaxes(range=[0, 1.03], row=1, col=2)
+            figure.add_trace(_mark(curve.lowest_step, lowest, color, f"{name}: sparsest"))
     return figure
 
 
@@ -104,10 +93,9 @@ def matrices_figure(dataset: xr.Dataset, name: str, title: str, *, log: bool = F
 
 
 def loss_figure(dataset: xr.Dataset) -> go.Figure:
-    figure = new_panels("Loss at the measured steps", [""], columns=1)
+    figure = new_figure("Loss at the measured steps", x="step", y="loss")
     figure.update_layout(height=260, margin={"t": 56}, showlegend=False)
     figure.add_trace(_line(dataset.step, dataset.loss, "loss", PALETTE[0]))
-    figure.update_xaxes(title="step")
     return figure
 
 
@@ -134,10 +122,9 @@ def _shades(count: int) -> list[str]:
     return sample_colorscale("Viridis", [0.9 * k / max(1, count - 1) for k in range(count)])
 
 
-def _line(x: Any, y: Any, name: str, color: str, *, width: float = 2, dash: str = "solid") -> go.Scatter:
-    style = {"color": color, "width": width, "dash": dash}
+def _line(x: Any, y: Any, name: str, color: str, *, width: float = 2) -> go.Scatter:
     points = {"x": np.asarray(x).tolist(), "y": [float(f"{value:.5g}") for value in np.asarray(y)]}
-    return go.Scatter(**points, name=name, mode="lines", line=style)
+    return go.Scatter(**points, name=name, mode="lines", line={"color": color, "width": width})
 
 
 def _mark(x: float, y: float, color: str, name: str) -> go.Scatter:

@@ -1,10 +1,6 @@
-"""What a monitored training shows, in words: did attention get sparser, spread again, or stop moving?
+"""Which way the attention of each layer went: sparser, denser, sparser and then denser, or nowhere.
 
-All of it is about one curve per layer: relative entropy, the mean over heads of entropy as a share of the largest
-possible. Two papers say how this curve should look.
-
-    JoMA, Theorem 4         with a nonlinear MLP, attention first gets sparse and then spreads again
-    Scan and Snap, Thm 4    attention concentrates for a while (scan) and then all but stops moving (snap)
+The curve of a layer is its relative entropy: entropy as a share of the largest possible, averaged over heads.
 """
 
 from __future__ import annotations
@@ -16,6 +12,8 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 from numpy import ndarray
+
+from foretrain.monitor.alarm_words import steps
 
 FEWEST = 8  # measurements, below which nothing is said about a curve
 LEAST_REBOUND = 0.15  # of the fall before it, for a rise to count as one
@@ -123,8 +121,3 @@ def _still_since(values: Float[ndarray, "step"], least: float) -> int:
     high = np.maximum.accumulate(values[::-1])[::-1]
     low = np.minimum.accumulate(values[::-1])[::-1]
     return int(np.argmax(high - low <= least))
-
-
-def steps(number: int) -> str:
-    """12400 → "12 400"."""
-    return f"{number:,}".replace(",", " ") if number >= 10_000 else str(number)

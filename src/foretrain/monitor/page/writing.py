@@ -1,4 +1,4 @@
-"""A page about one monitored training that opens offline: what it shows in words, warnings, curves."""
+"""Puts the page together. It opens offline: a few sentences, warnings, and curves."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import xarray as xr
 
 from foretrain.core.files import write_text
 from foretrain.monitor.alarms import Alarm, alarms_of, evidence, in_words
-from foretrain.monitor.curves import curves_of
-from foretrain.monitor.figures import (
+from foretrain.monitor.page.curves import Curve, curves_of
+from foretrain.monitor.page.figures import (
     by_layer_figure,
     entropy_figure,
     heads_figure,
@@ -19,7 +19,7 @@ from foretrain.monitor.figures import (
     matrices_figure,
     thinned,
 )
-from foretrain.monitor.story import short_names, story
+from foretrain.monitor.page.story import short_names, story
 from foretrain.runs.monitored import Record, as_dataset
 from foretrain.show.pages import FIT, figure_html, render
 
@@ -33,12 +33,12 @@ def page(records: Sequence[Record], title: str) -> str:
     """The page as HTML."""
     dataset = as_dataset(records)
     total = records[-1].get("total") if records else None
-    sentences = story(dataset, total)
-    short = short_names(dataset)
+    curves, alarms, short = curves_of(dataset), alarms_of(records), short_names(dataset)
+    sentences = story(dataset, curves, total)
     drawn = [
-        figure_html(figure, with_plotly=index == 0, post_script=FIT) for index, figure in enumerate(figures(dataset))
+        figure_html(figure, with_plotly=index == 0, post_script=FIT)
+        for index, figure in enumerate(figures(dataset, curves))
     ]
-    curves, alarms = curves_of(dataset), alarms_of(records)
     return render(
         "monitor.html",
         title=title,
@@ -59,11 +59,11 @@ def evidence_of(alarms: Sequence[Alarm]) -> list[str]:
     return [f"{kind}: {sentence}" for kind, sentence in said.items() if sentence]
 
 
-def figures(dataset: xr.Dataset) -> Iterator[go.Figure]:
-    """What there is to draw, most telling first."""
+def figures(dataset: xr.Dataset, curves: Sequence[Curve]) -> Iterator[go.Figure]:
+    """Everything that was recorded, the most telling figure first."""
     if dataset.sizes.get("step", 0) < 2:
         return
-    curves, dataset = curves_of(dataset), thinned(dataset)
+    dataset = thinned(dataset)
     if "attention_entropy" in dataset:
         yield entropy_figure(dataset, curves)
         yield by_layer_figure(
