@@ -43,6 +43,16 @@ def test_symbols_may_be_listed(tmp_path: Path) -> None:
     assert read_task(path).task.templates[0].tokens == ("gives",)
 
 
+def test_capitals_are_wildcards_in_a_file_without_greek_letters(tmp_path: Path) -> None:
+    text = '[[template]]\nstring = "{}"\nlabel = 1\n[[template]]\nstring = "{}"\nlabel = -1\n'
+    capitals = read_task(written(tmp_path, text.format("ABA", "ABB"))).task
+    greek = read_task(written(tmp_path, text.format("αβα", "αββ"))).task
+    assert [t.pattern for t in capitals.templates] == [t.pattern for t in greek.templates]
+    assert [len(t.wildcards) for t in capitals.templates] == [len(t.wildcards) for t in greek.templates] == [2, 2]
+    mixed = read_task(written(tmp_path, text.format("αAα", "αAA"))).task
+    assert [t.tokens for t in mixed.templates] == [("A",), ("A",)]
+
+
 TWO = '[[template]]\nstring = "αα"\nlabel = 1\n[[template]]\nstring = "αβ"\nlabel = -1\n'
 
 
@@ -78,6 +88,10 @@ TWO = '[[template]]\nstring = "αα"\nlabel = 1\n[[template]]\nstring = "αβ"\n
         ("named = 'majority'\narguments = {size = 3}\n", "takes length"),
         ("named = 'majority'\narguments = 3\n", "must be a table"),
         ("named = 'majority'\nkind = 'regression'\n", "got 'kind'"),
+        ('[[template]]\nstring = "aba"\nlabel = 1\n', "No template has a wildcard.*first is aba.*or name them"),
+        ('wildcards = ["x"]\n[[template]]\nstring = "ABA"\nlabel = 1\n', "No template has a wildcard"),
+        ("named = 'random_templates'\narguments = {wildcards = 0}\n", "No template has a wildcard"),
+        ('[[template]]\nstring = "AB"\nlabel = 1\n[[template]]\nstring = "BA"\nlabel = 2\n', "AB and BA .*disjoint"),
         ("this is not TOML", "not a TOML file"),
     ],
 )

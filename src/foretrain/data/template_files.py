@@ -3,7 +3,7 @@
     name = "same or different"
     kind = "regression"            # or "next-token"
     symbols = "characters"         # or "words": how a string is split into symbols (default: characters)
-    wildcards = ["α", "β"]         # default: every Greek letter
+    wildcards = ["α", "β"]         # default: every Greek letter, or every capital A to Z where there is no Greek one
     noise = 0.1                    # standard deviation of the label noise (regression only; default 0)
     alphabet = 500                 # tokens to fill wildcards with (default: as many as samples)
 
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import inspect
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from foretrain.data.templates import GREEK, Template, TemplateTask
 KINDS = ("regression", "next-token")
 MOST_TOKENS = 10**12  # larger than any vocabulary, and still exact in floating point
 SYMBOLS = ("characters", "words")
+CAPITALS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 SPELLED_OUT = ("name", "kind", "symbols", "wildcards", "noise", "alphabet", "template")
 BY_NAME = ("name", "named", "arguments", "noise", "alphabet")
 OF_TEMPLATE = ("string", "label", "weight")
@@ -67,6 +68,11 @@ def read_task(path: str | Path) -> TaskFile:
 def task_of(content: Mapping[str, Any]) -> TaskFile:
     """The task that the content of a file describes."""
     task = _named(content) if "named" in content else _spelled_out(content)
+    require(
+        any(template.wildcards for template in task.templates),
+        f"No template has a wildcard, so there are no unseen symbols to ask about (the first is {task.templates[0]}); "
+        'write Greek letters or capitals for wildcards, or name them, as in wildcards = ["x", "y"].',
+    )
     if "name" in content:
         task = replace(task, name=_text(content, "name"))
     if "noise" in content:
@@ -99,18 +105,20 @@ def _spelled_out(content: Mapping[str, Any]) -> TemplateTask:
     kind, symbols = _text(content, "kind", "regression"), _text(content, "symbols", "characters")
     require_known("kind of task", kind, KINDS)
     require_known("way to split a string into symbols", symbols, SYMBOLS)
-    wildcards = content.get("wildcards", sorted(GREEK))
-    require(
-        isinstance(wildcards, str | list) and all(isinstance(w, str) and w for w in wildcards),
-        f"wildcards must be a list of symbols; got {wildcards!r}.",
-    )
     rows = content.get("template", [])
     require(isinstance(rows, list) and len(rows) >= 1, "A task must have at least one [[template]]; got none.")
-    templates, labels, weights = [], [], []
     for row in rows:
         require(isinstance(row, dict), f"Each [[template]] must be a table; got {row!r}.")
         _require_keys(row, OF_TEMPLATE, "A [[template]]")
-        templates.append(_template(row, frozenset(wildcards), words=symbols == "words"))
+    split = [_split(row, words=symbols == "words") for row in rows]
+    wildcards = content.get("wildcards", _default_wildcards(split))
+    require(
+        isinstance(wildcards, str | list | frozenset) and all(isinstance(w, str) and w for w in wildcards),
+        f"wildcards must be a list of symbols; got {wildcards!r}.",
+    )
+    templates, labels, weights = [], [], []
+    for row, string in zip(rows, split, strict=True):
+        templates.append(Template(string, frozenset(wildcards)))
         labels.append(_label(row, templates[-1], kind))
         weights.append(_number(row.get("weight", 1), f"The weight of {templates[-1]}"))
         require(weights[-1] > 0, f"The weight of {templates[-1]} must be above 0; got {weights[-1]:g}.")
@@ -118,13 +126,19 @@ def _spelled_out(content: Mapping[str, Any]) -> TemplateTask:
     return TemplateTask(tuple(templates), tuple(labels), tuple(w / total for w in weights))
 
 
-def _template(row: Mapping[str, Any], wildcards: frozenset[str], *, words: bool) -> Template:
+def _split(row: Mapping[str, Any], *, words: bool) -> tuple[str, ...]:
+    """The symbols of a [[template]]."""
     string = row.get("string")
     if isinstance(string, list) and all(isinstance(symbol, str) for symbol in string):
-        return Template(tuple(string), wildcards)
+        return tuple(string)
     if not isinstance(string, str):
         raise InputError(f"Each [[template]] needs a string (text or a list of symbols); got {string!r}.")
-    return Template.parse(string, wildcards, words=words)
+    return tuple(string.split() if words else string)
+
+
+def _default_wildcards(strings: Iterable[tuple[str, ...]]) -> frozenset[str]:
+    """Greek letters, or capitals in a file without any: "ABA" and "ABB" is how people write templates."""
+    return GREEK if any(GREEK.intersection(string) for string in strings) else CAPITALS
 
 
 def _label(row: Mapping[str, Any], template: Template, kind: str) -> Any:

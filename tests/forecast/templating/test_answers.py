@@ -162,6 +162,13 @@ def test_symbols_cannot_be_trained() -> None:
         templates(tasks.copying(), samples=(16,), architectures=(MLP,)).train()
 
 
+@pytest.mark.parametrize("labels", [(1.0, 1.0), ("yes", "yes")], ids=["numbers", "symbols"])
+def test_a_task_with_one_label_is_refused(labels: tuple[float, ...] | tuple[str, ...]) -> None:
+    task = TemplateTask(tasks.same_different().templates, labels, (0.5, 0.5))
+    with pytest.raises(InputError, match=f"Every template has the label {labels[0]}.*give at least two labels"):
+        foretrain.forecast.templates(task)
+
+
 @pytest.mark.usefixtures("as_users_run_it")
 @pytest.mark.parametrize("task", [3, None, ["αα"]])
 def test_what_is_no_task_is_refused(task: object) -> None:

@@ -265,27 +265,30 @@ def test_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture
 
 PRINT = 'named = "print_symbol"'
 CLASH = '[[template]]\nstring = "αβ"\nlabel = 1\n[[template]]\nstring = "βα"\nlabel = 1\n'
+ONE_LABEL = CLASH.replace("βα", "αα")
+TWO = "label = -1".join(ONE_LABEL.rsplit("label = 1", 1))
 
 
 @pytest.mark.parametrize(
     ("text", "options", "words"),
     [
         (CLASH, [], "Templates αβ and βα are not disjoint: the string AB matches both"),
-        ("alphabet = 1\n" + CLASH.replace("βα", "αα"), [], "αβ has 2 and the alphabet 1"),
+        ("alphabet = 1\n" + TWO, [], "αβ has 2 and the alphabet 1"),
         ("", [], "at least one"),
         ('[[template]]\nstring = "αα"\nlabel = "α"\n', [], "must be a number in regression"),
         (CLASH.replace("βα", "βαα"), [], "equal lengths"),
-        (CLASH.replace("βα", "αα"), ["--error", "2"], "error must lie between 0 and 1"),
-        (CLASH.replace("βα", "αα"), ["--beta", "-1"], "beta must lie between 0 and 100; got -1."),
-        (CLASH.replace("βα", "αα"), ["--gamma", "-1"], "gamma must lie between 0 and 100; got -1."),
-        (CLASH.replace("βα", "αα"), ["--activation", "tanhh"], "no activation 'tanhh'"),
-        (CLASH.replace("βα", "αα"), ["--figure", "x.pdf"], "must end in .html, .png, .svg"),
-        (CLASH.replace("βα", "αα"), ["--report", "x.pdf"], "--report must end in .html"),
-        (CLASH.replace("βα", "αα"), ["--beta", "1e308"], "beta must lie between 0 and 100; got 1e+308."),
-        (CLASH.replace("βα", "αα"), ["--gamma", "nan"], "gamma must lie between 0 and 100; got nan."),
-        (CLASH.replace("βα", "αα"), ["--error", "nan"], "error must lie between 0 and 1"),
-        (CLASH.replace("βα", "αα"), ["--simulate", "-1"], "simulate must lie between 0 and 4000"),
-        (CLASH.replace("βα", "αα"), ["--train"], "All labels are the same"),
+        (TWO, ["--error", "2"], "error must lie between 0 and 1"),
+        (TWO, ["--beta", "-1"], "beta must lie between 0 and 100; got -1."),
+        (TWO, ["--gamma", "-1"], "gamma must lie between 0 and 100; got -1."),
+        (TWO, ["--activation", "tanhh"], "no activation 'tanhh'"),
+        (TWO, ["--figure", "x.pdf"], "must end in .html, .png, .svg"),
+        (TWO, ["--report", "x.pdf"], "--report must end in .html"),
+        (TWO, ["--beta", "1e308"], "beta must lie between 0 and 100; got 1e+308."),
+        (TWO, ["--gamma", "nan"], "gamma must lie between 0 and 100; got nan."),
+        (TWO, ["--error", "nan"], "error must lie between 0 and 1"),
+        (TWO, ["--simulate", "-1"], "simulate must lie between 0 and 4000"),
+        (ONE_LABEL, ["--train"], "All labels are the same"),
+        (ONE_LABEL, [], "Every template has the label 1.0, so a constant guess is already right"),
         (PRINT, ["--train"], "asks for a symbol: leave out --train"),
         ("nonsense", [], "is not a TOML file"),
         ("a = 1", [], "may have name, kind"),

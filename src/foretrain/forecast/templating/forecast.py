@@ -16,7 +16,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import xarray as xr
 
-from foretrain.core.errors import InputError
+from foretrain.core.errors import InputError, require
 from foretrain.core.progress import Progress, tell
 from foretrain.core.trajectory import config_of
 from foretrain.data.template_files import read_task
@@ -25,6 +25,7 @@ from foretrain.forecast.templating.evidence import size_need, trust_words
 from foretrain.forecast.templating.prediction import (
     SAMPLES,
     ForecastSetting,
+    copies,
     forecast_templates,
     trivial_loss,
 )
@@ -70,6 +71,11 @@ def templates(
         task, alphabet = file.task, file.alphabet if alphabet is None else alphabet
     if not isinstance(task, TemplateTask):
         raise InputError(f"task must be a TemplateTask or the path of a TOML file; got {type(task).__name__}.")
+    require(
+        copies(task) or len(set(task.labels)) > 1,
+        f"Every template has the label {task.labels[0]}, so a constant guess is already right and there is nothing to "
+        "learn; give at least two labels.",
+    )
     dataset = forecast_templates(
         task,
         setting,

@@ -128,10 +128,10 @@ def verdict_words(own: xr.Dataset) -> str:
 
 
 def samples_words(own: xr.Dataset) -> str:
-    """How many samples one architecture needs, in words."""
+    """How many samples one architecture needs, in words: two digits, and the forecast does not know the second."""
     needed = own.samples_needed.item()
     if np.isfinite(needed):
-        return f"{needed:,.0f}"
+        return about(needed)
     if not bool(own.learnable) and not bool(own.undecided):
         return "never"
     return "not with so few tokens" if bool(own.too_few_tokens) else f"more than {own.samples_limit.item():,.0f}"
