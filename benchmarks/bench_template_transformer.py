@@ -23,8 +23,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks import Measured
 from foretrain.core.streams import torch_stream
-from foretrain.data.template_tasks import aba_abb
-from foretrain.data.templates import TemplateBatch, TemplateSplit
+from foretrain.data.template_examples import aba_abb
+from foretrain.data.template_task import TemplateBatch, TemplateSplit
 from foretrain.dynamics.validated import Schedule, train_validated
 from foretrain.models.stacked.transformer_runs import TransformerRuns
 from foretrain.models.transformer import Transformer, TransformerShape

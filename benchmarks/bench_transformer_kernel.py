@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import Measured, cpu_seconds
-from foretrain.data.template_tasks import majority
+from foretrain.data.template_examples import majority
 from foretrain.kernels import attention, quadrature
 from foretrain.kernels.architectures import mlp_kernel
 from foretrain.kernels.attention import attention_kernel, transformer_matrix

@@ -9,8 +9,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from foretrain.data.template_examples import NAMED
 from foretrain.data.template_files import read_task
-from foretrain.data.template_tasks import NAMED
 from fuzzing.mutations import HOSTILE, changed, changed_bytes, changed_text
 from fuzzing.places import place
 from fuzzing.running import Target

@@ -14,7 +14,7 @@ from foretrain import SGD, sweep, train
 from foretrain.core.errors import InputError
 from foretrain.core.trajectory import load_file
 from foretrain.data import SequenceClasses
-from foretrain.data.template_tasks import same_different
+from foretrain.data.template_examples import same_different
 from foretrain.forecast.templating.forecast import ForecastSetting, forecast_templates
 from foretrain.models import Bilinear
 

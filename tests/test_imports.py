@@ -78,7 +78,7 @@ def test_the_reader_of_imports_finds_every_way_to_import(tmp_path: Path, monkeyp
     path = package / "file.py"
     path.write_text(
         "import json\nfrom typing import TYPE_CHECKING\nfrom . import other\nfrom ..core import errors\n"
-        "if TYPE_CHECKING:\n    from foretrain.data import templates\n"
+        "if TYPE_CHECKING:\n    from foretrain.data import template_task\n"
         "def lazy():\n    from foretrain.papers import claims\n"
     )
     monkeypatch.setattr(architecture, "SOURCE", tmp_path)

@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks.template_needs.tables import summary, table
 from benchmarks.template_needs.tasks import chosen, generated
 from foretrain.core.workers import single_threaded
-from foretrain.data.templates import TemplateTask
+from foretrain.data.template_task import TemplateTask
 from foretrain.forecast.templating.evidence import ERRORS
 from foretrain.forecast.templating.forecast import forecast_templates
 from foretrain.forecast.templating.training import errors_at, trained_errors

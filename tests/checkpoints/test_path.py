@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from foretrain.checkpoints.measuring import SAMPLE, encoded
+from foretrain.checkpoints.measure_checkpoint import SAMPLE, encoded
 from foretrain.checkpoints.path import out_of_order, outliers
 
 SEEDS = 40

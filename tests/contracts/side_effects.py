@@ -29,7 +29,7 @@ from foretrain.core.errors import InputError
 from foretrain.core.trajectory import trajectory
 from foretrain.data.labelled_texts import read_labelled
 from foretrain.data.sequence_classes import SequenceClasses
-from foretrain.data.template_tasks import aba_abb, same_different
+from foretrain.data.template_examples import aba_abb, same_different
 from foretrain.data.tokens import TokenTexts
 from foretrain.dynamics.epochs import train_epochs
 from foretrain.dynamics.validated import Schedule, train_validated

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from foretrain.core.errors import InputError
+from foretrain.data.template_examples import majority, print_program, print_symbol, same_different
 from foretrain.data.template_files import read_task
-from foretrain.data.template_tasks import majority, print_program, print_symbol, same_different
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -13,8 +13,8 @@ from foretrain.core.errors import InputError
 from foretrain.core.progress import Progress, listening
 from foretrain.core.streams import stream, torch_stream
 from foretrain.core.trajectory import trajectory
-from foretrain.data.template_tasks import aba_abb, copying, majority_token
-from foretrain.data.templates import TemplateSplit, TemplateTask
+from foretrain.data.template_examples import aba_abb, copying, majority_token
+from foretrain.data.template_task import TemplateSplit, TemplateTask
 from foretrain.dynamics.fused_adam import FusedAdam
 from foretrain.dynamics.protocols import OutputModel
 from foretrain.dynamics.validated import Schedule, best_rate, train_validated

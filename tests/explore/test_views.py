@@ -24,9 +24,9 @@ from foretrain.core.trajectory import save, trajectory
 from foretrain.data.latent_tree import LatentTree
 from foretrain.explore import picture
 from foretrain.explore.controls import defaults
-from foretrain.explore.keeping import Keeper
-from foretrain.explore.look import caption, fitted
+from foretrain.explore.figure_theme import caption, fitted
 from foretrain.explore.registry import VIEWS
+from foretrain.explore.result_cache import Keeper
 from foretrain.explore.view import Cell, Picture, Places
 from foretrain.explore.views.corpus import rows_of, sample_reviews
 from foretrain.explore.views.finetune import made_up_pass

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import expit
 from tests.kernels.difference_reference import reference_kernel
 
-from foretrain.data.template_tasks import NAMED
+from foretrain.data.template_examples import NAMED
 from foretrain.kernels import attention, attention_kernel, attention_matrix
 from foretrain.kernels.patterns import pattern_of
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import roots_hermitenorm, softmax
 
 from foretrain.core.errors import InputError
-from foretrain.data.template_tasks import majority, same_different
+from foretrain.data.template_examples import majority, same_different
 from foretrain.kernels import (
     Cosine,
     attention,

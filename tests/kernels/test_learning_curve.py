@@ -9,8 +9,8 @@ import pytest
 from tests.kernels.simple import incidence_kernel, product_kernel
 
 from foretrain.core.errors import InputError
-from foretrain.data.template_tasks import aba_abb, majority, same_different
-from foretrain.data.templates import Template, TemplateTask
+from foretrain.data.template_examples import aba_abb, majority, same_different
+from foretrain.data.template_task import Template, TemplateTask
 from foretrain.kernels.learning_curve import LearningCurve, learning_curve
 from foretrain.kernels.regression import ideal_predictions, measured_errors, targets
 from foretrain.kernels.sharing import measure_sharing

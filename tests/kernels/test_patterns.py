@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretrain.data.template_tasks import majority
+from foretrain.data.template_examples import majority
 from foretrain.kernels.patterns import canonical, encoded, pair_patterns, pattern_of
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.kernels.simple import incidence_kernel, product_kernel
 
 from foretrain.core.errors import InputError
-from foretrain.data.template_tasks import majority, print_symbol, same_different, word_problems
+from foretrain.data.template_examples import majority, print_symbol, same_different, word_problems
 from foretrain.kernels.regression import (
     ideal_predictions,
     ideal_weights,

@@ -7,7 +7,7 @@ import pytest
 
 from foretrain.core.errors import InputError
 from foretrain.data.template import Template
-from foretrain.data.templates import TemplateTask
+from foretrain.data.template_task import TemplateTask
 from foretrain.forecast.templating.forecast import forecast_templates
 from foretrain.kernels.regression import answers, targets
 from foretrain.kernels.template_matrix import TemplateMatrix

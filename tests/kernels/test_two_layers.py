@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.kernels.two_layer_reference import distances_of, sampled_distances
 
 from foretrain.core.errors import InputError
-from foretrain.data import template_tasks as tasks
-from foretrain.data.templates import Template, TemplateTask
+from foretrain.data import template_examples as tasks
+from foretrain.data.template_task import Template, TemplateTask
 from foretrain.kernels import two_layers
 from foretrain.kernels.activations import ACTIVATIONS
 from foretrain.kernels.template_matrix import template_matrix

@@ -22,7 +22,7 @@ import torch
 
 import foretrain
 from foretrain.checkpoints.formats import open_weights
-from foretrain.core import packed
+from foretrain.core import decompression
 from foretrain.core.errors import LONGEST_MESSAGE, InputError
 from foretrain.core.trajectory import load_file
 from foretrain.data.labelled_texts import read_labelled, read_text
@@ -147,7 +147,7 @@ def test_what_is_packed_well_but_honestly_is_read(tmp_path: Path) -> None:
     rows = "".join(f"row {k} of a table that repeats itself,{'ab'[k % 2]}\n" for k in range(20_000))
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(f"text,label\n{rows}".encode(), 9))
     assert len(read_labelled(tmp_path / "a.csv.gz").texts) == 20_000
-    packed.require_unpacked("any.gz", 40 * 10**9, 10**9)  # forty times its size: a table, not a bomb
+    decompression.require_unpacked("any.gz", 40 * 10**9, 10**9)  # forty times its size: a table, not a bomb
 
 
 def test_a_numpy_file_is_never_unpickled(tmp_path: Path) -> None:

@@ -2,6 +2,6 @@
 
 from foretrain.checkpoints.analysis import Analysis, analyze
 from foretrain.checkpoints.comparison import Comparison, compare
-from foretrain.checkpoints.faults import Fault
+from foretrain.checkpoints.fault import Fault
 
 __all__ = ["Analysis", "Comparison", "Fault", "analyze", "compare"]

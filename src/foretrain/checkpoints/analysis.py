@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from foretrain.checkpoints.configs import settings_kept, sound_settings, unsound
-from foretrain.checkpoints.faults import Fault, Record
+from foretrain.checkpoints.fault import Fault, Record
+from foretrain.checkpoints.find_faults import find_faults
 from foretrain.checkpoints.formats import TORCH_ENDINGS, open_weights
 from foretrain.checkpoints.identical import unfrozen_late
-from foretrain.checkpoints.measured import Measured
-from foretrain.checkpoints.measuring import VERSION, digests, has_attention, heads_in, measure
+from foretrain.checkpoints.measure_checkpoint import VERSION, digests, has_attention, heads_in, measure
+from foretrain.checkpoints.record_file import read_records
 from foretrain.checkpoints.sentences import summary
-from foretrain.checkpoints.soundness import find_faults
+from foretrain.checkpoints.series import Measured
 from foretrain.checkpoints.sources import Checkpoint, Source, find, read_json, trainer_step
-from foretrain.checkpoints.stored import read_records
 from foretrain.checkpoints.weights import NotFinite, Unreadable, Weights
 from foretrain.core.errors import require, require_whole
 from foretrain.core.files import write_text

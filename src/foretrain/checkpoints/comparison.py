@@ -15,7 +15,7 @@ from torch import Tensor
 from foretrain.checkpoints.analysis import config_of
 from foretrain.checkpoints.formats import open_weights
 from foretrain.checkpoints.matrices import BLOCK, measure_matrix
-from foretrain.checkpoints.measuring import Without, heads_in, is_trainable
+from foretrain.checkpoints.measure_checkpoint import Without, heads_in, is_trainable
 from foretrain.checkpoints.run_comparison import RunComparison, compare_runs
 from foretrain.checkpoints.scales import chance_of_mean, identity_chance
 from foretrain.checkpoints.sentences import shown

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from foretrain.checkpoints.faults import Fault, Record
+from foretrain.checkpoints.fault import Fault, Record
 
 LAYER = re.compile(r"^(?P<stack>.*?\b(?:h|layers?|blocks?|block))\.(?P<number>\d+)\.")
 EMBEDDING = re.compile(r"(^|\.)(wte|embed_tokens|embed_in|word_embeddings|tok_embeddings|shared)\.weight$")

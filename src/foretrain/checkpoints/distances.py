@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
-from foretrain.checkpoints.faults import Record
-from foretrain.checkpoints.measuring import sampled
+from foretrain.checkpoints.fault import Record
+from foretrain.checkpoints.measure_checkpoint import sampled
 
 
 def distances(

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 import xarray as xr
 from plotly.colors import sample_colorscale
 
-from foretrain.checkpoints.kinds import in_order, layer_labels, layer_number
+from foretrain.checkpoints.matrix_names import in_order, layer_labels, layer_number
 from foretrain.show.plotting import PALETTE, log_ticks, new_panels, panel_place, plain_text, power_ticks
 
 COLUMNS = 4  # most panels in a row

@@ -14,7 +14,7 @@ from itertools import combinations
 import numpy as np
 
 from foretrain.checkpoints.distances import distances, overall
-from foretrain.checkpoints.faults import Fault, Record, listed
+from foretrain.checkpoints.fault import Fault, Record, listed
 
 KIND = "identical weights"
 

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from foretrain.checkpoints.faults import Fault, Record, listed
-from foretrain.checkpoints.measuring import sampled
+from foretrain.checkpoints.fault import Fault, Record, listed
+from foretrain.checkpoints.measure_checkpoint import sampled
 
 KIND = "like initialisation"
 LEAST_SIDE = 16  # of a matrix that counts

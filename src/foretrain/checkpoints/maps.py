@@ -9,8 +9,8 @@ import numpy as np
 import plotly.graph_objects as go
 import xarray as xr
 
-from foretrain.checkpoints.faults import Record
-from foretrain.checkpoints.kinds import by_kind, in_order, layer_labels, layer_number
+from foretrain.checkpoints.fault import Record
+from foretrain.checkpoints.matrix_names import by_kind, in_order, layer_labels, layer_number
 from foretrain.show.plotting import new_panels, panel_place, plain_text
 
 WRITTEN = 16  # most columns of a map for which the numbers are written into the cells

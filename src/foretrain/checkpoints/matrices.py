@@ -11,7 +11,7 @@
 
 Singular values come from the Gram matrix of the shorter side, in float32, and in float64 where the small ones matter
 for the effective rank. For singular values that fall like 1/k, 1/k² and faster, the effective rank is within 3e-4 of
-svdvals in float64 (tests/checkpoints/test_measuring.py).
+svdvals in float64 (tests/checkpoints/test_measure_checkpoint.py).
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from foretrain.checkpoints.distances import distances, overall
-from foretrain.checkpoints.faults import Fault, Record, listed
+from foretrain.checkpoints.fault import Fault, Record, listed
 
 SAVED = 0.12  # share of the edges concerned by which another order must be shorter; a random walk saves 0.17 to 0.22
 BETWEEN = 1.2  # a checkpoint fits if neither neighbour is farther than this many times their own distance

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import xarray as xr
 
 from foretrain.checkpoints.figures import curves, heads, losses, mark_steps
-from foretrain.checkpoints.kinds import by_kind
 from foretrain.checkpoints.maps import head_map, rank_map
-from foretrain.checkpoints.measured import Measured
+from foretrain.checkpoints.matrix_names import by_kind
 from foretrain.checkpoints.scales import chance_of_mean, identity_chances
 from foretrain.checkpoints.sentences import PRODUCTS, chance, layer_table, shown, summary
+from foretrain.checkpoints.series import Measured
 from foretrain.show.pages import FIT, figure_html, render
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from foretrain.checkpoints.record_file import is_analysis, read_records
 from foretrain.checkpoints.sentences import shown
-from foretrain.checkpoints.stored import is_analysis, read_records
 from foretrain.core.errors import require
 from foretrain.runs.monitored import as_dataset, read_lines
 

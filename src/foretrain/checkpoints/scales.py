@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from foretrain.checkpoints.faults import Record
-from foretrain.checkpoints.kinds import group_of
+from foretrain.checkpoints.fault import Record
+from foretrain.checkpoints.matrix_names import group_of
 from foretrain.monitor.projections import OUTPUT, SEPARATE
 
 

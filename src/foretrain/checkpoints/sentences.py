@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from foretrain.checkpoints.faults import Fault
-from foretrain.checkpoints.kinds import GROUPS, by_group, layer_number
-from foretrain.checkpoints.measured import Measured
-from foretrain.checkpoints.measuring import has_attention
+from foretrain.checkpoints.fault import Fault
+from foretrain.checkpoints.matrix_names import GROUPS, by_group, layer_number
+from foretrain.checkpoints.measure_checkpoint import has_attention
 from foretrain.checkpoints.scales import chance_of_mean, identity_chances, largest_ranks
+from foretrain.checkpoints.series import Measured
 from foretrain.core.errors import visible
 
 CHANGED = 0.05  # share by which a number must change to be called a change

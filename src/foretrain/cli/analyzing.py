@@ -136,7 +136,7 @@ def _print_analysis(analysis: Analysis) -> None:
 
 
 def _print_models(comparison: Comparison) -> None:
-    from foretrain.checkpoints.kinds import in_order
+    from foretrain.checkpoints.matrix_names import in_order
     from foretrain.checkpoints.sentences import PRODUCTS, chance, share, shown
 
     out = console(results=True)
@@ -165,7 +165,7 @@ def _print_models(comparison: Comparison) -> None:
 
 
 def _print_runs(comparison: RunComparison) -> None:
-    from foretrain.checkpoints.kinds import in_order
+    from foretrain.checkpoints.matrix_names import in_order
     from foretrain.checkpoints.sentences import shown
 
     out = console(results=True)

@@ -16,9 +16,9 @@ from typing import Any
 
 import xarray as xr
 
+from foretrain.core.decompression import require_unpacked
 from foretrain.core.errors import DamagedFile, InputError, require
 from foretrain.core.files import plain, write_bytes
-from foretrain.core.packed import require_unpacked
 
 # After the netCDF contents, where readers of netCDF do not look: this word and the sha256 of everything before it.
 SEAL = b"\nforetrain-sha256:"

@@ -4,7 +4,7 @@ from foretrain.data.latent_tree import LatentSample, LatentTree
 from foretrain.data.sequence_classes import SequenceBatch, SequenceClasses
 from foretrain.data.set_union import SetUnionHierarchy
 from foretrain.data.template_files import TaskFile, read_task
-from foretrain.data.templates import Template, TemplateTask
+from foretrain.data.template_task import Template, TemplateTask
 
 __all__ = [
     "LatentSample",

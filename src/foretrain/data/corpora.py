@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from foretrain.core.errors import MissingData, require_known
-from foretrain.data.labelled_rows import Column
 from foretrain.data.labelled_texts import LabelledTexts, read_labelled, read_text
+from foretrain.data.table_files import Column
 from foretrain.data.tokens import split_on_spaces, words
 
 DATA_FOLDER = "FORETRAIN_DATA"  # environment variable with the path of the data folder

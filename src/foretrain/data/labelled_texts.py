@@ -18,8 +18,8 @@ from jaxtyping import Int
 from numpy import ndarray as Array
 
 from foretrain.core.errors import InputError, require
-from foretrain.data.labelled_records import given_rows
-from foretrain.data.labelled_rows import Column, Row, decoded, is_number, kind_of, rows_of
+from foretrain.data.python_records import given_rows
+from foretrain.data.table_files import Column, Row, decoded, is_number, kind_of, rows_of
 
 # How programs write a missing value. "none", "na" and the like are not here: they may be classes.
 MISSING = frozenset({"nan", "<na>", "#n/a", "null"})

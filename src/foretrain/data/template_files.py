@@ -12,7 +12,7 @@
     label = 1                      # a number; for next-token, a wildcard of the string or a token
     weight = 2                     # how often, relative to the others (default 1)
 
-Instead, a file may give the name of a task in `foretrain.data.template_tasks`:
+Instead, a file may give the name of a task in `foretrain.data.template_examples`:
 
     named = "majority"
     arguments = { length = 5 }
@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any
 
 from foretrain.core.errors import InputError, require, require_known
-from foretrain.data.template_tasks import NAMED
-from foretrain.data.templates import GREEK, Template, TemplateTask
+from foretrain.data.template_examples import NAMED
+from foretrain.data.template_task import GREEK, Template, TemplateTask
 
 KINDS = ("regression", "next-token")
 MOST_TOKENS = 10**12  # larger than any vocabulary, and still exact in floating point

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from foretrain.core.errors import require
-from foretrain.data.templates import TemplateBatch
+from foretrain.data.template_task import TemplateBatch
 from foretrain.dynamics.protocols import OutputModel
 from foretrain.models.parameters import Parameters
 

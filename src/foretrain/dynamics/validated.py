@@ -18,7 +18,7 @@ from foretrain.core.errors import require, require_distinct, require_whole
 from foretrain.core.streams import seed_list
 from foretrain.core.trajectory import trajectory
 from foretrain.core.workers import single_threaded
-from foretrain.data.templates import TemplateSplit
+from foretrain.data.template_task import TemplateSplit
 from foretrain.dynamics.optimizers import check_rates
 from foretrain.dynamics.protocols import OutputModel
 from foretrain.dynamics.schedule import Schedule

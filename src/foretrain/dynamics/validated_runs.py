@@ -11,7 +11,7 @@ import torch
 
 from foretrain.core.progress import Progress, current_listener, tell
 from foretrain.core.streams import stream
-from foretrain.data.templates import TemplateSplit
+from foretrain.data.template_task import TemplateSplit
 from foretrain.dynamics.fused_adam import FusedAdam
 from foretrain.dynamics.labelled_samples import LabelledSamples
 from foretrain.dynamics.protocols import OutputModel

@@ -11,7 +11,6 @@ from dash import ALL, ClientsideFunction, Dash, Input, Output, State, ctx, no_up
 
 from foretrain.core.errors import InputError, visible
 from foretrain.explore.controls import Control, read_state, write_state
-from foretrain.explore.keeping import Keeper
 from foretrain.explore.page import (
     answer_parts,
     control_parts,
@@ -22,6 +21,7 @@ from foretrain.explore.page import (
     refused_parts,
 )
 from foretrain.explore.registry import VIEWS
+from foretrain.explore.result_cache import Keeper
 from foretrain.explore.safety import protect
 from foretrain.explore.view import Picture, Places, View
 

@@ -13,7 +13,7 @@ from dash import dcc, html
 from foretrain.core.errors import visible
 from foretrain.explore.components import ControlPart, CopyPart, formula
 from foretrain.explore.controls import Control, State
-from foretrain.explore.look import CONFIG, caption, fitted
+from foretrain.explore.figure_theme import CONFIG, caption, fitted
 from foretrain.explore.view import Cell, Light, Passage, Picture, Table, View
 from foretrain.show.prose import prose
 

@@ -18,7 +18,7 @@ from scipy.linalg import cho_factor, cho_solve
 from foretrain.core.errors import require, require_positive
 from foretrain.core.streams import seed_list, stream
 from foretrain.core.trajectory import trajectory
-from foretrain.data.templates import TemplateBatch, TemplateTask
+from foretrain.data.template_task import TemplateBatch, TemplateTask
 
 Kernel = Callable[[Int[Array, "x position"], Int[Array, "y position"]], Float[Array, "x y"]]
 

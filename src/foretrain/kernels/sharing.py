@@ -18,7 +18,7 @@ from jaxtyping import Float
 from numpy import ndarray as Array
 
 from foretrain.core.streams import stream
-from foretrain.data.templates import TemplateTask
+from foretrain.data.template_task import TemplateTask
 from foretrain.kernels.regression import Kernel
 
 RATIOS = tuple(2.0**power for power in range(-4, 6))  # n/m

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray as Array
 
 from foretrain.core.errors import require
-from foretrain.data.templates import CLS, TemplateTask, spelled
+from foretrain.data.template_task import CLS, TemplateTask, spelled
 from foretrain.kernels.regression import Kernel, targets
 
 EQUAL_ROWS = (

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from foretrain.monitor.capture import reader_of
-from foretrain.monitor.names import names_of_running_modules
+from foretrain.monitor.running_modules import names_of_running_modules
 
 
 @contextmanager

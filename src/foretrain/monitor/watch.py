@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from foretrain.monitor.capture import AttentionReader
 from foretrain.monitor.compiled import eager_step
-from foretrain.monitor.names import Running, names_of_running_modules
 from foretrain.monitor.projections import SEPARATE
+from foretrain.monitor.running_modules import Running, names_of_running_modules
 from foretrain.monitor.wrappers import plain_name, unwrapped
 
 

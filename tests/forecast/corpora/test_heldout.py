@@ -10,8 +10,8 @@ from scipy import sparse
 from scipy.stats import binomtest, chi2_contingency
 
 from foretrain.data.tokens import TokenTexts
+from foretrain.forecast.clustered_errors import mean_and_error, share_interval
 from foretrain.forecast.corpora import baselines, heldout
-from foretrain.forecast.corpora.copies import mean_and_error, share_interval
 from foretrain.forecast.corpora.heldout import Curve
 from foretrain.forecast.corpora.scores import SCALES, architectures, targets
 

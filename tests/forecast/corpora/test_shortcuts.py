@@ -13,10 +13,10 @@ from foretrain.data.labelled_texts import LabelledTexts
 from foretrain.data.tokens import TokenTexts, Vocabulary, words
 from foretrain.forecast.corpora import scores as corpus_scores
 from foretrain.forecast.corpora.baselines import guesses, losses
+from foretrain.forecast.corpora.fixed_positions import MOST, Place, by_chance, shortest
 from foretrain.forecast.corpora.fixes import fixes, normal_form
 from foretrain.forecast.corpora.forecast import corpus
-from foretrain.forecast.corpora.judging import removed
-from foretrain.forecast.corpora.places import MOST, Place, by_chance, shortest
+from foretrain.forecast.corpora.heldout_summary import removed
 from foretrain.forecast.corpora.scores import targets
 from foretrain.forecast.corpora.shortcuts import Shortcut, find_shortcuts
 from foretrain.forecast.corpora.shown import CorpusForecast

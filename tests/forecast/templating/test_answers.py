@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import foretrain
 from foretrain.cli import main
 from foretrain.core.errors import InputError
-from foretrain.data import template_tasks as tasks
-from foretrain.data.templates import Template, TemplateTask
+from foretrain.data import template_examples as tasks
+from foretrain.data.template_task import Template, TemplateTask
 from foretrain.forecast.templating import training
 from foretrain.forecast.templating.forecast import TemplateForecast, templates
 from foretrain.forecast.templating.training import errors_at, trained_errors

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.template_needs.tables import close, samples_per_symbol, table
 from benchmarks.template_needs.tasks import chosen, generated
 
-from foretrain.data import template_tasks
+from foretrain.data import template_examples
 from foretrain.forecast.templating import evidence
 from foretrain.forecast.templating.evidence import size_need, trust_words
 from foretrain.forecast.templating.prediction import forecast_templates
@@ -91,18 +91,18 @@ def test_the_docs_show_this_table() -> None:
 
 
 def test_size_alone_says_nothing_about_what_was_not_trained() -> None:
-    assert np.isnan(size_need(template_tasks.same_different(), MLP, 0.1))
-    assert np.isnan(size_need(template_tasks.print_symbol(), TRANSFORMER, 0.1))
-    small, large = (size_need(template_tasks.majority(k), TRANSFORMER_AI, 0.1) for k in (3, 4))
+    assert np.isnan(size_need(template_examples.same_different(), MLP, 0.1))
+    assert np.isnan(size_need(template_examples.print_symbol(), TRANSFORMER, 0.1))
+    small, large = (size_need(template_examples.majority(k), TRANSFORMER_AI, 0.1) for k in (3, 4))
     assert large / small == pytest.approx(32 / 12)
-    assert size_need(template_tasks.majority(3), TRANSFORMER, 0.3) < size_need(
-        template_tasks.majority(3), TRANSFORMER, 0.1
+    assert size_need(template_examples.majority(3), TRANSFORMER, 0.3) < size_need(
+        template_examples.majority(3), TRANSFORMER, 0.1
     )
 
 
 def test_trust_is_about_the_error_that_was_asked_for() -> None:
     """Every count, and a plain word where size alone did better."""
-    at_half, at_tenth, below = (trust_words(template_tasks.majority(3), error) for error in (0.5, 0.1, 0.02))
+    at_half, at_tenth, below = (trust_words(template_examples.majority(3), error) for error in (0.5, 0.1, 0.02))
     assert (
         "for 20 tasks with transformer (a guess from the task's size alone: 22; for 6 of the 20, training gave"
         in at_half
@@ -119,7 +119,7 @@ def test_trust_is_about_the_error_that_was_asked_for() -> None:
 
 
 def test_trust_says_where_it_ends() -> None:
-    assert trust_words(template_tasks.copying(), 0.1).startswith("unknown.")
-    assert "larger than any" in trust_words(template_tasks.majority(5), 0.1)
-    assert "larger than any" not in trust_words(template_tasks.majority(4), 0.1)
+    assert trust_words(template_examples.copying(), 0.1).startswith("unknown.")
+    assert "larger than any" in trust_words(template_examples.majority(5), 0.1)
+    assert "larger than any" not in trust_words(template_examples.majority(4), 0.1)
     assert set(evidence.PER_SYMBOL) < set(ARCHITECTURES)

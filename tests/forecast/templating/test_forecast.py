@@ -14,8 +14,8 @@ import xarray as xr
 from foretrain.cli import main
 from foretrain.core.errors import InputError
 from foretrain.core.progress import Progress, listening
-from foretrain.data import template_tasks as tasks
-from foretrain.data.templates import Template, TemplateTask
+from foretrain.data import template_examples as tasks
+from foretrain.data.template_task import Template, TemplateTask
 from foretrain.forecast.templating import prediction
 from foretrain.forecast.templating.figures import forecast_figure
 from foretrain.forecast.templating.forecast import ForecastSetting, forecast_templates, trivial_loss

@@ -8,7 +8,7 @@ import pytest
 
 from foretrain import papers
 from foretrain.core.trajectory import trajectory
-from foretrain.data.template_tasks import random_templates
+from foretrain.data.template_examples import random_templates
 from foretrain.models.sequence_baselines import LSTM, MLP, MLP_XX, RNN
 from foretrain.papers.abstract_symbols.experiments import trained
 from foretrain.papers.abstract_symbols.experiments.hyperparameters import RATES

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretrain.data.templates import Template, TemplateTask, equality_pattern
+from foretrain.data.template_task import Template, TemplateTask, equality_pattern
 from foretrain.kernels.architectures import MLP, MLP_XX, TRANSFORMER, architecture_kernel, mlp_kernel
 from foretrain.papers.abstract_symbols.claims.nonsingular import pair_gap, permutation_gaps
 from foretrain.papers.abstract_symbols.claims.tasks import restricted_growth

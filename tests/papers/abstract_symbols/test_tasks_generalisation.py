@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binom, multinomial
 
-from foretrain.data.template_tasks import same_different
+from foretrain.data.template_examples import same_different
 from foretrain.kernels.architectures import MLP_XX, TRANSFORMER
 from foretrain.kernels.regression import ideal_predictions, unseen_strings
 from foretrain.kernels.template_matrix import template_matrix

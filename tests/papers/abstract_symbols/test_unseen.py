@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foretrain.core.streams import torch_stream
-from foretrain.data.templates import Template, TemplateTask
+from foretrain.data.template_task import Template, TemplateTask
 from foretrain.kernels.architectures import MLP, architecture_kernel
 from foretrain.kernels.template_matrix import template_matrix
 from foretrain.models.one_hot_mlp import OneHotMLP

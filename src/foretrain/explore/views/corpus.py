@@ -10,7 +10,7 @@ from typing import Any
 from foretrain.core.errors import InputError, require
 from foretrain.core.streams import stream
 from foretrain.explore.controls import Control, State
-from foretrain.explore.look import BELOW
+from foretrain.explore.figure_theme import BELOW
 from foretrain.explore.view import Formula, Passage, Picture, Places, Table, View, python_call
 
 MOST_ROWS = 2000

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from foretrain.core.errors import InputError
 from foretrain.core.streams import stream
 from foretrain.explore.controls import Control, State
-from foretrain.explore.look import BELOW
+from foretrain.explore.figure_theme import BELOW
 from foretrain.explore.view import Cell, Formula, Light, Picture, Places, Table, View, python_call
 
 if TYPE_CHECKING:

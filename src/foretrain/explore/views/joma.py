@@ -14,7 +14,7 @@ from numpy import ndarray as Array
 from scipy.special import softmax
 
 from foretrain.explore.controls import Control, State, from_parameter
-from foretrain.explore.look import BELOW
+from foretrain.explore.figure_theme import BELOW
 from foretrain.explore.view import Formula, Picture, Places, Table, View, python_call
 from foretrain.ledger.parameters import Parameter, about, parameters_of
 from foretrain.papers.joma import theory

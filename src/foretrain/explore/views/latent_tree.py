@@ -11,7 +11,7 @@ from numpy import ndarray as Array
 from foretrain.core.errors import require
 from foretrain.data.latent_tree import LatentTree
 from foretrain.explore.controls import Control, State
-from foretrain.explore.look import BELOW
+from foretrain.explore.figure_theme import BELOW
 from foretrain.explore.view import Formula, Picture, Places, Table, View, python_call
 from foretrain.papers.joma import theory
 from foretrain.show.plotting import INK, PALETTE, measurement_marks, new_figure, prediction_line

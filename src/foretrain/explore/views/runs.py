@@ -17,7 +17,7 @@ import xarray as xr
 from foretrain.core.errors import InputError, require
 from foretrain.core.trajectory import notes_of
 from foretrain.explore.controls import Control, State, write_state
-from foretrain.explore.look import BELOW
+from foretrain.explore.figure_theme import BELOW
 from foretrain.explore.view import Cell, Picture, Places, Table, View, python_call
 from foretrain.show.plotting import PALETTE, new_figure, plain_text
 
@@ -96,7 +96,7 @@ def _last_written(path: Path) -> int:
 
 
 def work(state: State, places: Places) -> Worked | str:
-    from foretrain.checkpoints.stored import is_analysis
+    from foretrain.checkpoints.record_file import is_analysis
     from foretrain.runs.stored import describe, load
 
     if state["run"] == NONE:

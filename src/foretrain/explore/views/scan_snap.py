@@ -12,7 +12,7 @@ from numpy import ndarray as Array
 
 from foretrain.core.errors import InputError, require
 from foretrain.explore.controls import Control, State, from_parameter
-from foretrain.explore.look import BELOW
+from foretrain.explore.figure_theme import BELOW
 from foretrain.explore.view import Formula, Light, Picture, Places, Table, View, python_call
 from foretrain.ledger.parameters import parameters_of
 from foretrain.papers.scan_snap import theory

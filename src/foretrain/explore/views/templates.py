@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from foretrain.core.errors import require
 from foretrain.explore.controls import Control, State
-from foretrain.explore.look import BELOW
+from foretrain.explore.figure_theme import BELOW
 from foretrain.explore.view import Cell, Formula, Passage, Picture, Places, Table, View, python_call
 
 MOST_TEMPLATES = 12

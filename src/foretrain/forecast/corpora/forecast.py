@@ -19,7 +19,7 @@ from foretrain.data.tokens import TokenTexts
 from foretrain.forecast.corpora import leans
 from foretrain.forecast.corpora.counting import Counted, counted, tokenizer_of
 from foretrain.forecast.corpora.fixes import fixes
-from foretrain.forecast.corpora.judging import TIME, judge
+from foretrain.forecast.corpora.heldout_summary import TIME, judge
 from foretrain.forecast.corpora.rows import answers
 from foretrain.forecast.corpora.scores import (
     SCALES,

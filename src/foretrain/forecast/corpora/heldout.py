@@ -19,9 +19,9 @@ from scipy import sparse
 from foretrain.core.progress import Progress, tell
 from foretrain.core.streams import stream
 from foretrain.data.tokens import TokenTexts
+from foretrain.forecast.clustered_errors import share_interval
 from foretrain.forecast.corpora import baselines
 from foretrain.forecast.corpora.baselines import guesses, losses
-from foretrain.forecast.corpora.copies import share_interval
 from foretrain.forecast.corpora.flow import flow, grid
 from foretrain.forecast.corpora.scores import Architecture, scored, set_up, targets
 from foretrain.kernels.tangent import Scales

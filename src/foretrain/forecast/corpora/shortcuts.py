@@ -16,10 +16,10 @@ from numpy import ndarray as Array
 from scipy.stats import false_discovery_control
 
 from foretrain.data.tokens import TokenTexts
+from foretrain.forecast.clustered_errors import SIDES, mean_and_error
 from foretrain.forecast.corpora.baselines import guesses, losses
-from foretrain.forecast.corpora.copies import SIDES, mean_and_error
+from foretrain.forecast.corpora.fixed_positions import Neighbours, Place, begins_and_ends_with_words, is_mark
 from foretrain.forecast.corpora.leans import FALSE_DISCOVERIES, Lean
-from foretrain.forecast.corpora.places import Neighbours, Place, begins_and_ends_with_words, is_mark
 from foretrain.forecast.corpora.scores import targets
 
 ORDERS = range(1, 6)  # phrases of up to five tokens

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from foretrain.core.trajectory import trajectory
-from foretrain.forecast.corpora.copies import mean_and_error
+from foretrain.forecast.clustered_errors import mean_and_error
 from foretrain.forecast.corpora.fixes import Fix
 from foretrain.forecast.corpora.result import CorpusResult
 from foretrain.forecast.corpora.shortcuts import Shortcut

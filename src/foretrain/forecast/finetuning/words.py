@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from foretrain.forecast.corpora.copies import SIDES, mean_and_error
+from foretrain.forecast.clustered_errors import SIDES, mean_and_error
 from foretrain.forecast.finetuning.curves import guesses, score
 from foretrain.forecast.finetuning.dynamics import FinetuneSetting
 from foretrain.forecast.finetuning.prepared import Pass, WhatIf

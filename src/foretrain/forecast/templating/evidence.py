@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from foretrain.data.templates import TemplateTask
+from foretrain.data.template_task import TemplateTask
 from foretrain.kernels.architectures import MLP_XX, TRANSFORMER, TRANSFORMER_AI
 from foretrain.papers.abstract_symbols.needs import PER_SYMBOL
 

@@ -20,7 +20,7 @@ from foretrain.core.errors import InputError, require
 from foretrain.core.progress import Progress, tell
 from foretrain.core.trajectory import config_of
 from foretrain.data.template_files import read_task
-from foretrain.data.templates import TemplateTask
+from foretrain.data.template_task import TemplateTask
 from foretrain.forecast.templating.evidence import size_need, trust_words
 from foretrain.forecast.templating.prediction import (
     SAMPLES,

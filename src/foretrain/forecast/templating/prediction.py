@@ -19,7 +19,7 @@ import xarray as xr
 from foretrain.core.errors import require, require_positive
 from foretrain.core.progress import Progress, tell
 from foretrain.core.trajectory import trajectory
-from foretrain.data.templates import CLS, TemplateTask
+from foretrain.data.template_task import CLS, TemplateTask
 from foretrain.kernels.architectures import (
     ARCHITECTURES,
     IDENTITY,

@@ -14,7 +14,7 @@ import numpy as np
 from foretrain.core.errors import require, require_known, require_whole
 from foretrain.core.progress import Progress, tell
 from foretrain.core.streams import seed_list, stream
-from foretrain.data.templates import TemplateTask
+from foretrain.data.template_task import TemplateTask
 from foretrain.dynamics.protocols import OutputModel
 from foretrain.dynamics.validated import Schedule, train_validated
 from foretrain.kernels.architectures import ARCHITECTURES, MLP, MLP_XX, TRANSFORMER_AI

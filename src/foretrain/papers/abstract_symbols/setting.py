@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from foretrain.data import template_tasks
-from foretrain.data.templates import TemplateTask
+from foretrain.data import template_examples
+from foretrain.data.template_task import TemplateTask
 from foretrain.kernels.activations import Cosine
 from foretrain.kernels.architectures import TRANSFORMER, architecture_kernel
 from foretrain.kernels.regression import Kernel
@@ -34,12 +34,12 @@ class KernelSetting:
 
 # Regression tasks with so few templates that every permutation of Lemma 3.6 can be tried.
 REGRESSION_TASKS: dict[str, Callable[[], TemplateTask]] = {
-    "same_different": template_tasks.same_different,
-    "aba_abb": template_tasks.aba_abb,
-    "abab_aabb": template_tasks.abab_aabb,
-    "majority_4": lambda: template_tasks.majority(4),
-    "print_program": template_tasks.print_program,
-    "word_problems": lambda: template_tasks.word_problems((3, 5)),
+    "same_different": template_examples.same_different,
+    "aba_abb": template_examples.aba_abb,
+    "abab_aabb": template_examples.abab_aabb,
+    "majority_4": lambda: template_examples.majority(4),
+    "print_program": template_examples.print_program,
+    "word_problems": lambda: template_examples.word_problems((3, 5)),
 }
 
 

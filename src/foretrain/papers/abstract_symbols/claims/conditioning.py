@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from foretrain.core.trajectory import trajectory
-from foretrain.data.templates import TemplateTask
+from foretrain.data.template_task import TemplateTask
 from foretrain.kernels.activations import GELU, Cosine, ReLU
 from foretrain.kernels.attention import attention_matrix
 from foretrain.kernels.template_matrix import strings_apart

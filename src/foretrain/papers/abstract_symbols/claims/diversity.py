@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from foretrain.core.trajectory import trajectory
-from foretrain.data.template_tasks import same_different
+from foretrain.data.template_examples import same_different
 from foretrain.kernels.architectures import MLP, MLP_XX, TRANSFORMER
 from foretrain.kernels.regression import measured_errors, targets
 from foretrain.ledger.claim import Claim, Control, erratum_pair

@@ -9,7 +9,7 @@ import xarray as xr
 
 from foretrain.core.streams import stream
 from foretrain.core.trajectory import trajectory
-from foretrain.data.template_tasks import same_different
+from foretrain.data.template_examples import same_different
 from foretrain.ledger.claim import Comparator, Control, Drawn, Outcome, erratum_pair
 from foretrain.ledger.comparators import covered
 from foretrain.ledger.margins import number

@@ -10,8 +10,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from foretrain.core.trajectory import trajectory
-from foretrain.data.template_tasks import same_different
-from foretrain.data.templates import TemplateTask
+from foretrain.data.template_examples import same_different
+from foretrain.data.template_task import TemplateTask
 from foretrain.kernels.architectures import MLP, MLP_XX, TRANSFORMER, TRANSFORMER_AI
 from foretrain.kernels.regression import measured_errors, targets
 from foretrain.kernels.template_matrix import TemplateMatrix, template_matrix

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from foretrain.core.streams import seed_list, stream
 from foretrain.core.trajectory import trajectory
-from foretrain.data.template_tasks import same_different
-from foretrain.data.templates import TemplateBatch, TemplateTask
+from foretrain.data.template_examples import same_different
+from foretrain.data.template_task import TemplateBatch, TemplateTask
 from foretrain.kernels.architectures import MLP, MLP_XX
 from foretrain.kernels.regression import (
     Kernel,

@@ -10,8 +10,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from foretrain.core.trajectory import trajectory
-from foretrain.data.template_tasks import random_templates
-from foretrain.data.templates import TemplateTask
+from foretrain.data.template_examples import random_templates
+from foretrain.data.template_task import TemplateTask
 from foretrain.kernels.activations import Cosine
 from foretrain.kernels.architectures import MLP, TRANSFORMER, architecture_kernel
 from foretrain.kernels.attention import attention_matrix

@@ -10,8 +10,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from foretrain.core.trajectory import trajectory
-from foretrain.data import template_tasks
-from foretrain.data.templates import TemplateTask
+from foretrain.data import template_examples
+from foretrain.data.template_task import TemplateTask
 from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import close, every
 from foretrain.ledger.tolerances import EXACT
@@ -23,20 +23,20 @@ CLAIM_NAMES = ("F.2", "F.3", "F.4", "F.5", "F.6")
 NEEDS: tuple[tuple[int, ...], ...] = ((), (0,), (0,), (1, 2), (1, 3))
 
 TASKS: dict[str, Callable[[], TemplateTask]] = {
-    "same_different": template_tasks.same_different,
-    "aba_abb": template_tasks.aba_abb,
-    "abab_aabb": template_tasks.abab_aabb,
+    "same_different": template_examples.same_different,
+    "aba_abb": template_examples.aba_abb,
+    "abab_aabb": template_examples.abab_aabb,
     "tokens": lambda: _task("aαβ", "αaβ", "αβa", "ααa", "aαα"),
     "positions": lambda: _task("ααββ", "αβαβ", "αββα", "αααβ", "αβββ"),
-    "random_4": lambda: template_tasks.random_templates(4, 4, wildcards=3, tokens=1, seed=1),
-    "random_5": lambda: template_tasks.random_templates(5, 4, wildcards=3, tokens=2, seed=2),
-    "random_5_long": lambda: template_tasks.random_templates(5, 6, wildcards=4, tokens=0, seed=3),
-    "print_program": template_tasks.print_program,
+    "random_4": lambda: template_examples.random_templates(4, 4, wildcards=3, tokens=1, seed=1),
+    "random_5": lambda: template_examples.random_templates(5, 4, wildcards=3, tokens=2, seed=2),
+    "random_5_long": lambda: template_examples.random_templates(5, 6, wildcards=4, tokens=0, seed=3),
+    "print_program": template_examples.print_program,
 }
 
 
 def _task(*texts: str) -> TemplateTask:
-    from foretrain.data.templates import Template
+    from foretrain.data.template_task import Template
 
     return TemplateTask(tuple(map(Template.parse, texts)), tuple(float(i) for i in range(len(texts))))
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import xarray as xr
 
 from foretrain.core.trajectory import trajectory
-from foretrain.data.template_tasks import majority
+from foretrain.data.template_examples import majority
 from foretrain.ledger.claim import Control, erratum_pair
 from foretrain.ledger.comparators import close
 from foretrain.ledger.tolerances import EXACT

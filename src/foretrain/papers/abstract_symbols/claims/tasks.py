@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 import xarray as xr
 
 from foretrain.core.trajectory import trajectory
-from foretrain.data.template_tasks import distribution_of_3, ravens_matrices, relational_match_to_sample
-from foretrain.data.templates import Template, TemplateTask, equality_pattern
+from foretrain.data.template_examples import distribution_of_3, ravens_matrices, relational_match_to_sample
+from foretrain.data.template_task import Template, TemplateTask, equality_pattern
 from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import close, every
 from foretrain.ledger.tolerances import EXACT

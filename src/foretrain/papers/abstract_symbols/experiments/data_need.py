@@ -11,7 +11,7 @@ import xarray as xr
 from foretrain.core.errors import require, require_positive, require_whole
 from foretrain.core.streams import seed_list
 from foretrain.core.trajectory import trajectory
-from foretrain.data.templates import TemplateTask
+from foretrain.data.template_task import TemplateTask
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import Positive, Seeds, about
 from foretrain.papers.abstract_symbols.experiments.architectures import SAMPLES

@@ -9,7 +9,7 @@ import xarray as xr
 from pydantic import Field
 
 from foretrain.core.streams import seed_list
-from foretrain.data.template_tasks import random_templates
+from foretrain.data.template_examples import random_templates
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import Count, Seeds, about
 from foretrain.papers.abstract_symbols.experiments.parameters import (

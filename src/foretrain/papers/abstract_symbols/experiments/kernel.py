@@ -15,7 +15,7 @@ from pydantic import Field
 from foretrain.core.errors import require
 from foretrain.core.streams import seed_list, torch_stream
 from foretrain.core.trajectory import trajectory
-from foretrain.data.template_tasks import same_different
+from foretrain.data.template_examples import same_different
 from foretrain.kernels.activations import Cosine
 from foretrain.kernels.attention import attention_kernel, attention_matrix
 from foretrain.kernels.template_matrix import template_matrix

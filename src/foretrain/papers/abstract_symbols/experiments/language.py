@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from foretrain.core.errors import InputError
 from foretrain.core.streams import seed_list, stream
-from foretrain.language.cells import MADE_UP, WIKITEXT, Source, as_trajectory, over, text_for, trained
+from foretrain.language.experiment_cell import MADE_UP, WIKITEXT, Source, as_trajectory, over, text_for, trained
 from foretrain.language.models import build
 from foretrain.language.setting import LanguageSetting
 from foretrain.language.text import TokenText

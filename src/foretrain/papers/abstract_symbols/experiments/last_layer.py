@@ -11,7 +11,7 @@ from torch import Tensor
 
 from foretrain.core.streams import seed_list, stream, torch_stream
 from foretrain.core.trajectory import trajectory
-from foretrain.data.template_tasks import same_different
+from foretrain.data.template_examples import same_different
 from foretrain.kernels.regression import ridge_coefficients, unseen_strings
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import Count, NotNegative, Positive, about

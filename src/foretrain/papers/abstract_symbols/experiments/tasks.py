@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from foretrain.core.streams import seed_list, stream
 from foretrain.core.trajectory import trajectory
-from foretrain.data.templates import TemplateBatch
+from foretrain.data.template_task import TemplateBatch
 from foretrain.kernels.architectures import ARCHITECTURES, MLP, MLP_XX, TRANSFORMER
 from foretrain.kernels.learning_curve import LearningCurve
 from foretrain.kernels.regression import measured_errors

@@ -14,9 +14,9 @@ import xarray as xr
 from foretrain.core.errors import require, require_known, require_whole
 from foretrain.core.progress import Progress, tell
 from foretrain.core.streams import seed_list, stream
-from foretrain.data import template_tasks
+from foretrain.data import template_examples
 from foretrain.data.template_files import read_task
-from foretrain.data.templates import TemplateTask
+from foretrain.data.template_task import TemplateTask
 from foretrain.dynamics.protocols import OutputModel
 from foretrain.dynamics.validated import Schedule, best_rate, train_validated
 from foretrain.models.sequence_baselines import KINDS, BaselineRuns
@@ -30,9 +30,9 @@ TRANSFORMERS = (VANILLA, WITH_A, WITH_B, WITH_AB)
 ARCHITECTURES = (*TRANSFORMERS, *KINDS)
 RATES = (1e-5, 1e-4, 1e-3, 1e-2)
 TASKS: dict[str, Callable[[], TemplateTask]] = {
-    **{name: make for name, make in template_tasks.NAMED.items() if name not in ("majority", "majority_token")},
-    **{f"majority_{length}": partial(template_tasks.majority, length) for length in range(2, 11)},
-    "majority_token_3": partial(template_tasks.majority_token, 3),
+    **{name: make for name, make in template_examples.NAMED.items() if name not in ("majority", "majority_token")},
+    **{f"majority_{length}": partial(template_examples.majority, length) for length in range(2, 11)},
+    "majority_token_3": partial(template_examples.majority_token, 3),
 }
 MOST_PARAMETERS = 200_000_000  # of one network: memory holds five copies of them
 SCALARS = (

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from foretrain.core.streams import seed_list, stream, torch_stream
 from foretrain.core.trajectory import trajectory
-from foretrain.data.template_tasks import same_different
+from foretrain.data.template_examples import same_different
 from foretrain.dynamics.optimizers import SGD, Adam
 from foretrain.dynamics.protocols import Optimizer
 from foretrain.kernels.attention import transformer_kernel

@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from foretrain.core.streams import seed_list, torch_stream
-from foretrain.language.cells import MADE_UP, WIKITEXT, Source, as_trajectory, over, text_for, trained
+from foretrain.language.experiment_cell import MADE_UP, WIKITEXT, Source, as_trajectory, over, text_for, trained
 from foretrain.language.models import build
 from foretrain.language.setting import LanguageSetting
 from foretrain.language.text import TokenText

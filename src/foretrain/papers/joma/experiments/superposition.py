@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import nn
 
 from foretrain.core.streams import seed_list
-from foretrain.language.cells import MADE_UP, WIKITEXT, Kind, Source, as_trajectory, over, text_for, trained
+from foretrain.language.experiment_cell import MADE_UP, WIKITEXT, Kind, Source, as_trajectory, over, text_for, trained
 from foretrain.language.models import build
 from foretrain.language.neurons import cut_windows, study_neurons
 from foretrain.language.setting import LanguageSetting

@@ -9,7 +9,17 @@ import xarray as xr
 from pydantic import Field
 
 from foretrain.core.streams import seed_list
-from foretrain.language.cells import MADE_UP, WIKITEXT, Kind, Source, as_trajectory, over, text_for, trained, with_room
+from foretrain.language.experiment_cell import (
+    MADE_UP,
+    WIKITEXT,
+    Kind,
+    Source,
+    as_trajectory,
+    over,
+    text_for,
+    trained,
+    with_room,
+)
 from foretrain.language.setting import LanguageSetting
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import Count, Positive, Seeds, about

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from foretrain.core.streams import seed_list
 from foretrain.language.batches import validation_windows
-from foretrain.language.cells import MADE_UP, WIKITEXT, Kind, Source, as_trajectory, over, text_for, trained
+from foretrain.language.experiment_cell import MADE_UP, WIKITEXT, Kind, Source, as_trajectory, over, text_for, trained
 from foretrain.language.models import PostNormEncoder, build
 from foretrain.language.setting import LanguageSetting
 from foretrain.language.text import TokenText

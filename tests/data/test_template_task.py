@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretrain.core.errors import InputError
-from foretrain.data.template_tasks import aba_abb, copying, majority, print_symbol, same_different
-from foretrain.data.templates import CLS, Template, TemplateTask, distinct_draws, equality_pattern
+from foretrain.data.template_examples import aba_abb, copying, majority, print_symbol, same_different
+from foretrain.data.template_task import CLS, Template, TemplateTask, distinct_draws, equality_pattern
 
 SYMBOLS = "αβγST"
 ALPHABET = "QRSTUV"  # the tokens of the templates and four more

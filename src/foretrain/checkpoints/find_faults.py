@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from foretrain.checkpoints.configs import absent_configs, wrong_configs
-from foretrain.checkpoints.faults import Fault, Record
+from foretrain.checkpoints.fault import Fault, Record
 from foretrain.checkpoints.identical import identical_weights
 from foretrain.checkpoints.initialisation import late_starts, like_initialisation
 from foretrain.checkpoints.path import out_of_order, outliers, wrong_steps

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from foretrain.core.errors import require, require_whole
 from foretrain.core.streams import stream
-from foretrain.data.templates import Template, TemplateTask
+from foretrain.data.template_task import Template, TemplateTask
 
 WILDCARD_ORDER = "αβγδεζηθικλμνξοπρστυφχψω"
 ROW_PATTERNS = ("ααα", "ααβ", "αβα", "αββ", "αβγ")  # the five equality patterns of three symbols

@@ -9,8 +9,8 @@ from numpy import ndarray as Array
 
 from foretrain.data.labelled_texts import LabelledTexts
 from foretrain.data.tokens import TokenTexts
+from foretrain.forecast.clustered_errors import mean_and_error
 from foretrain.forecast.corpora import heldout
-from foretrain.forecast.corpora.copies import mean_and_error
 from foretrain.forecast.corpora.counting import Counted
 from foretrain.forecast.corpora.heldout import Curve, Signal, Split
 from foretrain.forecast.corpora.result import Without

@@ -12,8 +12,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from foretrain.core.decompression import require_unpacked, unpacked
 from foretrain.core.errors import InputError, require
-from foretrain.core.packed import require_unpacked, unpacked
 
 Column = str | int
 KINDS = (".csv", ".tsv", ".jsonl", ".json", ".parquet")

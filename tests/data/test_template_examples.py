@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from foretrain.core.errors import InputError
-from foretrain.data import template_tasks as tasks
-from foretrain.data.templates import Template, TemplateTask
+from foretrain.data import template_examples as tasks
+from foretrain.data.template_task import Template, TemplateTask
 
 
 def by_string(task: TemplateTask) -> dict[str, float | str]:

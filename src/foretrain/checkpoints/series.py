@@ -8,7 +8,7 @@ from pathlib import Path
 
 import xarray as xr
 
-from foretrain.checkpoints.faults import Fault, Record
+from foretrain.checkpoints.fault import Fault, Record
 from foretrain.runs.monitored import as_dataset
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from foretrain.checkpoints.faults import Record
+from foretrain.checkpoints.fault import Record
 from foretrain.core.errors import DamagedFile, InputError
 from foretrain.runs.monitored import read_line
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from foretrain.core.errors import InputError, require
-from foretrain.data.labelled_rows import Column, Row, record_row
+from foretrain.data.table_files import Column, Row, record_row
 
 
 def given_rows(data: Any, columns: Sequence[Column], label: Column) -> Iterator[Row]:
