@@ -15,6 +15,7 @@ from foretrain.core.trajectory import trajectory
 from foretrain.ledger import comparators as c
 from foretrain.ledger.claim import Comparator, Drawn, Outcome
 from foretrain.ledger.margins import compared_to, margin_words, number
+from foretrain.ledger.quantities import BASE, Quantity
 from foretrain.ledger.tolerances import Tolerance
 
 TOLERANCE = Tolerance(1e-3, "made up")
@@ -245,7 +246,7 @@ def test_not_a_number_never_holds(compare) -> None:
 
 def test_every_reports_the_worst_part() -> None:
     def says(status: str, margin: float):
-        return Comparator(lambda p, o: Outcome(status, margin, f"{status} {margin}"), (Drawn(status),))
+        return Comparator(lambda p, o, q: Outcome(status, margin, f"{status} {margin}"), (Drawn(status),))
 
     assert c.every(says("holds", 5.0), says("holds", 1.1))(NOTHING, NOTHING).margin == 1.1
     out = c.every(says("holds", 5.0), says("fails", 0.5), says("fails", 0.1), says("inconclusive", np.nan))
@@ -282,7 +283,7 @@ def test_explains_never_passes_a_nan() -> None:
 
 def test_a_comparator_says_what_it_draws_and_cannot_be_changed() -> None:
     both = c.every(c.close("h", TOLERANCE), c.bounded("g", low="least"))
-    assert both.draws == (Drawn("h", ("h",)), Drawn("g", ("least",)))
+    assert both.draws == (Drawn("h", "h"), Drawn("g", low="least"))
     with pytest.raises(FrozenInstanceError):
         both.draws = ()  # type: ignore[misc]
 
@@ -292,12 +293,13 @@ def test_no_difference_is_called_exact() -> None:
 
 
 def test_a_reason_gives_both_values_where_they_differ_most() -> None:
-    compare = c.close("h", TOLERANCE, label="B", by="by the printed formula", seen="by integration")
-    wrong = compare(series(h=[1.0, 2.074, 1.0]), series(h=[1.0, 2.65, 1.0]))
+    compare = c.close("h", TOLERANCE, by="by the printed formula", seen="by integration")
+    called_b = BASE.extended(Quantity("h", "B", unit="nats"))
+    wrong = compare(series(h=[1.0, 2.074, 1.0]), series(h=[1.0, 2.65, 1.0]), called_b)
     assert wrong.reason == (
-        "B is 2.074 by the printed formula and 2.65 by integration at t = 2, 22 % too low; 0.001 is allowed"
+        "B is 2.074 nats by the printed formula and 2.65 by integration at t = 2, 22 % too low; 0.001 is allowed"
     )
-    right = compare(series(h=[1.0, 2.0, 1.0]), series(h=[1.0, 2.0, 1.0 + 2e-12]))
+    right = compare(series(h=[1.0, 2.0, 1.0]), series(h=[1.0, 2.0, 1.0 + 2e-12]), called_b)
     assert right.reason == "B agrees to 10⁻¹² at all 3 points; 0.001 is allowed"
 
 

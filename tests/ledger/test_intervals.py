@@ -8,6 +8,7 @@ import xarray as xr
 from scipy.stats import ttest_1samp
 
 from foretrain.ledger.comparators import gains
+from foretrain.ledger.quantities import BASE, Quantity
 
 
 def judged(*values: list[float]) -> str:
@@ -62,5 +63,5 @@ def test_the_words_name_the_interval() -> None:
     data = xr.Dataset({"gain": ("seed", [0.1, 0.2, 0.3])})
     assert (
         "0.2 nats (95 % interval −0.04841 to 0.4484), above 0 in 3 of 3 pairs"
-        in gains("gain", unit="nats")(xr.Dataset(), data).reason
+        in gains("gain")(xr.Dataset(), data, BASE.extended(Quantity("gain", unit="nats"))).reason
     )

@@ -19,7 +19,9 @@ from foretrain.core.provenance import unwrapped
 from foretrain.core.trajectory import trajectory
 from foretrain.ledger.margins import Expected as Expected
 from foretrain.ledger.margins import Outcome as Outcome
+from foretrain.ledger.quantities import BASE, Quantities
 from foretrain.ledger.tiers import TIERS, Settings, Tier, at_tier, reaches
+from foretrain.ledger.tolerances import Tolerance
 
 # skipped: its data is not on this machine. stopped: predict, observe or compare raised an error.
 Status = Literal["holds", "fails", "inconclusive", "skipped", "stopped"]
@@ -28,22 +30,26 @@ Whose = Literal["the paper's statement", "a step of the paper's proof", "our own
 
 @dataclass(frozen=True)
 class Drawn:
-    """A measured quantity and the predicted quantities it is compared with, for whoever draws the comparison."""
+    """A measured quantity and what it is compared with, for whoever draws the comparison.
+
+    A bound is a tolerance, or the name of a predicted quantity, and so is what it is expected to equal.
+    """
 
     measured: str
-    predicted: tuple[str, ...] = ()
-    label: str = ""  # what a reader calls it
+    predicted: str | None = None
+    low: str | Tolerance | None = None
+    high: str | Tolerance | None = None
 
 
 @dataclass(frozen=True)
 class Comparator:
-    """Holds a prediction against a measurement. `draws` names the quantities it compares."""
+    """Holds a prediction against a measurement, in the words of a table of quantities. `draws` is what it compares."""
 
-    outcome: Callable[[xr.Dataset, xr.Dataset], Outcome]
+    outcome: Callable[[xr.Dataset, xr.Dataset, Quantities], Outcome]
     draws: tuple[Drawn, ...]
 
-    def __call__(self, prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
-        return self.outcome(prediction, observation)
+    def __call__(self, prediction: xr.Dataset, observation: xr.Dataset, quantities: Quantities = BASE) -> Outcome:
+        return self.outcome(prediction, observation, quantities)
 
 
 @dataclass(frozen=True)
@@ -90,7 +96,8 @@ class Claim:
     corrects: str | None = None  # the id of the printed claim that this one replaces
     finding: str | None = None  # what we found that is not an error of the paper: a limit, a reading, a surprise
     figure: Callable[[xr.Dataset, xr.Dataset], Any] | None = None  # default: drawn from the two datasets
-    module: str = ""  # where it is written; filled in when its paper is loaded
+    module: str = ""  # where it is written; filled in when its paper is loaded, as are its quantities
+    quantities: Quantities = BASE  # what its variables and axes are called
 
     def __post_init__(self) -> None:
         require_known("tier", self.expect_from, TIERS)

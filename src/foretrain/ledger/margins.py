@@ -12,21 +12,13 @@ from typing import Literal
 import numpy as np
 import xarray as xr
 
+from foretrain.ledger.quantities import Quantities
+
 Expected = Literal["holds", "fails", "inconclusive"]
 
 ROUNDING = 1e-12  # of the largest value: what a sign or an order that was computed, not sampled, is judged against
 BARELY = 1 - 1e-9  # the margin of what only just fails
-MANY = 1000  # margins beyond this are not told apart
-UNTOLD_AXES = frozenset(
-    {
-        "problem", "context", "row", "column", "entry", "text", "other", "pair", "component", "point", "cell", "item",
-        "index", "case", "example", "loser", "draw", "sample", "repeat", "instance",
-    }
-)  # fmt: skip
-SYMBOLS = {
-    "time": "t", "eta_y": "η_Y", "eta_z": "η_Z", "rho": "ρ", "beta": "β", "gamma": "γ", "vocab": "M", "classes": "K",
-    "overlap": "ρ", "ratio": "η_Y/η_Z", "length": "T",
-}  # fmt: skip
+MANY = 1000  # all margins beyond this print as >1000×
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -114,18 +106,17 @@ def compared_to(value: float, truth: float) -> str:
     return f"{number(max(ratio, 1 / ratio))} times too {less if ratio < 1 else more}"
 
 
-def place_words(array: xr.DataArray, at: dict[str, int]) -> str:
-    """Where a value stands: " at t = 690, K = 10"; axes that only number things are left out."""
+def place_words(array: xr.DataArray, at: dict[str, int], quantities: Quantities) -> str:
+    """Where a value stands: " at t = 690, K = 10"; numbers on an axis that only numbers things are left out."""
     parts = []
     for axis, index in at.items():
-        if axis in UNTOLD_AXES or axis not in array.coords or array.sizes[axis] < 2:
+        if axis not in array.coords or array.sizes[axis] < 2:
             continue
-        value = array[axis].values[index]
-        name = array[axis].attrs.get("symbol") or SYMBOLS.get(axis, axis.replace("_", " "))
+        value, quantity = array[axis].values[index], quantities[axis]
         if isinstance(value, str | np.str_):
-            parts.append(f"{name} {value}")
-        else:
-            parts.append(f"{name} = {number(float(value))}")
+            parts.append(f"{quantity.place} {value}")
+        elif quantity.role != "index":
+            parts.append(f"{quantity.place} = {number(float(value))}")
     return f" at {', '.join(parts)}" if parts else ""
 
 

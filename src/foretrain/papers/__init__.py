@@ -1,8 +1,9 @@
 """The papers: each is a folder here, found by itself. A new one adds its folder and touches nothing else.
 
-A paper's folder has `PAPER` in its `__init__`, `CLAIMS` in `claims`, `EXPERIMENTS` in `experiments` and `FIGURES` in
-`figures`; a part that it has no use for may be missing. `claims` and `experiments` may be packages: then MODULES in
-their `__init__` names the modules that have such a list. What is not asked for is not loaded.
+A paper's folder has `PAPER` in its `__init__`, `CLAIMS` in `claims`, `QUANTITIES` in `quantities`, `EXPERIMENTS` in
+`experiments` and `FIGURES` in `figures`; a part that it has no use for may be missing. `claims` and `experiments` may
+be packages: then MODULES in their `__init__` names the modules that have such a list. What is not asked for is not
+loaded.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 from foretrain.core.errors import require, require_known
 from foretrain.ledger.claim import Claim
 from foretrain.ledger.experiment import Experiment
+from foretrain.ledger.quantities import BASE, Quantities
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,14 @@ def _by_id(part: str, wanted: Sequence[str]) -> dict[str, Any]:
 def _items_in(module: str, part: str) -> tuple[Any, ...]:
     if part == "experiments":
         return tuple(import_module(module).EXPERIMENTS)
-    return tuple(replace(claim, module=module) for claim in import_module(module).CLAIMS)
+    quantities = _quantities(module.split(".")[2])
+    return tuple(replace(claim, module=module, quantities=quantities) for claim in import_module(module).CLAIMS)
+
+
+def _quantities(paper: str) -> Quantities:
+    """What the paper's variables and axes are called."""
+    table: Quantities = getattr(_part(paper, "quantities"), "QUANTITIES", BASE)
+    return table
 
 
 def _modules(part: str, wanted: Sequence[str]) -> list[str]:

@@ -20,7 +20,7 @@ def _ranked(forecast_needs: list[float], sizes: list[float]) -> str:
         return ("task", "architecture"), np.array(needs)[:, None] * [1.0, 10.0]
 
     observed = {"predicted_need": table(forecast_needs), "measured_need": table([10.0, 20, 30, 40])}
-    return forecast._ranks_better(xr.Dataset({"size_need": table(sizes)}, axes), xr.Dataset(observed, axes)).status
+    return forecast.forecast_agrees.compare(xr.Dataset({"size_need": table(sizes)}, axes), xr.Dataset(observed, axes)).status
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_it_must_win_within_each_architecture() -> None:
     trivial = xr.Dataset({"size_need": (cells, size)}, axes)
     taus = forecast.rank_correlations(trivial, observed)
     assert taus["all"][0] > taus["all"][1]
-    assert forecast._ranks_better(trivial, observed).status == "fails"
+    assert forecast.forecast_agrees.compare(trivial, observed).status == "fails"
 
 
 def test_the_kept_results_are_asked_for_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +58,7 @@ def test_the_kept_results_are_asked_for_by_name(tmp_path: Path, monkeypatch: pyt
 
 def test_relu_and_polynomials_are_singular_on_a_line_and_others_are_not() -> None:
     """The conjecture of appendix E: ReLU(tz) = t·ReLU(z), so inputs along one ray give a matrix of rank 1."""
-    margins = conditioning._on_a_line(("ReLU", "linear", "1 + t + t²", *conditioning.SMOOTH)).margin
+    margins = conditioning._on_a_line(("ReLU", "linear", "1 + t + t²", *conditioning.SMOOTH)).eigenvalue_ratio
     assert (margins.sel(activation=["ReLU", "linear", "1 + t + t²"]) < 1e-12).all()
     assert (margins.sel(activation=list(conditioning.SMOOTH)) > 1e-8).all()
     assert conditioning._condition_21()[0]
@@ -66,7 +66,7 @@ def test_relu_and_polynomials_are_singular_on_a_line_and_others_are_not() -> Non
 
 def test_a_linear_activation_conditions_same_different_as_well_as_the_cosine() -> None:
     """Lemma 3.6: what its finding says; the condition number is the inverse of the measured ratio."""
-    ratio = conditioning._least_eigenvalues(("same_different",), 1.0, 1.0, ("linear", "cosine")).margin.values[0]
+    ratio = conditioning._least_eigenvalues(("same_different",), 1.0, 1.0, ("linear", "cosine")).eigenvalue_ratio.values[0]
     assert 1 / ratio[0] == pytest.approx(810, rel=0.01)
     assert 1 / ratio[1] == pytest.approx(1070, rel=0.01)
 

@@ -75,7 +75,7 @@ def test_fig7_and_fig24_are_the_gains_of_pretraining_and_of_depth(gain: float, s
 @pytest.mark.parametrize(("diagonal", "status"), [(0.3, "holds"), (-0.05, "fails")])
 def test_fig7_diagonals_count_by_size(diagonal: float, status: str, kept_here: Path) -> None:
     keep_fig7(kept_here, 0.2, diagonal)
-    run = language._diagonals("pretrained")["gain"]
+    run = language._diagonals("pretrained")["identity_rise"]
     assert float(run.mean()) == pytest.approx(max(diagonal + SPREAD.mean(), 0.0), abs=1e-9)
     verdict = judge(language.diagonals)
     assert (verdict.status, verdict.control_status) == (status, "fails")

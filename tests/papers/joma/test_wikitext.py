@@ -48,8 +48,8 @@ def test_fig8_needs_a_dip_and_a_rebound(
 
 def test_the_shape_is_read_off_smoothed_curves() -> None:
     shape = wikitext._shape(curves(1.0, 0.3)["entropy"].sel(depth=1, rate=1e-4, text="real", layer=0).mean("seed"))
-    assert float(shape["dip"]) == pytest.approx(1.0, abs=0.1)
-    assert float(shape["rebound"]) == pytest.approx(0.3, abs=0.1)
+    assert float(shape["fall"]) == pytest.approx(1.0, abs=0.1)
+    assert float(shape["comeback"]) == pytest.approx(0.3, abs=0.1)
 
 
 def test_fig6_and_the_losses_of_fig8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 from foretrain import papers
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.comparators import bounded, every, positive
+from foretrain.ledger.comparators import bounded, covered, every, positive
 from foretrain.ledger.judging import judge
+from foretrain.ledger.quantities import BASE, Quantity
+from foretrain.ledger.tolerances import Tolerance
 from foretrain.show.report.axes import main_axis, wants_log
 from foretrain.show.report.claim_figures import MOST_FIGURES, claim_figures
 from foretrain.show.report.compact import POINTS, compact, keep
@@ -37,9 +39,9 @@ def test_line_and_markers_over_time() -> None:
 def test_time_wins_over_a_longer_axis_and_units_are_shown() -> None:
     values = np.ones((3, 9))
     data = trajectory({"h": (("time", "size"), values)}, {"time": [0, 1, 2], "size": range(9)}, units={"h": "nats"})
-    assert main_axis(data.h) == "time"
-    assert main_axis(data.h.isel(time=0)) == "size"
-    assert main_axis(data.h.isel(time=0).drop_vars("size")) is None
+    assert main_axis(data.h, BASE) == "time"
+    assert main_axis(data.h.isel(time=0), BASE) == "size"
+    assert main_axis(data.h.isel(time=0).drop_vars("size"), BASE) is None
     (figure,) = claim_figures(trajectory({}), data)
     assert figure.layout.yaxis.title.text == "h (nats)"
 
@@ -64,7 +66,7 @@ def test_what_only_counts_things_is_no_axis_for_a_curve() -> None:
     values = np.arange(6.0)
     (figure,) = claim_figures(_curve(values, problem=np.arange(6)), _curve(values, problem=np.arange(6)))
     assert figure.layout.xaxis.title.text == "predicted h"
-    assert main_axis(_curve(np.ones((9, 2)), problem=np.arange(9), epsilon=np.array([0.1, 0.2])).h) == "epsilon"
+    assert main_axis(_curve(np.ones((9, 2)), problem=np.arange(9), epsilon=np.array([0.1, 0.2])).h, BASE) == "epsilon"
 
 
 def test_names_are_places_side_by_side() -> None:
@@ -92,9 +94,9 @@ def test_what_the_comparator_looks_at_comes_first_with_its_own_bounds() -> None:
     observation = trajectory({"aside": ratio, "ratio": ratio, "within": within}, coords)
     prediction = trajectory({"floor": ((), 0.0), "ceiling": ((), 9.0), "promised": ((), 0.5)})
     compare = every(positive("within"), bounded("ratio", low="floor", high="ceiling"))
-    figures = claim_figures(prediction, observation, compare)
+    figures = claim_figures(prediction, observation, compare, BASE.extended(Quantity("floor", "the floor")))
     assert [figure.layout.yaxis.title.text for figure in figures] == ["ratio", "within", "aside"]
-    assert [trace.name for trace in figures[0].data] == ["measured", "floor", "ceiling"]
+    assert [trace.name for trace in figures[0].data] == ["measured", "floor", "upper bound"]
     assert [len(figure.data) for figure in figures] == [3, 1, 1]
 
 
@@ -128,7 +130,8 @@ def test_mean_over_seeds_with_its_spread() -> None:
 def test_measured_with_its_bounds() -> None:
     size = np.arange(1, 6)
     prediction = trajectory({"low": ("size", size * 1.0), "high": ((), 9.0)}, {"size": size})
-    (figure,) = claim_figures(prediction, _curve(size + 0.5, "ratio", size=size))
+    compare = bounded("ratio", low="low", high="high")
+    (figure,) = claim_figures(prediction, _curve(size + 0.5, "ratio", size=size), compare)
     marks, low, high = figure.data
     np.testing.assert_allclose(marks.y, size + 0.5)
     np.testing.assert_allclose(low.y, size)
@@ -136,14 +139,25 @@ def test_measured_with_its_bounds() -> None:
     assert (low.name, high.name) == ("lower bound", "upper bound")
 
 
+def test_a_tolerance_is_drawn_as_a_bound() -> None:
+    size = np.arange(1, 6)
+    observation = trajectory({"ratio": ("size", size * 1.0), "rest": 0.5}, {"size": size})
+    compare = every(bounded("ratio", low=Tolerance(0.5, "made up")), bounded("rest", high=Tolerance(2.0, "made up")))
+    single, figure = claim_figures(trajectory({}), observation, compare)
+    assert [trace.name for trace in figure.data] == ["measured", "lower bound"]
+    np.testing.assert_array_equal(figure.data[1].y, 0.5)
+    assert [(trace.name, trace.y) for trace in single.data] == [("measured", (0.5,)), ("upper bound", (2.0,))]
+
+
 def test_single_values_share_one_figure() -> None:
     inside = trajectory({"inside": ("draw", np.arange(10) < 9), "shift": ((), 2.0)})
-    (figure,) = claim_figures(trajectory({"promised": ((), 0.8), "shift": ((), 2.5)}), inside)
+    compare = covered("inside", "promised")
+    (figure,) = claim_figures(trajectory({"promised": ((), 0.8), "shift": ((), 2.5)}), inside, compare)
     predicted, measured, promised = figure.data
-    assert predicted.x == measured.x == ("shift", "inside")
-    np.testing.assert_allclose(predicted.y, [2.5, np.nan])
-    np.testing.assert_allclose(measured.y, [2.0, 0.9])
-    assert (promised.name, promised.x, promised.y) == ("promised", ("inside",), (0.8,))
+    assert predicted.x == measured.x == ("inside", "shift")
+    np.testing.assert_allclose(predicted.y, [np.nan, 2.5])
+    np.testing.assert_allclose(measured.y, [0.9, 2.0])
+    assert (promised.name, promised.x, promised.y) == ("lower bound", ("inside",), (0.8,))
 
 
 def test_single_values_without_a_prediction_name_none() -> None:
@@ -206,8 +220,8 @@ def test_every_made_up_claim_can_be_drawn(made_up_papers: None) -> None:
 
 
 def test_axes_say_what_a_reader_calls_the_quantity() -> None:
-    rate = xr.DataArray([0.1, 0.2], dims="rate", attrs={"symbol": "learning rate η"})
-    data = trajectory({"factor": ("rate", [1.0, 2.0])}, {"rate": rate})
-    (figure,) = claim_figures(data, data, bounded("factor", low="factor", label="the growth factor χ"))
-    assert figure.layout.yaxis.title.text == "growth factor χ"
+    data = trajectory({"factor": ("rate", [1.0, 2.0])}, {"rate": [0.1, 0.2]})
+    words = BASE.extended(Quantity("factor", "the growth factor χ", unit="nats"), Quantity("rate", "learning rate η"))
+    (figure,) = claim_figures(data, data, bounded("factor", low="factor"), words)
+    assert figure.layout.yaxis.title.text == "growth factor χ (nats)"
     assert figure.layout.xaxis.title.text == "learning rate η"

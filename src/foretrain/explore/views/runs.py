@@ -145,17 +145,18 @@ def quantities(run: xr.Dataset) -> list[str]:
 
 def curves_of(run: xr.Dataset, name: str) -> tuple[str, dict[str, xr.DataArray], bool]:
     """The axis to draw over, the curves by their labels (means over seeds), and whether some were left out."""
-    from foretrain.show.report.axes import REPLICATES, curves, main_axis
+    from foretrain.ledger.quantities import BASE
+    from foretrain.show.report.axes import curves, main_axis, replicates
 
     values = run[name].astype(float)
-    over = [axis for axis in values.dims if axis in REPLICATES or axis == "head"]
+    over = [*replicates(values, BASE), *(["head"] if "head" in values.dims else [])]
     values = values.mean(over, keep_attrs=True)
-    axis = main_axis(values) or _only_names(values)
+    axis = main_axis(values, BASE) or _only_names(values)
     if axis is None and "step" in values.dims:
         axis = "step"
     if axis is None:
         return "", {"": values}, False
-    listed = curves(values, axis)
+    listed = curves(values, axis, BASE)
     return (
         axis,
         {unescape(curve.label) or name: values.isel(curve.where) for curve in listed[:MOST_CURVES]},

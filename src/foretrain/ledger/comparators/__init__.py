@@ -1,7 +1,7 @@
 """Ways to compare a prediction with a measurement. Each function here makes a comparator; the tier never changes it.
 
-`name` is a variable that both datasets have, unless a comparator says otherwise. `label` is what a reader calls it, and
-`by` and `seen` say how the two values came about: "by the printed formula", "by integration".
+`name` is a variable that both datasets have, unless a comparator says otherwise; the paper's table of quantities says
+what a reader calls it. `by` and `seen` say how the two values came about: "by the printed formula", "by integration".
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from foretrain.ledger.comparators.intervals import gains
 from foretrain.ledger.comparators.orders import positive, ranked, slope, surely_positive
 from foretrain.ledger.comparators.statistics import as_printed, converges, covered, explains, same_mean
 from foretrain.ledger.margins import Expected, Outcome
+from foretrain.ledger.quantities import Quantities
 
 __all__ = [
     "as_printed",
@@ -39,8 +40,8 @@ __all__ = [
 def every(*parts: Comparator) -> Comparator:
     """All parts must hold. The margin is that of the part nearest to failing, or failing worst."""
 
-    def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
-        outcomes = [part(prediction, observation) for part in parts]
+    def compare(prediction: xr.Dataset, observation: xr.Dataset, quantities: Quantities) -> Outcome:
+        outcomes = [part(prediction, observation, quantities) for part in parts]
         order: dict[Expected, int] = {"holds": 0, "inconclusive": 1, "fails": 2}
         worst = max(outcomes, key=lambda o: (order[o.status], -o.margin if math.isfinite(o.margin) else -math.inf))
         shown = dict.fromkeys(o.reason.removesuffix(".") for o in outcomes if o.status == worst.status)

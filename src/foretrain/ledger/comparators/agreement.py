@@ -7,8 +7,8 @@ import math
 import numpy as np
 import xarray as xr
 
-from foretrain.ledger.claim import Comparator
-from foretrain.ledger.comparators.shared import drawn, in_words, same_points, standard_error, value_at, worst_place
+from foretrain.ledger.claim import Comparator, Drawn
+from foretrain.ledger.comparators.shared import same_points, standard_error, value_at, worst_place
 from foretrain.ledger.margins import (
     ROUNDING,
     Outcome,
@@ -20,56 +20,56 @@ from foretrain.ledger.margins import (
     sentence,
     within,
 )
+from foretrain.ledger.quantities import Quantities
 from foretrain.ledger.tolerances import NONE, Tolerance
 
 BY, SEEN = "in the prediction", "in the measurement"
 
 
-def close(
-    name: str, tolerance: Tolerance, *, relative: bool = True, label: str = "", by: str = BY, seen: str = SEEN
-) -> Comparator:
+def close(name: str, tolerance: Tolerance, *, relative: bool = True, by: str = BY, seen: str = SEEN) -> Comparator:
     """Largest difference; `relative` divides by the largest size of the prediction (by 1 if that is smaller)."""
 
-    def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
+    def compare(prediction: xr.Dataset, observation: xr.Dataset, quantities: Quantities) -> Outcome:
         predicted, observed = same_points(prediction[name], observation[name])
         scale = max(1.0, float(abs(predicted).max())) if relative else 1.0
-        return _agreement(predicted, observed, abs(predicted - observed) / scale, tolerance, label or name, by, seen)
+        errors = abs(predicted - observed) / scale
+        return _agreement(name, predicted, observed, errors, tolerance, by, seen, quantities)
 
-    return Comparator(compare, drawn(name, name, label=label))
+    return Comparator(compare, (Drawn(name, name),))
 
 
-def close_relative(name: str, tolerance: Tolerance, *, label: str = "", by: str = BY, seen: str = SEEN) -> Comparator:
+def close_relative(name: str, tolerance: Tolerance, *, by: str = BY, seen: str = SEEN) -> Comparator:
     """Largest pointwise difference relative to the smaller of the two values: each counts for itself, however small."""
 
-    def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
+    def compare(prediction: xr.Dataset, observation: xr.Dataset, quantities: Quantities) -> Outcome:
         predicted, observed = same_points(prediction[name], observation[name])
         errors = abs(predicted - observed) / np.minimum(abs(predicted), abs(observed))
-        return _agreement(predicted, observed, errors, tolerance, label or name, by, seen)
+        return _agreement(name, predicted, observed, errors, tolerance, by, seen, quantities)
 
-    return Comparator(compare, drawn(name, name, label=label))
+    return Comparator(compare, (Drawn(name, name),))
 
 
 def bounded(
-    name: str, *, low: str | None = None, high: str | None = None, slack: Tolerance = NONE, label: str = ""
+    name: str, *, low: str | Tolerance | None = None, high: str | Tolerance | None = None, slack: Tolerance = NONE
 ) -> Comparator:
-    """`name` (measured) stays between the predicted `low` and `high`, give or take `slack`.
+    """`name` (measured) stays between `low` and `high`, give or take `slack`.
 
-    Between two bounds the margin is counted from their middle.
+    A bound is a tolerance, or the name of a predicted quantity. Between two bounds the margin is counted from their
+    middle.
     """
 
-    def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
-        sides = []
-        both = low is not None and high is not None
-        middles = (prediction[low] + prediction[high]) / 2 if both else xr.zeros_like(observation[name], dtype=float)
-        for bound, sign, limit in ((low, -1, "at least {} is needed"), (high, 1, "at most {} is allowed")):
-            if bound is None:
-                continue
-            edge, value = same_points(prediction[bound], observation[name])
+    def compare(prediction: xr.Dataset, observation: xr.Dataset, quantities: Quantities) -> Outcome:
+        sides, quantity = [], quantities[name]
+        edges = {sign: _edge(bound, prediction) for sign, bound in ((-1, low), (1, high)) if bound is not None}
+        middles = sum(edges.values()) / 2 if len(edges) == 2 else xr.zeros_like(observation[name], dtype=float)
+        for sign, bound in edges.items():
+            edge, value = same_points(bound, observation[name])
             edge, value = xr.broadcast(edge.astype(float), value.astype(float))
             excess = (sign * (value - edge)).fillna(np.inf)
             at = worst_place(excess)
             allowed, seen = float(edge.isel(at)), float(value.isel(at))
-            words = f"{in_words(label or name)} is {number(seen)}{place_words(value, at)}"
+            limit = "at most {} is allowed" if sign == 1 else "at least {} is needed"
+            words = f"{quantity.words} is {number(seen)}{quantity.with_unit}{place_words(value, at, quantities)}"
             words += f"; {limit.format(number(allowed))}"
             if slack.value:
                 words += f", give or take {number(slack.value)}"
@@ -81,39 +81,45 @@ def bounded(
             sides.append(outcome(float(excess.isel(at)) <= slack.value, margin, sentence(words)))
         return min(sides, key=lambda side: side.margin)
 
-    return Comparator(compare, drawn(name, low, high, label=label))
+    return Comparator(compare, (Drawn(name, low=low, high=high),))
 
 
-def conserved(name: str, tolerance: Tolerance, axis: str = "time", *, label: str = "") -> Comparator:
+def _edge(bound: str | Tolerance, prediction: xr.Dataset) -> xr.DataArray:
+    return prediction[bound] if isinstance(bound, str) else xr.DataArray(bound.value)
+
+
+def conserved(name: str, tolerance: Tolerance, axis: str = "time") -> Comparator:
     """`name` (measured) does not change along `axis`."""
 
-    def compare(_: xr.Dataset, observation: xr.Dataset) -> Outcome:
+    def compare(_: xr.Dataset, observation: xr.Dataset, quantities: Quantities) -> Outcome:
         value = observation[name]
         drift = float(abs(value - value.isel({axis: 0})).max(skipna=False)) / max(1.0, float(abs(value).max()))
-        words = f"{in_words(label or name)} drifts by {number(drift)}; {number(tolerance.value)} is allowed"
+        words = f"{quantities[name].words} drifts by {number(drift)}; {number(tolerance.value)} is allowed"
         return within(drift, tolerance.value, sentence(words))
 
-    return Comparator(compare, drawn(name, label=label))
+    return Comparator(compare, (Drawn(name),))
 
 
 def _agreement(
+    name: str,
     predicted: xr.DataArray,
     observed: xr.DataArray,
     errors: xr.DataArray,
     allowed: Tolerance,
-    label: str,
     by: str,
     seen: str,
+    quantities: Quantities,
 ) -> Outcome:
     """How well two arrays agree where they agree worst."""
-    at = worst_place(errors.fillna(np.inf))
-    error, called, limit = float(errors.isel(at)), in_words(label), number(allowed.value)
+    at, quantity = worst_place(errors.fillna(np.inf)), quantities[name]
+    error, called, limit = float(errors.isel(at)), quantity.words, number(allowed.value)
     if error == 0:
         return outcome(True, math.inf, sentence(f"{called} agrees exactly"))
     first, second = (
         float(array.isel({a: i for a, i in at.items() if a in array.dims})) for array in (predicted, observed)
     )
-    pair = f"{called} is {number(first)} {by} and {number(second)} {seen}{place_words(errors, at)}"
+    pair = f"{called} is {number(first)}{quantity.with_unit} {by} and {number(second)} {seen}"
+    pair += place_words(errors, at, quantities)
     if error <= allowed.value:
         where = "" if errors.size == 1 else f" at all {errors.size} points"
         words = f"{called} agrees to {number(error)}{where}; {limit} is allowed"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-from foretrain.ledger.claim import Drawn
-
 
 def worst_place(badness: xr.DataArray) -> dict[str, int]:
     """The position of the largest entry."""
@@ -14,18 +12,10 @@ def worst_place(badness: xr.DataArray) -> dict[str, int]:
     return dict(zip(map(str, badness.dims), map(int, index), strict=True))
 
 
-def in_words(text: str) -> str:
-    return text.replace("_", " ")
-
-
-def drawn(measured: str, *predicted: str | None, label: str = "") -> tuple[Drawn, ...]:
-    return (Drawn(measured, tuple(name for name in predicted if name), label.removeprefix("the ")),)
-
-
 def same_points(predicted: xr.DataArray, observed: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
-    """Both at the same coordinates; one may lack axes of the other, but not each some of the other's."""
-    own, other = set(predicted.dims), set(observed.dims)
-    if not (own <= other or other <= own):
+    """Both at the same coordinates. The axes of one must be a subset of the other's."""
+    ours, theirs = set(predicted.dims), set(observed.dims)
+    if not (ours <= theirs or theirs <= ours):
         raise ValueError(f"{predicted.dims} and {observed.dims} have no axes to be compared along")
     return xr.align(predicted, observed, join="exact")
 

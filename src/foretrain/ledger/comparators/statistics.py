@@ -7,8 +7,8 @@ import math
 import numpy as np
 import xarray as xr
 
-from foretrain.ledger.claim import Comparator
-from foretrain.ledger.comparators.shared import drawn, in_words, same_points, value_at, worst_place
+from foretrain.ledger.claim import Comparator, Drawn
+from foretrain.ledger.comparators.shared import same_points, value_at, worst_place
 from foretrain.ledger.margins import (
     Outcome,
     inconclusive,
@@ -18,17 +18,18 @@ from foretrain.ledger.margins import (
     sentence,
     within,
 )
+from foretrain.ledger.quantities import Quantities
 from foretrain.ledger.tolerances import CHANCE, THREE_ERRORS, Tolerance
 
 
-def covered(inside: str, at_least: str, *, label: str = "") -> Comparator:
+def covered(inside: str, at_least: str) -> Comparator:
     """Share of draws with `inside` true is at least the predicted `at_least`.
 
     Fails only if the share is significantly below (one-sided binomial test), so that a sound bound does not fail by
     chance. The margin is the test's p over the one at which it fails.
     """
 
-    def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
+    def compare(prediction: xr.Dataset, observation: xr.Dataset, quantities: Quantities) -> Outcome:
         from scipy.stats import binomtest  # more than a second to load, and few claims need it
 
         hits, wanted = observation[inside], float(prediction[at_least].max())
@@ -37,20 +38,20 @@ def covered(inside: str, at_least: str, *, label: str = "") -> Comparator:
         count = int(hits.sum(repeats).min())
         p = float(binomtest(count, draws, wanted, alternative="less").pvalue)
         when = ", at the worst time" * ("time" in hits.dims)
-        words = f"{in_words(label or inside)} in {count / draws:.2%} of {draws} draws{when}; {wanted:.2%} is promised"
+        words = f"{quantities[inside].words} in {count / draws:.2%} of {draws} draws{when}; {wanted:.2%} is promised"
         return outcome(p >= CHANCE.value, p / CHANCE.value, sentence(words.replace("%", " %")))
 
-    return Comparator(compare, drawn(inside, at_least))
+    return Comparator(compare, (Drawn(inside, low=at_least),))
 
 
-def same_mean(name: str, tolerance: Tolerance = THREE_ERRORS, least_seeds: int = 3, *, label: str = "") -> Comparator:
+def same_mean(name: str, tolerance: Tolerance = THREE_ERRORS, least_seeds: int = 3) -> Comparator:
     """Measured means over `seed` agree with the predicted mean in combined standard errors, at every point.
 
     The prediction carries `name`, `name_std` and `name_seeds` (its own spread and number of seeds) and may be nan
     where nothing is predicted; everything it does predict must have been measured.
     """
 
-    def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
+    def compare(prediction: xr.Dataset, observation: xr.Dataset, quantities: Quantities) -> Outcome:
         measured = observation[name]
         seeds = measured.sizes.get("seed", 1)
         if seeds < least_seeds:
@@ -62,14 +63,14 @@ def same_mean(name: str, tolerance: Tolerance = THREE_ERRORS, least_seeds: int =
         published = prediction[name].notnull()
         total = int(published.sum())
         distance, published, mean, expected = xr.align(distance, published, mean, prediction[name], join="inner")
-        cells, called = int(published.sum()), in_words(label or name)
+        cells, called = int(published.sum()), quantities[name].words
         if cells < total:
             return outcome(False, 0.0, sentence(f"{called}: only {cells} of {total} predicted means were measured"))
         distance = distance.where(published, 0.0)
         at = worst_place(distance.fillna(np.inf))
         error = float(distance.isel(at))
         here, there = number(value_at(mean, at)), number(value_at(expected, at))
-        pair = f"{here} here and {there} expected{place_words(distance, at)}"
+        pair = f"{here} here and {there} expected{place_words(distance, at, quantities)}"
         if cells == 1:
             words = f"{called} is {pair}: {number(round(error, 2))} standard errors apart"
         else:
@@ -78,10 +79,10 @@ def same_mean(name: str, tolerance: Tolerance = THREE_ERRORS, least_seeds: int =
             )
         return within(error, tolerance.value, sentence(f"{words}; {number(tolerance.value)} are allowed"))
 
-    return Comparator(compare, drawn(name, name, label=label))
+    return Comparator(compare, (Drawn(name, name),))
 
 
-def as_printed(name: str, tolerance: Tolerance, trials: int, *, guess: float, label: str = "") -> Comparator:
+def as_printed(name: str, tolerance: Tolerance, trials: int, *, guess: float) -> Comparator:
     """Measured means over `seed` are within `tolerance` of printed means of so many trials, where the data can decide.
 
     It cannot where twice the error of the difference, with the measured spread for both, is more than `tolerance` and
@@ -89,14 +90,14 @@ def as_printed(name: str, tolerance: Tolerance, trials: int, *, guess: float, la
     more than `tolerance` away from that of a `guess`, agreement says nothing and the outcome is inconclusive.
     """
 
-    def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
+    def compare(prediction: xr.Dataset, observation: xr.Dataset, quantities: Quantities) -> Outcome:
         measured = observation[name]
         printed, mean = same_points(prediction[name], measured.mean("seed", skipna=False))
         error = 2 * measured.std("seed", ddof=1) * math.sqrt(1 / measured.sizes["seed"] + 1 / trials)
         apart = abs(mean - printed)
         decided = ~((error > tolerance.value) & (apart <= tolerance.value + error))  # nan must not go unnoticed
         farthest = float(apart.where(decided, 0.0).max(skipna=False))
-        learned, called = decided & (abs(printed - guess) > tolerance.value), in_words(label or name)
+        learned, called = decided & (abs(printed - guess) > tolerance.value), quantities[name].words
         if farthest <= tolerance.value and not learned.any():
             return inconclusive(
                 sentence(f"{called} varies too much over seeds everywhere, or is printed as that of a guess")
@@ -107,12 +108,10 @@ def as_printed(name: str, tolerance: Tolerance, trials: int, *, guess: float, la
         allowed = f"; {number(tolerance.value)} is allowed"
         return within(farthest, tolerance.value, sentence(words + left + allowed))
 
-    return Comparator(compare, drawn(name, name, label=label))
+    return Comparator(compare, (Drawn(name, name),))
 
 
-def converges(
-    name: str, along: str, power: Tolerance, scale: Tolerance, *, expected: float = -0.5, label: str = ""
-) -> Comparator:
+def converges(name: str, along: str, power: Tolerance, scale: Tolerance, *, expected: float = -0.5) -> Comparator:
     """`name` (measured, over `along`, `seed` and others) approaches the predicted `name` like a power of `along`.
 
     For every entry of the prediction's first axis: the relative distance (Frobenius, root mean square over seeds) has
@@ -120,7 +119,7 @@ def converges(
     value to the power `expected`.
     """
 
-    def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
+    def compare(prediction: xr.Dataset, observation: xr.Dataset, quantities: Quantities) -> Outcome:
         predicted, observed = same_points(prediction[name], observation[name])
         first = predicted.dims[0]
         inner = [d for d in predicted.dims if d != first]
@@ -136,20 +135,20 @@ def converges(
             words = f"in {entry} it shrinks as the power {number(round(fitted, 2))} and ends at {number(curve[-1])}"
             worst.append((strain if np.isfinite(strain) else math.inf, words))
         strain, words = max(worst)
-        called = f"distance of {in_words(label or name)} from its limit"
+        called = f"distance of {quantities[name].words} from its limit"
         limits = f"{number(expected)} ± {number(power.value)} and at most {number(allowed)} are expected"
         return within(strain, 1.0, sentence(f"{called}, {len(worst)} cases: {words}; {limits}"))
 
-    return Comparator(compare, drawn(name, name, label=label))
+    return Comparator(compare, (Drawn(name, name),))
 
 
-def explains(name: str, unexplained: Tolerance, *, label: str = "") -> Comparator:
+def explains(name: str, unexplained: Tolerance) -> Comparator:
     """For every entry of the prediction's first axis: 1 − R² of the measurement around the predicted `name`.
 
     R² is taken around the line of slope 1 through 0, so a shift or a factor that is not predicted counts as error.
     """
 
-    def compare(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
+    def compare(prediction: xr.Dataset, observation: xr.Dataset, quantities: Quantities) -> Outcome:
         predicted, observed = same_points(prediction[name], observation[name])
         first = predicted.dims[0]
         inner = [d for d in predicted.dims if d != first]
@@ -158,9 +157,9 @@ def explains(name: str, unexplained: Tolerance, *, label: str = "") -> Comparato
         error = float(share.max(skipna=False))
         worst = predicted[first].values[int(np.argmax(np.nan_to_num(share.values, nan=np.inf)))]
         words = (
-            f"the prediction explains {1 - error:.1%} of the variance of {in_words(label or name)}, "
-            f"least for {in_words(str(first))} {worst}; {1 - unexplained.value:.0%} is needed"
+            f"the prediction explains {1 - error:.1%} of the variance of {quantities[name].words}, "
+            f"least for {quantities[str(first)].place} {worst}; {1 - unexplained.value:.0%} is needed"
         )
         return within(error, unexplained.value, sentence(words.replace("%", " %").replace("-", "−")))
 
-    return Comparator(compare, drawn(name, name, label=label))
+    return Comparator(compare, (Drawn(name, name),))

@@ -15,8 +15,7 @@ from foretrain.papers.deep_linear import experiments, theory
 from foretrain.papers.deep_linear.tolerances import DRIFT, FIRST_ORDER, INVERSE, RANDOM_START, STEPS
 
 STRENGTHS = experiments.STRENGTHS
-SHARE = "the learned share of a mode"
-MODES = {"mode": ("mode", [1, 2, 3, 4], {"long_name": "mode, the strongest first"})}
+MODES = {"mode": [1, 2, 3, 4]}
 
 
 def _curves(start: float, until: float) -> xr.Dataset:
@@ -44,7 +43,7 @@ eq8 = Claim(
     says="A mode that starts with equal weights on both sides of the hidden layer is learned along an S-shaped curve.",
     predict=_curves,
     observe=_integrated,
-    compare=close("learned", FLOW, label="how much of a mode is learned", by="by eq. 8", seen="by integration"),
+    compare=close("learned", FLOW, by="by eq. 8", seen="by integration"),
     settings={"fast": {"start": 1e-3, "until": 6.0}},
     control=Control("the weights on one side are nine times as large as on the other", {"uneven": 3.0}),
 )
@@ -69,16 +68,13 @@ modes_aligned = Claim(
     says="Gradient descent on whitened inputs, from weights in line with the data, learns each mode along its curve.",
     predict=_aligned_shares,
     observe=_trained_shares,
-    compare=close("share", STEPS, relative=False, label=SHARE, by="by eq. 8", seen="in training"),
+    compare=close("share", STEPS, relative=False, by="by eq. 8", seen="in training"),
     settings={
         "fast": {"size": 0.05, "rate": 0.002, "steps": 3000},
         "full": {"size": 0.001, "rate": 0.0005, "steps": 24000},
     },
     control=Control("inputs are correlated instead of whitened", {"correlated": 2.0}),
 )  # fmt: skip
-
-
-LN_START = {"long_name": "logarithm of the start that counts", "symbol": "ln u_0"}
 
 
 def _starts(size: float, seeds: int, next_mode: bool = False) -> xr.Dataset:
@@ -88,7 +84,7 @@ def _starts(size: float, seeds: int, next_mode: bool = False) -> xr.Dataset:
     weights = experiments.starts("random", listed, size, experiments.units_of(3))
     begin = experiments.modes_at_start(weights, data, len(STRENGTHS)).T
     begin = np.roll(begin, -1, axis=0) if next_mode else begin
-    return trajectory({"start": (("mode", "seed"), np.log(begin), LN_START)}, {"seed": listed, **MODES})
+    return trajectory({"start": (("mode", "seed"), np.log(begin))}, {"seed": listed, **MODES})
 
 
 def _starts_by_times(size: float, rate: float, steps: int, seeds: int) -> xr.Dataset:
@@ -96,7 +92,7 @@ def _starts_by_times(size: float, rate: float, steps: int, seeds: int) -> xr.Dat
     half = _half_times(size, rate, steps, seeds).half
     s = np.array(STRENGTHS)[:, None]
     start = np.log(s / (1 + np.exp(2 * s * half.values)))
-    return trajectory({"start": (("mode", "seed"), start, LN_START)}, {"seed": seed_list(seeds), **MODES})
+    return trajectory({"start": (("mode", "seed"), start)}, {"seed": seed_list(seeds), **MODES})
 
 
 modes_random = Claim(
@@ -117,8 +113,8 @@ modes_random = Claim(
     predict=_starts,
     observe=_starts_by_times,
     compare=close(
-        "start", RANDOM_START, relative=False, label="the logarithm of the start", by="by the weights before training",
-        seen="by the time to half",
+        "start", RANDOM_START, relative=False, by="by the weights before training",
+        seen="by the time to half"
     ),
     settings={
         "fast": {"size": 0.001, "rate": 0.002, "steps": 6000, "seeds": 3},
@@ -133,7 +129,7 @@ def _half_times(size: float, rate: float, steps: int, seeds: int, hidden: bool =
     halves = experiments.half_times(run.learned, run.strength).transpose("mode", "seed")
     return trajectory(
         {"half": (("mode", "seed"), halves.values), "mean": ("strength", halves.mean("seed").values)},
-        {**MODES, "strength": ("strength", list(STRENGTHS), {"long_name": "strength of the mode", "symbol": "s"})},
+        {**MODES, "strength": list(STRENGTHS)},
     )
 
 
@@ -148,8 +144,8 @@ strong_first = Claim(
     predict=no_number,
     observe=_half_times,
     compare=every(
-        slope("mean", "strength", -1.0, INVERSE, label="the time until half of a mode is learned"),
-        ranked("half", "mode", rising=True, label="the time until half is learned", over="the rank of the mode"),
+        slope("mean", "strength", -1.0, INVERSE),
+        ranked("half", "mode", rising=True),
     ),
     settings={
         "fast": {"size": 0.001, "rate": 0.01, "steps": 1200, "seeds": 5},
@@ -178,7 +174,7 @@ balance = Claim(
     says="Training keeps what the weights out of the hidden layer have more than those into it: W₂ᵀW₂ − W₁W₁ᵀ.",
     predict=no_number,
     observe=_balance,
-    compare=conserved("balance", DRIFT, label="the difference of the two layers"),
+    compare=conserved("balance", DRIFT),
     settings={
         "fast": {"rate": 0.0005, "steps": 2000, "seeds": 2},
         "full": {"rate": 0.0002, "steps": 10000, "seeds": 5},
@@ -210,7 +206,7 @@ deeper = Claim(
     ),
     predict=_deep_shares,
     observe=_deep_training,
-    compare=close("share", STEPS, relative=False, label=SHARE, by="by eq. 17", seen="in training"),
+    compare=close("share", STEPS, relative=False, by="by eq. 17", seen="in training"),
     settings={
         "fast": {"layers": 5, "size": 0.5, "rate": 0.0005, "steps": 4000},
         "full": {"layers": 9, "size": 0.7, "rate": 0.00005, "steps": 30000},
@@ -232,9 +228,7 @@ infinite_depth = Claim(
     says="N_l times the time that N_l layers take has a limit for infinite depth, which is reached as 1/N_l.",
     predict=no_number,
     observe=_limit_error,
-    compare=slope(
-        "error", "layers", -1.0, FIRST_ORDER, label="the distance from the limit", over="the number of layers"
-    ),
+    compare=slope("error", "layers", -1.0, FIRST_ORDER),
     settings={"fast": {"depths": (64, 256, 1024, 4096), "start": 0.5, "end": 0.9}},
     control=Control("the formula without its last two terms", {"last_terms": False}),
 )
@@ -243,11 +237,10 @@ infinite_depth = Claim(
 def _steps(layers: tuple[int, ...], kind: str, rates: tuple[float, ...], seeds: int, steps: int) -> xr.Dataset:
     run = experiments.depth(layers, (kind,), rates, seeds, steps, 0.01)  # type: ignore[arg-type]
     needed = run.steps.isel(start=0, drop=True).fillna(steps)
-    words = {"long_name": "steps with the best learning rate"}
     growth = float(needed.isel(layers=-1).mean() / needed.isel(layers=0).mean())
     return trajectory(
-        {"steps": (("layers", "seed"), needed.values, words), "growth": growth},
-        {"layers": ("layers", list(layers), {"long_name": "layers"})},
+        {"steps": (("layers", "seed"), needed.values), "growth": growth},
+        {"layers": list(layers)},
     )
 
 
@@ -261,7 +254,7 @@ orthogonal_start = Claim(
     ),
     predict=lambda: trajectory({"most": 3.0}),
     observe=_steps,
-    compare=every(bounded("growth", high="most", label="how many times as many steps the deepest network takes")),
+    compare=every(bounded("growth", high="most")),
     settings={
         "fast": {"layers": (3, 17), "kind": "orthogonal", "rates": (0.1, 0.2, 0.4, 0.8), "seeds": 5, "steps": 300},
         "full": {"layers": (3, 33), "kind": "orthogonal", "rates": (0.1, 0.2, 0.4, 0.8), "seeds": 20, "steps": 600},

@@ -9,24 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
+from foretrain.ledger.quantities import Quantities
 from foretrain.show.plotting import plain_text, typeset
 
 LOG_DECADES = 2.5  # an axis that spans more decades is logarithmic
 MOST_NAMES = 24  # more names than this cannot be read below a figure
 
-# Axes of repetitions, and axes that only number things: neighbouring values there have nothing in common.
-REPLICATES = frozenset({"seed", "draw", "trial", "sample", "repeat", "instance"})
-COUNTED = frozenset(
-    {
-        "problem", "context", "token", "class", "row", "column", "entry", "text", "other", "pair", "component",
-        "point", "cell", "item", "index", "case", "example", "template", "loser", "query",
-    }
-)  # fmt: skip
-
-
-SIDES = dict.fromkeys(("least", "low", "lowest"), "lower bound") | dict.fromkeys(
-    ("most", "high", "highest"), "upper bound"
-)
 SYMBOL = re.compile(r"[α-ωA-Z](?:<sub>.*</sub>)?(?:/.*)?")  # such as λ, η<sub>Z</sub> or n/M, rather than a word
 
 
@@ -38,10 +26,10 @@ class Curve:
     label: str  # the same in words
 
 
-def main_axis(array: xr.DataArray) -> str | None:
+def main_axis(array: xr.DataArray, quantities: Quantities) -> str | None:
     """The axis to draw over: time, or else the longest axis with ordered numbers, or else the longest with names."""
     long = [str(axis) for axis in array.dims if array.sizes[axis] > 1]
-    ordered = [axis for axis in long if _in_order(array, axis)]
+    ordered = [axis for axis in long if _in_order(array, axis, quantities)]
     if "time" in ordered:
         return "time"
     names = [axis for axis in long if has_names(array, axis) and array.sizes[axis] <= MOST_NAMES]
@@ -52,8 +40,9 @@ def has_names(array: xr.DataArray, axis: str) -> bool:
     return axis in array.coords and array[axis].dtype.kind in "OUST"
 
 
-def _in_order(array: xr.DataArray, axis: str) -> bool:
-    if axis in REPLICATES | COUNTED or axis not in array.coords or array[axis].dtype.kind not in "fiu":
+def _in_order(array: xr.DataArray, axis: str, quantities: Quantities) -> bool:
+    unordered = quantities[axis].role in ("replicate", "index")
+    if unordered or axis not in array.coords or array[axis].dtype.kind not in "fiu":
         return False
     steps = np.diff(array[axis].values.astype(float))
     return bool((steps > 0).all() or (steps < 0).all())
@@ -64,20 +53,26 @@ def places(array: xr.DataArray, axis: str) -> np.ndarray:
     return array[axis].values if axis in array.coords else np.arange(array.sizes[axis])
 
 
-def curves(array: xr.DataArray, axis: str) -> list[Curve]:
+def replicates(array: xr.DataArray, quantities: Quantities) -> list[str]:
+    """The axes along which a measurement is only repeated."""
+    return [str(axis) for axis in array.dims if quantities[str(axis)].role == "replicate"]
+
+
+def curves(array: xr.DataArray, axis: str, quantities: Quantities) -> list[Curve]:
     others = [str(other) for other in array.dims if other != axis]
     named = [other for other in others if array.sizes[other] > 1]
     return [
-        Curve(where, ", ".join(_where(array, other, where[other]) for other in named))
+        Curve(where, ", ".join(_where(array, other, where[other], quantities) for other in named))
         for index in itertools.product(*(range(array.sizes[other]) for other in others))
         for where in [dict(zip(others, index, strict=True))]
     ]
 
 
-def _where(array: xr.DataArray, axis: str, index: int) -> str:
+def _where(array: xr.DataArray, axis: str, index: int, quantities: Quantities) -> str:
     """A place on an axis, such as "seed 2" or "η<sub>Z</sub> = 0.5"; of "mode, the strongest first" only the noun."""
     value = places(array, axis)[index]
-    name = name_of(axis, array[axis]).partition(",")[0]
+    quantity = quantities[axis]
+    name = words(quantity.symbol or _called(axis, array[axis], quantities)).partition(",")[0]
     shown = f"{value:.4g}" if isinstance(value, np.floating) else typeset(plain_text(value))
     return f"{name} = {shown}" if SYMBOL.fullmatch(name) else f"{name} {shown}"
 
@@ -95,21 +90,15 @@ def growing_from_zero(x: np.ndarray) -> bool:
     return bool(steps.max() > 100 * steps.min()) and wants_log(x[x > 0])
 
 
-def name_of(name: str, array: xr.DataArray) -> str:
-    """The `long_name` of a variable if it has one, else its `symbol`, else its name, in words."""
-    return words(array.attrs.get("long_name") or array.attrs.get("symbol") or name)
+def _called(name: str, array: xr.DataArray, quantities: Quantities) -> str:
+    """What a quantity is called in the table, or else by its own `long_name`."""
+    return quantities[name].title if name in quantities else str(array.attrs.get("long_name", name))
 
 
-def label_of(name: str, array: xr.DataArray) -> str:
+def label_of(name: str, array: xr.DataArray, quantities: Quantities) -> str:
     """The name of a variable with its unit."""
-    unit = array.attrs.get("units")
-    return name_of(name, array) + (f" ({typeset(plain_text(unit))})" if unit else "")
-
-
-def bound_words(bound: str, bounded: str = "") -> str:
-    """The name of a bound; one that only says on which side it lies is called "upper bound" or "lower bound"."""
-    rest = bound.replace(bounded, "").strip("_") if bounded else bound
-    return SIDES.get(rest, words(bound))
+    unit = quantities[name].unit or array.attrs.get("units")
+    return words(_called(name, array, quantities)) + (f" ({typeset(plain_text(unit))})" if unit else "")
 
 
 def words(name: str) -> str:

@@ -9,14 +9,16 @@ figure.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 import xarray as xr
 
-from foretrain.ledger.claim import Comparator
+from foretrain.ledger.claim import Comparator, Drawn
+from foretrain.ledger.quantities import BASE, Quantities
+from foretrain.ledger.tolerances import Tolerance
 from foretrain.show.plotting import (
     CONTROL,
     MEASUREMENT,
@@ -28,14 +30,13 @@ from foretrain.show.plotting import (
     prediction_line,
 )
 from foretrain.show.report.axes import (
-    REPLICATES,
-    bound_words,
     curves,
     growing_from_zero,
     has_names,
     label_of,
     main_axis,
     places,
+    replicates,
     wants_log,
     words,
 )
@@ -50,39 +51,34 @@ Arrays = dict[str, xr.DataArray]
 
 
 def claim_figures(
-    prediction: xr.Dataset, observation: xr.Dataset, compare: Comparator | None = None
+    prediction: xr.Dataset,
+    observation: xr.Dataset,
+    compare: Comparator | None = None,
+    quantities: Quantities = BASE,
 ) -> list[go.Figure]:
     """At most four figures of prediction and measurement, beginning with the quantities that `compare` compares."""
     measured, predicted = _numbers(observation), _numbers(prediction)
-    compared: dict[str, list[str]] = {}
-    for quantity in compare.draws if compare else ():
-        compared.setdefault(quantity.measured, []).extend(quantity.predicted)
-        array = measured.get(quantity.measured)
-        if quantity.label and array is not None and "long_name" not in array.attrs:
-            measured[quantity.measured] = array.assign_attrs(long_name=quantity.label)
+    compared: dict[str, list[Drawn]] = {}
+    for drawn in compare.draws if compare else ():
+        compared.setdefault(drawn.measured, []).append(drawn)
     single: dict[str, tuple[float, float]] = {}  # label -> predicted, measured
     limits: dict[str, dict[str, float]] = {}  # bound -> label of what it bounds -> its value
     figures: list[go.Figure] = []
     for name in sorted(measured, key=lambda name: (name not in compared, name not in predicted)):
-        value = _mean_over_replicates(measured[name], predicted.get(name))
+        value = _mean_over_replicates(measured[name], predicted.get(name), quantities)
         spread = _spread(measured[name], value)
-        own = compared.get(name, ()) if compared else [other for other in predicted if other not in measured]
-        bounds = (
-            {}
-            if name in predicted
-            else _bounds_of(name, value, {other: predicted[other] for other in own if other in predicted})
-        )
+        bounds = _bounds(compared.get(name, ()), value, predicted, quantities)
         if value.size == 1 and predicted.get(name, value).size == 1:
-            label = label_of(name, value)
+            label = label_of(name, value, quantities)
             single[label] = (_only(predicted[name]) if name in predicted else np.nan, _only(value))
             for bound, array in bounds.items():
                 limits.setdefault(bound, {})[label] = _only(array)
         elif len(figures) == MOST_FIGURES:
             continue
         elif name in predicted:
-            figures.append(_both(name, predicted[name].astype(float), value, spread))
+            figures.append(_both(name, predicted[name].astype(float), value, spread, quantities))
         else:
-            figures.append(_measured(name, value, bounds, spread))
+            figures.append(_measured(name, value, bounds, spread, quantities))
     if single:
         figures.insert(0, _single_values(single, limits))
     return figures[:MOST_FIGURES]
@@ -96,11 +92,13 @@ def _only(array: xr.DataArray) -> float:
     return float(array.values.ravel()[0])
 
 
-def _mean_over_replicates(measured: xr.DataArray, predicted: xr.DataArray | None) -> xr.DataArray:
+def _mean_over_replicates(
+    measured: xr.DataArray, predicted: xr.DataArray | None, quantities: Quantities
+) -> xr.DataArray:
     """The mean over repetitions that the prediction does not have, unless no other axis is left to draw over."""
     value = measured.astype(float)
     known = predicted.dims if predicted is not None else ()
-    over = [axis for axis in value.dims if axis in REPLICATES and axis not in known]
+    over = [axis for axis in replicates(value, quantities) if axis not in known]
     others = [axis for axis in value.dims if axis not in over and value.sizes[axis] > 1]
     if others or predicted is not None or measured.dtype.kind == "b":
         return value.mean(over, keep_attrs=True)
@@ -113,10 +111,16 @@ def _spread(measured: xr.DataArray, mean: xr.DataArray) -> xr.DataArray | None:
     return measured.astype(float).std(over) if over and measured.dtype.kind != "b" else None
 
 
-def _bounds_of(name: str, value: xr.DataArray, predicted: Arrays) -> Arrays:
-    """Of these predicted quantities those that can lie on the axes of `name`; only its namesakes if there are any."""
-    fits = {other: array.astype(float) for other, array in predicted.items() if set(array.dims) <= set(value.dims)}
-    return {other: array for other, array in fits.items() if name in other} or fits
+def _bounds(drawn: Iterable[Drawn], value: xr.DataArray, predicted: Arrays, quantities: Quantities) -> Arrays:
+    """The bounds of a quantity that can lie on its axes, by their names."""
+    bounds = {}
+    for each in drawn:
+        for side, bound in (("lower bound", each.low), ("upper bound", each.high)):
+            if isinstance(bound, str) and bound in predicted and set(predicted[bound].dims) <= set(value.dims):
+                bounds[words(quantities[bound].title) if bound in quantities else side] = predicted[bound].astype(float)
+            elif isinstance(bound, Tolerance):
+                bounds[side] = xr.DataArray(bound.value)
+    return bounds
 
 
 def _single_values(single: dict[str, tuple[float, float]], limits: dict[str, dict[str, float]]) -> go.Figure:
@@ -130,14 +134,14 @@ def _single_values(single: dict[str, tuple[float, float]], limits: dict[str, dic
         figure.add_trace(_prediction_dashes(names, predicted, "predicted", PREDICTION))
     figure.add_trace(measurement_marks(names, measured, "measured"))
     for color, (bound, bounded) in zip(itertools.cycle((CONTROL, *PALETTE[2:])), limits.items(), strict=False):
-        dashes = _prediction_dashes(list(bounded), list(bounded.values()), bound_words(bound), color)
+        dashes = _prediction_dashes(list(bounded), list(bounded.values()), bound, color)
         figure.add_trace(dashes)
     return _finish(figure)
 
 
-def _theory(value: xr.DataArray, axis: str) -> Callable[..., go.Scatter]:
+def _theory(value: xr.DataArray, axis: str, quantities: Quantities) -> Callable[..., go.Scatter]:
     """How predictions are drawn: a line, or dashes if nothing lies between two positions (names, repetitions)."""
-    return _prediction_dashes if has_names(value, axis) or axis in REPLICATES else prediction_line
+    return _prediction_dashes if has_names(value, axis) or quantities[axis].role == "replicate" else prediction_line
 
 
 def _prediction_dashes(x: Any, y: Any, name: str, color: int | str, **kwargs: Any) -> go.Scatter:
@@ -146,14 +150,16 @@ def _prediction_dashes(x: Any, y: Any, name: str, color: int | str, **kwargs: An
     return line.update(mode="markers", marker=mark)
 
 
-def _both(name: str, predicted: xr.DataArray, measured: xr.DataArray, spread: xr.DataArray | None) -> go.Figure:
+def _both(
+    name: str, predicted: xr.DataArray, measured: xr.DataArray, spread: xr.DataArray | None, quantities: Quantities
+) -> go.Figure:
     predicted, measured = xr.broadcast(predicted, measured)
-    axis = main_axis(measured)
+    axis = main_axis(measured, quantities)
     if axis is None or measured.size > MOST_CURVES * measured.sizes[axis]:
-        return _scatter(name, predicted, measured)
-    drawn = curves(measured, axis)
-    figure, x, chosen = _over(axis, name, measured, [predicted, measured])
-    prediction = _theory(measured, axis)
+        return _scatter(name, predicted, measured, quantities)
+    drawn = curves(measured, axis, quantities)
+    figure, x, chosen = _over(axis, name, measured, [predicted, measured], quantities)
+    prediction = _theory(measured, axis, quantities)
     spread = None if spread is None else _on_the_axes_of(measured, spread)
     traces = []
     for color, curve in enumerate(drawn):
@@ -179,11 +185,13 @@ def _measurement(x: np.ndarray, y: np.ndarray, label: str, color: int | str, spr
     return [band(x, low, y + spread, color, **kwargs), measurement_marks(x, y, label, color, **kwargs)]
 
 
-def _measured(name: str, value: xr.DataArray, bounds: Arrays, spread: xr.DataArray | None) -> go.Figure:
-    axis = main_axis(value) or str(max(value.dims, key=lambda d: value.sizes[d]))
-    everything = curves(value, axis)
+def _measured(
+    name: str, value: xr.DataArray, bounds: Arrays, spread: xr.DataArray | None, quantities: Quantities
+) -> go.Figure:
+    axis = main_axis(value, quantities) or str(max(value.dims, key=lambda d: value.sizes[d]))
+    everything = curves(value, axis, quantities)
     drawn = [everything[i] for i in keep(everything, MOST_CURVES)]
-    figure, x, chosen = _over(axis, name, value, [value, *bounds.values()])
+    figure, x, chosen = _over(axis, name, value, [value, *bounds.values()], quantities)
     spread = None if spread is None else _on_the_axes_of(value, spread)
     traces = []
     for color, curve in enumerate(drawn):
@@ -193,19 +201,19 @@ def _measured(name: str, value: xr.DataArray, bounds: Arrays, spread: xr.DataArr
     for dash, (bound, array) in zip(itertools.cycle(("solid", "dash", "dot")), bounds.items(), strict=False):
         same_for_all, whole = set(array.dims) <= {axis}, _on_the_axes_of(value, array)
         for number, curve in enumerate(drawn[:1] if same_for_all else drawn):
-            line = _theory(value, axis)(
-                x, _points(whole, curve.where, chosen), bound_words(bound, name), CONTROL, showlegend=number == 0
+            line = _theory(value, axis, quantities)(
+                x, _points(whole, curve.where, chosen), bound, CONTROL, showlegend=number == 0
             )
             traces.append(line.update(line_dash=dash))
     figure.add_traces(traces)
     return _finish(figure, note=f"{len(drawn)} of {len(everything)} curves" if len(drawn) < len(everything) else "")
 
 
-def _scatter(name: str, predicted: xr.DataArray, measured: xr.DataArray) -> go.Figure:
+def _scatter(name: str, predicted: xr.DataArray, measured: xr.DataArray, quantities: Quantities) -> go.Figure:
     pairs = np.column_stack([predicted.values.ravel(), measured.values.ravel()])
     pairs = pairs[np.isfinite(pairs).all(axis=1)]
     pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
-    log, label = wants_log(pairs), label_of(name, measured)
+    log, label = wants_log(pairs), label_of(name, measured, quantities)
     figure = new_figure("", x=f"predicted {label}", y=f"measured {label}", log_x=log, log_y=log)
     if len(pairs):
         ends = [float(pairs.min()), float(pairs.max())]
@@ -216,14 +224,15 @@ def _scatter(name: str, predicted: xr.DataArray, measured: xr.DataArray) -> go.F
 
 
 def _over(
-    axis: str, name: str, value: xr.DataArray, drawn: list[xr.DataArray]
+    axis: str, name: str, value: xr.DataArray, drawn: list[xr.DataArray], quantities: Quantities
 ) -> tuple[go.Figure, np.ndarray, np.ndarray]:
     """An empty figure over this axis, the coordinates to draw, and their indices."""
     x = places(value, axis)
     drawable = x > 0 if growing_from_zero(x) else np.full(x.shape, True)  # 0 itself cannot be drawn on a log axis
     log_x = x.dtype.kind in "fiu" and wants_log(x[drawable])
     log_y = wants_log(np.concatenate([array.values.ravel() for array in drawn]))
-    figure = new_figure("", x=label_of(axis, value[axis]), y=label_of(name, value), log_x=log_x, log_y=log_y)
+    titles = {"x": label_of(axis, value[axis], quantities), "y": label_of(name, value, quantities)}
+    figure = new_figure("", **titles, log_x=log_x, log_y=log_y)
     if x.dtype.kind in "iu" and x.size <= MOST_TICKS and not log_x:
         figure.update_xaxes(tickvals=x.tolist())  # there is nothing between 1 layer and 2
     if has_names(value, axis):

@@ -32,7 +32,7 @@ def draw(claim: Claim, verdict: Verdict, points: int = POINTS) -> Figures:
                 warnings.filterwarnings("ignore", "Judged from")  # the verdict has it as a note
                 figure = claim.figure(verdict.prediction, verdict.observation)
             return Figures([compact(figure, points)], wide=True)
-        figures = claim_figures(verdict.prediction, verdict.observation, claim.compare)
+        figures = claim_figures(verdict.prediction, verdict.observation, claim.compare, claim.quantities)
         return Figures([compact(figure, points) for figure in figures])
     except Exception as error:  # one failing figure must not prevent the report
         return Figures(problem=f"The figure could not be drawn ({type(error).__name__}: {error}).")

@@ -11,9 +11,8 @@ import xarray as xr
 
 from foretrain.core.trajectory import trajectory
 from foretrain.kernels.attention import attention_kernel
-from foretrain.ledger.claim import Claim, Comparator, Control, Drawn, Outcome, erratum_pair
+from foretrain.ledger.claim import Claim, Control, erratum_pair
 from foretrain.ledger.comparators import bounded, slope
-from foretrain.ledger.tolerances import SLOPE
 from foretrain.papers.abstract_symbols import theory
 from foretrain.papers.abstract_symbols.tolerances import TAYLOR_ORDER
 
@@ -38,16 +37,9 @@ def _coefficient_roots(orders: int, center: float = 0.0) -> xr.Dataset:
         logs = theory.two_token_series(center, len(n), 0.8 * center)
     late = n >= n[-1] / 4
     return trajectory(
-        {"root": ("order", np.exp(logs / n)[late], {"long_name": "n-th root of |a(n)|"})},
-        {"order": ("order", n[late], {"long_name": "order n of the coefficient"})},
+        {"root": ("coefficient", np.exp(logs / n)[late])},
+        {"coefficient": n[late]},
     )
-
-
-def _grows_as_predicted(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
-    found = slope(
-        "root", "order", float(prediction.power), SLOPE, label="the n-th root of the n-th Taylor coefficient", over="n"
-    )
-    return found(prediction, observation)
 
 
 lemmaG = erratum_pair(
@@ -59,7 +51,7 @@ lemmaG = erratum_pair(
     prints="The kernel κ is real-analytic on ℝ², so the Taylor coefficients of κ(β, 0) at 0 have |a_n|^{1/n} bounded.",
     says="The kernel κ is not analytic at β = 0: its Taylor coefficients there have |a_n|^{1/n} growing as n^{1/2}.",
     observe=_coefficient_roots,
-    compare=Comparator(_grows_as_predicted, (Drawn("root"),)),
+    compare=slope("root", "coefficient", "power"),
     settings={"fast": {"orders": 60}, "full": {"orders": 100}},
     control=Control("the series around β = 1, where κ is analytic", {"center": 1.0}),
     formulas=(
@@ -102,14 +94,9 @@ def _taylor_remainder(
         for beta in betas
     ]
     return trajectory(
-        {"remainder": ("beta", remainder, {"long_name": "|κ − Taylor polynomial|"})},
-        {"beta": ("beta", list(betas), {"long_name": "β"})},
+        {"remainder": ("beta", remainder)},
+        {"beta": list(betas)},
     )
-
-
-def _falls_as_predicted(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
-    found = slope("remainder", "beta", float(prediction.order), TAYLOR_ORDER, label="the remainder", over="β")
-    return found(prediction, observation)
 
 
 lemmaG_taylor = Claim(
@@ -119,7 +106,7 @@ lemmaG_taylor = Claim(
     says="The derivatives of appendix F are those of the kernel: its Taylor polynomial of order 6 in β errs by O(β⁸).",
     predict=_taylor_prediction,
     observe=_taylor_remainder,
-    compare=Comparator(_falls_as_predicted, (Drawn("remainder"),)),
+    compare=slope("remainder", "beta", "order", TAYLOR_ORDER),
     settings={
         "fast": {"x": "AAB*", "y": "CAC*", "gamma": 0.7, "betas": (0.125, 0.15, 0.2), "orders": 6},
     },
@@ -175,17 +162,11 @@ def _over_draws(order: int, draws: int, measure: Callable[[dict[str, Any]], np.n
     coordinates = {
         "point": [f"β={b:g}, γ={g:g}" for b, g in DRAWS],
         "size": [f"ζ·{z:g}, p·{p:g}" for z, p in SIZES],
-        **{
-            f"{name}_order": (
-                f"{name}_order",
-                np.arange(order + 1),
-                {"long_name": f"order in {letter}", "symbol": f"order in {letter}"},
-            )
-            for name, letter in (("beta", "β"), ("gamma", "γ"))
-        },
+        "beta_order": np.arange(order + 1),
+        "gamma_order": np.arange(order + 1),
     }
     axes = ("point", "size", "draw", "beta_order", "gamma_order")
-    return trajectory({name: (axes, values, {"long_name": "logarithm of the derivative"})}, coordinates)
+    return trajectory({name: (axes, values)}, coordinates)
 
 
 lemmaG9 = erratum_pair(
@@ -203,7 +184,7 @@ lemmaG9 = erratum_pair(
         "size = ‖Xζ‖ + ‖X̃ζ̃‖ + (1 + |β| + |γ|)‖p‖, with C = 12·length² from the rules of Lemma G.4."
     ),
     observe=_derivatives,
-    compare=bounded("log_derivative", high="log_bound", label="the logarithm of a derivative"),
+    compare=bounded("log_derivative", high="log_bound"),
     settings={"fast": {"order": 3, "draws": 4}, "full": {"order": 5, "draws": 20}},
     control=Control("the bound leaves positions out", {"positions": False}),
     formulas=(

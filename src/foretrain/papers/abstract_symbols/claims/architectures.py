@@ -80,7 +80,7 @@ fig5 = better_than(
     id="abstract_symbols/fig5",
     source="Fig 5 (a)",
     says="Without b·I, more unseen symbols are copied wrongly at a larger embedding dimension, from the same samples.",
-    quantity="error",
+    quantity="wrong",
     figure=drawn_by_side(published_copying),
     settings={
         "fast": {
@@ -110,7 +110,7 @@ fig5_repaired = better_than(
     id="abstract_symbols/fig5_repaired",
     source="Fig 5 (b)",
     says="With b·I, fewer unseen symbols are copied wrongly at the same embedding dimension, from the same samples.",
-    quantity="error",
+    quantity="wrong",
     sides=(WITH_B, (VANILLA,)),
     settings={
         "fast": {

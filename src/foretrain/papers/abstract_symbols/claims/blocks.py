@@ -35,18 +35,14 @@ def _sine_bounds(samples: Sequence[int], per_sample: float, seeds: int) -> xr.Da
         bounds.append(min(1.0, 2 * moved / gap) if gap > 0 else 1.0)
     return trajectory(
         {"bound": (("n", "seed"), np.reshape(bounds, (len(samples), len(listed))))},
-        {"n": ("n", list(samples), {"long_name": "samples n"}), "seed": listed},
+        {"n": list(samples), "seed": listed},
     )
 
 
 def _sines(samples: Sequence[int], per_sample: float, seeds: int, architecture: str = TRANSFORMER) -> xr.Dataset:
     """Sine of the largest principal angle between the top eigenspace of K̂ and the template indicators."""
     blocks = tasks.fig4(samples, per_sample, (architecture,), seeds=seeds).isel(architecture=0, drop=True)
-    sine = np.sin(np.radians(blocks.angle)).assign_attrs(long_name="sine of that angle")
-    measured = blocks[["angle"]].assign(sine=sine)
-    measured.n.attrs["long_name"] = "samples n"
-    measured.angle.attrs["long_name"] = "angle to the indicators"
-    return measured
+    return blocks[["angle"]].assign(sine=np.sin(np.radians(blocks.angle)))
 
 
 fig4 = Claim(
@@ -60,8 +56,8 @@ fig4 = Claim(
     predict=_sine_bounds,
     observe=_sines,
     compare=every(
-        bounded("sine", high="bound", label="the sine of the angle between top eigenspace and indicators"),
-        ranked("angle", "n", rising=False, label="the angle between top eigenspace and indicators"),
+        bounded("sine", high="bound"),
+        ranked("angle", "n", rising=False),
     ),
     settings={
         "fast": {"samples": (128, 512, 1024), "per_sample": 16.0, "seeds": 1},

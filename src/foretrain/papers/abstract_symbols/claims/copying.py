@@ -14,6 +14,7 @@ from foretrain.core.streams import torch_stream
 from foretrain.core.trajectory import trajectory
 from foretrain.ledger.claim import Claim, Comparator, Control, Drawn, Outcome, erratum_pair
 from foretrain.ledger.comparators import bounded, close_relative, every, same_mean
+from foretrain.ledger.quantities import Quantities
 from foretrain.ledger.tolerances import THREE_ERRORS
 from foretrain.models.finite_transformer import CopyingAttention, Widths, loss_velocities
 from foretrain.papers.abstract_symbols import theory
@@ -27,13 +28,11 @@ def _limits(embeddings: Sequence[int], test: float, train: float) -> xr.Dataset:
     variables: dict[str, Any] = {}
     for name, value in (("test", test), ("train", train)):
         variables |= {
-            name: ("embedding", np.full(shape, value), {"long_name": f"dL_{name}/dt"}),
+            name: ("embedding", np.full(shape, value)),
             f"{name}_std": ("embedding", np.zeros(shape)),
             f"{name}_seeds": ("embedding", np.ones(shape)),
         }
-    return trajectory(
-        variables, {"embedding": ("embedding", list(embeddings), {"long_name": "embedding width", "symbol": "d_emb"})}
-    )
+    return trajectory(variables, {"embedding": list(embeddings)})
 
 
 def _vanishes(embeddings: Sequence[int], gamma: float, tokens: int) -> xr.Dataset:
@@ -50,11 +49,7 @@ def _rises(embeddings: Sequence[int], gamma: float, tokens: int) -> xr.Dataset:
 def _measured(
     embeddings: Sequence[int], heads: int, head: int, gamma: float, tokens: int, seeds: int, trained: str = "weights"
 ) -> xr.Dataset:
-    found = velocities(tuple(embeddings), heads, head, gamma, tokens, seeds, trained)
-    found.embedding.attrs |= {"long_name": "embedding width", "symbol": "d_emb"}
-    for name, loss in (("test", "test"), ("train", "train")):
-        found[name].attrs = {"long_name": f"speed of the {loss} loss"}
-    return found
+    return velocities(tuple(embeddings), heads, head, gamma, tokens, seeds, trained)
 
 
 WIDE = {"embeddings": (2048, 4096), "heads": 4, "head": 64, "gamma": 1.0, "tokens": 8}
@@ -73,8 +68,8 @@ theorem4_1 = erratum_pair(
     corrected=_rises,
     observe=_measured,
     compare=every(
-        same_mean("test", THREE_ERRORS, label="the speed of the loss on the unseen token"),
-        same_mean("train", THREE_ERRORS, label="the speed of the train loss"),
+        same_mean("test", THREE_ERRORS),
+        same_mean("train", THREE_ERRORS),
     ),
     settings={
         "fast": {**WIDE, "seeds": 8},
@@ -115,7 +110,7 @@ def _parts(heads: Sequence[int], rule: str, gamma: float, tokens: int) -> xr.Dat
     value = {"V": own + shared, "P": shared, "E": 2 * own + shared}
     return trajectory(
         {"velocity": (("part", "heads"), [[-value[p] / SAMPLES] * len(heads) for p in PARTS])},
-        {"part": list(PARTS), "heads": ("heads", list(heads), {"long_name": "heads H", "symbol": "H"}), "rule": rule},
+        {"part": list(PARTS), "heads": list(heads), "rule": rule},
     )
 
 
@@ -126,17 +121,11 @@ def _measured_parts(
     printed = _parts_by_network(tuple(heads), gamma, tokens, embedding, head, seeds)
     unit = printed / np.array(heads) if per_head else printed
     return trajectory(
-        {
-            "velocity": (
-                ("rule", "part", "heads"),
-                np.stack([printed, unit]),
-                {"long_name": "speed added to the train loss"},
-            )
-        },
+        {"velocity": (("rule", "part", "heads"), np.stack([printed, unit]))},
         {
             "rule": ["printed", "unit"],
             "part": list(PARTS),
-            "heads": ("heads", list(heads), {"long_name": "heads H", "symbol": "H"}),
+            "heads": list(heads),
         },
     )
 
@@ -162,12 +151,10 @@ def _parts_by_network(
     return values.mean(axis=2)
 
 
-def _under_its_rule(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
+def _under_its_rule(prediction: xr.Dataset, observation: xr.Dataset, quantities: Quantities) -> Outcome:
     chosen = observation.sel(rule=str(prediction.rule.values))
-    said = close_relative(
-        "velocity", LIMIT_VELOCITY, label="the speed of the train loss", by="in the limit", seen="here"
-    )
-    return said(prediction, chosen)
+    said = close_relative("velocity", LIMIT_VELOCITY, by="in the limit", seen="here")
+    return said(prediction, chosen, quantities)
 
 
 theorem4_1_rates = erratum_pair(
@@ -180,7 +167,7 @@ theorem4_1_rates = erratum_pair(
     printed=_rates_printed,
     corrected=_rates_right,
     observe=_measured_parts,
-    compare=Comparator(_under_its_rule, (Drawn("velocity", ("velocity",)),)),
+    compare=Comparator(_under_its_rule, (Drawn("velocity", "velocity"),)),
     settings={
         "fast": {"heads": (1, 4, 16), "gamma": 1.0, "tokens": 8, "embedding": 2048, "head": 32, "seeds": 8},
         "full": {"heads": (1, 4, 16, 64), "gamma": 1.0, "tokens": 8, "embedding": 16384, "head": 64, "seeds": 8},
@@ -203,7 +190,7 @@ def _identity_velocity(heads: Sequence[int], tokens: int, rule: str) -> xr.Datas
     value = theory.identity_velocity(tokens)
     return trajectory(
         {"train": ("heads", np.full(len(heads), value)), "test": ("heads", np.full(len(heads), value))},
-        {"heads": ("heads", list(heads), {"long_name": "heads H", "symbol": "H"}), "rule": rule},
+        {"heads": list(heads), "rule": rule},
     )
 
 
@@ -236,20 +223,20 @@ def _identity_measured(
     faster = np.array(heads, dtype=np.float64) ** 2
     return trajectory(
         {
-            name: (("rule", "heads"), np.stack([mean, mean * faster]), {"long_name": f"speed of the {name} loss"})
+            name: (("rule", "heads"), np.stack([mean, mean * faster]))
             for name, mean in zip(("train", "test"), means, strict=True)
         },
-        {"rule": ["1/H", "H"], "heads": ("heads", list(heads), {"long_name": "heads H", "symbol": "H"})},
+        {"rule": ["1/H", "H"], "heads": list(heads)},
     )
 
 
-def _identity_under_its_rule(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
+def _identity_under_its_rule(prediction: xr.Dataset, observation: xr.Dataset, quantities: Quantities) -> Outcome:
     chosen = observation.sel(rule=str(prediction.rule.values))
     both = every(
-        close_relative("train", LIMIT_VELOCITY, label="the speed of the train loss", by="in the limit", seen="here"),
-        close_relative("test", LIMIT_VELOCITY, label="the speed of the test loss", by="in the limit", seen="here"),
+        close_relative("train", LIMIT_VELOCITY, by="in the limit", seen="here"),
+        close_relative("test", LIMIT_VELOCITY, by="in the limit", seen="here"),
     )
-    return both(prediction, chosen)
+    return both(prediction, chosen, quantities)
 
 
 IDENTITY = {
@@ -281,8 +268,8 @@ theorem4_2 = Claim(
     predict=_bounded_and_falling,
     observe=_identity_alone,
     compare=every(
-        bounded("train", low="fastest", label="the speed of the train loss"),
-        bounded("test", high="slowest", label="the speed of the loss on the unseen token"),
+        bounded("train", low="fastest"),
+        bounded("test", high="slowest"),
     ),
     settings={**IDENTITY, "fast": {**IDENTITY["fast"], "embedding": 1024}},
     control=Control("b stays at 0", {"frozen": True}),
@@ -297,7 +284,7 @@ theorem4_2_rate = erratum_pair(
     printed=_rate_h,
     corrected=_rate_per_head,
     observe=_identity_measured,
-    compare=Comparator(_identity_under_its_rule, (Drawn("train", ("train",)), Drawn("test", ("test",)))),
+    compare=Comparator(_identity_under_its_rule, (Drawn("train", "train"), Drawn("test", "test"))),
     settings=IDENTITY,
     control=Control("b stays at 0", {"frozen": True}),
     formulas=(r"\eta_b = \Omega(H)", r"\eta_b = \Theta(1/H)"),

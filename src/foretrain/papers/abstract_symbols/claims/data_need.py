@@ -25,11 +25,6 @@ from foretrain.papers.abstract_symbols.experiments.data_need import (
 from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, WITH_A, WITH_AB, WITH_B, task_called
 
 AXES = ("task", "architecture", "n", "seed")
-FACTORS = {
-    "factor": "times less data, median over seeds",
-    "factor_low": "times less data, lowest over seeds",
-    "factor_high": "times less data, highest over seeds",
-}
 ORDER_OF_MAGNITUDE = 8.0  # times less data: the least that counts as the order of magnitude of Observation 1.2
 
 
@@ -43,17 +38,13 @@ def _factor(task: str, modified: str, n: Sequence[int], **sizes: Any) -> xr.Data
     ours = needs.sel(architecture=modified)
     return trajectory(
         {
-            **{name: ((), float(ours[name]), {"long_name": words}) for name, words in FACTORS.items()},
-            "needed": ("side", needs.n_needed.values, {"long_name": "samples needed"}),
-            "miss": (
-                ("side", "n", "seed"),
-                needs.miss.transpose("architecture", "n", "seed").values,
-                {"long_name": "loss (a guess has 1)"},
-            ),
+            **{name: float(ours[name]) for name in ("factor", "factor_low", "factor_high")},
+            "needed": ("side", needs.n_needed.values),
+            "miss": (("side", "n", "seed"), needs.miss.transpose("architecture", "n", "seed").values),
         },
         {
             "side": [VANILLA, modified],
-            "n": ("n", list(n), {"long_name": "samples n"}),
+            "n": list(n),
             "seed": needs.seed.values,
         },
     )
@@ -66,7 +57,7 @@ def _order_of_magnitude(id: str, says: str, task: str, modified: str, **claim: A
         says=says,
         predict=_an_eighth,
         observe=_factor,
-        compare=bounded("factor_low", low="least_factor", label="the factor of samples, lowest over seeds,"),
+        compare=bounded("factor_low", low="least_factor"),
         settings={tier: {**shared, **sizes} for tier, sizes in claim.pop("sizes").items()},
         **{"expect_from": "full", "whose": "the paper's statement", **claim},
     )
@@ -143,7 +134,7 @@ def _gains(tasks: Sequence[str], seeds: int, loss: float, still: bool = False, *
     helped_low = [[float(low.sel(task=task, architecture=name)) for name in helped[task]] for task in learned]
     return trajectory(
         {
-            "helped_low": (("learned", "helped"), helped_low, {"long_name": FACTORS["factor_low"]}),
+            "helped_low": (("learned", "helped"), helped_low),
             **{
                 name: (("task", "architecture"), needs[name].transpose("task", "architecture").values)
                 for name in ("factor", "factor_low", "factor_high", "n_needed")
@@ -152,7 +143,7 @@ def _gains(tasks: Sequence[str], seeds: int, loss: float, still: bool = False, *
         },
         {
             **{axis: needs[axis].values for axis in AXES},
-            "learned": ("learned", [task_called(task)[0].name for task in learned], {"symbol": "task"}),
+            "learned": [task_called(task)[0].name for task in learned],
             "helped": ["alone", "both"],
         },
         most_samples=int(needs.n.max()),
@@ -174,7 +165,7 @@ def _every_task(id: str, says: str, sizes: Mapping[str, Mapping[str, Any]], **cl
         predict=_nothing_gained,
         observe=_gains,
         figure=_draw,
-        compare=bounded("helped_low", low="least_factor", label="the factor of samples, lowest over seeds,"),
+        compare=bounded("helped_low", low="least_factor"),
         settings=sizes,
         control=Control("both scalings on both sides, with other seeds", {"still": True}),
         **claim,

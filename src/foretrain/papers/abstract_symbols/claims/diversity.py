@@ -42,10 +42,10 @@ def _powers(
     names = [kernel_name(kernel) for kernel in kernels]
     return trajectory(
         {
-            "power": ("kernel", np.polyfit(np.log(diversity), np.log(largest).T, 1)[0], {"long_name": "power of ρ"}),
-            "error": (("kernel", "rho"), largest, {"long_name": "largest error on an unseen string"}),
+            "power": ("kernel", np.polyfit(np.log(diversity), np.log(largest).T, 1)[0]),
+            "error": (("kernel", "rho"), largest),
         },
-        {"kernel": names, "rho": ("rho", diversity, {"long_name": "diversity ρ", "symbol": "ρ"})},
+        {"kernel": names, "rho": diversity},
     )
 
 
@@ -60,7 +60,7 @@ theorem3_4_diversity = Claim(
     ),
     predict=lambda: trajectory({"slowest": -0.5}),
     observe=_powers,
-    compare=bounded("power", high="slowest", slack=SLOPE, label="the power of ρ with which the error falls"),
+    compare=bounded("power", high="slowest", slack=SLOPE),
     settings={
         "fast": {
             "kernels": WELL_CONDITIONED,
@@ -113,10 +113,10 @@ def _measured(kernels: Sequence[Kernel], n: int, alphabets: tuple[int, ...], rid
 
 def _by_alphabet(errors: np.ndarray, kernels: Sequence[Kernel], alphabets: Sequence[int]) -> xr.Dataset:
     return trajectory(
-        {"error": (("kernel", "alphabet", "template"), errors, {"long_name": "error on an unseen string"})},
+        {"error": (("kernel", "alphabet", "template"), errors)},
         {
             "kernel": [kernel_name(kernel) for kernel in kernels],
-            "alphabet": ("alphabet", list(alphabets), {"long_name": "tokens"}),
+            "alphabet": list(alphabets),
             "template": [str(t) for t in same_different().templates],
         },
     )
@@ -136,7 +136,7 @@ theorem3_4_many_samples = Claim(
     ),
     predict=_many_samples,
     observe=_measured,
-    compare=close("error", MANY_SAMPLES, relative=False, label="the error", by="by N·M⁻¹f*", seen="by regression"),
+    compare=close("error", MANY_SAMPLES, relative=False, by="by N·M⁻¹f*", seen="by regression"),
     settings={
         "fast": {
             "kernels": WELL_CONDITIONED,
@@ -189,11 +189,11 @@ def _best_bound(diversities: Sequence[float], per_diversity: float, shrinks: boo
     return trajectory(
         {
             "power": ("bound", [float(np.polyfit(np.log(diversities), np.log(bounds), 1)[0])]),
-            "best": ("rho", bounds, {"long_name": "D.2 plus D.4 at the best λ"}),
+            "best": ("rho", bounds),
         },
         {
             "bound": ["at the best λ"],
-            "rho": ("rho", np.asarray(diversities, dtype=float), {"long_name": "diversity ρ", "symbol": "ρ"}),
+            "rho": np.asarray(diversities, dtype=float),
         },
     )
 
@@ -214,7 +214,7 @@ theorem3_4_chain = erratum_pair(
     corrected=_chain_corrected,
     observe=_best_bound,
     figure=_draw_chain,
-    compare=close_relative("power", SLOPE, label="the power of ρ", by="by the proof", seen="at the best λ"),
+    compare=close_relative("power", SLOPE, by="by the proof", seen="at the best λ"),
     settings={"fast": {"diversities": tuple(10.0**k for k in range(12, 21)), "per_diversity": 1000.0}},
     control=Control("Claim D.4 as printed, without the shrinkage λ/n", {"shrinks": False}),
     formulas=(

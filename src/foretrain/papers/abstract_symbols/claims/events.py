@@ -12,7 +12,7 @@ from foretrain.core.trajectory import trajectory
 from foretrain.data.template_examples import same_different
 from foretrain.ledger.claim import Comparator, Control, Drawn, Outcome, erratum_pair
 from foretrain.ledger.comparators import covered
-from foretrain.ledger.margins import number
+from foretrain.ledger.quantities import Quantities
 from foretrain.papers.abstract_symbols.theory import generalisation as theory
 
 
@@ -35,15 +35,13 @@ def _least_counts(samples: int, draws: int, weight: float = 0.5) -> xr.Dataset:
     task = same_different()
     counts = stream("represented", samples).multinomial(samples, (weight, 1 - weight), size=draws)
     least = (counts / (samples * np.asarray(task.weights))).min(axis=1)
-    return trajectory({"represented": ("draw", least, {"long_name": "least share of nμ"})})
+    return trajectory({"represented": ("draw", least)})
 
 
-def _represented(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
+def _represented(prediction: xr.Dataset, observation: xr.Dataset, quantities: Quantities) -> Outcome:
     """Event E1, with the predicted share of nμ."""
     event = observation.assign(all_represented=observation.represented >= prediction.least_share)
-    much = "as many samples as expected" if prediction.least_share == 1 else "half as many samples as expected"
-    said = covered("all_represented", "probability", label=f"every template has at least {much}")
-    return said(prediction, event)
+    return covered("all_represented", "probability")(prediction, event, quantities)
 
 
 claimsD_event = erratum_pair(
@@ -55,7 +53,7 @@ claimsD_event = erratum_pair(
     printed=_event_printed,
     corrected=_event_corrected,
     observe=_least_counts,
-    compare=Comparator(_represented, (Drawn("represented", ("least_share",)),)),
+    compare=Comparator(_represented, (Drawn("represented", low="least_share"),)),
     settings={"fast": {"samples": 64, "draws": 2000}, "full": {"samples": 64, "draws": 100_000}},
     control=Control("one template is drawn one time in ten", {"weight": 0.1}),
     formulas=(r"|\mathcal{I}_j| \ge n\mu_j \text{ for all } j", r"|\mathcal{I}_j| \ge n\mu_j/2 \text{ for all } j"),
@@ -101,16 +99,13 @@ def _overlaps(samples: int, per_sample: float, draws: int, common_token: bool = 
     hit = (train.tokens < 2).any(axis=1).reshape(draws, samples)  # x holds the tokens 0 and 1
     if common_token:
         hit[:, ::2] = True
-    return trajectory({"sharing": ("draw", hit.sum(axis=1), {"long_name": "samples that share a token"})})
+    return trajectory({"sharing": ("draw", hit.sum(axis=1))})
 
 
-def _few_overlaps(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
+def _few_overlaps(prediction: xr.Dataset, observation: xr.Dataset, quantities: Quantities) -> Outcome:
     """The part P2 of event E2, with the predicted limit."""
     event = observation.assign(few_overlaps=observation.sharing <= prediction.most)
-    said = covered(
-        "few_overlaps", "probability", label=f"at most {number(float(prediction.most))} samples share a token"
-    )
-    return said(prediction, event)
+    return covered("few_overlaps", "probability")(prediction, event, quantities)
 
 
 claimD2_overlaps = erratum_pair(
@@ -123,7 +118,7 @@ claimD2_overlaps = erratum_pair(
     printed=_overlaps_printed,
     corrected=_overlaps_corrected,
     observe=_overlaps,
-    compare=Comparator(_few_overlaps, (Drawn("sharing", ("most",)),)),
+    compare=Comparator(_few_overlaps, (Drawn("sharing", high="most"),)),
     settings={
         "fast": {"samples": 200, "per_sample": 50.0, "delta": 0.01, "draws": 2000},
         "full": {"samples": 1000, "per_sample": 50.0, "delta": 0.01, "draws": 20_000},

@@ -21,6 +21,7 @@ from foretrain.core.streams import stream
 from foretrain.core.trajectory import trajectory
 from foretrain.ledger.claim import Claim, Comparator, Control, Drawn, Outcome
 from foretrain.ledger.margins import number, outcome
+from foretrain.ledger.quantities import Quantities
 from foretrain.papers.abstract_symbols.needs import PER_SYMBOL, TrainedErrors
 from foretrain.papers.kept import RESULTS_FOLDER, results_folder
 
@@ -57,7 +58,7 @@ def _by_size(error: float) -> xr.Dataset:
     sizes = [len(e["templates"]) * e["length"] for e in entries.values()]
     constants = [PER_SYMBOL[name][0 if error >= 0.5 else 1] for name in ARCHITECTURES]
     return trajectory(
-        {"size_need": (CELLS, np.outer(sizes, constants), {"long_name": "samples by size alone"})},
+        {"size_need": (CELLS, np.outer(sizes, constants))},
         {"task": list(entries), "architecture": list(ARCHITECTURES)},
     )
 
@@ -71,8 +72,8 @@ def _needs(error: float, shuffled: bool = False, drawn_only: bool = False) -> xr
     measured = np.array([[measured_need(e, name, error) for name in ARCHITECTURES] for e in entries.values()])
     result = trajectory(
         {
-            "predicted_need": (CELLS, forecast, {"long_name": "samples by the forecast"}),
-            "measured_need": (CELLS, measured, {"long_name": "samples needed in training"}),
+            "predicted_need": (CELLS, forecast),
+            "measured_need": (CELLS, measured),
             "drawn": ("task", [float(name.startswith("random")) for name in entries]),
         },
         {"task": list(entries), "architecture": list(ARCHITECTURES)},
@@ -108,7 +109,7 @@ def rank_correlations(prediction: xr.Dataset, observation: xr.Dataset) -> dict[s
     return taus
 
 
-def _ranks_better(prediction: xr.Dataset, observation: xr.Dataset) -> Outcome:
+def _ranks_better(prediction: xr.Dataset, observation: xr.Dataset, _: Quantities) -> Outcome:
     """Whether the forecast has the higher τ over all cells and within each architecture."""
     taus = rank_correlations(prediction, observation)
     listed = "; ".join(
@@ -145,7 +146,7 @@ forecast_agrees = Claim(
     predict=_by_size,
     observe=_needs,
     figure=_draw,
-    compare=Comparator(_ranks_better, (Drawn("measured_need", ("size_need",)),)),
+    compare=Comparator(_ranks_better, (Drawn("measured_need"),)),
     expect="holds",
     settings={"fast": {"error": 0.5}},
     control=Control("every task has the forecast of another", {"shuffled": True}),

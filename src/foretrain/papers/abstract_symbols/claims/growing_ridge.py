@@ -45,7 +45,7 @@ def _proportional(ratios: Sequence[float], samples: Sequence[int], noise: float,
             "high": (dims, centre[:, None, :] + band[..., None]),
         },
         {
-            "ratio": ("ratio", list(ratios), {"long_name": "λ/n", "symbol": "λ/n"}),
+            "ratio": list(ratios),
             "n": list(samples),
             "template": [str(t) for t in matrix.task.templates],
         },
@@ -70,9 +70,8 @@ def _proportional_measured(
         ridge = (lambda n, _, ratio=ratio: ratio * n) if fixed_ridge is None else fixed_ridge
         measured = measured_errors(task, kernel, samples=samples, ridge=ridge, seeds=seeds)
         parts.append(measured.error.isel(output=0, drop=True) + xr.DataArray(targets(task)[:, 0], dims="template"))
-    estimate = xr.concat(parts, xr.Variable("ratio", list(ratios), {"long_name": "λ/n", "symbol": "λ/n"}))
-    estimate.n.attrs["long_name"] = "samples n"
-    return xr.Dataset({"estimate": estimate.assign_attrs(long_name="estimate on an unseen string")})
+    estimate = xr.concat(parts, xr.Variable("ratio", list(ratios)))
+    return xr.Dataset({"estimate": estimate})
 
 
 lemmaD1 = erratum_pair(
@@ -84,7 +83,7 @@ lemmaD1 = erratum_pair(
     printed=_proportional_printed,
     corrected=_proportional_corrected,
     observe=_proportional_measured,
-    compare=bounded("estimate", low="low", high="high", label="the estimate on an unseen string"),
+    compare=bounded("estimate", low="low", high="high"),
     settings={
         "fast": {"ratios": (0.05, 0.2), "samples": (64, 1024), "noise": 0.2, "seeds": 3},
         "full": {"ratios": (0.02, 0.05, 0.2), "samples": (64, 256, 1024, 4000), "noise": 0.2, "seeds": 10},
@@ -123,7 +122,7 @@ def _apart_corrected(
         shift = _ridge(matrix, n, share) + matrix.own - np.diag(matrix.N)
         bounds[a, i, s] = theory.disjoint_error_bound(matrix.N, counts, labels, shift, noise=noise, delta=DELTA).max()
     return trajectory(
-        {"bound": (("architecture", "n", "share"), bounds)},
+        {"bound": (("architecture", "n", "scaled_ridge"), bounds)},
         _cells(architectures, samples, shares),
     )
 
@@ -137,7 +136,7 @@ def _apart_printed(
     fixed_ridge = _apart_corrected(architectures, samples, (0.0,), noise).bound.values[..., 0]
     bound = (fixed_ridge / rate).max() * rate
     return trajectory(
-        {"bound": (("architecture", "n", "share"), np.repeat(bound[..., None], len(shares), axis=2))},
+        {"bound": (("architecture", "n", "scaled_ridge"), np.repeat(bound[..., None], len(shares), axis=2))},
         _cells(architectures, samples, shares),
     )
 
@@ -145,8 +144,8 @@ def _apart_printed(
 def _cells(architectures: Sequence[str], samples: Sequence[int], shares: Sequence[float]) -> dict[str, Any]:
     return {
         "architecture": list(architectures),
-        "n": ("n", list(samples), {"long_name": "samples n"}),
-        "share": ("share", list(shares), {"long_name": "λ‖N⁻¹‖/n", "symbol": "λ‖N⁻¹‖/n"}),
+        "n": list(samples),
+        "scaled_ridge": list(shares),
     }
 
 
@@ -177,13 +176,7 @@ def _apart_measured(
             predictions = cross @ ridge_coefficients(gram, sample_targets(train), ridge)
             errors[a, i, s, j] = abs(predictions - wanted)[:, 0]
     return trajectory(
-        {
-            "error": (
-                ("architecture", "n", "share", "seed", "template"),
-                errors,
-                {"long_name": "error on an unseen string"},
-            )
-        },
+        {"error": (("architecture", "n", "scaled_ridge", "seed", "template"), errors)},
         {**_cells(architectures, samples, shares), "seed": listed},
     )
 
@@ -200,7 +193,7 @@ D6 = erratum_pair(
     printed=_apart_printed,
     corrected=_apart_corrected,
     observe=_apart_measured,
-    compare=bounded("error", high="bound", label="the error on an unseen string"),
+    compare=bounded("error", high="bound"),
     settings={
         "fast": {
             "architectures": (MLP_XX, TRANSFORMER),

@@ -65,7 +65,7 @@ fig8_train_loss = Claim(
     ),
     predict=lambda seeds: some_gain(seeds).assign(most_train_loss=0.05),
     observe=with_train_loss(figures.fig8, "rates"),
-    compare=every(GAIN, bounded("train_loss", high="most_train_loss", label="the train loss at the end")),
+    compare=every(GAIN, bounded("train_loss", high="most_train_loss")),
     figure=drawn_by_side(),
     settings={
         "fast": {"setting": "tiny", "architecture": WITH_A, "seeds": 4, "n": (128,), "better": 1e-2, "worse": (1e-3,)},
@@ -205,8 +205,8 @@ def _below_a_guess(n: Sequence[int], seeds: int, multiplier: float = 64.0, **siz
     error = gain.std("seed", ddof=1) / seeds**0.5
     return xr.Dataset(
         {
-            "gain_in_errors": (gain.mean("seed") / error).assign_attrs(long_name="gain in standard errors over seeds"),
-            "test_loss": by_seed.assign_attrs(long_name="squared error on unseen symbols"),
+            "gain_in_errors": gain.mean("seed") / error,
+            "test_loss": by_seed,
         }
     )
 
@@ -225,7 +225,7 @@ fig15_suffices = Claim(
     ),
     predict=some_gain,
     observe=_below_a_guess,
-    compare=bounded("gain_in_errors", low="needed", label="the gain over a guess, in standard errors over seeds,"),
+    compare=bounded("gain_in_errors", low="needed"),
     settings={
         "fast": {"setting": "tiny", "seeds": 6, "n": (512,), "epochs": 1000, "heads": 32},
         "full": {"setting": "small", "seeds": 5, "n": (2048,), "epochs": 5000, "heads": 64},

@@ -127,32 +127,18 @@ def _draws(
             rows.append([*(float(v.max()) for v in measured.values()), float(measured["difference"].max() / rate)])
     shape = (len(samples), len(per_sample), len(listed), len(shares))
     columns = np.array(rows).T.reshape(5, *shape)
-    dims = ("n", "per_sample", "seed", "share")
+    dims = ("n", "per_sample", "seed", "ridge_share")
     names = ("difference", "norm_share", "distance_share", "difference_share", "constant")
-    words = (
-        "|f̂ − f̂_ideal|",
-        "length of the weights over its bound",
-        "distance from the indicator over its bound",
-        "|f̂ − f̂_ideal| over the bound of D.5",
-        "|f̂ − f̂_ideal| over the rate of D.2",
-    )
     return trajectory(
         {
-            **{
-                name: (dims, column, {"long_name": says})
-                for name, column, says in zip(names, columns, words, strict=True)
-            },
-            "shared": (dims[:-1], np.reshape(shared, shape[:-1]), {"long_name": "effect of shared tokens"}),
+            **{name: (dims, column) for name, column in zip(names, columns, strict=True)},
+            "shared": (dims[:-1], np.reshape(shared, shape[:-1])),
         },
         {
-            "n": ("n", list(samples), {"long_name": "samples n"}),
-            "per_sample": (
-                "per_sample",
-                list(per_sample),
-                {"long_name": "tokens per sample", "symbol": "tokens per sample"},
-            ),
+            "n": list(samples),
+            "per_sample": list(per_sample),
             "seed": listed,
-            "share": ("share", list(shares), {"long_name": "λ/τ", "symbol": "λ/τ"}),
+            "ridge_share": list(shares),
         },
     )
 
@@ -167,7 +153,7 @@ def _rates(**sizes: Any) -> xr.Dataset:
     curves = np.log(result.constant.mean("seed"))
     power = curves.assign_coords(n=np.log(curves.n)).polyfit("n", 1).polyfit_coefficients.sel(degree=1, drop=True)
     return result[["constant", "shared"]].assign(
-        constant_power=power.assign_attrs(long_name="power of n in C"),
+        constant_power=power,
         shared_by_samples=result.shared.mean("per_sample"),
         shared_by_alphabet=result.shared.mean("n"),
     )
@@ -209,9 +195,9 @@ claimsD_approximation = Claim(
     predict=_limits,
     observe=_rates,
     compare=every(
-        bounded("constant_power", high="zero", slack=SLOPE, label="the power of n in C"),
-        slope("shared_by_samples", "n", 1.0, label="the effect of shared tokens, at n tokens,", over="n"),
-        slope("shared_by_alphabet", "per_sample", -1.0, label="the effect of shared tokens", over="tokens per sample"),
+        bounded("constant_power", high="zero", slack=SLOPE),
+        slope("shared_by_samples", "n", 1.0),
+        slope("shared_by_alphabet", "per_sample", -1.0),
     ),
     settings=DRAWS,
     control=OTHER_N,
@@ -229,8 +215,8 @@ claimsD_weights = Claim(
     predict=_limits,
     observe=_weights,
     compare=every(
-        bounded("norm_share", high="one", label="the length of the weights, over its bound,"),
-        bounded("distance_share", high="one", label="the distance from the indicator, over its bound,"),
+        bounded("norm_share", high="one"),
+        bounded("distance_share", high="one"),
     ),
     settings=FEWER_DRAWS,
     control=OTHER_N,
@@ -243,7 +229,7 @@ claimsD_perturbation = Claim(
     says="|f̂ − f̂_ideal| ≤ ‖y‖/λ·(‖v_ideal − v‖ + ‖K̂ − K̂_ideal‖·‖(K̂_ideal + λI)⁻¹v_ideal‖), in every draw.",
     predict=_limits,
     observe=_perturbations,
-    compare=bounded("difference_share", high="one", label="the distance of the two estimators, over its bound,"),
+    compare=bounded("difference_share", high="one"),
     settings=FEWER_DRAWS,
     control=OTHER_N,
 )

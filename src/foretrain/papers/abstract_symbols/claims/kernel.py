@@ -25,7 +25,7 @@ def _exact_kernel(strings: Sequence[str], beta: float, gamma: float) -> xr.Datas
     own = np.diag(attention)
     transformer = Cosine().expectation(own[:, None], own[None, :], attention)
     return trajectory(
-        {"kernel": (("layer", "x", "y"), np.stack([attention, transformer]), {"long_name": "kernel"})},
+        {"kernel": (("layer", "x", "y"), np.stack([attention, transformer]))},
         {"layer": list(LAYERS), "x": list(strings), "y": list(strings)},
     )
 
@@ -50,7 +50,7 @@ kernel = Claim(
     "falls as width^(−1/2).)",
     predict=_exact_kernel,
     observe=_networks,
-    compare=converges("kernel", "width", SLOPE, NETWORK_KERNEL, label="the random features' kernel"),
+    compare=converges("kernel", "width", SLOPE, NETWORK_KERNEL),
     settings={
         "fast": {"strings": STRINGS, "beta": 1.5, "gamma": 0.7, "widths": (12, 24, 48, 96), "seeds": 40},
         "full": {"strings": STRINGS, "beta": 1.5, "gamma": 0.7, "widths": (12, 24, 48, 96, 192), "seeds": 100},
@@ -73,9 +73,7 @@ def _sampled(strings: Sequence[str], beta: float, gamma: float, same_scores: boo
 
 
 def _attention(strings: Sequence[str], values: np.ndarray) -> xr.Dataset:
-    return trajectory(
-        {"kernel": (("x", "y"), values, {"long_name": "attention kernel"})}, {"x": list(strings), "y": list(strings)}
-    )
+    return trajectory({"kernel": (("x", "y"), values)}, {"x": list(strings), "y": list(strings)})
 
 
 def _independent_scores(strings: Sequence[str], beta: float, gamma: float, log2: int) -> xr.Dataset:
@@ -101,9 +99,7 @@ kernel_scores = erratum_pair(
     printed=_independent_scores,
     corrected=_same_scores,
     observe=_by_quadrature,
-    compare=close(
-        "kernel", SAMPLED_KERNEL, label="the attention kernel", by="with these logits", seen="by eq. 4", relative=False
-    ),
+    compare=close("kernel", SAMPLED_KERNEL, by="with these logits", seen="by eq. 4", relative=False),
     settings={
         "fast": {"strings": STRINGS, "beta": 1.5, "gamma": 0.7, "log2": 14},
         "full": {"strings": STRINGS, "beta": 1.5, "gamma": 0.7, "log2": 18},
@@ -140,7 +136,7 @@ def _integrated_cosine(cases: int, sign: float = 1.0) -> xr.Dataset:
 
 
 def _expectation(values: np.ndarray) -> xr.Dataset:
-    return trajectory({"expectation": ("case", values, {"long_name": "expectation"})})
+    return trajectory({"expectation": ("case", values)})
 
 
 def _cosine_cases(cases: int) -> tuple[np.ndarray, ...]:
@@ -159,7 +155,7 @@ claimE2 = Claim(
     says="E[cos(kU + c)cos(kV + c)] = ½e^{−k²(a+b)/2}(e^{−k²ρ}cos 2c + e^{k²ρ}).",
     predict=_closed_cosine,
     observe=_integrated_cosine,
-    compare=close("expectation", EXACT, relative=False, label="the expectation", by="by formula", seen="by quadrature"),
+    compare=close("expectation", EXACT, relative=False, by="by formula", seen="by quadrature"),
     settings={"fast": {"cases": 60}, "full": {"cases": 600}},
     control=Control("the integral has the opposite correlation", {"sign": -1.0}),
 )
@@ -169,7 +165,7 @@ def _eq_5(samples: int, width: int, ridge: float, time: float, seeds: int) -> xr
     from foretrain.papers.abstract_symbols.experiments.last_layer import last_layer  # torch is slow to load
 
     closed = last_layer(samples, width, ridge, time=time, seeds=seeds).eq5
-    return xr.Dataset({"output": closed.assign_attrs(long_name="output on an unseen string")})
+    return xr.Dataset({"output": closed})
 
 
 def _descended(
@@ -179,7 +175,7 @@ def _descended(
     from foretrain.papers.abstract_symbols.experiments.last_layer import last_layer
 
     run = last_layer(samples, width, ridge, decay, time, seeds)
-    last = run.output.isel(time=-1, drop=True).assign_attrs(long_name="output on an unseen string")
+    last = run.output.isel(time=-1, drop=True)
     return xr.Dataset({"output": last})
 
 
@@ -194,7 +190,7 @@ proposition3_1 = Claim(
     ),
     predict=_eq_5,
     observe=_descended,
-    compare=close("output", FLOW, label="the output on an unseen string", by="by eq. 5", seen="after training"),
+    compare=close("output", FLOW, by="by eq. 5", seen="after training"),
     settings={
         "fast": {"samples": 16, "width": 16, "ridge": 2.0, "time": 25.0, "seeds": 3},
         "full": {"samples": 60, "width": 64, "ridge": 2.0, "time": 25.0, "seeds": 10},

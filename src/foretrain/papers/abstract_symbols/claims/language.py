@@ -12,20 +12,20 @@ from foretrain.papers.kept import kept
 def _scalings(scaling: str) -> xr.Dataset:
     """Validation loss without scalings minus with them, at the end of training, in pairs of runs with the same seed."""
     loss = kept("abstract_symbols/fig6")["validation_loss"].isel(step=-1, drop=True)
-    return xr.Dataset({"gain": loss.sel(scaling="none", drop=True) - loss.sel(scaling=scaling, drop=True)})
+    return xr.Dataset({"gain_by_scalings": loss.sel(scaling="none", drop=True) - loss.sel(scaling=scaling, drop=True)})
 
 
 def _pretraining(start: str) -> xr.Dataset:
     """Test loss on unseen symbols from a random start minus that from another one, over all models and sizes."""
     loss = kept("abstract_symbols/fig7")["test_loss"]
     gain = loss.sel(start="random", drop=True) - loss.sel(start=start, drop=True)
-    return xr.Dataset({"gain": gain.mean(("depth", "n"))})
+    return xr.Dataset({"gain_by_pretraining": gain.mean(("depth", "n"))})
 
 
 def _sizes(start: str) -> xr.Dataset:
     """Test loss of the shallowest model minus that of the deepest, over all sizes of the training set."""
     loss = kept("abstract_symbols/fig7")["test_loss"].sel(start=start, drop=True).mean("n")
-    return xr.Dataset({"gain": loss.isel(depth=0, drop=True) - loss.isel(depth=-1, drop=True)})
+    return xr.Dataset({"gain_by_depth": loss.isel(depth=0, drop=True) - loss.isel(depth=-1, drop=True)})
 
 
 def _diagonals(start: str) -> xr.Dataset:
@@ -33,7 +33,7 @@ def _diagonals(start: str) -> xr.Dataset:
     run = kept("abstract_symbols/fig7")
     shares = abs(xr.concat([run["identity_query_key"], run["identity_value_output"]], "product")).max("product")
     gain = shares.sel(start=start, drop=True) - shares.sel(start="random", drop=True)
-    return xr.Dataset({"gain": gain.mean("depth")})
+    return xr.Dataset({"identity_rise": gain.mean("depth")})
 
 
 fig6 = Claim(
@@ -43,7 +43,7 @@ fig6 = Claim(
     says="Two trainable identity scalings per head lower the validation loss of a GPT on WikiText-2; ours is small.",
     predict=no_number,
     observe=_scalings,
-    compare=gains("gain", label="the fall of the validation loss by scalings", unit="nats per token"),
+    compare=gains("gain_by_scalings"),
     expect=None,
     settings={"fast": {"scaling": "trained"}},
     control=Control("no scalings in their place", {"scaling": "none"}),
@@ -55,7 +55,7 @@ fig7 = Claim(
     says="Pretraining on text lowers the test loss on αβα against αββ with unseen symbols (a small GPT here).",
     predict=no_number,
     observe=_pretraining,
-    compare=gains("gain", label="the fall of the test loss by pretraining"),
+    compare=gains("gain_by_pretraining"),
     settings={"fast": {"start": "pretrained"}},
     control=Control("a random start in place of the pretrained one", {"start": "random"}),
 )
@@ -67,7 +67,7 @@ diagonals = Claim(
     "larger than at a random start.",
     predict=no_number,
     observe=_diagonals,
-    compare=gains("gain", label="the rise of the identity's largest share"),
+    compare=gains("identity_rise"),
     settings={"fast": {"start": "pretrained"}},
     control=Control("a random start in place of the pretrained one", {"start": "random"}),
 )
@@ -79,7 +79,7 @@ fig24 = Claim(
     says="Of two pretrained models fine-tuned on αβα against αββ, the deeper one has the lower test loss.",
     predict=no_number,
     observe=_sizes,
-    compare=gains("gain", label="the fall of the test loss from the shallowest to the deepest model"),
+    compare=gains("gain_by_depth"),
     expect=None,
     settings={"fast": {"start": "pretrained"}},
     control=Control("models that were not pretrained", {"start": "random"}),

@@ -38,8 +38,8 @@ def _unseen(seeds: int, width: int, layers: int, steps: int, model: str = "MLP")
     difference = (others - outputs.isel(string=0, drop=True)).transpose("way", "string", "seed")
     return xr.Dataset(
         {
-            "difference": difference.assign_attrs(long_name="output less that on 6-6"),
-            "error": errors.groupby(labels).mean().max("group").assign_attrs(long_name="larger mean squared error"),
+            "difference": difference,
+            "larger_error": errors.groupby(labels).mean().max("group"),
         }
     )
 
@@ -69,8 +69,8 @@ theoremI2 = Claim(
     predict=_equal_outputs,
     observe=_unseen,
     compare=every(
-        same_mean("difference", THREE_ERRORS, label="the mean difference of two outputs"),
-        bounded("error", low="floor", label="the larger of the two mean squared errors"),
+        same_mean("difference", THREE_ERRORS),
+        bounded("larger_error", low="floor"),
     ),
     settings={
         "fast": {"seeds": 2000, "width": 16, "layers": 1, "steps": 50},
@@ -103,15 +103,15 @@ def _coupled(seeds: int, width: int, steps: int, second: Sequence[int] = (8, 9))
         chances.append(stats.ks_2samp(on_first[:seeds].numpy(), on_second[seeds:].numpy()).pvalue)
     return trajectory(
         {
-            "gap": ("way", gaps, {"long_name": "difference of coupled runs"}),
-            "chance": ("way", np.array(chances), {"long_name": "p of the two-sample test"}),
+            "coupled_gap": ("way", gaps),
+            "chance": ("way", np.array(chances)),
         },
         {"way": list(WAYS)},
     )
 
 
 def _same_distribution() -> xr.Dataset:
-    return trajectory({"gap": ("way", np.zeros(len(WAYS))), "least_chance": CHANCE.value}, {"way": list(WAYS)})
+    return trajectory({"coupled_gap": ("way", np.zeros(len(WAYS))), "least_chance": CHANCE.value}, {"way": list(WAYS)})
 
 
 lemmaI7 = Claim(
@@ -125,8 +125,8 @@ lemmaI7 = Claim(
     predict=_same_distribution,
     observe=_coupled,
     compare=every(
-        close("gap", COUPLED, label="the output of coupled runs"),
-        bounded("chance", low="least_chance", label="p of the two-sample test"),
+        close("coupled_gap", COUPLED),
+        bounded("chance", low="least_chance"),
     ),
     settings={"fast": {"seeds": 2000, "width": 8, "steps": 25}, "full": {"seeds": 2000, "width": 16, "steps": 100}},
     control=Control("one of the strings holds a seen token", {"second": (0, 9)}),
@@ -146,9 +146,7 @@ def _outputs(found_by: str = "construction", width: int = 16, steps: int = 50) -
 
 
 def _on_strings(values: Sequence[float]) -> xr.Dataset:
-    return trajectory(
-        {"output": ("string", list(values), {"long_name": "output"})}, {"string": [f"{a}-{b}" for a, b in UNSEEN]}
-    )
+    return trajectory({"output": ("string", list(values))}, {"string": [f"{a}-{b}" for a, b in UNSEEN]})
 
 
 remarkI3 = Claim(
@@ -161,7 +159,7 @@ remarkI3 = Claim(
     ),
     predict=_labels,
     observe=_outputs,
-    compare=close("output", ALGEBRA, label="the output", by="by the label", seen="by the MLP"),
+    compare=close("output", ALGEBRA, by="by the label", seen="by the MLP"),
     settings={"fast": {}},
     control=Control("weights found by SGD", {"found_by": "SGD"}),
 )

@@ -66,8 +66,8 @@ def _attention_gaps(tasks: Sequence[str], betas: Sequence[float], gammas: Sequen
     dims = ("task", "beta", "gamma")
     return trajectory(
         {
-            "gap": (dims, np.reshape(gaps, shape), {"long_name": "smallest gap, all permutations"}),
-            "pair_gap": (dims, np.reshape(by_pairs, shape), {"long_name": "smallest gap, exchanges of two"}),
+            "gap": (dims, np.reshape(gaps, shape)),
+            "pair_gap": (dims, np.reshape(by_pairs, shape)),
         },
         {"task": _names(tasks), "beta": list(betas), "gamma": list(gammas)},
     )
@@ -86,8 +86,8 @@ lemma3_7 = Claim(
     predict=no_number,
     observe=_attention_gaps,
     compare=every(
-        positive("gap", label="gap between the identity and another permutation"),
-        positive("pair_gap", label="gap between the identity and an exchange of two templates"),
+        positive("gap"),
+        positive("pair_gap"),
     ),
     settings={
         "fast": {"tasks": ALL_TASKS, "betas": (1.0,), "gammas": (0.5, 1.0)},
@@ -115,13 +115,7 @@ def _singular_values(
     shape = (len(tasks), len(betas), len(gammas), len(activations))
     names = [f"cos({b1:g}t + {b2:.3g})" for b1, b2 in activations]
     return trajectory(
-        {
-            "margin": (
-                ("task", "beta", "gamma", "activation"),
-                np.reshape(margins, shape),
-                {"long_name": "smallest eigenvalue of N"},
-            )
-        },
+        {"eigenvalue": (("task", "beta", "gamma", "activation"), np.reshape(margins, shape))},
         {"task": _names(tasks), "beta": list(betas), "gamma": list(gammas), "activation": names},
     )
 
@@ -138,7 +132,7 @@ lemma3_6 = Claim(
     says="With φ(t) = cos(b1·t + b2) the matrix N of K_trans is nonsingular for almost all b1 and b2 (and β and γ).",
     predict=no_number,
     observe=_singular_values,
-    compare=positive("margin", label="eigenvalue of N, less what the kernel's error could account for,"),
+    compare=positive("eigenvalue"),
     assumes=(Assumption("condition (10) holds for every permutation", _condition_10),),
     settings={
         "fast": {
@@ -179,7 +173,7 @@ def _mlp_entries(random_tasks: int, b1: float, b2: float, tokens: int = 0, archi
 
 
 def _entries(values: np.ndarray) -> xr.Dataset:
-    return trajectory({"N": ("entry", values, {"long_name": "entry of N"})})
+    return trajectory({"N": ("entry", values)})
 
 
 remarkI6 = Claim(
@@ -192,7 +186,7 @@ remarkI6 = Claim(
     ),
     predict=_all_equal,
     observe=_mlp_entries,
-    compare=close("N", ALGEBRA, label="every entry of N", by="by the remark", seen="by the kernel"),
+    compare=close("N", ALGEBRA, by="by the remark", seen="by the kernel"),
     settings={"fast": {"random_tasks": 3, "b1": 1.0, "b2": 1.0}, "full": {"random_tasks": 20, "b1": 1.0, "b2": 1.0}},
     control=Control("the kernel of a transformer", {"architecture": TRANSFORMER}),
 )
@@ -220,7 +214,7 @@ remarkI6_tokens = Claim(
     ),
     predict=_by_common_tokens,
     observe=_mlp_entries,
-    compare=close("N", ALGEBRA, label="every entry of N", by="by formula", seen="by the kernel"),
+    compare=close("N", ALGEBRA, by="by formula", seen="by the kernel"),
     settings={
         "fast": {"random_tasks": 3, "b1": 1.0, "b2": 1.0, "tokens": 3},
         "full": {"random_tasks": 20, "b1": 1.0, "b2": 1.0, "tokens": 3},

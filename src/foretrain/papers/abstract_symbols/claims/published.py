@@ -36,14 +36,12 @@ from foretrain.papers.abstract_symbols.experiments.trained import (
 )
 from foretrain.papers.abstract_symbols.tolerances import PUBLISHED_SPREAD
 
-LOSS = "squared error on unseen symbols"
-
 
 def _published(task: str, n: Sequence[int], architectures: Sequence[str]) -> xr.Dataset:
     values = [[PUBLISHED[task][name][size] for size in n] for name in architectures]
     return trajectory(
         {"test_loss": (("architecture", "n"), values)},
-        {"architecture": list(architectures), "n": ("n", list(n), {"long_name": "samples n"})},
+        {"architecture": list(architectures), "n": list(n)},
     )
 
 
@@ -65,10 +63,10 @@ def _measured(
 
     losses = grid({"architecture": architectures, "n": n}, one).test_loss.transpose("architecture", "n", "seed")
     return trajectory(
-        {"test_loss": (losses.dims, losses.values, {"long_name": LOSS})},
+        {"test_loss": (losses.dims, losses.values)},
         {
             "architecture": list(architectures),
-            "n": ("n", list(n), {"long_name": "samples n"}),
+            "n": list(n),
             "seed": losses.seed.values,
         },
     )
@@ -80,7 +78,7 @@ def _as_published(source: str, settings: Mapping[str, Mapping[str, Any]], contro
             "source": f"{source}, published numbers",
             "predict": _published,
             "observe": _measured,
-            "compare": as_printed("test_loss", PUBLISHED_SPREAD, TRIALS, guess=1.0, label="the mean test loss"),
+            "compare": as_printed("test_loss", PUBLISHED_SPREAD, TRIALS, guess=1.0),
             "settings": settings,
             "control": control,
             "whose": "the paper's statement",
@@ -118,12 +116,12 @@ fig22_published = _as_published(
 
 def _at_most_published(task: str, n: Sequence[int], architectures: Sequence[str]) -> xr.Dataset:
     most = _published(task, n, architectures).test_loss + PUBLISHED_SPREAD.value
-    return xr.Dataset({"most": most.assign_attrs(long_name="published, and what it varies")})
+    return xr.Dataset({"most": most})
 
 
 def _mean_losses(**cells: Any) -> xr.Dataset:
     measured = _measured(**cells).test_loss
-    return xr.Dataset({"mean_loss": measured.mean("seed", skipna=False, keep_attrs=True)})
+    return xr.Dataset({"mean_loss": measured.mean("seed", skipna=False)})
 
 
 fig22_one_rate = _as_published(
@@ -140,7 +138,7 @@ fig22_one_rate = _as_published(
     "are as low as those published.",
     predict=_at_most_published,
     observe=_mean_losses,
-    compare=bounded("mean_loss", high="most", label="the mean test loss"),
+    compare=bounded("mean_loss", high="most"),
     expect="fails",
     finding=(
         f"{OWN_RATE} With one rate the weights memorise 64 samples before a has moved: losses of .97 (rate .001) and "
@@ -175,14 +173,10 @@ def _plateau(**cells: Any) -> xr.Dataset:
     level = mean.sel(n=slice(32, 256))
     return trajectory(
         {
-            "test_loss": (mean.dims, mean.values, {"long_name": LOSS}),
-            "share": (
-                (),
-                float((level.isel(n=-1) / level.isel(n=0)).squeeze()),
-                {"long_name": "loss at the last n over that at 32"},
-            ),
+            "test_loss": (mean.dims, mean.values),
+            "plateau": float((level.isel(n=-1) / level.isel(n=0)).squeeze()),
         },
-        {"architecture": mean.architecture.values, "n": ("n", mean.n.values, {"long_name": "samples n"})},
+        {"architecture": mean.architecture.values, "n": mean.n.values},
     )
 
 
@@ -207,8 +201,8 @@ fig25_published = _as_published(
     predict=_at_least_half,
     observe=_plateau,
     compare=every(
-        bounded("test_loss", high="test_loss", label="the mean test loss"),
-        bounded("share", low="least_share", label="the loss from 256 samples over that from 32"),
+        bounded("test_loss", high="test_loss"),
+        bounded("plateau", low="least_share"),
     ),
 )
 
@@ -221,7 +215,7 @@ def _names(cells: Cells) -> dict[str, Any]:
 
 
 def _published_errors(cells: Cells) -> xr.Dataset:
-    return trajectory({"error": ("cell", [COPYING_ERRORS[d][n] for d, n in cells])}, _names(cells))
+    return trajectory({"wrong": ("cell", [COPYING_ERRORS[d][n] for d, n in cells])}, _names(cells))
 
 
 def _errors(
@@ -241,7 +235,7 @@ def _errors(
         return float(1 - runs.test_accuracy.mean("seed", skipna=False))
 
     errors = [wrong(*cell) for cell in cells]
-    return trajectory({"error": ("cell", errors, {"long_name": "share of unseen symbols not copied"})}, _names(cells))
+    return trajectory({"wrong": ("cell", errors)}, _names(cells))
 
 
 fig5_published = Claim(
@@ -255,14 +249,7 @@ fig5_published = Claim(
     ),
     predict=_published_errors,
     observe=_errors,
-    compare=close(
-        "error",
-        PUBLISHED_SPREAD,
-        relative=False,
-        label="the share of unseen symbols not copied",
-        by="as published",
-        seen="here",
-    ),
+    compare=close("wrong", PUBLISHED_SPREAD, relative=False, by="as published", seen="here"),
     settings={
         "fast": {"cells": ((64, 16), (64, 64)), "seeds": 1, "epochs": 100},
         "full": {"cells": ((64, 16), (64, 32), (64, 64), (64, 128)), "seeds": 5, "epochs": 400},
@@ -282,7 +269,7 @@ def _repaired(**claim: Any) -> Claim:
         source="Fig 5 (b), published numbers",
         predict=_published_bound,
         observe=_errors,
-        compare=bounded("error", high="most", label="the share of unseen symbols not copied"),
+        compare=bounded("wrong", high="most"),
         settings={
             tier: {"architecture": WITH_B, "multiplier": multiplier, **sizes}
             for tier, sizes in {

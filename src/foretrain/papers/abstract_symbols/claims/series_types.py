@@ -32,8 +32,8 @@ def _functions(draws: int, variables: int = 2, orders: int = 3) -> list[np.ndarr
     return drawn
 
 
-def _per_draw(**quantities: tuple[Sequence[float], str]) -> xr.Dataset:
-    return trajectory({name: ("draw", list(v), {"long_name": words}) for name, (v, words) in quantities.items()})
+def _per_draw(**quantities: Sequence[float]) -> xr.Dataset:
+    return trajectory({name: ("draw", list(values)) for name, values in quantities.items()})
 
 
 # Lemma G.3 with g(y) = 1/y, which has type (y/2, 1/y): the case that Lemma G.6 needs.
@@ -45,7 +45,7 @@ def _inner(draws: int) -> list[np.ndarray]:
 
 
 def _composed_bound(draws: int) -> xr.Dataset:
-    return _per_draw(allowed=([1 / float(f[0, 0]) for f in _inner(draws)], "σ2 of g at f"))
+    return _per_draw(allowed=[1 / float(f[0, 0]) for f in _inner(draws)])
 
 
 def _composed_sum(draws: int, shrunk: bool = True) -> xr.Dataset:
@@ -54,7 +54,7 @@ def _composed_sum(draws: int, shrunk: bool = True) -> xr.Dataset:
     for f in _inner(draws):
         radius = series.composition_radius(1.0, series.absolute_sum(f, 1.0), float(f[0, 0]) / 2)
         totals.append(series.absolute_sum(series.reciprocal(f), radius if shrunk else 1.0))
-    return _per_draw(total=(totals, "sum of the absolute terms"))
+    return _per_draw(total=totals)
 
 
 lemmaG3 = Claim(
@@ -67,7 +67,7 @@ lemmaG3 = Claim(
     ),
     predict=_composed_bound,
     observe=_composed_sum,
-    compare=bounded("total", high="allowed", slack=TRUNCATED, label="the sum of the absolute terms of g∘f"),
+    compare=bounded("total", high="allowed", slack=TRUNCATED),
     settings={"fast": {"draws": 10}, "full": {"draws": 60}},
     control=Control("the radius τ1 of f itself", {"shrunk": False}),
 )
@@ -76,9 +76,7 @@ lemmaG3 = Claim(
 def _sum_rule(draws: int, own_type: bool) -> xr.Dataset:
     """τ2 + τ2 as printed, or τ2 + σ2, of neighbouring functions."""
     totals = [series.absolute_sum(f, 0.5) for f in _functions(draws)]
-    return _per_draw(
-        allowed=([2 * a if own_type else a + b for a, b in itertools.pairwise(totals)], "bound of the rule")
-    )
+    return _per_draw(allowed=[2 * a if own_type else a + b for a, b in itertools.pairwise(totals)])
 
 
 def _sum_printed(draws: int) -> xr.Dataset:
@@ -93,7 +91,7 @@ def _sum_measured(draws: int, factor: float = 1.0) -> xr.Dataset:
     """Σ|a_μ|r^|μ| of f + g; `factor` enlarges g, for the control."""
     functions = _functions(draws)
     totals = [series.absolute_sum(f + factor * g, 0.5) for f, g in itertools.pairwise(functions)]
-    return _per_draw(total=(totals, "sum of the absolute terms"))
+    return _per_draw(total=totals)
 
 
 lemmaG4 = erratum_pair(
@@ -105,7 +103,7 @@ lemmaG4 = erratum_pair(
     printed=_sum_printed,
     corrected=_sum_right,
     observe=_sum_measured,
-    compare=bounded("total", high="allowed", slack=ALGEBRA, label="the sum of the absolute terms of f + g"),
+    compare=bounded("total", high="allowed", slack=ALGEBRA),
     settings={"fast": {"draws": 10}, "full": {"draws": 60}},
     control=Control("ten times g in place of g", {"factor": 10.0}),
     formulas=(
@@ -125,14 +123,14 @@ def _product_bound(draws: int) -> xr.Dataset:
         series.product_total(totals[i], totals[i + 1], functions[i].flat[0], functions[i + 1].flat[0])
         for i in range(draws - 1)
     ]
-    return _per_draw(allowed=(bounds, "bound of the rule"))
+    return _per_draw(allowed=bounds)
 
 
 def _product_measured(draws: int, factor: float = 1.0) -> xr.Dataset:
     functions = _functions(draws)
     pairs = itertools.pairwise(functions)
     totals = [series.absolute_sum(series.product(f, factor * g), 0.5) for f, g in pairs]
-    return _per_draw(total=(totals, "sum of the absolute terms"))
+    return _per_draw(total=totals)
 
 
 lemmaG4_product = Claim(
@@ -142,7 +140,7 @@ lemmaG4_product = Claim(
     says="If f has type (τ1, τ2) and g has type (σ1, σ2), fg has type (min(τ1, σ1), τ2σ2 + τ2|g| + |f|σ2).",
     predict=_product_bound,
     observe=_product_measured,
-    compare=bounded("total", high="allowed", slack=ALGEBRA, label="the sum of the absolute terms of fg"),
+    compare=bounded("total", high="allowed", slack=ALGEBRA),
     settings={"fast": {"draws": 10}, "full": {"draws": 60}},
     control=Control("ten times g in place of g", {"factor": 10.0}),
 )
@@ -150,7 +148,7 @@ lemmaG4_product = Claim(
 
 def _derivative_bound(first: int) -> xr.Dataset:
     """1 for every order |μ| from `first` on, in units of μ!·τ2/τ1^|μ|; lower orders are not bounded."""
-    return _orders({"allowed": ("order", np.where(np.arange(5) < first, np.inf, 1.0), {"long_name": "the bound"})})
+    return _orders({"allowed": ("order", np.where(np.arange(5) < first, np.inf, 1.0))})
 
 
 def _derivative_printed() -> xr.Dataset:
@@ -169,11 +167,11 @@ def _derivatives(draws: int, factor: float = 1.0) -> xr.Dataset:
         f[0, 0] *= 5  # of which a type says nothing
         bound = series.coefficient_bound(np.arange(5), 0.5, series.absolute_sum(f, 0.5))
         shares.append([factor * np.abs(f[:3, :3][powers == n]).max() / bound[n] for n in range(5)])
-    return _orders({"derivative": (("draw", "order"), shares, {"long_name": "derivative over μ!·τ2/τ1^|μ|"})})
+    return _orders({"derivative": (("draw", "order"), shares)})
 
 
 def _orders(variables: dict[str, Any]) -> xr.Dataset:
-    return trajectory(variables, {"order": ("order", list(range(5)), {"long_name": "order |μ|", "symbol": "|μ|"})})
+    return trajectory(variables, {"order": list(range(5))})
 
 
 lemmaG5 = erratum_pair(
@@ -185,7 +183,7 @@ lemmaG5 = erratum_pair(
     printed=_derivative_printed,
     corrected=_derivative_right,
     observe=_derivatives,
-    compare=bounded("derivative", high="allowed", slack=ALGEBRA, label="the largest derivative, over the bound,"),
+    compare=bounded("derivative", high="allowed", slack=ALGEBRA),
     settings={"fast": {"draws": 10}, "full": {"draws": 60}},
     control=Control("derivatives ten times as large", {"factor": 10.0}),
     formulas=(
@@ -213,8 +211,8 @@ def _softmax_sums(tokens: Sequence[int], draws: int, radius: float = TYPE_OF_SOF
         for m in tokens
     ]
     return trajectory(
-        {"total": (("tokens", "draw"), totals, {"long_name": "sum of the absolute terms"})},
-        {"tokens": ("tokens", list(tokens), {"long_name": "logits", "symbol": "m"})},
+        {"total": (("tokens", "draw"), totals)},
+        {"tokens": list(tokens)},
     )
 
 
@@ -225,7 +223,7 @@ lemmaG6 = Claim(
     says="Each entry of a softmax is real-analytic of type (1/(2e²), 1).",
     predict=_type_of_softmax,
     observe=_softmax_sums,
-    compare=bounded("total", high="allowed", label="the sum of the absolute terms of a softmax"),
+    compare=bounded("total", high="allowed"),
     settings={"fast": {"tokens": (2, 3), "draws": 6}, "full": {"tokens": (2, 3, 4), "draws": 20}},
     control=Control("a radius of 1.4, about 20 times as large", {"radius": 1.4}),
 )
@@ -254,8 +252,8 @@ def _reciprocal_itself(offset: float = 0.2) -> xr.Dataset:
 
 def _reciprocals(values: Sequence[float]) -> xr.Dataset:
     return trajectory(
-        {"reciprocal": ("y", list(values), {"long_name": "1/y, a fifth above y0"})},
-        {"y": ("y", list(POINTS), {"long_name": "y0", "symbol": "y0"})},
+        {"reciprocal": ("y", list(values))},
+        {"y": list(POINTS)},
     )
 
 
@@ -268,7 +266,7 @@ lemmaG6_series = erratum_pair(
     printed=_reciprocal_printed,
     corrected=_reciprocal_right,
     observe=_reciprocal_itself,
-    compare=close("reciprocal", ALGEBRA, label="1/y", by="by the series", seen="by division"),
+    compare=close("reciprocal", ALGEBRA, by="by the series", seen="by division"),
     settings={"fast": {}},
     control=Control("1/y farther from y0", {"offset": 0.4}),
     formulas=(
@@ -282,23 +280,21 @@ lemmaG6_series = erratum_pair(
 
 def _positions_printed(gammas: Sequence[float]) -> xr.Dataset:
     """The type (1, γ), at |γ| for the benefit of the doubt."""
-    return _by_gamma(gammas, "allowed", [abs(g) for g in gammas], "bound")
+    return _by_gamma(gammas, "allowed", [abs(g) for g in gammas])
 
 
 def _positions_right(gammas: Sequence[float]) -> xr.Dataset:
-    return _by_gamma(gammas, "allowed", [series.positions_total(g) for g in gammas], "bound")
+    return _by_gamma(gammas, "allowed", [series.positions_total(g) for g in gammas])
 
 
 def _positions_sum(gammas: Sequence[float], power: int = 2) -> xr.Dataset:
     """Σ|a_k| of γ^power around γ, within a radius of 1."""
     shifted = [np.array([math.comb(power, k) * g ** (power - k) for k in range(power + 1)]) for g in gammas]
-    return _by_gamma(gammas, "total", [series.absolute_sum(s, 1.0) for s in shifted], "sum of the absolute terms")
+    return _by_gamma(gammas, "total", [series.absolute_sum(s, 1.0) for s in shifted])
 
 
-def _by_gamma(gammas: Sequence[float], name: str, values: Sequence[float], words: str) -> xr.Dataset:
-    return trajectory(
-        {name: ("gamma", list(values), {"long_name": words})}, {"gamma": ("gamma", list(gammas), {"long_name": "γ"})}
-    )
+def _by_gamma(gammas: Sequence[float], name: str, values: Sequence[float]) -> xr.Dataset:
+    return trajectory({name: ("gamma", list(values))}, {"gamma": list(gammas)})
 
 
 lemmaG8 = erratum_pair(
@@ -310,7 +306,7 @@ lemmaG8 = erratum_pair(
     printed=_positions_printed,
     corrected=_positions_right,
     observe=_positions_sum,
-    compare=bounded("total", high="allowed", slack=ALGEBRA, label="the sum of the absolute terms"),
+    compare=bounded("total", high="allowed", slack=ALGEBRA),
     settings={"fast": {"gammas": (-2.0, -0.5, 0.0, 0.5, 1.0, 4.0)}},
     control=Control("γ³ in place of γ²", {"power": 3}),
     formulas=(

@@ -23,14 +23,12 @@ from foretrain.papers.abstract_symbols.tolerances import CHANCE_OF_FEW, PUBLISHE
 Make = Callable[..., xr.Dataset]
 DIVERGED = 10.0  # the loss that a diverged run counts as: more than that of guessing a number or a symbol
 SAME = Control("the same network and task on both sides, with other seeds", {"still": True})
-WORDS = {"test_loss": "squared error on unseen symbols", "error": "share of wrong answers on unseen symbols"}
-SURE = f"{1 - CHANCE_OF_FEW.value:.0%}".replace("%", " %")
 
 
 def difference(make: Make, argument: str, quantity: str = "test_loss") -> Make:
     """How much lower the loss is at `better` than at each of `worse`, values of one argument of an experiment.
 
-    With `quantity` "error" the share of wrong answers takes the place of the loss.
+    With `quantity` "wrong" the share of wrong answers takes the place of the loss.
 
     `gain_in_errors` is the mean paired difference over seeds in its standard errors (Student's t), and `gain_low` the
     lower end of its one-sided 99 % interval. The losses of one seed at several n are not independent, so they count as
@@ -52,18 +50,14 @@ def difference(make: Make, argument: str, quantity: str = "test_loss") -> Make:
         names = [_name(value) for value in worse]
         return trajectory(
             {
-                "gain_in_errors": ("worse", in_errors, {"long_name": "gain in standard errors of paired seeds"}),
-                "gain_low": (
-                    "worse",
-                    gain - needed_errors(seeds) * error,
-                    {"long_name": f"by how much it is better, low end of {SURE}"},
-                ),
-                "gain": ("worse", gain, {"long_name": "by how much it is better"}),
-                quantity: (("side", "seed"), losses, {"long_name": WORDS[quantity]}),
+                "gain_in_errors": ("worse", in_errors),
+                "gain_low": ("worse", gain - needed_errors(seeds) * error),
+                "gain": ("worse", gain),
+                quantity: (("side", "seed"), losses),
             },
             {
-                "worse": ("worse", names, {"long_name": "compared with", "symbol": "the comparison with"}),
-                "side": ("side", [_name(better), *names], {"long_name": argument.replace("_", " ")}),
+                "worse": names,
+                "side": [_name(better), *names],
             },
             argument=argument,
             setting=sizes.get("setting"),
@@ -85,15 +79,11 @@ def no_difference(make: Make, argument: str) -> Make:
         test = stats.ttest_rel(first, second)
         return trajectory(
             {
-                "chance": ((), float(test.pvalue), {"long_name": "p of no difference"}),
-                "unnoticed": (
-                    (),
-                    float(np.abs(test.confidence_interval()).max()),
-                    {"long_name": "how large the difference may still be"},
-                ),
-                "test_loss": (("side", "seed"), np.stack([first, second]), {"long_name": WORDS["test_loss"]}),
+                "chance": float(test.pvalue),
+                "unnoticed": float(np.abs(test.confidence_interval()).max()),
+                "test_loss": (("side", "seed"), np.stack([first, second])),
             },
-            {"side": ("side", [_name(value) for value in values], {"long_name": argument.replace("_", " ")})},
+            {"side": [_name(value) for value in values]},
             argument=argument,
             setting=sizes.get("setting"),
             n=sizes.get("n"),
@@ -130,7 +120,7 @@ def with_train_loss(make: Make, argument: str) -> Make:
         measured = compare(better, worse, seeds, still, **sizes)
         ends = [make(**{**sizes, argument: (value,), "seeds": tuple(range(1, seeds + 1))}) for value in worse]
         trained = [float(end.final_train_loss.fillna(DIVERGED).mean()) for end in ends]
-        return measured.assign(train_loss=("worse", trained, {"long_name": "train loss at the end"}))
+        return measured.assign(train_loss=("worse", trained))
 
     return observe
 
@@ -162,7 +152,7 @@ def drawn_by_side(published: Published | None = None) -> Callable[[xr.Dataset, x
     return draw
 
 
-GAIN = bounded("gain_in_errors", low="needed", label="the gain, in standard errors of paired seeds,")
+GAIN = bounded("gain_in_errors", low="needed")
 
 
 def better_than(
@@ -196,8 +186,8 @@ def as_good_as(make: Make, argument: str, **claim: Any) -> Claim:
         predict=no_gain,
         observe=no_difference(make, argument),
         compare=every(
-            bounded("chance", low="least_chance", label="p of a test for a difference"),
-            bounded("unnoticed", high="most_unnoticed", label="the largest difference that may have gone unnoticed"),
+            bounded("chance", low="least_chance"),
+            bounded("unnoticed", high="most_unnoticed"),
         ),
         **{"whose": "the paper's statement", "figure": drawn_by_side(), **claim},
     )

@@ -99,12 +99,8 @@ def _none_but_the_identity(tasks: Sequence[str]) -> xr.Dataset:
 def _counts(tasks: Sequence[str], violations: np.ndarray, left: np.ndarray) -> xr.Dataset:
     return trajectory(
         {
-            "violations": (
-                ("task", "claim"),
-                violations,
-                {"long_name": "contradicting permutations"},
-            ),
-            "left": ("task", left, {"long_name": "permutations not ruled out"}),
+            "violations": (("task", "claim"), violations),
+            "left": ("task", left),
         },
         {"task": [task.replace("_", " ") for task in tasks], "claim": list(CLAIM_NAMES)},
     )
@@ -124,8 +120,8 @@ stagesF = Claim(
     predict=_none_but_the_identity,
     observe=_stage_counts,
     compare=every(
-        close("violations", EXACT, label="the number of permutations that contradict a stage"),
-        close("left", EXACT, label="the number of permutations that no stage rules out"),
+        close("violations", EXACT),
+        close("left", EXACT),
     ),
     settings={"fast": {"tasks": SMALL}, "full": {"tasks": tuple(TASKS)}},
     control=Control("the templates end without [CLS]", {"cls": False}),

@@ -47,7 +47,7 @@ distribution_of_3_labels = erratum_pair(
     printed=_labels_printed,
     corrected=_labels_corrected,
     observe=_labels_by_rule,
-    compare=close("label", EXACT, label="the label", by="as printed", seen="by the rule"),
+    compare=close("label", EXACT, by="as printed", seen="by the rule"),
     settings={"fast": {}},
     control=Control("places counted from 0", {"first_place": 0}),
     formulas=(
@@ -85,8 +85,8 @@ def _majorities_counted(lengths: Sequence[int], ties: bool = False) -> xr.Datase
 
 def _majorities(lengths: Sequence[int], counts: Sequence[int]) -> xr.Dataset:
     return trajectory(
-        {"templates": ("length", [float(c) for c in counts], {"long_name": "templates with a majority"})},
-        {"length": ("length", list(lengths), {"long_name": "length k", "symbol": "k"})},
+        {"templates": ("length", [float(c) for c in counts])},
+        {"length": list(lengths)},
     )
 
 
@@ -100,7 +100,7 @@ majority_templates = erratum_pair(
     printed=_majorities_printed,
     corrected=_majorities_right,
     observe=_majorities_counted,
-    compare=close("templates", EXACT, label="the number of templates", by="by the formula", seen="by counting"),
+    compare=close("templates", EXACT, by="by the formula", seen="by counting"),
     settings={"fast": {"lengths": (2, 3, 4, 5, 6, 7, 8)}, "full": {"lengths": tuple(range(2, 15))}},
     control=Control("half of the positions count as a majority", {"ties": True}),
     formulas=(r"2^{k-1}", r"\sum_{j < k/2} \binom{k}{j}"),
@@ -135,7 +135,7 @@ def _majority_rows(k: int) -> list[str]:
 
 def _majority_labels(lengths: Sequence[int], labels: Sequence[float]) -> xr.Dataset:
     names = [row for k in lengths for row in _majority_rows(k)]
-    return trajectory({"label": ("template", list(labels), {"long_name": "label"})}, {"template": names})
+    return trajectory({"label": ("template", list(labels))}, {"template": names})
 
 
 fig17_caption = erratum_pair(
@@ -148,7 +148,7 @@ fig17_caption = erratum_pair(
     printed=_caption_labels,
     corrected=_caption_corrected,
     observe=_appendix_b_labels,
-    compare=close("label", EXACT, label="the label", by="by the caption", seen="by appendix B"),
+    compare=close("label", EXACT, by="by the caption", seen="by appendix B"),
     settings={"fast": {"lengths": (2, 3, 4, 5)}},
     control=Control("the two labels exchanged", {"flipped": True}),
     formulas=(r"f_*(z) = +1 \text{ in both cases}", r"f_*(z) = \pm 1"),

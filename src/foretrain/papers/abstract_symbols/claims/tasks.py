@@ -77,9 +77,9 @@ definitions = Claim(
     predict=_by_pattern,
     observe=_by_enumeration,
     compare=every(
-        close("matches", EXACT, label="which strings match ααβST", by="as printed", seen="by enumeration"),
-        close("disjoint", EXACT, label="which templates are disjoint", by="from the patterns", seen="by enumeration"),
-        close("diversity", EXACT, label="the diversity ρ", by="by formula", seen="by enumeration"),
+        close("matches", EXACT, by="as printed", seen="by enumeration"),
+        close("disjoint", EXACT, by="from the patterns", seen="by enumeration"),
+        close("diversity", EXACT, by="by formula", seen="by enumeration"),
     ),
     settings={
         "fast": {"symbols": "αβS", "length": 3, "alphabet": (2, 5)},
@@ -164,7 +164,7 @@ task_counts = Claim(
     ),
     predict=_counts_printed,
     observe=_counts_by_rule,
-    compare=close("templates", EXACT, label="the number of templates", by="as printed", seen="by counting"),
+    compare=close("templates", EXACT, by="as printed", seen="by counting"),
     settings={"fast": {}},
     control=Control("rows of match-to-sample that may share symbols", {"rows_apart": False}),
 )

@@ -11,6 +11,7 @@ import xarray as xr
 
 from foretrain.core.trajectory import config_of
 from foretrain.papers.abstract_symbols.figures.trained import task_name
+from foretrain.papers.abstract_symbols.quantities import QUANTITIES
 from foretrain.show.plotting import PALETTE, add_subtitle, measurement_marks, new_figure
 
 AXES = {
@@ -36,7 +37,7 @@ def sides(run: xr.Dataset, published: Mapping[str, float]) -> go.Figure:
     config = config_of(run)
     names = [task_name(str(name)) for name in run.side.values]
     axis = AXES.get(str(config.get("argument")), "")
-    figure = new_figure("", x=axis, y=str(run[quantity].attrs["long_name"]))
+    figure = new_figure("", x=axis, y=QUANTITIES[quantity].title)
     figure.update_xaxes(type="category")
     values = run[quantity].transpose("seed", "side").values
     every = measurement_marks(names * len(values), values.ravel(), "one seed each", PALETTE[7], opacity=0.7)

@@ -113,8 +113,8 @@ def _by_class(
     right = [[share for _, share in row] for row in trained]
     return trajectory(
         {
-            "spearman": (("network", "class"), ranks, {"long_name": "rank correlation with ω"}),
-            "accuracy": (("network", "corpus"), right, {"long_name": "test accuracy"}),
+            "spearman": (("network", "class"), ranks),
+            "accuracy": (("network", "corpus"), right),
         },
         {
             "network": list(networks),
@@ -144,7 +144,7 @@ datasets = Claim(
     ),
     predict=_by_chance,
     observe=_by_class,
-    compare=bounded("spearman", low="by_chance", label="the rank correlation of score and ω"),
+    compare=bounded("spearman", low="by_chance"),
     settings={tier: {**setting, "shuffles": SHUFFLES[tier]} for tier, setting in SETTINGS.items()},
     control=Control("labels are shuffled among texts", {"shuffled": True}),
 )
@@ -153,7 +153,7 @@ datasets = Claim(
 def _along_the_flow(corpora: tuple[str, ...], texts: int, shuffled: bool = False) -> xr.Dataset:
     ranks = np.array([np.concatenate([_flowed(name, texts, kind, shuffled) for name in corpora]) for kind in ADDITIVE])
     return trajectory(
-        {"spearman": (("network", "class"), ranks, {"long_name": "rank correlation with ω"})},
+        {"spearman": (("network", "class"), ranks)},
         {"network": list(ADDITIVE), "class": _class_names(corpora, texts)},
     )
 
@@ -173,7 +173,7 @@ datasets_flow = Claim(
     ),
     predict=lambda: trajectory({"least": RANKS}),
     observe=_along_the_flow,
-    compare=bounded("spearman", low="least", label="the rank correlation of score and ω"),
+    compare=bounded("spearman", low="least"),
     settings={tier: {key: setting[key] for key in ("corpora", "texts")} for tier, setting in SETTINGS.items()},
     control=Control("labels are shuffled among texts", {"shuffled": True}),
 )

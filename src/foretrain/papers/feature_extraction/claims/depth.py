@@ -31,11 +31,8 @@ def _measured_shares(
     layers: tuple[int, ...], width: int, seeds: int, normed: tuple[bool, ...] = (False, True)
 ) -> xr.Dataset:
     shares = depth_shares(layers, width, seeds, normed=normed)
-    shares.bias.attrs["long_name"] = "bias β/ρ"
-    shares.bigram.attrs["long_name"] = "share of bigrams in the kernel"
-    shares.layers.attrs["long_name"] = "layers"
     names = ["with LayerNorm" if norm else "without LayerNorm" for norm in normed]
-    return shares.assign_coords(normed=("normed", names, {"long_name": "network", "symbol": "networks"}))
+    return shares.assign_coords(normed=names)
 
 
 normalization_depth = Claim(
@@ -53,8 +50,8 @@ normalization_depth = Claim(
     predict=_shallow,
     observe=_measured_shares,
     compare=every(
-        close_relative("bias", KERNEL_RATIO, label="the bias β/ρ", by="for one layer", seen="here"),
-        close_relative("bigram", KERNEL_RATIO, label="the share of bigrams", by="for one layer", seen="here"),
+        close_relative("bias", KERNEL_RATIO, by="for one layer", seen="here"),
+        close_relative("bigram", KERNEL_RATIO, by="for one layer", seen="here"),
     ),
     settings={
         "fast": {"layers": (1, 2, 4), "width": 128, "seeds": 2},
@@ -104,22 +101,14 @@ def _biases(
     )
     return trajectory(
         {
-            "bias": (("normed", "layers", "seed"), values, {"long_name": "bias β/ρ after training"}),
+            "bias": (("normed", "layers", "seed"), values),
             # β/ρ has no mean where some seed has hardly begun to learn; this share is between 0 and 1
-            "share": (
-                ("normed", "layers", "seed"),
-                values / (1 + values),
-                {"long_name": "share β/(β + ρ) of the bias"},
-            ),
-            "smallest": (("normed", "layers"), values.min(axis=2), {"long_name": "smallest bias over seeds"}),
+            "share": (("normed", "layers", "seed"), values / (1 + values)),
+            "smallest": (("normed", "layers"), values.min(axis=2)),
         },
         {
-            "normed": (
-                "normed",
-                ["without LayerNorm", "with LayerNorm"],
-                {"long_name": "network", "symbol": "networks"},
-            ),
-            "layers": ("layers", list(layers), {"long_name": "layers"}),
+            "normed": ["without LayerNorm", "with LayerNorm"],
+            "layers": list(layers),
         },
     )
 
@@ -141,8 +130,8 @@ normalization_depth_trained = Claim(
     predict=lambda: trajectory({"some_bias": 0.05}),
     observe=_biases,
     compare=every(
-        ranked("share", "layers", rising=True, label="the share β/(β + ρ) of the bias", over="the number of layers"),
-        bounded("smallest", low="some_bias", label="the smallest bias β/ρ over seeds"),
+        ranked("share", "layers", rising=True),
+        bounded("smallest", low="some_bias"),
     ),
     settings={
         "fast": {"corpus": "made_up", "texts": 600, "layers": (1, 2, 4), "width": 96, "steps": 12, "seeds": 8},

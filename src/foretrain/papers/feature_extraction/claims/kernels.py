@@ -51,12 +51,8 @@ def _finite(widths: tuple[int, ...], seeds: int) -> xr.Dataset:
     kernels = np.array([[runs(name, width) for width in widths] for name in NETWORKS])
     return trajectory(
         {
-            "kernel": (("network", "width", "seed", "text", "other"), kernels, {"long_name": "tangent kernel"}),
-            "mean_kernel": (
-                ("network", "text", "other"),
-                kernels[:, -1].mean(axis=1),
-                {"long_name": "mean tangent kernel"},
-            ),
+            "kernel": (("network", "width", "seed", "text", "other"), kernels),
+            "mean_kernel": (("network", "text", "other"), kernels[:, -1].mean(axis=1)),
         },
         {"network": list(NETWORKS), "width": widths, "seed": listed},
     )
@@ -73,8 +69,8 @@ ntk_limits = Claim(
     predict=_limits,
     observe=_finite,
     compare=every(
-        converges("kernel", "width", WIDTH_SLOPE, WIDE_NETWORK, label="the tangent kernel"),
-        explains("mean_kernel", MEAN_KERNEL, label="the mean kernel of many networks"),
+        converges("kernel", "width", WIDTH_SLOPE, WIDE_NETWORK),
+        explains("mean_kernel", MEAN_KERNEL),
     ),
     settings={
         "fast": {"widths": (16, 32, 64, 128), "seeds": 80},
@@ -92,8 +88,8 @@ def _closed_scores(own: float, occurrences: int, until: float) -> xr.Dataset:
     outputs = np.array([theory.squared_loss_outputs(kernel, kernel, labels, time) for time in t])
     return trajectory(
         {
-            "score": ("time", theory.single_token_score(t, own=own, occurrences=occurrences), {"long_name": "score"}),
-            "output": (("time", "text"), outputs, {"long_name": "output"}),
+            "score": ("time", theory.single_token_score(t, own=own, occurrences=occurrences)),
+            "output": (("time", "text"), outputs),
         },
         {"time": t},
     )
@@ -132,8 +128,8 @@ score_flow = Claim(
     predict=_closed_scores,
     observe=_integrated_scores,
     compare=every(
-        close("score", FLOW, label="the score of one token", by="by formula", seen="by integration"),
-        close("output", FLOW, label="every output under squared loss", by="by formula", seen="by integration"),
+        close("score", FLOW, by="by formula", seen="by integration"),
+        close("output", FLOW, by="by formula", seen="by integration"),
     ),
     settings={"fast": {"own": 1.34, "occurrences": 12, "until": 20.0}},
     control=Control("each of the two flows runs under the loss of the other", {"exchanged": True}),

@@ -27,7 +27,7 @@ def _from_kernels(texts: int, vocab: int, rate: float, steps: int) -> xr.Dataset
     corpus = SmallCorpus.made_up(texts, vocab)
     scores = [predicted_scores(name, corpus, rate=rate, steps=steps, scales=UNIT) for name in NETWORKS]
     return trajectory(
-        {"score": (("network", "asked"), np.array(scores), {"long_name": "score", "units": "logits"})},
+        {"score": (("network", "asked"), np.array(scores))},
         {"network": list(NETWORKS), "asked": np.arange(vocab)},
     )
 
@@ -54,7 +54,7 @@ def _from_networks(
         for name in NETWORKS
     ]
     return trajectory(
-        {"score": (("network", "asked"), np.array(scores), {"long_name": "score", "units": "logits"})},
+        {"score": (("network", "asked"), np.array(scores))},
         {"network": list(NETWORKS), "asked": np.arange(vocab)},
     )
 
@@ -69,7 +69,7 @@ synthetic = Claim(
     ),
     predict=_from_kernels,
     observe=_from_networks,
-    compare=explains("score", LAZY, label="the learned scores"),
+    compare=explains("score", LAZY),
     settings={
         "fast": {"texts": 40, "vocab": 10, "rate": 0.05, "steps": 8, "width": 256, "matrix_width": 128, "seeds": 4},
         "full": {"texts": 120, "vocab": 16, "rate": 0.05, "steps": 10, "width": 1024, "matrix_width": 256, "seeds": 5},
@@ -93,15 +93,11 @@ def _correlations(
     values = np.array(correlations)
     return trajectory(
         {
-            "correlation": (
-                ("width", "network", "seed"),
-                values,
-                {"long_name": "correlation with the prediction"},
-            ),
-            "mean": ("width", values.mean(axis=(1, 2)), {"long_name": "mean correlation"}),
-            "widest": ((), values[-1].mean(), {"long_name": "correlation at the largest width"}),
+            "correlation": (("width", "network", "seed"), values),
+            "mean": ("width", values.mean(axis=(1, 2))),
+            "widest": values[-1].mean(),
         },
-        {"width": ("width", list(widths), {"long_name": "width"}), "network": list(names)},
+        {"width": list(widths), "network": list(names)},
     )
 
 
@@ -116,8 +112,8 @@ finite_width = Claim(
     predict=lambda: trajectory({"least": np.sqrt(1 - LAZY.value)}),
     observe=_correlations,
     compare=every(
-        ranked("mean", "width", rising=True, label="the correlation of learned and predicted scores"),
-        bounded("widest", low="least", label="the correlation at the largest width"),
+        ranked("mean", "width", rising=True),
+        bounded("widest", low="least"),
     ),
     settings={
         "fast": {"texts": 40, "vocab": 10, "rate": 0.05, "steps": 8, "widths": (32, 64, 128, 256), "seeds": 10},
@@ -159,10 +155,7 @@ def _movement(
     moved = movement_by_width(MOVED, widths, seeds, loss_left, sigma, mean_field)
     means = moved["movement"].mean("seed").transpose("width", "readout", "network").values
     power = np.polyfit(np.log(widths), np.log(means).reshape(len(widths), -1), 1)[0]
-    moved.movement.attrs["long_name"] = "relative movement of the kernel"
-    moved.readout.attrs["symbol"] = "readout weights of"
-    words = {"long_name": "power of width in the movement"}
-    return moved.assign(power=(("readout", "network"), power.reshape(means.shape[1:]), words))
+    return moved.assign(power=(("readout", "network"), power.reshape(means.shape[1:])))
 
 
 MOVES = {
@@ -182,8 +175,8 @@ ntk_stability = Claim(
     predict=_powers_of_the_bound,
     observe=_movement,
     compare=every(
-        bounded("power", high="power", slack=MOVEMENT_POWER, label="the power of width in the kernel's movement"),
-        bounded("movement", high="small", label="the relative movement of the kernel"),
+        bounded("power", high="power", slack=MOVEMENT_POWER),
+        bounded("movement", high="small"),
     ),
     settings=MOVES,
     control=Control(
@@ -207,14 +200,7 @@ ntk_stability_rate = Claim(
     ),
     predict=_powers_on_paper,
     observe=_movement,
-    compare=close(
-        "power",
-        MOVEMENT_POWER,
-        relative=False,
-        label="the power of width in the kernel's movement",
-        by="derived",
-        seen="measured",
-    ),
+    compare=close("power", MOVEMENT_POWER, relative=False, by="derived", seen="measured"),
     settings=MOVES,
     control=Control("nothing cancels, whatever the signs of the readout weights", {"cancels": False}),
 )

@@ -81,9 +81,6 @@ def _expected() -> xr.Dataset:
     return trajectory({"most_by_chance": 0.56, "least_solved": 0.99})
 
 
-ACCURACY = {"long_name": "test accuracy"}
-
-
 def _split(
     texts: int,
     epochs: int,
@@ -98,19 +95,14 @@ def _split(
     def of(names: tuple[str, ...]) -> list[tuple[float, ...]]:
         return [_accuracy(name, texts, epochs, seeds, batch, not_turns=not_turns) for name in names]
 
-    names = {"long_name": "network", "symbol": "network"}
     return trajectory(
         {
-            "additive": (("additive_network", "seed"), of(adding), {"long_name": "accuracy of additive networks"}),
-            "multiplying": (
-                ("multiplying_network", "seed"),
-                of(multiplying),
-                {"long_name": "accuracy of multiplying networks"},
-            ),
+            "additive": (("additive_network", "seed"), of(adding)),
+            "multiplying": (("multiplying_network", "seed"), of(multiplying)),
         },
         {
-            "additive_network": ("additive_network", list(adding), names),
-            "multiplying_network": ("multiplying_network", list(multiplying), names),
+            "additive_network": list(adding),
+            "multiplying_network": list(multiplying),
             "seed": range(1, seeds + 1),
         },
     )
@@ -132,8 +124,8 @@ negation = Claim(
     predict=_expected,
     observe=_split,
     compare=every(
-        bounded("additive", high="most_by_chance", label="the test accuracy of an additive network"),
-        bounded("multiplying", low="least_solved", label="the test accuracy of a multiplying network"),
+        bounded("additive", high="most_by_chance"),
+        bounded("multiplying", low="least_solved"),
     ),
     settings={
         "fast": {**FAST, "adding": ("MLP ReLU", "SA", "CNN linear, K=2"), "multiplying": ("MV full", "MV diagonal")},
@@ -151,7 +143,7 @@ def _solved() -> xr.Dataset:
 
 def _cnn(texts: int, epochs: int, seeds: int, batch: int, composition: str = "ReLU") -> xr.Dataset:
     right = _accuracy(f"CNN {composition}, K=2", texts, epochs, seeds, batch)
-    return trajectory({"accuracy": ("seed", list(right), ACCURACY)}, {"seed": range(1, seeds + 1)})
+    return trajectory({"accuracy": ("seed", list(right))}, {"seed": range(1, seeds + 1)})
 
 
 negation_cnn = Claim(
@@ -165,7 +157,7 @@ negation_cnn = Claim(
     ),
     predict=_solved,
     observe=_cnn,
-    compare=bounded("accuracy", low="least_solved", label="the test accuracy of the CNN"),
+    compare=bounded("accuracy", low="least_solved"),
     settings=SETTINGS,
     control=Control("linear composition", {"composition": "linear"}),
 )
@@ -178,8 +170,8 @@ def _held_out(
     right = np.array([_accuracy(name, texts, epochs, seeds, batch, held_out) for name in networks])
     return trajectory(
         {
-            "best": ((), right.mean(axis=1).max(), {"long_name": "accuracy of the best network"}),
-            "accuracy": (("network", "seed"), right, {"long_name": "accuracy on NOT with new adjectives"}),
+            "best": right.mean(axis=1).max(),
+            "accuracy": (("network", "seed"), right),
         },
         {"network": list(networks), "seed": range(1, seeds + 1)},
     )
@@ -198,7 +190,7 @@ negation_heldout = Claim(
     ),
     predict=_solved,
     observe=_held_out,
-    compare=bounded("best", low="least_solved", label="the accuracy of the best network"),
+    compare=bounded("best", low="least_solved"),
     settings={
         "fast": {**FAST, "networks": (*WITHOUT_MULTIPLYING, "MV diagonal")},
         "full": {**FULL, "networks": (*ADDITIVE, *MULTIPLIES, RELU_CNN)},
@@ -223,8 +215,6 @@ def _captured(
     measured = negation_gains(corpus, texts, (*multiplying, *others), epochs, seeds, shuffled=shuffled)
     raised, lowered = measured.gain.sel(polarity="negative"), -measured.gain.sel(polarity="positive")
     both = np.minimum(raised, lowered).drop_vars("polarity", errors="ignore")
-    both.attrs |= {"long_name": "negation captured", "units": "logits"}
-    both.network.attrs |= {"symbol": "network", "long_name": "network"}
     return xr.Dataset(
         {
             "captured": both.sel(network=list(multiplying)),
@@ -251,8 +241,8 @@ negation_sst2 = Claim(
     predict=lambda: trajectory({"nothing": 0.0}),
     observe=_captured,
     compare=every(
-        positive("captured", label="of what NOT adds to negative and takes from positive adjectives (logits)"),
-        bounded("elsewhere", high="nothing", label="the same in other networks"),
+        positive("captured"),
+        bounded("elsewhere", high="nothing"),
     ),
     settings={
         "fast": {

@@ -81,7 +81,7 @@ def _ranks(text: tuple[str, int, int, int], name: str, shuffled: bool) -> dict[s
         return float(np.mean([spearmanr(*rows).statistic for rows in zip(scores, other, strict=True)]))
 
     return {
-        "spearman": by_token(pairs),
+        "pair_spearman": by_token(pairs),
         "spearman_formula": by_token(_formula(pairs, kernel)),
         "excess_spearman": spearmanr(scores - of_chance, pairs - theory.independent_pairs(pairs), axis=None).statistic,
     }
@@ -104,31 +104,17 @@ def _model_scores(
     texts = [(corpus, vocab, context, tokens) for context in contexts]
     steps = [[_steps(text, name, width, seeds, shuffled) for width in widths] for text in texts]
     ranks = [_ranks(text, name, shuffled) for text in texts]
-    words = {
-        "pearson": "correlation with the formula",
-        "excess_pearson": "correlation beyond frequencies",
-        "excess_slope": "slope beyond frequencies",
-        "excess_distance": "distance from ρ·excess",
-        "spearman": "rank correlation with N(e, k)",
-        "spearman_formula": "rank correlation with the formula",
-        "excess_spearman": "rank correlation of the excess",
-    }
     measured = {
-        key: (
-            ("context", "width", "seed"),
-            np.array([[at[key] for at in row] for row in steps]),
-            {"long_name": words[key]},
-        )
-        for key in steps[0][0]
+        key: (("context", "width", "seed"), np.array([[at[key] for at in row] for row in steps])) for key in steps[0][0]
     }
     return trajectory(
         {
             **measured,
-            **{key: ("context", [row[key] for row in ranks], {"long_name": words[key]}) for key in ranks[0]},
+            **{key: ("context", [row[key] for row in ranks]) for key in ranks[0]},
         },
         {
-            "context": ("context", list(contexts), {"long_name": "tokens of context", "symbol": "tokens of context"}),
-            "width": ("width", list(widths), {"long_name": "width"}),
+            "context": list(contexts),
+            "width": list(widths),
             "seed": range(seeds),
         },
     ).assign(mean_slope=lambda made: made["excess_slope"].mean("seed", keep_attrs=True))
@@ -136,10 +122,10 @@ def _model_scores(
 
 def _model_ranks(corpus: str, vocab: int, tokens: int, contexts: tuple[int, ...], name: str = "MLP ReLU") -> xr.Dataset:
     """How the early scores of the limit kernel rank the targets of a context token."""
-    ranks = [_ranks((corpus, vocab, context, tokens), name, False)["spearman"] for context in contexts]
+    ranks = [_ranks((corpus, vocab, context, tokens), name, False)["pair_spearman"] for context in contexts]
     return trajectory(
-        {"spearman": ("context", ranks, {"long_name": "rank correlation with N(e, k)"})},
-        {"context": ("context", list(contexts), {"long_name": "tokens of context", "symbol": "tokens of context"})},
+        {"pair_spearman": ("context", ranks)},
+        {"context": list(contexts)},
     )
 
 
@@ -168,12 +154,10 @@ language_model = Claim(
     ),
     observe=_model_scores,
     compare=every(
-        close_relative(
-            "mean_slope", FIRST_STEP, label="the slope over the excess", by="on paper (ρ)", seen="in the step"
-        ),
-        slope("excess_distance", "width", -0.5, WIDTH_SLOPE, label="what the step does elsewhere"),
-        bounded("spearman_formula", low="least_spearman", label="the rank correlation with the formula"),
-        bounded("excess_spearman", low="least_spearman", label="the rank correlation of the excess"),
+        close_relative("mean_slope", FIRST_STEP, by="on paper (ρ)", seen="in the step"),
+        slope("excess_distance", "width", -0.5, WIDTH_SLOPE),
+        bounded("spearman_formula", low="least_spearman"),
+        bounded("excess_spearman", low="least_spearman"),
     ),
     settings={tier: {**setting, "widths": (256, 1024)} for tier, setting in TEXTS.items()},
     control=Control("targets are shuffled among contexts", {"shuffled": True}),
@@ -191,7 +175,7 @@ language_model_ranks = Claim(
     ),
     predict=lambda: trajectory({"least_spearman": 0.95}),
     observe=_model_ranks,
-    compare=bounded("spearman", low="least_spearman", label="the rank correlation of score and N(e,k)"),
+    compare=bounded("pair_spearman", low="least_spearman"),
     settings={tier: {k: v for k, v in setting.items() if k != "seeds"} for tier, setting in TEXTS.items()},
     control=Control("tanh in place of ReLU", {"name": "MLP tanh"}),
     expect="fails",
@@ -236,16 +220,12 @@ def _transformer_scores(
     gaps = {name: gap[often] for name, gap in top_less_bottom(text.pairs, scores).items()}
     return trajectory(
         {
-            "gap": ("token", gaps["gap"], {"long_name": "top less bottom targets (logits)"}),
-            "excess_gap": ("token", gaps["excess_gap"], {"long_name": "the same beyond frequencies (logits)"}),
-            "excess_share": (
-                (),
-                float((gaps["excess_gap"] > 0).mean()),
-                {"long_name": "tokens with a gap beyond frequencies"},
-            ),
-            "perplexity": ((), perplexity, {"long_name": "perplexity"}),
+            "gap": ("token", gaps["gap"]),
+            "excess_gap": ("token", gaps["excess_gap"]),
+            "excess_share": float((gaps["excess_gap"] > 0).mean()),
+            "perplexity": perplexity,
         },
-        {"token": ("token", np.arange(len(often)), {"long_name": "frequent token, by rank"})},
+        {"token": np.arange(len(often))},
     )
 
 
@@ -271,8 +251,8 @@ transformer_scores = Claim(
     predict=lambda: trajectory({"least_share": EXCESS}),
     observe=_transformer_scores,
     compare=every(
-        positive("gap", label="gap between top and bottom targets, in logits,"),
-        bounded("excess_share", low="least_share", label="the share of tokens with a gap beyond frequencies"),
+        positive("gap"),
+        bounded("excess_share", low="least_share"),
     ),
     settings=TRANSFORMERS,
     control=Control("the same tokens in random order: only their frequencies can be learned", {"shuffled": True}),

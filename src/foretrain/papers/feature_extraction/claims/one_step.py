@@ -62,18 +62,14 @@ def _as_lines(lines: np.ndarray) -> xr.Dataset:
     slope, intercept = lines.mean(axis=1).T
     return trajectory(
         {
-            "slope": ("network", slope, {"long_name": "slope of the change over ω"}),
-            "intercept": ("shifted", intercept[: len(SHIFTED)], {"long_name": "shift of all scores"}),
-            "tanh_intercept": (
-                (),
-                intercept[MLPS.index("MLP tanh")] / abs(intercept[MLPS.index("MLP ReLU")]),
-                {"long_name": "shift of tanh over that of ReLU"},
-            ),
-            "lines": (("network", "seed", "coefficient"), lines, {"long_name": "fitted line"}),
+            "slope": ("network", slope),
+            "intercept": ("shifted", intercept[: len(SHIFTED)]),
+            "tanh_intercept": intercept[MLPS.index("MLP tanh")] / abs(intercept[MLPS.index("MLP ReLU")]),
+            "lines": (("network", "seed", "coefficient"), lines),
         },
         {
             "network": list(MLPS),
-            "shifted": ("shifted", list(SHIFTED), {"long_name": "network", "symbol": "network"}),
+            "shifted": list(SHIFTED),
             "coefficient": ["slope", "intercept"],
         },
     )
@@ -118,9 +114,9 @@ one_step = Claim(
     predict=_steps_on_paper,
     observe=_steps,
     compare=every(
-        close_relative("slope", FIRST_STEP, label="the slope over ω", by="by formula", seen="in the step"),
-        close_relative("intercept", FIRST_STEP, label="the shift of all scores", by="by formula", seen="in the step"),
-        close("tanh_intercept", FIRST_STEP, relative=False, label="the shift with tanh, over that with ReLU,"),
+        close_relative("slope", FIRST_STEP, by="by formula", seen="in the step"),
+        close_relative("intercept", FIRST_STEP, by="by formula", seen="in the step"),
+        close("tanh_intercept", FIRST_STEP, relative=False),
     ),
     settings={
         "fast": {"corpus": "made_up", "texts": 1500, "keep_negatives": 0.3, "width": 512, "seeds": 3},
@@ -185,18 +181,14 @@ def _ratios(width: int, tokens: int, seeds: int, units: int) -> xr.Dataset:
     small_ratio = small / (np.trace(mean_kernel(SMALL_GELU)) / tokens - small)
     return trajectory(
         {
-            "ratio": ("point", ratios, {"long_name": "β/ρ"}),
-            "tanh_ratio": ((), kernel_bias(mean_kernel(TANH)), {"long_name": "β/ρ, tanh"}),
-            "small_gelu": ((), small_ratio, {"long_name": "β/ρ, GeLU at σ = .1"}),
-            "printed": ("number", [ratios[EQUAL], ratios[NO_READOUT]], {"long_name": "β/ρ of ReLU networks"}),
-            "closed_form": (
-                "number",
-                [_ratio("MLP ReLU", 1.0, 1.0), _ratio("MLP ReLU", 1.0, 1e-4)],
-                {"long_name": "β/ρ of ReLU in closed form"},
-            ),
-            "printed_small": ((), small_ratio, {"long_name": "β/ρ, GeLU at σ = .1, as quoted"}),
+            "ratio": ("point", ratios),
+            "tanh_ratio": kernel_bias(mean_kernel(TANH)),
+            "small_gelu": small_ratio,
+            "printed": ("number", [ratios[EQUAL], ratios[NO_READOUT]]),
+            "closed_form": ("number", [_ratio("MLP ReLU", 1.0, 1.0), _ratio("MLP ReLU", 1.0, 1e-4)]),
+            "printed_small": small_ratio,
         },
-        {"point": ("point", POINTS, {"long_name": "network"})},
+        {"point": POINTS},
     )
 
 
@@ -222,18 +214,14 @@ bias_variance = Claim(
     predict=_ratios_on_paper,
     observe=_ratios,
     compare=every(
-        close_relative("ratio", KERNEL_RATIO, label="β/ρ, relative to itself,", **MEASURED),
-        close("ratio", KERNEL_RATIO_AT_MOST, relative=False, label="β/ρ", **MEASURED),
-        close("tanh_ratio", NO_BIAS, relative=False, label="β/ρ with tanh", by="by formula", seen="in networks"),
-        close_relative("small_gelu", SMALL_BIAS, label="β/ρ with GeLU at σ = .1", by="by formula", seen="in networks"),
-        close_relative("printed", KERNEL_RATIO, label="β/ρ with ReLU", by="as quoted", seen="in networks"),
-        close(
-            "printed", KERNEL_RATIO_AT_MOST, relative=False, label="β/ρ with ReLU", by="as quoted", seen="in networks"
-        ),
-        close("closed_form", PRINTED_DIGITS, relative=False, label="β/ρ with ReLU", by="as quoted", seen="by formula"),
-        close_relative(
-            "printed_small", SMALL_BIAS, label="β/ρ with GeLU at σ = .1", by="as quoted", seen="in networks"
-        ),
+        close_relative("ratio", KERNEL_RATIO, **MEASURED),
+        close("ratio", KERNEL_RATIO_AT_MOST, relative=False, **MEASURED),
+        close("tanh_ratio", NO_BIAS, relative=False, by="by formula", seen="in networks"),
+        close_relative("small_gelu", SMALL_BIAS, by="by formula", seen="in networks"),
+        close_relative("printed", KERNEL_RATIO, by="as quoted", seen="in networks"),
+        close("printed", KERNEL_RATIO_AT_MOST, relative=False, by="as quoted", seen="in networks"),
+        close("closed_form", PRINTED_DIGITS, relative=False, by="as quoted", seen="by formula"),
+        close_relative("printed_small", SMALL_BIAS, by="as quoted", seen="in networks"),
     ),
     settings={
         "fast": {"width": 128, "tokens": 32, "seeds": 24, "units": 16_000},

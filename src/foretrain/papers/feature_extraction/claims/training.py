@@ -75,13 +75,7 @@ def _follows(
     ranks = [[spearmanr(s[often], omega[often]).statistic for s in run] for run in last]
     signs = [[np.mean(np.sign(s[polar]) == np.sign(omega[polar])) for s in run] for run in last]
     axes = ("network", "seed")
-    measured = trained[["accuracy", "movement"]].assign(
-        spearman=(axes, np.array(ranks), {"long_name": "rank correlation with ω"}),
-        sign=(axes, np.array(signs), {"long_name": "polar tokens with the right sign"}),
-    )
-    measured.accuracy.attrs["long_name"] = "test accuracy"
-    measured.movement.attrs["long_name"] = "relative movement of the kernel"
-    return measured
+    return trained[["accuracy", "movement"]].assign(spearman=(axes, np.array(ranks)), sign=(axes, np.array(signs)))
 
 
 cooccurrence = Claim(
@@ -100,9 +94,9 @@ cooccurrence = Claim(
     predict=_at_least,
     observe=_follows,
     compare=every(
-        bounded("spearman", low="least_spearman", label="the rank correlation of score and ω"),
-        bounded("sign", low="least_sign", label="the share of polar tokens with the right sign"),
-        bounded("accuracy", low="least_accuracy", label="the test accuracy"),
+        bounded("spearman", low="least_spearman"),
+        bounded("sign", low="least_sign"),
+        bounded("accuracy", low="least_accuracy"),
     ),
     settings={
         "fast": {"corpus": "made_up", "texts": 1500, "epochs": 6, "seeds": 1, "networks": ONE_OF_EACH},
@@ -110,9 +104,6 @@ cooccurrence = Claim(
     },
     control=Control("labels are shuffled among texts", {"shuffled": True}),
 )
-
-
-SHIFT = "shift, in standard errors"
 
 
 def _bias_bounds() -> xr.Dataset:
@@ -130,15 +121,12 @@ def _bias(corpus: str, texts: int | None, epochs: int, seeds: int, keep_negative
         "z_of_change": _in_errors((unseen - unseen.sel(epoch=0)).isel(epoch=slice(1, None))),
     }
     others = [name for name in NETWORKS if name not in BIASED]
-    first = xr.concat(
-        [z.sel(epoch=1) for z in after.values()], xr.Variable("of", ["score", "change"], {"symbol": "the"})
-    )
-    first.network.attrs |= {"symbol": "network", "long_name": "network"}
+    first = xr.concat([z.sel(epoch=1) for z in after.values()], xr.Variable("of", ["score", "change"]))
     return xr.Dataset(
         {
             "z": after["z"],
-            "biased": first.sel(network=list(BIASED)).rename(network="with_relu_mlp").assign_attrs(long_name=SHIFT),
-            "other": first.sel(network=others).rename(network="without").assign_attrs(long_name=SHIFT),
+            "biased": first.sel(network=list(BIASED)).rename(network="with_relu_mlp"),
+            "other": first.sel(network=others).rename(network="without"),
         }
     )
 
@@ -151,7 +139,7 @@ def _unseen(trained: xr.Dataset) -> xr.DataArray:
 def _in_errors(scores: xr.DataArray) -> xr.DataArray:
     """The mean over tokens in units of its standard error."""
     shift = scores.mean("token") / (scores.std("token", ddof=1) / np.sqrt(scores.sizes["token"]))
-    return shift.drop_attrs(deep=False).assign_attrs(long_name=SHIFT)
+    return shift.drop_attrs(deep=False)
 
 
 relu_bias = Claim(
@@ -165,8 +153,8 @@ relu_bias = Claim(
     predict=_bias_bounds,
     observe=_bias,
     compare=every(
-        bounded("biased", low="least_biased", label="the shift with ReLU, in standard errors,"),
-        bounded("other", low="least_other", high="most_other", label="the shift without ReLU, in standard errors,"),
+        bounded("biased", low="least_biased"),
+        bounded("other", low="least_other", high="most_other"),
     ),
     settings={
         "fast": {"corpus": "made_up", "texts": 1500, "epochs": 1, "seeds": 1, "keep_negatives": 0.3},
@@ -200,19 +188,11 @@ def _later(
     unseen = _unseen(_scores(corpus, texts, epochs, seeds, BIASED, keep_negatives))
     shift = (unseen - unseen.sel(epoch=0)).isel(epoch=slice(1, None)).mean("token")
     share = (shift / shift.sel(epoch=1, drop=True)).drop_attrs(deep=False)
-    share.network.attrs |= {"symbol": "network", "long_name": "network"}
-    shift.attrs |= {"long_name": "shift of tokens never seen", "units": "logits"}
     return xr.Dataset(
         {
             "shift": shift,
-            "left": share.isel(epoch=-1, drop=True)
-            .sel(network=list(fading))
-            .rename(network="fading")
-            .assign_attrs(long_name="shift after six epochs over one"),
-            "grown": share.max("epoch")
-            .sel(network=list(growing))
-            .rename(network="growing")
-            .assign_attrs(long_name="largest shift over that after one"),
+            "left": share.isel(epoch=-1, drop=True).sel(network=list(fading)).rename(network="fading"),
+            "grown": share.max("epoch").sel(network=list(growing)).rename(network="growing"),
         }
     )
 
@@ -239,8 +219,8 @@ relu_bias_fades = Claim(
     predict=_as_it_was,
     observe=_later,
     compare=every(
-        bounded("left", high="all_of_it", label="the shift after six epochs over that after one"),
-        bounded("grown", low="all_of_it", label="the largest shift over that after one epoch, with attention,"),
+        bounded("left", high="all_of_it"),
+        bounded("grown", low="all_of_it"),
     ),
     settings={tier: {**setting, "fading": ADD_UP, "growing": ("SA + ReLU",)} for tier, setting in LATER.items()},
     control=Control("the network with attention is expected to fade too", {"fading": BIASED}),
@@ -263,8 +243,8 @@ def _by_activation(
     shift = xr.concat(shifts, xr.Variable("corpus", [CORPUS_NAMES[name] for name, _, _ in corpora]))
     return xr.Dataset(
         {
-            "with_relu": shift.sel(network="MLP ReLU", drop=True).assign_attrs(long_name=SHIFT),
-            "without_relu": shift.sel(network=list(ACTIVATIONS[1:])).assign_attrs(long_name=SHIFT),
+            "with_relu": shift.sel(network="MLP ReLU", drop=True),
+            "without_relu": shift.sel(network=list(ACTIVATIONS[1:])),
         }
     )
 
@@ -282,10 +262,8 @@ activations = Claim(
     predict=_bias_bounds,
     observe=_by_activation,
     compare=every(
-        bounded("with_relu", low="least_biased", label="the shift with ReLU, in standard errors,"),
-        bounded(
-            "without_relu", low="least_other", high="most_other", label="the shift without ReLU, in standard errors,"
-        ),
+        bounded("with_relu", low="least_biased"),
+        bounded("without_relu", low="least_other", high="most_other"),
     ),
     settings={
         "fast": {"corpora": (("made_up", 1500, None), ("made_up_4", 3000, None)), "seeds": 1, "keep_negatives": 0.3},

@@ -10,7 +10,6 @@ from foretrain.ledger.claim import Assumption, Claim, Control
 from foretrain.ledger.comparators import bounded, close, every, positive
 from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.papers.joma import theory
-from foretrain.papers.joma.claims.titles import titled
 from foretrain.papers.joma.experiments.cdag import (
     EDGE,
     angle_sum,
@@ -58,7 +57,7 @@ cdag = Claim(
     "receives from j correlates with z_β: C4 > 0.",
     predict=lambda: trajectory({}),
     observe=_in_graphs,
-    compare=positive("C4", label="C4"),
+    compare=positive("C4"),
     settings={
         "fast": {"graphs": 40, "samples": 256, "rho": 0.8, "threshold": 0.1, "premise": "correlations"},
         "full": {"graphs": 200, "samples": 1024, "rho": 0.8, "threshold": 0.1, "premise": "correlations"},
@@ -123,8 +122,8 @@ cdag_corrected = Claim(
     predict=_bound,
     observe=_signals,
     compare=every(
-        bounded("C4", low="lower_bound", slack=ANGLES, label="C4"),
-        close("gap_in_plane", ANGLES, label="C4 less its bound, in a plane,", seen="for the signals"),
+        bounded("C4", low="lower_bound", slack=ANGLES),
+        close("gap_in_plane", ANGLES, seen="for the signals"),
     ),
     settings={"fast": {"draws": 4000, "largest": 120.0}, "full": {"draws": 200_000, "largest": 120.0}},
     control=Control("the angles belong to other signals", {"unrelated": True}),
@@ -148,9 +147,7 @@ parents = Claim(
     observe=lambda graphs, samples, threshold: trajectory(
         {"whole": ("case", summed_over_parents(graphs=graphs, samples=samples, threshold=threshold)["whole"].values)}
     ),
-    compare=close(
-        "whole", ALGEBRA, label="the correlation of g and a latent", by="as a sum over the parents", seen="directly"
-    ),
+    compare=close("whole", ALGEBRA, by="as a sum over the parents", seen="directly"),
     settings={
         "fast": {"graphs": 40, "samples": 256, "threshold": 0.1},
         "full": {"graphs": 200, "samples": 1024, "threshold": 0.1},
@@ -161,4 +158,4 @@ parents = Claim(
     "σ′_kg_k, from which the recursion would go on (40 random graphs; 2 % where all exceed .5).",
 )
 
-CLAIMS: list[Claim] = titled([cdag, cdag_corrected, parents])
+CLAIMS: list[Claim] = [cdag, cdag_corrected, parents]

@@ -13,7 +13,6 @@ from foretrain.ledger.claim import Claim, Control, erratum_pair
 from foretrain.ledger.comparators import bounded, close, close_relative, every
 from foretrain.ledger.tolerances import ALGEBRA, FLOW, PRINTED_DIGITS
 from foretrain.papers.joma import theory
-from foretrain.papers.joma.claims.titles import titled
 
 SIZES = {
     # the slowest component ends at δ = e^{−706} = 1e-307, the fastest at 1e-24000
@@ -59,8 +58,8 @@ lemma6_7 = Claim(
     predict=_bounds,
     observe=_functions,
     compare=every(
-        bounded("value", low="lower_bound", high="upper_bound", label="the function"),
-        close("largest", PRINTED_DIGITS, label="the maximum", by="where the slope is 0", seen="on a grid"),
+        bounded("value", low="lower_bound", high="upper_bound"),
+        close("largest", PRINTED_DIGITS, by="where the slope is 0", seen="on a grid"),
     ),
     settings={"fast": {"points": 2000}, "full": {"points": 200_000}},
     control=Control("y below 0", {"sign": -1.0}),
@@ -136,8 +135,8 @@ theorem4 = Claim(
     predict=_speeds_on_paper(theory.speed_ratio_error_bound),
     observe=_speeds,
     compare=every(
-        close_relative("log_inverse", FLOW, label="ln(1/δ)", by="by eq. 79", seen="by integration"),
-        bounded("lambda", high="bound_on_|λ|", label="|λ|"),
+        close_relative("log_inverse", FLOW, by="by eq. 79", seen="by integration"),
+        bounded("lambda", high="bound_on_|λ|"),
     ),
     settings=SIZES,
     control=Control("no attention: all components converge alike", {"attention": 0.0}),
@@ -157,7 +156,7 @@ smallness = erratum_pair(
     says="|Λ| ≪ 1 once δ_k ≪ exp[−(√(2π) + 2)e^{+μ_k²/2}]. We read it so: where ln(1/δ_k) is R times what is asked "
     "for, |Λ| is at most 1/R.",
     observe=_speeds,
-    compare=bounded("Lambda", high="bound_on_|Λ|", label="|Λ|"),
+    compare=bounded("Lambda", high="bound_on_|Λ|"),
     settings=SIZES,
     control=Control("no attention: all components converge alike", {"attention": 0.0}),
     figure=_draw_smallness,
@@ -190,7 +189,7 @@ def _excess(targets: Sequence[float], farthest: float, power: float) -> xr.Datas
     excess = flow["F"].values - np.exp(-power * mu**2) * left[:, None]
     return trajectory(
         {"excess": (("log_inverse", "target"), excess)},
-        {"log_inverse": ("log_inverse", left, {"symbol": "ln(1/δ)"}), "target": ("target", mu, {"symbol": "μ"})},
+        {"log_inverse": left, "target": mu},
     )
 
 
@@ -199,7 +198,7 @@ _excess_claim: dict[str, Any] = {
     "whose": "a step of the paper's proof",
     "predict": _excess_on_paper,
     "observe": _excess,
-    "compare": bounded("excess", low="least_by_eq._88", high="most_by_eq._88", slack=ALGEBRA, label="ρ(δ, μ)"),
+    "compare": bounded("excess", low="least_by_eq._88", high="most_by_eq._88", slack=ALGEBRA),
 }
 excess = Claim(
     id="joma/theorem4_excess",
@@ -274,8 +273,8 @@ linear_attention = Claim(
     predict=_linear_attention_on_paper,
     observe=_linear_attention,
     compare=every(
-        close("log_inverse", FLOW, label="ln(1/δ)", by="by the logistic formula", seen="by integration"),
-        close("late_ratio", FLOW, label="the ratio of speeds", by="as a ratio of targets", seen="at the end"),
+        close("log_inverse", FLOW, by="by the logistic formula", seen="by integration"),
+        close("late_ratio", FLOW, by="as a ratio of targets", seen="at the end"),
     ),
     settings={"fast": {"targets": (1.0, 1.5, 2.5), "last": 40.0}, "full": {"targets": (0.4, 1.0, 2.5), "last": 200.0}},
     control=Control("exp attention in place of linear attention", {"attention": "exp"}),
@@ -283,4 +282,4 @@ linear_attention = Claim(
     "moves at all: v̇ = (μ − v)v is 0 at v = 0, so it needs a start.",
 )
 
-CLAIMS: list[Claim] = titled([lemma6_7, theorem4, *smallness, excess, excess_corrected, linear_attention])
+CLAIMS: list[Claim] = [lemma6_7, theorem4, *smallness, excess, excess_corrected, linear_attention]

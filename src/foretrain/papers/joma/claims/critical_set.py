@@ -13,7 +13,6 @@ from foretrain.ledger.comparators import bounded, close, every, positive
 from foretrain.ledger.tolerances import FLOW
 from foretrain.papers.joma import theory
 from foretrain.papers.joma.claims.critical import SHAPES, stationary_points
-from foretrain.papers.joma.claims.titles import titled
 from foretrain.papers.joma.experiments.mixture import train_on_mixture
 from foretrain.papers.joma.tolerances import DOUBLES
 
@@ -37,9 +36,7 @@ eq59 = Claim(
     "between ½ and 2.",
     predict=lambda: trajectory({"least_as_printed": 0.5, "most_as_printed": 2.0}),
     observe=_ratios,
-    compare=bounded(
-        "weight_ratio", low="least_as_printed", high="most_as_printed", label="the ratio of weights at a critical point"
-    ),
+    compare=bounded("weight_ratio", low="least_as_printed", high="most_as_printed"),
     settings={"fast": {"density": "student_t_1.5", "distances": (2.0, 4.0, 8.0)}},
     control=Control("components that lie closer together", {"distances": (0.2, 0.5, 1.0)}),
     expect="fails",
@@ -77,7 +74,7 @@ levels = erratum_pair(
     prints="With y₊ = θ1⁻¹(r₊) and y₋ = θ1⁻¹(r₋), a critical point has the ratio of weights a₋/a₊ = y₊/y₋ (eq. 56).",
     says="With y₊ = θ1(r₊) and y₋ = θ1(r₋), a critical point has the ratio of weights a₋/a₊ = y₊/y₋ (eq. 56).",
     observe=_ratios,
-    compare=close("weight_ratio", FLOW, label="the ratio of weights", by="as y₊/y₋", seen="in the flow"),
+    compare=close("weight_ratio", FLOW, by="as y₊/y₋", seen="in the flow"),
     settings={"fast": {"density": "student_t_1.5", "distances": (0.2, 0.5)}},
     control=Control("not a critical point: ξ is off by .05", {"off": 0.05}),
     erratum="Printed, y± is θ1⁻¹(r±); but r± are distances, and θ1⁻¹ takes numbers between 0 and 1. G(y) = F(θ1⁻¹(y)) "
@@ -111,9 +108,9 @@ negative_bias = Claim(
     predict=lambda: trajectory({}),
     observe=_signs,
     compare=every(
-        positive("level_plus", label="y₊ − ½"),
-        positive("level_minus", label="½ − y₋"),
-        positive("bias_below_zero", label="−ξ*"),
+        positive("level_plus"),
+        positive("level_minus"),
+        positive("bias_below_zero"),
     ),
     settings={
         "fast": {"density": "student_t_1.5", "distances": (1.0, 2.0, 4.0)},
@@ -140,9 +137,7 @@ trained = Claim(
     "have expected that it settles.)",
     predict=lambda: trajectory({"median_growth": 2.0}),
     observe=_median_growth,
-    compare=close(
-        "median_growth", DOUBLES, relative=False, label="the size of (v, ξ) at the end over that half way (median)"
-    ),
+    compare=close("median_growth", DOUBLES, relative=False),
     settings={
         "fast": {"loss": "fixed", "problems": 40, "steps": 2000},
         "full": {"loss": "fixed", "problems": 200, "steps": 8000},
@@ -155,4 +150,4 @@ trained = Claim(
     "that can be met, as the squared loss here.",
 )
 
-CLAIMS: list[Claim] = titled([eq59, *levels, negative_bias, trained])
+CLAIMS: list[Claim] = [eq59, *levels, negative_bias, trained]

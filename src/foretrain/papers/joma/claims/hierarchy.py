@@ -14,7 +14,6 @@ from foretrain.ledger.claim import Claim, Control, erratum_pair
 from foretrain.ledger.comparators import close, every, same_mean
 from foretrain.ledger.tolerances import ALGEBRA, EXACT, SLOPE
 from foretrain.papers.joma import theory
-from foretrain.papers.joma.claims.titles import titled
 
 # Lemmas 8 and 9
 
@@ -61,9 +60,9 @@ lemma8_9 = Claim(
     predict=_products_on_paper,
     observe=_products,
     compare=every(
-        close("chain", EXACT, label="an entry of M(ρ1)M(ρ2)…"),
-        close("image", EXACT, label="an entry of M(ρ1)p(ρ2)"),
-        close("row_sum", EXACT, label="the row sum of M(ρ)"),
+        close("chain", EXACT),
+        close("image", EXACT),
+        close("row_sum", EXACT),
     ),
     settings={"fast": {"chains": 1000, "length": 6}, "full": {"chains": 100_000, "length": 12}},
     control=Control("edges with P[1|1] ≠ P[0|0]", {"skew": 0.05}),
@@ -169,8 +168,8 @@ theorem5 = erratum_pair(
     "½(1 + ρ^{2H} − 2ρ^{L−1}ρ0)/(1 − ρ^{L−1}ρ0) with ρ0 = 2P[y = 0] − 1 of the root's children.",
     observe=_cooccurrence_measured,
     compare=every(
-        close("cooccurrence", ALGEBRA, label="P[l | m]", by="by the formula", seen="exactly"),
-        same_mean("sampled", label="P[l | m] by sampling"),
+        close("cooccurrence", ALGEBRA, by="by the formula", seen="exactly"),
+        same_mean("sampled"),
     ),
     settings={
         "fast": {"rhos": (-0.5, 0.3, 0.9), "depths": (2, 3, 4, 5), "batches": 20, "samples": 1000},
@@ -232,7 +231,7 @@ by_edge = Claim(
     "ρ_l and ρ_m are the products of ρ from the common ancestor c down to the tokens and ρ_c = 2P[y_c = 0] − 1.",
     predict=_edges_on_paper,
     observe=_edges_measured,
-    compare=close("cooccurrence", ALGEBRA, label="P[l | m]", by="by the formula", seen="exactly"),
+    compare=close("cooccurrence", ALGEBRA, by="by the formula", seen="exactly"),
     settings={
         "fast": {"trees": 20, "depth": 5, "ancestor": 2},
         "full": {"trees": 200, "depth": 7, "ancestor": 3},
@@ -273,9 +272,7 @@ eq8 = erratum_pair(
     source="Section 5, eq. 8",
     says="For ρ = ρ0 = 1 − ε the co-occurrence is 1 − H/L up to O(ε), unless L = 2H.",
     observe=_order_measured,
-    compare=close(
-        "order_of_error", SLOPE, relative=False, label="the power of ε in the error", by="as printed", seen="exactly"
-    ),
+    compare=close("order_of_error", SLOPE, relative=False, by="as printed", seen="exactly"),
     settings={"fast": {"cases": ((5, 2), (6, 1), (7, 2), (5, 4))}},
     control=Control("L = 2H, where the first order cancels", {"cases": ((4, 2), (6, 3))}),
     erratum="The error of eq. 8 is printed as O(ε²); it is −(H/L)(L − 2H)·ε/2, first order unless L = 2H: −.2ε for "
@@ -287,4 +284,4 @@ eq8 = erratum_pair(
     consequence="The limit is reached more slowly than printed; its value is right.",
 )
 
-CLAIMS: list[Claim] = titled([lemma8_9, *theorem5, by_edge, *eq8])
+CLAIMS: list[Claim] = [lemma8_9, *theorem5, by_edge, *eq8]

@@ -10,22 +10,18 @@ from foretrain.ledger.claim import Assumption, Claim, Control, no_number
 from foretrain.ledger.comparators import close, every, positive, slope
 from foretrain.ledger.tolerances import ALGEBRA, EXACT, FLOW
 from foretrain.papers.joma import theory
-from foretrain.papers.joma.claims.titles import titled
 from foretrain.papers.joma.experiments import invariants as runs
 from foretrain.papers.joma.setting import RandomProblems
 from foretrain.papers.joma.tolerances import CONSTANT, FIRST_ORDER
 
+CONSERVED = {"exp": "z", "linear": "z_squared"}  # what is held against the MLP's weights, by attention
 FROM_WEIGHTS, ALONG_FLOW = "from the MLP's weights", "along the flow"
 
 
 def _conserved(run: xr.Dataset, formula: str) -> xr.DataArray:
     """The measured z for exp attention or z² for linear attention, summed over queries: [..., time, context]."""
     z = run["z"] if formula == "exp" else run["z"] ** 2
-    return z.sum("query").rename("logits").assign_attrs(long_name=_title(run, formula))
-
-
-def _title(run: xr.Dataset, formula: str) -> str:
-    return ("sum of z" if run.sizes["query"] > 1 else "z") if formula == "exp" else "z²"
+    return z.sum("query")
 
 
 def _from_mlp(run: xr.Dataset, formula: str) -> xr.DataArray:
@@ -36,12 +32,12 @@ def _from_mlp(run: xr.Dataset, formula: str) -> xr.DataArray:
     else:
         squares = v.isel(node=0).copy(data=theory.attention_from_mlp_linear(v.values) ** 2)
     constant = _conserved(run, formula).isel(time=0) - squares.isel(time=0)
-    return (squares + constant).rename("logits").assign_attrs(long_name=_title(run, formula))
+    return squares + constant
 
 
 def _predict(formula: str, attention: str, problems: int) -> xr.Dataset:
     run = runs.invariant_flow(attention, size=RandomProblems(problems=problems))
-    expected = xr.Dataset({"logits": _from_mlp(run, formula)})
+    expected = xr.Dataset({CONSERVED[formula]: _from_mlp(run, formula)})
     return expected if formula == "exp" else expected.assign(moved_from_zero=xr.zeros_like(_from_zero(attention)))
 
 
@@ -52,7 +48,7 @@ def _observe(formula: str, attention: str, problems: int) -> xr.Dataset:
     run = runs.invariant_flow(attention, size=size)
     descent = runs.invariant_descent(attention, size=size)
     drift = abs(_conserved(descent, formula) - _from_mlp(descent, formula)).isel(time=-1).max("context")
-    measured = xr.Dataset({"logits": _conserved(run, formula), "drift": drift.drop_vars("time").drop_attrs()})
+    measured = xr.Dataset({CONSERVED[formula]: _conserved(run, formula), "drift": drift.drop_vars("time").drop_attrs()})
     return measured if formula == "exp" else measured.assign(moved_from_zero=_from_zero(attention))
 
 
@@ -66,7 +62,7 @@ def _from_zero(attention: str) -> xr.DataArray:
     return movement.rename("moved_from_zero").rename(activation="activation_from_zero")
 
 
-DRIFT = slope("drift", "rate", 1.0, label="the drift under gradient descent", over="its step")
+DRIFT = slope("drift", "rate", 1.0)
 
 linear = Claim(
     id="joma/theorem1_linear",
@@ -77,9 +73,9 @@ linear = Claim(
     predict=_predict,
     observe=_observe,
     compare=every(
-        close("logits", FLOW, label="z²", by=FROM_WEIGHTS, seen=ALONG_FLOW),
+        close("z_squared", FLOW, by=FROM_WEIGHTS, seen=ALONG_FLOW),
         DRIFT,
-        close("moved_from_zero", EXACT, label="the movement from a zero start"),
+        close("moved_from_zero", EXACT),
     ),
     settings={
         "fast": {"formula": "linear", "attention": "linear", "problems": 8},
@@ -98,7 +94,7 @@ exp = Claim(
     "or the loss. Gradient descent drifts in proportion to its step.",
     predict=_predict,
     observe=_observe,
-    compare=every(close("logits", FLOW, label="z", by=FROM_WEIGHTS, seen=ALONG_FLOW), DRIFT),
+    compare=every(close("z", FLOW, by=FROM_WEIGHTS, seen=ALONG_FLOW), DRIFT),
     settings={
         "fast": {"formula": "exp", "attention": "exp", "problems": 8},
         "full": {"formula": "exp", "attention": "exp", "problems": 100},
@@ -118,9 +114,9 @@ queries = Claim(
     whose="our own expectation",
     says="With several queries in a batch all of them share the MLP, and no single z_m follows its weights; the sum "
     "over the queries does: Σ_m z_m − ½Σ_k v_k² does not change under exp attention.",
-    predict=lambda summed: xr.Dataset({"logits": _from_mlp(_queries_run(summed), "exp")}),
-    observe=lambda summed: xr.Dataset({"logits": _conserved(_queries_run(summed), "exp")}),
-    compare=close("logits", FLOW, label="the sum of the logits over the queries", by=FROM_WEIGHTS, seen=ALONG_FLOW),
+    predict=lambda summed: xr.Dataset({"sum_of_z": _from_mlp(_queries_run(summed), "exp")}),
+    observe=lambda summed: xr.Dataset({"sum_of_z": _conserved(_queries_run(summed), "exp")}),
+    compare=close("sum_of_z", FLOW, by=FROM_WEIGHTS, seen=ALONG_FLOW),
     settings={"fast": {"summed": True}},
     control=Control("one query's logits in place of their sum", {"summed": False}),
     finding="Theorem 1 is printed for batches of a single query. With several, only the sum of their logits is tied to "
@@ -157,14 +153,7 @@ softmax = Claim(
     "z = ½Σ_k(v_k² − ‖v_k‖²·b̄) + c.",
     predict=lambda problems, attention: _growth(problems, attention, by_formula=True),
     observe=lambda problems, attention: _growth(problems, attention),
-    compare=close(
-        "growth_of_logits",
-        FIRST_ORDER,
-        relative=False,
-        label="the growth of z over its largest entry",
-        by="by eq. 18",
-        seen=ALONG_FLOW,
-    ),
+    compare=close("growth_of_logits", FIRST_ORDER, relative=False, by="by eq. 18", seen=ALONG_FLOW),
     settings={"fast": {"problems": 8, "attention": "softmax"}, "full": {"problems": 100, "attention": "softmax"}},
     control=Control("exp attention in place of softmax attention", {"attention": "exp"}),
     assumes=(
@@ -195,14 +184,7 @@ _condition: dict[str, Any] = {
     "whose": "the paper's statement",
     "predict": lambda condition, problems: _speed(condition, problems, "predicted"),
     "observe": lambda condition, problems: _speed(condition, problems, "measured"),
-    "compare": close(
-        "speed",
-        ALGEBRA,
-        relative=False,
-        label="ż of a token, in units of the fastest,",
-        by="by eq. 17",
-        seen="in the gradient",
-    ),
+    "compare": close("speed", ALGEBRA, relative=False, by="by eq. 17", seen="in the gradient"),
     "assumes": (Assumption("E[Σ_k g_hk h′_k bbᵀ] = b̄·E[Σ_k g_hk h′_k b]ᵀ, as printed", _condition_holds),),
 }
 condition = Claim(
@@ -246,11 +228,11 @@ almost_orthogonal = Claim(
     predict=no_number,
     observe=_observe_almost,
     compare=every(
-        slope("drift", "epsilon", 1.0, label="the drift of z − ½Σv²", over="ε"),
-        positive("spare", label="room between ε and the largest |uᵀu′| of random embeddings"),
+        slope("drift", "epsilon", 1.0),
+        positive("spare"),
     ),
     settings={"fast": {"attention": "exp", "problems": 8}, "full": {"attention": "exp", "problems": 100}},
     control=Control("softmax attention: what is left does not vanish with ε", {"attention": "softmax"}),
 )
 
-CLAIMS = titled([linear, exp, queries, softmax, condition, condition_corrected, almost_orthogonal])
+CLAIMS = [linear, exp, queries, softmax, condition, condition_corrected, almost_orthogonal]

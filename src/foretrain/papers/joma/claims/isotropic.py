@@ -15,8 +15,8 @@ from foretrain.ledger.claim import Claim, Control, erratum_pair
 from foretrain.ledger.comparators import close, same_mean
 from foretrain.ledger.tolerances import FLOW
 from foretrain.papers.joma import theory
-from foretrain.papers.joma.claims.titles import DENSITIES, titled
 from foretrain.papers.joma.experiments.plane import plane_flow
+from foretrain.papers.joma.quantities import DENSITIES
 from foretrain.papers.joma.tolerances import QUADRATURE
 
 NAMES = ("gaussian", "uniform_ball", "student_t", "laplace")
@@ -83,7 +83,7 @@ lemma1 = erratum_pair(
     says="For x isotropic about x̄ and a step-like ψ, E[xψ(vᵀx + ξ)] = θ1(ρ)x̄ + θ2(ρ)v/‖v‖ and E[ψ] = θ1(ρ), where "
     "ρ = (vᵀx̄ + ξ)/‖v‖ is the distance of the mean to the hyperplane.",
     observe=_moments_sampled,
-    compare=same_mean("moment", label="E[xψ] or E[ψ]"),
+    compare=same_mean("moment"),
     settings={
         "fast": {"norms": (0.5, 1.0, 2.0), "batches": 50, "samples": 4000},
         "full": {"norms": (0.25, 0.5, 1.0, 2.0, 4.0), "batches": 200, "samples": 20_000},
@@ -117,7 +117,10 @@ def _mixtures(problems: int, components: int) -> list[tuple[np.ndarray, float, n
 
 
 def _flow_dataset(rows: list[list[np.ndarray]]) -> xr.Dataset:
-    return trajectory({"velocity": (("density", "problem", "component"), np.array(rows))}, {"density": list(NAMES)})
+    return trajectory(
+        {"velocity": (("density", "problem", "component"), np.array(rows))},
+        {"density": [DENSITIES[name] for name in NAMES]},
+    )
 
 
 def _flow_on_paper(printed: bool) -> Callable[..., xr.Dataset]:
@@ -158,13 +161,7 @@ lemma2 = erratum_pair(
     says="Under uniform attention and a mixture of isotropic inputs with a constant gradient per component, "
     "v̇ = Σ_j a_j(θ1(ρ_j)x̄_j + θ2(ρ_j)v/‖v‖) and ξ̇ = Σ_j a_jθ1(ρ_j).",
     observe=_flow_by_directions,
-    compare=close(
-        "velocity",
-        QUADRATURE,
-        label="the speed of v or ξ",
-        by="by the formula",
-        seen="by integration over directions",
-    ),
+    compare=close("velocity", QUADRATURE, by="by the formula", seen="by integration over directions"),
     settings={"fast": {"problems": 5, "components": 3}, "full": {"problems": 60, "components": 5}},
     control=Control("the components are not isotropic: one direction is pulled by 1.2", {"stretch": 1.2}),
     erratum="Eq. 42 and 43 inherit Lemma 1's argument and its powers of ‖v‖; as printed they hold at ‖v‖ = 1 only.",
@@ -223,7 +220,7 @@ lemma3 = Claim(
     says="For a homogeneous activation d(θ2 + rθ1)/dr = θ1, so θ2(r) + rθ1(r) = θ2(0) + ∫₀^r θ1 =: F(r).",
     predict=_stationary,
     observe=_summed_theta1,
-    compare=close("F", QUADRATURE, label="F(r)", by="as θ2 + rθ1", seen="as the integral of θ1"),
+    compare=close("F", QUADRATURE, by="as θ2 + rθ1", seen="as the integral of θ1"),
     settings={
         "fast": {"dimensions": (1, 3), "activation": "leaky_relu"},
         "full": {"dimensions": (1, 2, 3, 5, 10), "activation": "leaky_relu"},
@@ -275,7 +272,7 @@ lemma5 = erratum_pair(
     says="A homogeneous φ has φ′ = c₋ below 0 and c₊ above it, and so dθ1/dr = (c₊ − c₋)p_n(r) and "
     "dθ2/dr = −(c₊ − c₋)r·p_n(r).",
     observe=_slopes_by_differences,
-    compare=close("slope_of_theta", FLOW, label="the slope of θ", by="by the formula", seen="by differences"),
+    compare=close("slope_of_theta", FLOW, by="by the formula", seen="by differences"),
     settings={"fast": {"dimensions": (1, 3)}, "full": {"dimensions": (1, 2, 3, 5, 10)}},
     control=Control("φ′ has the same limits but no step: φ is not homogeneous", {"smooth": True, "dimensions": (1,)}),
     erratum="It is φ′, not φ, that is a step, and the slopes take c₊ − c₋ where eq. 61 prints c₋ + c₊: for a leaky "
@@ -287,4 +284,4 @@ lemma5 = erratum_pair(
     consequence="For leaky ReLU the printed slopes are too steep (by half at c₋ = .2); for ReLU nothing changes.",
 )
 
-CLAIMS: list[Claim] = titled([*lemma1, *lemma2, lemma3, *lemma5])
+CLAIMS: list[Claim] = [*lemma1, *lemma2, lemma3, *lemma5]

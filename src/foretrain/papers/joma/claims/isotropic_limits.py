@@ -13,7 +13,7 @@ from foretrain.core.trajectory import trajectory
 from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import close, every, positive
 from foretrain.papers.joma import theory
-from foretrain.papers.joma.claims.titles import titled
+from foretrain.papers.joma.quantities import DENSITIES
 from foretrain.papers.joma.tolerances import FAR_TAIL
 
 R = np.linspace(-5, 5, 21)
@@ -38,11 +38,15 @@ def _shapes(densities: Sequence[str], dimension: int) -> list[theory.RadialDensi
     return [theory.radial_density(name, dimension) for name in densities]
 
 
+def _called(densities: Sequence[str]) -> list[str]:
+    return [DENSITIES[name] for name in densities]
+
+
 def _ends_promised(densities: Sequence[str], psi: Sequence[str]) -> xr.Dataset:
     ends = np.broadcast_to([0.0, 1.0], (len(densities), len(psi), 2))
     return trajectory(
         {"theta1_ends": (("density", "psi", "side"), ends)},
-        {"density": list(densities), "psi": list(psi), "side": ["left", "right"]},
+        {"density": _called(densities), "psi": list(psi), "side": ["left", "right"]},
     )
 
 
@@ -60,7 +64,7 @@ def _theta_measured(densities: Sequence[str], psi: Sequence[str], dimension: int
             "theta2": (axes, over(theory.theta2, R)),
             "theta1_ends": (("density", "psi", "side"), over(theory.theta1, np.array([-FAR, FAR]))),
         },
-        {"density": list(densities), "psi": list(psi), "side": ["left", "right"], "r": R, "middle": MIDDLE},
+        {"density": _called(densities), "psi": list(psi), "side": ["left", "right"], "r": R, "middle": MIDDLE},
     )
 
 
@@ -75,9 +79,9 @@ lemma1_signs = Claim(
     predict=_ends_promised,
     observe=_theta_measured,
     compare=every(
-        positive("theta1_step", label="rise of θ1 from one r to the next"),
-        positive("theta2", label="θ2"),
-        close("theta1_ends", FAR_TAIL, label="θ1 far out", by="by the lemma", seen="by quadrature"),
+        positive("theta1_step"),
+        positive("theta2"),
+        close("theta1_ends", FAR_TAIL, by="by the lemma", seen="by quadrature"),
     ),
     settings={
         "fast": {"densities": WHOLE_SPACE[:2], "psi": tuple(RISING), "dimension": 1},
@@ -99,7 +103,7 @@ def _F_measured(densities: Sequence[str], slopes: tuple[float, float]) -> xr.Dat
             "F_left": ("density", far[:, 0]),
             "F_far": ("density", far[:, 1] / FAR),
         },
-        {"density": list(densities), "middle": MIDDLE},
+        {"density": _called(densities), "middle": MIDDLE},
     )
 
 
@@ -110,13 +114,13 @@ lemma3_limits = Claim(
     says="For ReLU F = θ2 + rθ1 rises from F(−∞) = 0 to F(+∞) = +∞ (F/r goes to 1), so F is never negative.",
     predict=lambda densities: trajectory(
         {"F_left": ("density", np.zeros(len(densities))), "F_far": ("density", np.ones(len(densities)))},
-        {"density": list(densities)},
+        {"density": _called(densities)},
     ),
     observe=_F_measured,
     compare=every(
-        positive("F_step", label="rise of F from one r to the next"),
-        close("F_left", FAR_TAIL, label="F far to the left", by="in the limit", seen="at r = −10⁴"),
-        close("F_far", FAR_TAIL, label="F/r far to the right", by="in the limit", seen="at r = 10⁴"),
+        positive("F_step"),
+        close("F_left", FAR_TAIL, by="in the limit", seen="at r = −10⁴"),
+        close("F_far", FAR_TAIL, by="in the limit", seen="at r = 10⁴"),
     ),
     settings={
         "fast": {"densities": WHOLE_SPACE, "slopes": theory.RELU},
@@ -128,4 +132,4 @@ lemma3_limits = Claim(
     "minus infinity.",
 )
 
-CLAIMS: list[Claim] = titled([lemma1_signs, lemma3_limits])
+CLAIMS: list[Claim] = [lemma1_signs, lemma3_limits]

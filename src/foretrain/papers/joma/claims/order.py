@@ -12,7 +12,6 @@ from foretrain.ledger.claim import Claim, Control, no_number
 from foretrain.ledger.comparators import bounded, close, every, surely_positive
 from foretrain.measures import spearman
 from foretrain.papers.joma import theory
-from foretrain.papers.joma.claims.titles import titled
 from foretrain.papers.joma.experiments.order import MODEL, order_flow, order_training
 from foretrain.papers.joma.experiments.parameters import Objective
 from foretrain.papers.joma.tolerances import BETWEEN_RECORDS, ORDERED
@@ -42,16 +41,8 @@ flow = Claim(
     predict=_flow_predicted,
     observe=_flow_measured,
     compare=every(
-        close(
-            "half_time",
-            BETWEEN_RECORDS,
-            label="the time at which a logit is half way",
-            by="by Theorems 4 and 5",
-            seen="along the flow",
-        ),
-        bounded(
-            "rank_correlation", low="least_allowed", label="the rank correlation of this time and the ancestor's layer"
-        ),
+        close("half_time", BETWEEN_RECORDS, by="by Theorems 4 and 5", seen="along the flow"),
+        bounded("rank_correlation", low="least_allowed"),
     ),
     settings={
         "fast": {"rho": 0.9, "depth": 6, "p_zero": 0.9, "salience": 3.0},
@@ -106,7 +97,6 @@ _trained: dict[str, Any] = {
     "observe": _training,
     "figure": _draw_attended,
 }
-_LAG = "the lag in steps per layer"
 
 attended = Claim(
     id="joma/hierarchy_order_transformer",
@@ -118,8 +108,8 @@ attended = Claim(
     settings={"fast": FAST, "full": FULL},
     control=Control("ρ = 0: no token says anything of another", {"rho": 0.0}),
     compare=every(
-        bounded("order", low="least_allowed", label="the rank correlation of step and ancestor's layer"),
-        surely_positive("lag", label=_LAG),
+        bounded("order", low="least_allowed"),
+        surely_positive("lag"),
     ),
     finding="At depth 4 and 1000 steps layers 1, 2 and 3 pass the level at steps 161, 290 and 377, 108 ± 18 per layer; "
     "twelve fresh seeds give 147, 240 and 329, 91 ± 28. Levels of .3 and .4 give the same order, .1 is within the "
@@ -134,7 +124,7 @@ half = Claim(
     "the lag per layer is not above 0 by three standard errors. (One might have expected the same order.)",
     settings={"fast": {**FAST, "reading": "half"}, "full": {**FULL, "reading": "half"}},
     control=Control("the step of passing a common level in its place", {"reading": "attended"}),
-    compare=surely_positive("lag", surely=False, label=_LAG),
+    compare=surely_positive("lag", surely=False),
     finding="Under cross-entropy no logit settles, so half of a final value depends on when one stops. The shallowest "
     "tokens grow longest, and their half-way step is no earlier than that of deeper ones (465, 475 and 434 for layers "
     "1, 2 and 3 of 1000 steps, −15 ± 16 steps per layer; 19 ± 24 with fresh seeds).",
@@ -147,7 +137,7 @@ by_class = Claim(
     "ancestor are attended first, by more than three standard errors over seeds.",
     settings={"fast": {**FAST, "objective": "class"}, "full": {**FULL, "objective": "class"}},
     control=Control("the label says whether the query belongs to its context", {"objective": "match"}),
-    compare=surely_positive("lead", label="the lead of deeper ancestors in steps per layer"),
+    compare=surely_positive("lead"),
     finding="Which tokens attention finds first depends on the task. With the class as label a sibling is the least "
     "informative token, since it repeats what the query says, and attention turns to the deepest ancestor below the "
     "root (logits −.8, −.1 and +1.0 for layers 1, 2 and 3 after 1000 steps; −402 ± 10 steps per layer).",
@@ -164,7 +154,7 @@ def _lead(**setting: Any) -> xr.Dataset:
         {
             "lower_rise": rise.sel(layer=0, drop=True),
             "rise": rise,
-            "lead": lead,
+            "layer_lead": lead,
             "ncorr": run["ncorr"].mean("seed"),
         }
     )
@@ -186,8 +176,8 @@ layers = Claim(
     predict=no_number,
     observe=_lead,
     compare=every(
-        surely_positive("lower_rise", label="the rise of the lower layer's NCorr"),
-        surely_positive("lead", label="the lead of the lower layer in steps"),
+        surely_positive("lower_rise"),
+        surely_positive("layer_lead"),
     ),
     settings={"fast": FAST, "full": FULL},
     control=Control(
@@ -201,4 +191,4 @@ layers = Claim(
     "seeds, and on the class label 32 ± 10 after it.",
 )
 
-CLAIMS = titled([flow, attended, half, by_class, layers])
+CLAIMS = [flow, attended, half, by_class, layers]

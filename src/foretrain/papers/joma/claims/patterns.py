@@ -12,7 +12,6 @@ from foretrain.ledger.claim import Claim, Control, erratum_pair
 from foretrain.ledger.comparators import bounded, close, every
 from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.papers.joma import theory
-from foretrain.papers.joma.claims.titles import titled
 from foretrain.papers.joma.experiments.two_patterns import PAIRS, PATTERNS, train_two_patterns
 from foretrain.papers.joma.tolerances import FIRES, SILENT
 
@@ -52,7 +51,7 @@ bias = erratum_pair(
         {"weights": (("seed", "time", "token"), _run(seeds, steps)["weights"].values)},
         {"time": _run(seeds, steps)["time"].values},
     ),
-    compare=close("weights", ALGEBRA, label="an entry of w", by="from v and ξ", seen="in training"),
+    compare=close("weights", ALGEBRA, by="from v and ξ", seen="in training"),
     settings={"fast": {"seeds": 3, "steps": 600}, "full": {"seeds": 10, "steps": 2000}},
     control=Control("the biases of the two queries swapped", {"queries": "swapped"}),
     erratum="Eq. 60 has + u_mξ; the text on pattern superposition has −ξ_mu_m. Training has the plus: after 600 steps "
@@ -80,8 +79,8 @@ superposition = Claim(
     predict=lambda: trajectory({"least_of_firing": FIRES.value, "most_of_silence": SILENT.value}),
     observe=_response,
     compare=every(
-        bounded("response_own", low="least_of_firing", label="the node's output for a query with its own pattern"),
-        bounded("response_other", high="most_of_silence", label="the node's output for another or no pattern"),
+        bounded("response_own", low="least_of_firing"),
+        bounded("response_other", high="most_of_silence"),
     ),
     settings={"fast": {"seeds": 3, "steps": 600}, "full": {"seeds": 10, "steps": 2000}},
     control=Control("attention stays uniform", {"learns": False}),
@@ -90,4 +89,4 @@ superposition = Claim(
     "node says .50 to .64 for its own patterns and .37 to .53 for the crossed ones (three seeds, 2000 steps).",
 )
 
-CLAIMS: list[Claim] = titled([*bias, superposition])
+CLAIMS: list[Claim] = [*bias, superposition]

@@ -9,7 +9,6 @@ import xarray as xr
 from foretrain.core.trajectory import trajectory
 from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import bounded, every
-from foretrain.papers.joma.claims.titles import titled
 from foretrain.papers.joma.experiments import rank
 from foretrain.papers.joma.experiments.parameters import Activation
 from foretrain.papers.joma.tolerances import RANK_BOUNCE, RANK_DROP
@@ -22,7 +21,7 @@ def _drop_and_rebound(ranks: xr.DataArray) -> xr.Dataset:
     drop, rebound = drop.mean("seed"), rebound.mean("seed")
     if "layer" in rebound.dims:
         drop, rebound = drop.max("layer"), rebound.min("layer")
-    return xr.Dataset({"drop": drop, "rebound": rebound})
+    return xr.Dataset({"rank_drop": drop, "rank_rebound": rebound})
 
 
 def _rank(
@@ -48,8 +47,8 @@ _rank_claim: dict[str, Any] = {
     "predict": lambda: trajectory({"most_allowed": RANK_DROP.value, "least_allowed": RANK_BOUNCE.value}),
     "observe": _rank,
     "compare": every(
-        bounded("drop", high="most_allowed", label="the lowest stable rank over that at the start"),
-        bounded("rebound", low="least_allowed", label="the last stable rank over the lowest"),
+        bounded("rank_drop", high="most_allowed"),
+        bounded("rank_rebound", low="least_allowed"),
     ),
     "figure": _draw,
 }
@@ -102,4 +101,4 @@ rank_linear = Claim(
     **_rank_claim,
 )
 
-CLAIMS = titled([rank_layer, rank_transformer, rank_linear])
+CLAIMS = [rank_layer, rank_transformer, rank_linear]

@@ -11,7 +11,6 @@ from foretrain.core.trajectory import trajectory
 from foretrain.ledger.claim import Claim, Control, no_number
 from foretrain.ledger.comparators import bounded, close, every, positive, surely_positive
 from foretrain.ledger.tolerances import EXACT, PRINTED_DIGITS
-from foretrain.papers.joma.claims.titles import titled
 from foretrain.papers.joma.experiments.parameters import Activation, Loss, Variant
 from foretrain.papers.joma.experiments.theory import fig4
 from foretrain.papers.joma.tolerances import FALLS, RISES
@@ -62,10 +61,10 @@ figure4 = Claim(
     predict=_reference,
     observe=_dip,
     compare=every(
-        close("entropy", PRINTED_DIGITS, relative=False, label="the entropy", by="as published", seen="here"),
-        close("lowest_at", EXACT, label="the step of the lowest entropy", by="as published", seen="here"),
-        positive("fall", label="fall of the entropy"),
-        positive("comeback", label="rise of the entropy after its lowest point"),
+        close("entropy", PRINTED_DIGITS, relative=False, by="as published", seen="here"),
+        close("lowest_at", EXACT, by="as published", seen="here"),
+        positive("fall"),
+        positive("comeback"),
     ),
     settings={"fast": {"variant": "published"}},
     control=Control("a linear activation: v is drawn along Δ for ever", {"variant": "linear"}),
@@ -123,8 +122,8 @@ sparse_then_dense = Claim(
     says="When a ReLU node with softmax attention learns a teacher that has the targets of Fig 4, the entropy of its "
     "attention first falls (by more than half a nat) and then rises again (by more than .02 nats), in every seed.",
     compare=every(
-        bounded("fall", low="least_fall", label="the fall of the entropy in nats"),
-        bounded("comeback", low="size_of_a_comeback", label="the rise of the entropy after its lowest point, in nats,"),
+        bounded("fall", low="least_fall"),
+        bounded("comeback", low="size_of_a_comeback"),
     ),
     settings={tier: {"loss": "squared", "activation": "relu", **sizes} for tier, sizes in TRAINED.items()},
     control=Control("the back-propagated gradient stays fixed (Assumption 1)", {"loss": "fixed"}),
@@ -141,10 +140,8 @@ linear_too = Claim(
     whose="the paper's statement",
     says="With a linear activation the attention stays sparse: its entropy falls and does not rise again.",
     compare=every(
-        bounded("fall", low="least_fall", label="the fall of the entropy in nats"),
-        bounded(
-            "comeback", high="size_of_a_comeback", label="the rise of the entropy after its lowest point, in nats,"
-        ),
+        bounded("fall", low="least_fall"),
+        bounded("comeback", high="size_of_a_comeback"),
     ),
     settings={tier: {"loss": "squared", "activation": "linear", **sizes} for tier, sizes in TRAINED.items()},
     control=Control("the back-propagated gradient stays fixed (Assumption 1)", {"loss": "fixed"}),
@@ -188,7 +185,7 @@ salient_first = Claim(
     "over seeds).",
     predict=no_number,
     observe=_order,
-    compare=surely_positive("order_of_learning", label="the rank correlation of salience and what is learned"),
+    compare=surely_positive("order_of_learning"),
     settings={
         "fast": {"loss": "squared", "activation": "linear", "seeds": 10, "steps": 1500},
         "full": {"loss": "squared", "activation": "linear", "seeds": 30, "steps": 3000},
@@ -196,4 +193,4 @@ salient_first = Claim(
     control=Control("attention stays uniform: all components are learned at one rate", {"learns": False}),
 )
 
-CLAIMS: list[Claim] = titled([figure4, sparse_then_dense, linear_too, salient_first])
+CLAIMS: list[Claim] = [figure4, sparse_then_dense, linear_too, salient_first]

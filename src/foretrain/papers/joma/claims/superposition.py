@@ -34,7 +34,7 @@ superposition = Claim(
     "pattern is a token together with what it attends to.",
     predict=lambda: trajectory({"least": SEVERAL.value}),
     observe=_superposed,
-    compare=bounded("superposed", low="least", label="the share of neurons with unrelated patterns"),
+    compare=bounded("superposed", low="least"),
     settings={"fast": {"model": "trained", "text": "real"}},
     control=Control("the model before training", {"model": "untrained"}),
     finding="Unrelated tokens alone fire one neuron as often before training as after; only combinations of a token "
@@ -46,7 +46,9 @@ def _ranks(weights: str, layer: int) -> xr.Dataset:
     """The lowest stable rank over the first, and the last over the lowest, of one layer's lower MLP matrix."""
     rank = kept("joma/fig7")["stable_rank"].sel(weights=weights, drop=True).isel(layer=layer, drop=True).mean("seed")
     low = rank.min("step")
-    return xr.Dataset({"fall": low / rank.isel(step=0, drop=True), "bounce": rank.isel(step=-1, drop=True) / low})
+    return xr.Dataset(
+        {"rank_drop": low / rank.isel(step=0, drop=True), "rank_rebound": rank.isel(step=-1, drop=True) / low}
+    )
 
 
 _rank_of_layers: dict[str, Any] = {
@@ -60,8 +62,8 @@ top = Claim(
     says="Over the checkpoints of a small GPT, the stable rank of the top layer's lower MLP matrix drops and bounces "
     "back.",
     compare=every(
-        bounded("fall", high="most", label="the lowest rank over the first"),
-        bounded("bounce", low="least", label="the last rank over the lowest"),
+        bounded("rank_drop", high="most"),
+        bounded("rank_rebound", low="least"),
     ),
     settings={"fast": {"weights": "trained", "layer": -1}},
     control=Control("a random walk with steps as long as those of training", {"weights": "random walk"}),
@@ -71,8 +73,8 @@ bottom = Claim(
     id="joma/fig7_bottom",
     says="In the bottom layer it drops and does not come back.",
     compare=every(
-        bounded("fall", high="most", label="the lowest rank over the first"),
-        bounded("bounce", high="least", label="the last rank over the lowest"),
+        bounded("rank_drop", high="most"),
+        bounded("rank_rebound", high="least"),
     ),
     settings={"fast": {"weights": "trained", "layer": 0}},
     expect=None,

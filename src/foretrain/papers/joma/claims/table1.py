@@ -9,7 +9,6 @@ import xarray as xr
 
 from foretrain.ledger.claim import Claim, Control, no_number
 from foretrain.ledger.comparators import same_mean, surely_positive
-from foretrain.papers.joma.claims.titles import titled
 from foretrain.papers.joma.experiments.table1 import MODEL, align, printed_table
 from foretrain.papers.joma.setting import TABLE1, TABLE1_NODES, TABLE1_SEEDS
 
@@ -73,7 +72,7 @@ table1 = Claim(
     "column, chosen because it disagrees.)",
     predict=_table,
     observe=lambda table="", **setting: _trained(**setting),
-    compare=same_mean("ncorr", label="NCorr"),
+    compare=same_mean("ncorr"),
     settings={
         "fast": {"configurations": LAST_SHORT, "seeds": 5, "steps": 20, "hidden": TABLE1_NODES[0]},
         "full": {"configurations": ALL, "seeds": 5, "steps": MODEL.steps, "hidden": TABLE1_NODES[0]},
@@ -122,8 +121,6 @@ def _error(values: xr.DataArray) -> xr.DataArray:
     return values.std("seed", ddof=1) / np.sqrt(values.sizes["seed"])
 
 
-_GAIN = "the gain of NCorr by training"
-
 upper = Claim(
     id="joma/table1_learned_s1",
     source='Section 6, "in the learned models", and Table 1',
@@ -132,7 +129,7 @@ upper = Claim(
     "configurations, by more than three standard errors over seeds).",
     predict=no_number,
     observe=_gain,
-    compare=surely_positive("overall", label=_GAIN),
+    compare=surely_positive("overall"),
     settings={
         "fast": {"configurations": FIRST, "s": 1, "seeds": 5, "steps": 30},
         "full": {"configurations": ALL, "s": 1, "seeds": 5, "steps": MODEL.steps},
@@ -150,7 +147,7 @@ lower = Claim(
     "that of the untrained network by three standard errors. (One might have expected that it does.)",
     predict=no_number,
     observe=_gain,
-    compare=surely_positive("overall", surely=False, label=_GAIN),
+    compare=surely_positive("overall", surely=False),
     settings={
         "fast": {"configurations": FIRST, "s": 0, "seeds": 5, "steps": 30},
         "full": {"configurations": ALL, "s": 0, "seeds": 5, "steps": MODEL.steps},
@@ -185,7 +182,7 @@ hblt = Claim(
     "network, batch and steps).",
     predict=no_number,
     observe=_lack,
-    compare=surely_positive("shortfall", error="shortfall_error", label="the shortfall of the gain on these data"),
+    compare=surely_positive("shortfall", error="shortfall_error"),
     settings={
         "fast": {**HBLT, "configurations": FIRST, "seeds": 4, "set_union_seeds": 12, "steps": 30, **SMALL},
         "full": {
@@ -208,4 +205,4 @@ hblt = Claim(
     "unions, near it.",
 )
 
-CLAIMS = titled([table1, upper, lower, hblt])
+CLAIMS = [table1, upper, lower, hblt]

@@ -10,7 +10,6 @@ from foretrain.ledger.claim import Assumption, Claim, Control
 from foretrain.ledger.comparators import bounded, close, every, same_mean
 from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.measures import spearman
-from foretrain.papers.joma.claims.titles import titled
 from foretrain.papers.joma.experiments import layer
 from foretrain.papers.joma.experiments.parameters import LayerActivation
 from foretrain.papers.joma.setting import Fig2Reference
@@ -46,14 +45,7 @@ assumption1 = Claim(
     'during training (the note below Assumption 1: "this is true for layer-wise training").',
     predict=lambda: trajectory({"pull_size": ("kind", [1.0, 1.0])}, {"kind": KINDS}),
     observe=_pull_size,
-    compare=close(
-        "pull_size",
-        ALGEBRA,
-        relative=False,
-        label="the size of E[g x], over that at the start,",
-        by="by the note",
-        seen="in training",
-    ),
+    compare=close("pull_size", ALGEBRA, relative=False, by="by the note", seen="in training"),
     settings={tier: {**sizes, "loss": "cross-entropy"} for tier, sizes in FIG2.items()},
     control=Control("a gradient that does not depend on what the layer says", {"loss": "fixed"}),
     expect="fails",
@@ -92,7 +84,7 @@ softmax_trained = Claim(
     "size: at step 2000 the slope of z on ẑ is below one half. (One might have expected 1.)",
     predict=lambda: trajectory({"most_allowed": HALF_SIZE.value}),
     observe=lambda seeds, steps: _at_the_end(seeds, steps)[["slope_of_estimate"]].mean("seed"),
-    compare=bounded("slope_of_estimate", high="most_allowed", label="the slope of z on ẑ"),
+    compare=bounded("slope_of_estimate", high="most_allowed"),
     settings=FIG2,
     control=Control("early training, before b̄ has moved", {"steps": 100}),
     assumes=(
@@ -148,10 +140,10 @@ fig2 = Claim(
     predict=_fig2_predicted,
     observe=_fig2,
     compare=every(
-        same_mean("cosine", label="the centred cosine of ẑ and z at the end"),
-        bounded("plain_cosine", low="least_of_a_correlation", label="the lowest cosine of ẑ and z"),
-        bounded("plain_cosine_first", high="least_of_a_correlation", label="the lowest cosine of ½Σv² and z"),
-        bounded("plain_cosine_second", high="least_of_a_correlation", label="the lowest cosine of −½Σ‖v‖²b̄ and z"),
+        same_mean("cosine"),
+        bounded("plain_cosine", low="least_of_a_correlation"),
+        bounded("plain_cosine_first", high="least_of_a_correlation"),
+        bounded("plain_cosine_second", high="least_of_a_correlation"),
     ),
     settings=FIG2,
     control=Control("21 tokens in 8 dimensions: embeddings far from orthogonal", {"dimension": 8}),
@@ -171,8 +163,8 @@ fig2_centred = Claim(
         ["cosine_first", "cosine_second"]
     ].mean("seed"),
     compare=every(
-        bounded("cosine_first", low="least_of_a_correlation", label="the centred cosine of ½Σv² and z"),
-        bounded("cosine_second", high="least_of_a_correlation", label="the centred cosine of −½Σ‖v‖²b̄ and z"),
+        bounded("cosine_first", low="least_of_a_correlation"),
+        bounded("cosine_second", high="least_of_a_correlation"),
     ),
     settings=FIG2,
     control=Control("21 tokens in 8 dimensions: embeddings far from orthogonal", {"dimension": 8}),
@@ -215,11 +207,9 @@ fig3 = Claim(
     predict=lambda: trajectory({"least_growing": 1, "least_saturated": HALF.value, "least_order": ORDERED.value}),
     observe=_components,
     compare=every(
-        bounded("growing", low="least_growing", label="the number of components that still grow"),
-        bounded("saturated", low="least_saturated", label="the share of components that have saturated"),
-        bounded(
-            "order_by_pull", low="least_order", label="the rank correlation of |v| at the end and |Δ| at the start"
-        ),
+        bounded("growing", low="least_growing"),
+        bounded("saturated", low="least_saturated"),
+        bounded("order_by_pull", low="least_order"),
     ),
     settings={
         "fast": {"activation": "linear", "seeds": 3, "steps": 2000},
@@ -229,4 +219,4 @@ fig3 = Claim(
     figure=_draw_fig3,
 )
 
-CLAIMS = titled([assumption1, softmax_trained, fig2, fig2_centred, fig3])
+CLAIMS = [assumption1, softmax_trained, fig2, fig2_centred, fig3]

@@ -32,7 +32,7 @@ def _shape(entropy: xr.DataArray) -> xr.Dataset:
     """How far entropy falls below its start, and how far it comes back by the end."""
     smooth = entropy.rolling(step=SMOOTH, center=True).mean().dropna("step")
     low, end = smooth.min("step"), smooth.isel(step=-1, drop=True)
-    return xr.Dataset({"dip": entropy.isel(step=0, drop=True) - low, "rebound": end - low})
+    return xr.Dataset({"fall": entropy.isel(step=0, drop=True) - low, "comeback": end - low})
 
 
 def _one_layer(rates: tuple[float, ...]) -> xr.Dataset:
@@ -43,14 +43,14 @@ def _top_and_bottom(rates: tuple[float, ...], depth: int) -> xr.Dataset:
     """By how much entropy at the end is higher, and came back further, in the top layer than in the bottom one."""
     entropy = _entropy(depth, rates)
     end = entropy.rolling(step=SMOOTH, center=True).mean().dropna("step").isel(step=-1, drop=True)
-    rebound = _shape(entropy)["rebound"].isel(layer=-1, drop=True)
-    return xr.Dataset({"denser": end.isel(layer=-1, drop=True) - end.isel(layer=0, drop=True), "rebound": rebound})
+    rebound = _shape(entropy)["comeback"].isel(layer=-1, drop=True)
+    return xr.Dataset({"denser": end.isel(layer=-1, drop=True) - end.isel(layer=0, drop=True), "comeback": rebound})
 
 
 def _losses(rates: tuple[float, ...], steps: int) -> xr.Dataset:
     """How much lower the validation loss is at these rates than at the rate of collapse: [depth, rate]."""
     loss = kept(FIG8)["validation_loss"].sel(text="real", step=slice(None, steps)).mean("seed").min("step")
-    return xr.Dataset({"gain": loss.sel(rate=COLLAPSE, drop=True) - loss.sel(rate=list(rates))})
+    return xr.Dataset({"loss_gain": loss.sel(rate=COLLAPSE, drop=True) - loss.sel(rate=list(rates))})
 
 
 def _published() -> xr.Dataset:
@@ -80,8 +80,8 @@ fig8 = Claim(
     predict=lambda: trajectory({"least_dip": DIP.value, "least_rebound": REBOUND.value}),
     observe=_one_layer,
     compare=every(
-        bounded("dip", low="least_dip", label="the fall of entropy, in nats,"),
-        bounded("rebound", low="least_rebound", label="the rise of entropy after its lowest point, in nats,"),
+        bounded("fall", low="least_dip"),
+        bounded("comeback", low="least_rebound"),
     ),
     settings={"fast": {"rates": THEORY_RATES}},
     control=Control(
@@ -97,10 +97,8 @@ top_layers = Claim(
     predict=lambda: trajectory({"least_rebound": REBOUND.value}),
     observe=_top_and_bottom,
     compare=every(
-        positive("denser", label="excess of the top layer's entropy over the bottom layer's"),
-        bounded(
-            "rebound", low="least_rebound", label="the top layer's rise of entropy after its lowest point, in nats,"
-        ),
+        positive("denser"),
+        bounded("comeback", low="least_rebound"),
     ),
     settings={"fast": {"rates": THEORY_RATES, "depth": 3}},
     control=Control("one layer, which is top and bottom at once", {"depth": 1}),
@@ -113,7 +111,7 @@ lowest_loss = Claim(
     "collapses.",
     predict=lambda: trajectory({}),
     observe=_losses,
-    compare=positive("gain", label="gain in validation loss over the rate of collapse"),
+    compare=positive("loss_gain"),
     settings={"fast": {"rates": THEORY_RATES, "steps": 10**9}},
     control=Control("before training", {"steps": UNTRAINED}),
 )
@@ -125,7 +123,7 @@ published = Claim(
     "three layers, although our vocabulary is an eighth of theirs.",
     predict=_published,
     observe=_at,
-    compare=close("entropy", NEAR_PUBLISHED, relative=False, label="entropy", by="in the published runs", seen="here"),
+    compare=close("entropy", NEAR_PUBLISHED, relative=False, by="in the published runs", seen="here"),
     settings={"fast": {"step": TRAINED}},
     control=Control("before training", {"step": UNTRAINED}),
     expect=None,

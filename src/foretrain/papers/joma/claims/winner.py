@@ -13,7 +13,6 @@ from foretrain.ledger.claim import Assumption, Claim, Comparator, Control, errat
 from foretrain.ledger.comparators import bounded, close, every, same_mean
 from foretrain.ledger.tolerances import FLOW
 from foretrain.papers.joma import theory
-from foretrain.papers.joma.claims.titles import titled
 from foretrain.papers.joma.tolerances import APART
 
 SHARES = np.concatenate([np.linspace(0, 0.9, 10), [0.99, 0.999]])  # of the blow-up time
@@ -94,8 +93,8 @@ def _clear_winner(problems: int, samples: int, tokens: int) -> tuple[bool, str]:
     return nearest < 1, f"the second largest |Δ| is at most {nearest:.4f} of the largest"
 
 
-def _along_flow(name: str, label: str) -> Comparator:
-    return close(name, FLOW, label=label, by="by the formula", seen="along the flow")
+def _along_flow(name: str) -> Comparator:
+    return close(name, FLOW, by="by the formula", seen="along the flow")
 
 
 theorem2 = erratum_pair(
@@ -110,9 +109,9 @@ theorem2 = erratum_pair(
     "√2·erf⁻¹(Δ_l/max|Δ|).",
     observe=_integrated,
     compare=every(
-        _along_flow("v", "the weight v of a token"),
-        _along_flow("loser_limit", "the limit of a losing token's weight"),
-        _along_flow("blow_up_time", "the time at which the winner is infinite"),
+        _along_flow("v"),
+        _along_flow("loser_limit"),
+        _along_flow("blow_up_time"),
     ),
     settings={
         "fast": {"problems": 20, "samples": 16, "tokens": 5},
@@ -162,7 +161,7 @@ delta = Claim(
     "over tokens drawn from the samples, counted where the token is l.",
     predict=_delta_on_paper,
     observe=_delta_from_tokens,
-    compare=same_mean("delta", label="the pull Δ of a token"),
+    compare=same_mean("delta"),
     settings={
         "fast": {"samples": 12, "tokens": 5, "batches": 30, "drawn": 4000},
         "full": {"samples": 64, "tokens": 20, "batches": 100, "drawn": 40_000},
@@ -221,9 +220,7 @@ softmax = Claim(
     "more than a tenth (median over random layers).",
     predict=lambda: trajectory({"least_expected": APART.value}),
     observe=_softmax_flow,
-    compare=bounded(
-        "spread_of_invariant", low="least_expected", label="the median spread of erf(v/√2)/Δ over the tokens"
-    ),
+    compare=bounded("spread_of_invariant", low="least_expected"),
     settings={
         "fast": {"problems": 20, "tokens": 5, "reach": 2.0, "attention": "softmax"},
         "full": {"problems": 200, "tokens": 5, "reach": 2.0, "attention": "softmax"},
@@ -234,4 +231,4 @@ softmax = Claim(
     "weight is .5, by 8 % at 1 and by 24 % at 2, where the most attended token has 2.1 times as much as the least.",
 )
 
-CLAIMS: list[Claim] = titled([*theorem2, delta, softmax])
+CLAIMS: list[Claim] = [*theorem2, delta, softmax]

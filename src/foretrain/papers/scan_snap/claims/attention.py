@@ -72,7 +72,7 @@ lemma4 = Claim(
     "ż_m = η_Z·γ·Σ_{n∈ψ⁻¹(m)} diag(f_n)·Σ_{n'≠n} β_nn'·(f_n f_nᵀ − I)·f_n', summed over the classes of the query.",
     predict=_velocity_by_lemma4,
     observe=_velocity_by_autograd,
-    compare=close("velocity", GRADIENT, label="the velocity of the logits", by="by eq. 10", seen="by autograd"),
+    compare=close("velocity", GRADIENT, by="by eq. 10", seen="by autograd"),
     whose="the paper's statement",
     settings={
         "fast": {"classes": 5, "vocab": 40, "eta_y": 0.5, "time": 60.0},
@@ -106,7 +106,7 @@ lemma4_per_step = erratum_pair(
     printed=_step_by_lemma4(share=False),
     corrected=_step_by_lemma4(share=True),
     observe=_mean_step,
-    compare=close("velocity", GRADIENT, label="the mean step of the logits", by="by the formula", seen="by autograd"),
+    compare=close("velocity", GRADIENT, by="by the formula", seen="by autograd"),
     whose="the paper's statement",
     formulas=(
         r"\dot z_m = \eta_Z\,\gamma(t) \sum_{n \in \psi^{-1}(m)} \ldots",
@@ -146,7 +146,7 @@ def _fates(task: RandomClasses, times: Array, velocity: Array, z: Array) -> xr.D
     common = np.arange(z.shape[-1]) < task.common
     logits = [z[:, occurs & kind].mean(axis=1) for kind in (common, ~common)]
     return trajectory(
-        {"fate": (("time", *AXES), np.sign(velocity)), "logit": (("kind", "time"), np.stack(logits))},
+        {"fate": (("time", *AXES), np.sign(velocity)), "mean_logit": (("kind", "time"), np.stack(logits))},
         {"time": times, "kind": ["common", "distinct"]},
     )
 
@@ -165,7 +165,7 @@ theorem2 = Claim(
     says="Under eq. 10 every distinct token gains attention and the single common token loses it, all the time.",
     predict=_predicted_fates,
     observe=_fates_by_eq10,
-    compare=close("fate", EXACT, relative=False, label="the sign of ż", by="by Theorem 2", seen="under eq. 10"),
+    compare=close("fate", EXACT, relative=False, by="by Theorem 2", seen="under eq. 10"),
     whose="the paper's statement",
     settings={
         "fast": {"task": RandomClasses(), "vocab": 10**6, "eta_y": 0.5, "eta_z": 0.1, "until": 2000.0},
@@ -202,9 +202,7 @@ theorem2_common = Claim(
     "another class of that query has nothing but the common token.",
     predict=_common_sign,
     observe=_common_under_eq10,
-    compare=close(
-        "sign", EXACT, relative=False, label="the sign of ż of the common token", by="by Theorem 2", seen="under eq. 10"
-    ),
+    compare=close("sign", EXACT, relative=False, by="by Theorem 2", seen="under eq. 10"),
     settings={
         "fast": {
             "task": RandomClasses(shape="half bare"),
@@ -227,7 +225,7 @@ theorem2_training = Claim(
     "and the single common token loses it. With η_Z = η_Y some distinct tokens lose it: Assumption 1(c) is needed.",
     predict=_predicted_fates,
     observe=_fates_by_training,
-    compare=close("fate", EXACT, relative=False, label="the sign of ż", by="by Theorem 2", seen="in training"),
+    compare=close("fate", EXACT, relative=False, by="by Theorem 2", seen="in training"),
     whose="the paper's statement",
     settings={
         "fast": {
@@ -256,7 +254,7 @@ corollary2 = Claim(
     "every common token loses attention.",
     predict=_predicted_fates,
     observe=_fates_by_eq10,
-    compare=close("fate", EXACT, relative=False, label="the sign of ż", by="by Corollary 2", seen="under eq. 10"),
+    compare=close("fate", EXACT, relative=False, by="by Corollary 2", seen="under eq. 10"),
     whose="the paper's statement",
     settings={
         "fast": {

@@ -74,7 +74,7 @@ lemma10_12 = Claim(
     "exp(η_Y·Δ/3), or 1 + 2Δ/(N̄−Δ) once late, of that at N̄, and all |θ_n| ≤ K/√N·√ln(K/δ).",
     predict=_promised_coverage,
     observe=_coverage_of_bounds,
-    compare=bounded("coverage", low="coverage_low", label="the share of draws inside the bound"),
+    compare=bounded("coverage", low="coverage_low"),
     settings={
         "fast": {"samples": 1000, "classes": 2, "eta_y": 0.5, "vocab": 1000, "failure": 0.1, "draws": 1000},
         "full": {"samples": 10_000, "classes": 10, "eta_y": 0.5, "vocab": 1000, "failure": 0.1, "draws": 100_000},
@@ -152,8 +152,8 @@ theorem5 = Claim(
     predict=_decoder_in_closed_form,
     observe=_decoder_trained,
     compare=every(
-        close("Y", ALGEBRA, label="Y", by="by eq. 70", seen="by gradient steps"),
-        covered("within", "promised", label="all θ stay within the bound"),
+        close("Y", ALGEBRA, by="by eq. 70", seen="by gradient steps"),
+        covered("within", "promised"),
     ),
     settings={
         "fast": {
@@ -191,7 +191,7 @@ def _error_predicted(
     return trajectory(
         {"norm": ("time", norm), "steps_high": ("error", allowed)},
         {"time": times, "error": list(errors)},
-        units={"time": "steps", "steps_high": "steps"},
+        units={"time": "steps"},
     )
 
 
@@ -228,7 +228,7 @@ def _error_trained(
     return trajectory(
         {"norm": (("draw", "time"), norm[counts].mean(axis=-1)), "steps": ("error", np.array(first, dtype=float))},
         {"time": times, "error": list(errors)},
-        units={"time": "steps", "steps": "steps"},
+        units={"time": "steps"},
     )
 
 
@@ -241,9 +241,9 @@ corollary1 = Claim(
     predict=_error_predicted,
     observe=_error_trained,
     compare=every(
-        slope("norm", "time", -1.0, label="the error of the prediction", over="the number of steps"),
-        bounded("steps", high="steps_high", label="the number of steps needed"),
-        close_relative("norm", STEPS_AS_FLOW, label="the error of the prediction", by="by eq. 71", seen="in training"),
+        slope("norm", "time", -1.0),
+        bounded("steps", high="steps_high"),
+        close_relative("norm", STEPS_AS_FLOW, by="by eq. 71", seen="in training"),
     ),
     settings={
         "fast": {

@@ -78,7 +78,7 @@ fig3 = Claim(
     "below 1 falls as η_Y rises.",
     predict=no_number,
     observe=_snaps_by_decoder_rate,
-    compare=ranked("snap", "ratio", rising=False, label="the time of the snap", over="η_Y/η_Z"),
+    compare=ranked("snap", "ratio", rising=False),
     figure=_draw_fig3,
     settings={
         "fast": {**_SMALL, "eta_z": 0.1, "ratio": (1.0, 3.0, 10.0), "steps": 500},
@@ -126,7 +126,7 @@ fig3_growth = Claim(
     says="In training, with η_Z fixed, a smaller η_Y leaves the dominant token with a larger z once attention has "
     "snapped, hence a larger B_n and χ and a sparser pattern.",
     predict=no_number,
-    compare=ranked("logit", "ratio", rising=False, label="z of the dominant token", over="η_Y/η_Z"),
+    compare=ranked("logit", "ratio", rising=False),
     control=Control("only the two largest rates, where the decoder's memory has faded", {"without": (0, 1)}),
     expect="fails",
     erratum="Not in training. At the rates of Fig 3 the order is the other way round: with a common token of "
@@ -149,7 +149,7 @@ fig3_growth_corrected = Claim(
     says="In training z of the dominant token first rises with η_Y and then falls, as the flow of eq. 7 and 94 "
     "predicts to 10 %; it is largest where the decoder's memory begins to fade.",
     predict=_late_predicted,
-    compare=close_relative("logit", PREDICTS, label="z of the dominant token", by="by the flow", seen="in training"),
+    compare=close_relative("logit", PREDICTS, by="by the flow", seen="in training"),
     control=Control("a decoder without memory of past attention", {"memory": False}),
     **_GROWTH,
 )
@@ -172,7 +172,9 @@ def _both_rates(
         at_snap.append(logits[steps.index(t0)])
         after.append(logits[steps.index(late)])
     scaled = np.array(at_snap) / at_snap[0]
-    return trajectory({"at_snap": ("eta_z", scaled), "late": ("eta_z", np.array(after))}, {"eta_z": list(eta_z)})
+    return trajectory(
+        {"relative_logit_at_snap": ("eta_z", scaled), "late_logit": ("eta_z", np.array(after))}, {"eta_z": list(eta_z)}
+    )
 
 
 fig9 = Claim(
@@ -183,8 +185,8 @@ fig9 = Claim(
     predict=no_number,
     observe=_both_rates,
     compare=every(
-        conserved("at_snap", SNAP_READ, axis="eta_z", label="z at t0, relative to that at the smallest rate,"),
-        ranked("late", "eta_z", rising=True, label="z long after the snap", over="η_Z"),
+        conserved("relative_logit_at_snap", SNAP_READ, axis="eta_z"),
+        ranked("late_logit", "eta_z", rising=True),
     ),
     figure=_draw_fig9,
     settings={
@@ -209,7 +211,7 @@ def _snap_in_training(overlaps: Values, classes: int, vocab: int, ratio: float, 
     t0 = float(theory.snap_time(eta_y=eta_y, vocab=vocab, classes=classes))
     curves = [_curves(classes, vocab, overlap, (eta_y,), (eta_y / ratio,), int(3 * t0)) for overlap in overlaps]
     snaps = [theory.snap_of_curve(times, z[0]) / t0 for times, z in curves]
-    return trajectory({"snap": ("overlap", np.array(snaps))}, {"overlap": list(overlaps)})
+    return trajectory({"relative_snap": ("overlap", np.array(snaps))}, {"overlap": list(overlaps)})
 
 
 snap_training = Claim(
@@ -219,7 +221,7 @@ snap_training = Claim(
     "d ln z/d ln t falls below 1 within a factor of 2 of t0 = 2(1+ω1)K·ln M/η_Y, for overlaps from .05 to .7.",
     predict=_order_of_snap,
     observe=_snap_in_training,
-    compare=bounded("snap", low="low", high="high", label="the time of the snap in units of t0"),
+    compare=bounded("relative_snap", low="low", high="high"),
     settings={
         "fast": {"overlaps": (0.1, 0.5), "classes": 3, "vocab": 100, "ratio": 300.0, "rate": 0.1},
         "full": {"overlaps": (0.05, 0.2, 0.5, 0.7), "classes": 10, "vocab": 1000, "ratio": 1000.0, "rate": 0.05},

@@ -62,7 +62,7 @@ lemma3_5 = Claim(
     says="Training moves one row of W = FᵀY at a time, and w_n(s) = (M−1)h*(s)ζ_n with the recursion (33) for h*.",
     predict=_rows_by_recursion,
     observe=_rows_by_descent,
-    compare=close("W", ALGEBRA, label="W", by="by the recursion", seen="by gradient steps"),
+    compare=close("W", ALGEBRA, by="by the recursion", seen="by gradient steps"),
     settings={
         "fast": {"eta_y": 0.5, "vocab": 50, "classes": 3, "steps": 2000, "overlap": 0.3},
         "full": {"eta_y": 0.5, "vocab": 1000, "classes": 10, "steps": 20_000, "overlap": 0.05},
@@ -115,7 +115,7 @@ remark1 = erratum_pair(
     printed=_rows_at_lower_rate,
     corrected=_rows_symmetric,
     observe=_rows_trained,
-    compare=close("W", ALGEBRA, label="W", by="by the formula", seen="by gradient steps"),
+    compare=close("W", ALGEBRA, by="by the formula", seen="by gradient steps"),
     whose="the paper's statement",
     formulas=(
         r"w_n = (1-\rho)(M-1)\,h^*(N/K)\,\zeta_n",
@@ -162,7 +162,7 @@ lemma6 = Claim(
     says="The continuous decoder growth h solves e^{Mh} + (M−1)Mh = Mη_Y·t + 1.",
     predict=_growth_closed_form,
     observe=_growth_integrated,
-    compare=close_relative("h", CLOSED_FORM, label="h", by="in closed form", seen="by integration"),
+    compare=close_relative("h", CLOSED_FORM, by="in closed form", seen="by integration"),
     settings={
         "fast": {"eta_y": 0.5, "vocab": 1000, "until": 1e3},
         "paper": {"eta_y": 0.5, "vocab": 1000, "until": 1e5},
@@ -208,11 +208,7 @@ def _gap_of_steps(rates: tuple[float, ...], vocabs: tuple[int, ...], steps: int)
             "delay": (axes[:2], delay),
         },
         {"eta_y": list(rates), "vocab": list(vocabs), "time": cuts + 1},
-        units={
-            "time": "steps",
-            "delay": "steps",
-            **{f"{which}_gap": "η_Y/M" for which in ("largest", "smallest", "last")},
-        },
+        units={"time": "steps"},
     )
 
 
@@ -225,10 +221,10 @@ lemma7 = Claim(
     predict=_gap_allowed,
     observe=_gap_of_steps,
     compare=every(
-        bounded("smallest_gap", low="smallest_gap_low", label="the smallest M(h* − h)/η"),
-        bounded("largest_gap", high="largest_gap_high", label="the largest M(h* − h)/η"),
-        bounded("last_gap", high="last_gap_high", label="M(h* − h)/η at the end"),
-        bounded("delay", high="delay_high", label="the delay of h behind h* in steps"),
+        bounded("smallest_gap", low="smallest_gap_low"),
+        bounded("largest_gap", high="largest_gap_high"),
+        bounded("last_gap", high="last_gap_high"),
+        bounded("delay", high="delay_high"),
     ),
     settings={
         "fast": {"rates": RATES, "vocabs": (1000,), "steps": 100_000},

@@ -121,8 +121,8 @@ residual = Claim(
     predict=_local_fates,
     observe=_fates_with_residual,
     compare=every(
-        close("fate", EXACT, relative=False, label="the sign of ż", by="within each query", seen="in training"),
-        positive("contrast", label="excess of β within a query over β between queries"),
+        close("fate", EXACT, relative=False, by="within each query", seen="in training"),
+        positive("contrast"),
     ),
     whose="the paper's statement",
     settings={
@@ -197,9 +197,7 @@ positional_bias = Claim(
     "order of P(l|n)·exp(z0), not of P(l|n). The sequences must be long: with 64 tokens rare ones lose their rank.",
     predict=_ranks_by_prior,
     observe=_ranks_by_training,
-    compare=close(
-        "rank", EXACT, relative=False, label="the rank of a distinct token", by="by the prior", seen="in training"
-    ),
+    compare=close("rank", EXACT, relative=False, by="by the prior", seen="in training"),
     whose="the paper's statement",
     settings={
         "fast": {"length": 1025, "slope": 0.003, "seeds": 4, "batch": 2, "steps": 200, "eta_y": 1.0, "eta_z": 0.05},
@@ -225,7 +223,7 @@ def _winners(scores: Array, classes: int, distinct: int) -> xr.Dataset:
     own = np.stack([scores[:, n, 1 + n * distinct : 1 + (n + 1) * distinct] for n in range(classes)], axis=1)
     winner = own.argmax(axis=-1)
     different = [len(set(column)) for column in winner.T.tolist()]
-    return trajectory({"winner": (("head", "class"), winner), "spread": ("class", np.array(different) - 1.0)})
+    return trajectory({"winner": (("head", "class"), winner), "further_winners": ("class", np.array(different) - 1.0)})
 
 
 def _winners_by_prior(heads: int, classes: int, distinct: int, spread: float, shift: int = 0) -> xr.Dataset:
@@ -260,8 +258,8 @@ heads = Claim(
     predict=_winners_by_prior,
     observe=_winners_by_training,
     compare=every(
-        close("winner", EXACT, relative=False, label="the winning token of a head", by="by z(0)", seen="in training"),
-        positive("spread", label="number of different winners of a class, less one,"),
+        close("winner", EXACT, relative=False, by="by z(0)", seen="in training"),
+        positive("further_winners"),
     ),
     whose="the paper's statement",
     settings={

@@ -35,17 +35,13 @@ def _signs_at_finite_length(vocab: int, shares: tuple[float, ...]) -> xr.Dataset
     needed = float(theory.least_length(_rare_token(vocab))[0, 2])
     forces = [theory.finite_length_force(_rare_token(vocab), length=s * needed) for s in shares]
     force = [gain[0, 2] + noise[0, 2] for gain, noise in forces]
-    share = xr.DataArray(list(shares), dims="share", attrs={"symbol": "T/T*"})
-    return trajectory({"at_start": ("share", np.sign(force))}, {"share": share})
+    return trajectory({"at_start": ("share", np.sign(force))}, {"share": list(shares)})
 
 
 def _signs(start: Array, end: Array, shares: tuple[float, ...], lengths: tuple[int, ...]) -> xr.Dataset:
-    share = xr.DataArray(list(shares), dims="share", attrs={"symbol": "T/T*"})
-    length = xr.DataArray(list(lengths), dims="length", attrs={"symbol": "T"})
     return trajectory(
         {"at_start": ("share", np.sign(start)), "at_end": ("length", np.sign(end))},
-        {"share": share, "length": length},
-        {"length": "tokens"},
+        {"share": list(shares), "length": list(lengths)},
     )
 
 
@@ -88,14 +84,7 @@ theorem2_length = Claim(
     "T*, at which noise in the token counts and the drive of Theorem 2 cancel.",
     predict=_signs_at_finite_length,
     observe=_signs_in_training,
-    compare=close(
-        "at_start",
-        EXACT,
-        relative=False,
-        label="the sign of the rare token's z at the start",
-        by="by theory",
-        seen="in training",
-    ),
+    compare=close("at_start", EXACT, relative=False, by="by theory", seen="in training"),
     settings={
         "fast": {
             "vocab": 30,
@@ -165,10 +154,9 @@ def _attention_on_spurious(
         {
             "attention": (("tokens", "seed"), attention),
             "left": attention[-1].mean() / attention[0].mean(),
-            "logit": (("tokens", "seed"), logit),
+            "spurious_logit": (("tokens", "seed"), logit),
         },
         {"tokens": list(tokens), "seed": np.arange(1, seeds + 1)},
-        {"tokens": "per class"},
     )
 
 
@@ -184,15 +172,9 @@ section9 = Claim(
     predict=_less_than_half,
     observe=_attention_on_spurious,
     compare=every(
-        ranked(
-            "attention",
-            "tokens",
-            rising=False,
-            label="attention on tokens that look distinct",
-            over="the number of tokens per class",
-        ),
-        bounded("left", high="left_high", label="attention on them with most data, as a share of that with least,"),
-        positive("logit", label="mean logit of tokens that look distinct"),
+        ranked("attention", "tokens", rising=False),
+        bounded("left", high="left_high"),
+        positive("spurious_logit"),
     ),
     settings={
         "fast": {

@@ -99,7 +99,7 @@ lemma1 = Claim(
     "Xᵀdiag(b)X·P⊥/‖Xᵀb‖·Y(x_{T+1} − α).",
     predict=_gradients_by_formula,
     observe=_gradients_by_autograd,
-    compare=close("gradient", GRADIENT, label="the gradient", by="by Lemma 1", seen="by autograd"),
+    compare=close("gradient", GRADIENT, by="by Lemma 1", seen="by autograd"),
     settings={
         "fast": {"seeds": 5, "vocab": 14, "classes": 4, "length": 12, "samples": 6},
         "full": {"seeds": 50, "vocab": 30, "classes": 6, "length": 64, "samples": 16},
@@ -135,7 +135,6 @@ def _attention_of_sequences(lengths: tuple[int, ...], draws: int, failure: float
     return trajectory(
         {"distance": ("length", np.array(distance)), "coverage": (("length", "class", "token"), np.array(coverage))},
         {"length": list(lengths)},
-        units={"length": "tokens"},
     )
 
 
@@ -149,8 +148,8 @@ lemma2 = Claim(
     predict=_promised_coverage,
     observe=_attention_of_sequences,
     compare=every(
-        slope("distance", "length", -0.5, label="the distance of attention from its limit", over="T"),
-        bounded("coverage", low="coverage_low", label="the share of sequences inside the band"),
+        slope("distance", "length", -0.5),
+        bounded("coverage", low="coverage_low"),
     ),
     settings={
         "fast": {"lengths": LENGTHS, "draws": 1000, "failure": 0.2},

@@ -48,7 +48,7 @@ def _ratios_from_one_logit(
     flow, z, other = _logits(task, vocab, eta_y, eta_z, until, common)
     start = _square_ratios(task, z[0], other[0] if common else None) - 1
     ratio = 1 + theory.relative_gain(start, (z - z[0])[..., None])
-    return trajectory({"ratio": (PAIRS, ratio)}, {"time": flow["time"].values})
+    return trajectory({"square_ratio": (PAIRS, ratio)}, {"time": flow["time"].values})
 
 
 def _ratios_measured(
@@ -56,7 +56,7 @@ def _ratios_measured(
 ) -> xr.Dataset:
     flow, z, other = _logits(task, vocab, eta_y, eta_z, until, common)
     ratio = _square_ratios(task, z, other if common else None)
-    return trajectory({"ratio": (PAIRS, ratio)}, {"time": flow["time"].values})
+    return trajectory({"square_ratio": (PAIRS, ratio)}, {"time": flow["time"].values})
 
 
 def _logits(
@@ -74,7 +74,7 @@ theorem3 = Claim(
     "the logit of l alone tells how far it leaves l' behind.",
     predict=_ratios_from_one_logit,
     observe=_ratios_measured,
-    compare=close_relative("ratio", IDENTITY_ON_FLOW, label="r + 1", by="by eq. 11", seen="on the flow of eq. 10"),
+    compare=close_relative("square_ratio", IDENTITY_ON_FLOW, by="by eq. 11", seen="on the flow of eq. 10"),
     settings={
         "fast": {"task": RandomClasses(), "vocab": 10**6, "eta_y": 0.5, "eta_z": 0.5, "until": 4000.0},
         "full": {
@@ -116,7 +116,7 @@ theorem3_bounds = Claim(
     says="The growth factor of the dominant distinct token lies between exp(2·f_{nl0}(0)²·B_n) and exp(2·B_n).",
     predict=_growth_factor_bounds,
     observe=_growth_factor,
-    compare=bounded("growth_factor", low="low", high="high", slack=IDENTITY_ON_FLOW, label="the growth factor χ"),
+    compare=bounded("growth_factor", low="low", high="high", slack=IDENTITY_ON_FLOW),
     settings=theorem3.settings,
     control=Control("a token that is not dominant", {"rank": 0}),
     assumes=(weak_correlations,),
@@ -144,7 +144,7 @@ def _defect_of_training(
         off_diagonal = ~np.eye(task.distinct, dtype=bool)
         off = (end - theory.relative_gain(start, z[..., None]))[..., off_diagonal]
         defects.append(np.linalg.norm(off) / np.linalg.norm((end - start)[..., off_diagonal]))
-    return trajectory({"defect": ("ratio", defects)}, {"ratio": np.array(eta_z) / eta_y})
+    return trajectory({"defect": ("inverse_ratio", defects)}, {"inverse_ratio": np.array(eta_z) / eta_y})
 
 
 theorem3_training = Claim(
@@ -154,7 +154,7 @@ theorem3_training = Claim(
     "to η_Z/η_Y: the decoder still remembers the features it was trained on (Assumption 1c).",
     predict=lambda: trajectory({"slope": ((), 1.0)}),
     observe=_defect_of_training,
-    compare=slope("defect", "ratio", 1.0, label="the error of eq. 11, as a share of the growth,", over="η_Z/η_Y"),
+    compare=slope("defect", "inverse_ratio", 1.0),
     settings={
         "fast": {
             "task": RandomClasses(queries=1, share=(0.2, 0.4)),
@@ -207,8 +207,8 @@ theorem3_monotone = Claim(
     predict=no_number,
     observe=_rises_in_training,
     compare=every(
-        positive("z_rise", label="the rise of z of the dominant token from one time to the next"),
-        positive("f_rise", label="the rise of f of the dominant token from one time to the next"),
+        positive("z_rise"),
+        positive("f_rise"),
     ),
     settings={"fast": {**_TOGETHER, "eta_z": 0.01, "until": 400.0}},
     control=Control("attention learns as fast as the decoder", {"eta_z": 0.5}),
@@ -246,7 +246,7 @@ theorem3_bounds_training = Claim(
     "the gradient that the decoder really sends back: ln χ/(2B_n) lies between f_{nl0}(0)², up to 1 %, and 1.",
     predict=_bounds_in_training,
     observe=_exponent_in_training,
-    compare=bounded("exponent", low="low", high="high", label="the exponent ln χ/(2B)"),
+    compare=bounded("exponent", low="low", high="high"),
     settings={"fast": {**_TOGETHER, "eta_z": 0.0005, "until": 200.0}},
     control=Control("attention learns as fast as the decoder", {"eta_z": 0.5}),
     whose="our own expectation",

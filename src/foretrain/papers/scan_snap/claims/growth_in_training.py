@@ -60,8 +60,7 @@ def _by_training(
 
 
 def _growth_factors(chi: Array, common: Values) -> xr.Dataset:
-    axis = xr.DataArray(list(common), dims="common", attrs={"symbol": "P(common token)"})
-    return trajectory({"factor": ("common", chi), "logarithm": ("common", np.log(chi))}, {"common": axis})
+    return trajectory({"factor": ("common", chi), "logarithm": ("common", np.log(chi))}, {"common": list(common)})
 
 
 _FIG3 = {"classes": 10, "vocab": 1000}
@@ -78,8 +77,8 @@ theorem4_training = erratum_pair(
     corrected=_by_flow,
     observe=_by_training,
     compare=every(
-        close_relative("factor", PREDICTS, label="the growth factor χ", by="by the formula", seen="in training"),
-        close_relative("logarithm", PREDICTS, label="the logarithm of χ", by="by the formula", seen="in training"),
+        close_relative("factor", PREDICTS, by="by the formula", seen="in training"),
+        close_relative("logarithm", PREDICTS, by="by the formula", seen="in training"),
     ),
     settings={
         "fast": {**_FIG3, "common": (0.05, 0.2), "eta_y": 0.4, "eta_z": 2.0, "steps": 1000},
@@ -160,9 +159,7 @@ theorem4_all_corrections = Claim(
     "and η_Y/η_Z is 1000. For training by the loss's own gradient it is wrong.",
     predict=_all_corrections,
     observe=_by_gradient,
-    compare=close_relative(
-        "logit", PREDICTS, label="z of the dominant token", by="by the corrected formula", seen="in training"
-    ),
+    compare=close_relative("logit", PREDICTS, by="by the corrected formula", seen="in training"),
     settings={
         "fast": {"overlap": (0.01,), "classes": 10, "vocab": 1000, "ratio": 1000.0, "at": 1.0},
         "full": {"overlap": (0.005, 0.01), "classes": 10, "vocab": 3000, "ratio": 1000.0, "at": 4.0},

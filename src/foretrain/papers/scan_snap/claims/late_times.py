@@ -55,7 +55,7 @@ remark2 = erratum_pair(
     printed=_start_bounds(theory.logarithmic_start_printed),
     corrected=_start_bounds(theory.logarithmic_start),
     observe=_stage_start,
-    compare=bounded("start", low="low", high="high", label="the start of the logarithmic stage in steps"),
+    compare=bounded("start", low="low", high="high"),
     whose="the paper's statement",
     formulas=(r"s_1 = \frac{2\ln(1+\omega_1)}{\eta_Y}", r"s_1 = \frac{2(1+\omega_1)\ln M}{\eta_Y}"),
     consequence="The printed s1 is far too early; see remark2_training for the same in training.",
@@ -66,7 +66,7 @@ remark2 = erratum_pair(
 
 def _lag_rate(rate: float) -> Callable[..., xr.Dataset]:
     def predict(eta_y: tuple[float, ...], vocabs: tuple[int, ...]) -> xr.Dataset:
-        return trajectory({"rate": (("eta_y", "vocab"), np.full((len(eta_y), len(vocabs)), rate))})
+        return trajectory({"lag_rate": (("eta_y", "vocab"), np.full((len(eta_y), len(vocabs)), rate))})
 
     return predict
 
@@ -85,7 +85,7 @@ def _lag_rate_measured(
     else:
         u = M * theory.decoder_growth(s, eta_y=rates, vocab=M)
     lag = (np.expm1(u) + (M - 1) * u) / (M * rates) - s
-    return trajectory({"rate": (("eta_y", "vocab"), np.diff(lag)[..., 0] / np.log(s[1] / s[0]))})
+    return trajectory({"lag_rate": (("eta_y", "vocab"), np.diff(lag)[..., 0] / np.log(s[1] / s[0]))})
 
 
 remark2_lag = erratum_pair(
@@ -100,9 +100,7 @@ remark2_lag = erratum_pair(
     printed=_lag_rate(0.0),
     corrected=_lag_rate(0.5),
     observe=_lag_rate_measured,
-    compare=close(
-        "rate", LAG, relative=False, label="the growth of the lag per ln s", by="by the remark", seen="measured"
-    ),
+    compare=close("lag_rate", LAG, relative=False, by="by the remark", seen="measured"),
     whose="the paper's statement",
     formulas=(r"h^*(s) \le h(s+c), \; c = O(\ln M)", r"h^*(s) \le h(s+c(s)), \; c(s) \sim \tfrac12 \ln s"),
     consequence="None for what follows: h* − h still goes to 0.",
@@ -114,10 +112,6 @@ remark2_lag = erratum_pair(
 )
 
 
-def _log_axis(logs: tuple[float, ...]) -> tuple[str, list[float], dict[str, str]]:
-    return "log", list(logs), {"long_name": "ln(Mη_Y·t/K)", "symbol": "ln(Mη_Y·t/K)"}
-
-
 def _late_bounds(*, form_c0: bool, condition: bool) -> Callable[..., xr.Dataset]:
     """B_n exceeds eq. 132 by at most ¼·(ln of the condition's time/ln t)², with both times in units of K/(Mη_Y)."""
 
@@ -127,7 +121,7 @@ def _late_bounds(*, form_c0: bool, condition: bool) -> Callable[..., xr.Dataset]
         form = theory.attention_growth_late(times, **rates, classes=classes, c0=c0 if form_c0 else 1.0)
         start = theory.late_time(**rates, classes=classes, c0=c0) if condition else theory.late_time_printed(**rates)
         excess = (np.log(start / unit) * vocab / (vocab - 1) / np.array(logs)) ** 2 / 4
-        return trajectory({"low": ("log", form), "high": ("log", form + excess)}, {"log": _log_axis(logs)})
+        return trajectory({"low": ("log", form), "high": ("log", form + excess)}, {"log": list(logs)})
 
     return predict
 
@@ -137,7 +131,7 @@ def _late_growth(
 ) -> xr.Dataset:
     times = classes / (vocab * eta_y) * np.exp([-np.inf, *logs])
     growth = integrated_growth(times, eta_y, eta_z, vocab, classes, c0, common_factor)["growth"].values[1:]
-    return trajectory({"growth": ("log", growth)}, {"log": _log_axis(logs)})
+    return trajectory({"growth": ("log", growth)}, {"log": list(logs)})
 
 
 eq132 = erratum_pair(
@@ -152,7 +146,7 @@ eq132 = erratum_pair(
     printed=_late_bounds(form_c0=True, condition=False),
     corrected=_late_bounds(form_c0=True, condition=True),
     observe=_late_growth,
-    compare=bounded("growth", low="low", high="high", slack=FLOW, label="B"),
+    compare=bounded("growth", low="low", high="high", slack=FLOW),
     whose="a step of the paper's proof",
     formulas=(
         r"t \gg \frac{1}{M\eta_Y} \exp\frac{1}{\sqrt{2\nu}}",
@@ -190,7 +184,7 @@ eq132_constant = erratum_pair(
     printed=_late_bounds(form_c0=False, condition=True),
     corrected=_late_bounds(form_c0=True, condition=True),
     observe=_late_growth,
-    compare=bounded("growth", low="low", high="high", slack=FLOW, label="B"),
+    compare=bounded("growth", low="low", high="high", slack=FLOW),
     whose="a step of the paper's proof",
     formulas=(
         r"B_n \to \tfrac12 \ln\ln\frac{M\eta_Y t}{K} + \tfrac14 \ln\frac{2K(M-1)^2}{M^2\nu}",

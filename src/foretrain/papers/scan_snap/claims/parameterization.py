@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def _fates(task: RandomClasses) -> xr.Dataset:
     """Theorem 2 for the first class's query, which all classes share."""
-    return trajectory({"fate": (("instance", "token"), theory.fates(task.probabilities, task.query)[:, 0])})
+    return trajectory({"moved": (("instance", "token"), theory.fates(task.probabilities, task.query)[:, 0])})
 
 
 # Standard LayerNorm
@@ -48,7 +48,7 @@ def _fates_with_layer_norm(task: RandomClasses, vocab: int, eta_y: float, eta_z:
             Y += eta_y * up_y
             z += eta_z * up_z
     tokens = task.probabilities.shape[-1]
-    return trajectory({"fate": (("instance", "token"), np.sign(z.detach().numpy()[:, 0, :tokens]))})
+    return trajectory({"moved": (("instance", "token"), np.sign(z.detach().numpy()[:, 0, :tokens]))})
 
 
 def _padded(P: Array, vocab: int) -> Array:
@@ -65,7 +65,7 @@ layernorm = Claim(
     "attention and the common token loses it.",
     predict=_fates,
     observe=_fates_with_layer_norm,
-    compare=close("fate", EXACT, relative=False, label="the sign of z", by="by Theorem 2", seen="in training"),
+    compare=close("moved", EXACT, relative=False, by="by Theorem 2", seen="in training"),
     settings={"fast": {"task": _TASK, "vocab": 30, "eta_y": 1.0, "eta_z": 0.01, "steps": 200}},
     control=Control(
         "several common tokens, with other probabilities in each class",
@@ -125,7 +125,7 @@ def _fates_of_projections(
                     parameters[name] += rate * step
         moved = (_score(P, parameters, vocab - 1)[1] - start).detach().numpy()
         fates.append(np.sign(moved[: task.probabilities.shape[-1]]))
-    return trajectory({"fate": (("instance", "token"), np.array(fates))})
+    return trajectory({"moved": (("instance", "token"), np.array(fates))})
 
 
 parameters = Claim(
@@ -135,7 +135,7 @@ parameters = Claim(
     "signs of Theorem 2, if W_Q and W_K start as orthogonal matrices.",
     predict=_fates,
     observe=_fates_of_projections,
-    compare=close("fate", EXACT, relative=False, label="the sign of z − z(0)", by="by Theorem 2", seen="in training"),
+    compare=close("moved", EXACT, relative=False, by="by Theorem 2", seen="in training"),
     settings={
         "fast": {"task": _TASK, "vocab": 30, "width": 32, "eta_y": 1.0, "eta_z": 0.02, "steps": 150},
         "full": {"task": _TASK, "vocab": 30, "width": 128, "eta_y": 1.0, "eta_z": 0.05, "steps": 300},
@@ -182,7 +182,9 @@ def _velocities(vocab: int, width: int, seeds: int, orthonormal: bool, direct: b
             gram_q, gram_k = (U @ W @ W.mT @ U.mT for W in (W_Q, W_K))
             moved = g_y, (g_z @ gram_k + gram_q @ g_z) / width
         both.append(np.stack([part.detach().numpy() for part in moved]))
-    return trajectory({"velocity": (("seed", "matrix", "row", "column"), np.array(both))}, {"matrix": ["Y", "Z"]})
+    return trajectory(
+        {"matrix_velocity": (("seed", "matrix", "row", "column"), np.array(both))}, {"matrix": ["Y", "Z"]}
+    )
 
 
 parameters_velocity = Claim(
@@ -193,7 +195,7 @@ parameters_velocity = Claim(
     "parameters only as long as W_Q and W_K are orthogonal.",
     predict=_mixed_velocity,
     observe=_velocity_by_parameters,
-    compare=close("velocity", GRADIENT, label="the velocity", by="by the formula", seen="by autograd"),
+    compare=close("matrix_velocity", GRADIENT, by="by the formula", seen="by autograd"),
     settings={"fast": {"vocab": 12, "width": 16, "seeds": 3}},
     control=Control("embeddings that are not orthonormal", {"orthonormal": False}),
     whose="our own expectation",

@@ -25,13 +25,6 @@ def _map(
     return training_map(overlap=overlap, classes=classes, vocab=vocab, ratio=ratio, at=at, rate=rate, length=length)
 
 
-def _named(run: xr.Dataset) -> xr.Dataset:
-    """With the letters of the paper for the axes, in whatever is said about it."""
-    symbols = {"overlap": "ρ", "classes": "K", "vocab": "M", "ratio": "η_Y/η_Z", "at": "t/t0"}
-    axes = {name: xr.DataArray(run[name].values, dims=name, attrs={"symbol": s}) for name, s in symbols.items()}
-    return run.assign_coords(axes)
-
-
 def _predicted(
     overlap: Values,
     classes: Sizes,
@@ -41,13 +34,13 @@ def _predicted(
     rate: float,
     prediction: str = "flow",
 ) -> xr.Dataset:
-    run = _named(_map(overlap, classes, vocab, ratio, at, rate, 0))
+    run = _map(overlap, classes, vocab, ratio, at, rate, 0)
     return trajectory({"logit": run["predicted"].sel(prediction=prediction, drop=True)})
 
 
 def _trained(overlap: Values, classes: Sizes, vocab: Sizes, ratio: Values, at: Values, rate: float) -> xr.Dataset:
     """What training gives; for the figure, also every prediction."""
-    run = _named(_map(overlap, classes, vocab, ratio, at, rate, 0))
+    run = _map(overlap, classes, vocab, ratio, at, rate, 0)
     return trajectory({"logit": run["trained"], "predicted": run["predicted"]})
 
 
@@ -85,7 +78,7 @@ predicted_logits = Claim(
     "to four times t0.",
     predict=_predicted,
     observe=_trained,
-    compare=close_relative("logit", PREDICTS, label="z of the dominant token", by="by the flow", seen="in training"),
+    compare=close_relative("logit", PREDICTS, by="by the flow", seen="in training"),
     figure=_draw_map,
     settings=_GRID,
     control=Control("the decoder's memory is left out of the flow", {"prediction": "flow without memory"}),
@@ -104,9 +97,9 @@ def _error_without_memory(
     overlap: Values, classes: Sizes, vocab: Sizes, ratio: Values, at: Values, rate: float, most: float
 ) -> xr.Dataset:
     """Relative error of the flow without memory up to t0, where `memory` is at most `most`; 0 elsewhere."""
-    run = _named(_map(overlap, classes, vocab, ratio, at, rate, 0)).sel(at=[t for t in at if t <= 1])
+    run = _map(overlap, classes, vocab, ratio, at, rate, 0).sel(at=[t for t in at if t <= 1])
     error = abs(run["predicted"].sel(prediction="flow without memory", drop=True) / run["trained"] - 1)
-    return trajectory({"error": error.where(run["memory"] <= most, 0.0)})
+    return trajectory({"memory_error": error.where(run["memory"] <= most, 0.0)})
 
 
 memory = Claim(
@@ -117,7 +110,7 @@ memory = Claim(
     "logit at the snap.",
     predict=_error_allowed,
     observe=_error_without_memory,
-    compare=bounded("error", high="error_high", label="the relative error of the flow without memory"),
+    compare=bounded("memory_error", high="error_high"),
     settings={tier: {**grid, "most": theory.MEMORY_ALLOWED} for tier, grid in _GRID.items()},
     control=Control("ten times as much memory", {"most": 10 * theory.MEMORY_ALLOWED}),
     whose="our own expectation",

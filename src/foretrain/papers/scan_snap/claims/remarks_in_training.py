@@ -71,7 +71,7 @@ remark1_theorem1 = erratum_pair(
     printed=_drive_at_lower_rate,
     corrected=_drive_of_confusion,
     observe=_drive_trained,
-    compare=close_relative("drive", ALGEBRA, label="γβ", by="by the formula", seen="in the trained decoder"),
+    compare=close_relative("drive", ALGEBRA, by="by the formula", seen="in the trained decoder"),
     settings={
         "fast": {"eta_y": 1.0, "vocab": 200, "classes": 5, "overlap": 0.1, "steps": 400},
         "full": {"eta_y": 1.0, "vocab": 1000, "classes": 10, "overlap": 0.1, "steps": 4000},
@@ -129,8 +129,7 @@ def _logits_trained(
 
 
 def _over_time(z: np.ndarray, at: tuple[float, ...]) -> xr.Dataset:
-    axis = xr.DataArray(list(at), dims="time", attrs={"symbol": "t/t0"})
-    return trajectory({"logit": ("time", z)}, {"time": axis})
+    return trajectory({"logit": ("at", z)}, {"at": list(at)})
 
 
 theorem1_training = erratum_pair(
@@ -141,7 +140,7 @@ theorem1_training = erratum_pair(
     printed=_logits_of_eq10,
     corrected=_logits_of_flow,
     observe=_logits_trained,
-    compare=close_relative("logit", PREDICTS, label="z of the dominant token", by="by the formula", seen="in training"),
+    compare=close_relative("logit", PREDICTS, by="by the formula", seen="in training"),
     settings={
         "fast": {"classes": 5, "vocab": 200, "overlap": 0.2, "ratio": 100.0, "at": (0.25, 1.0, 4.0)},
         "full": {"classes": 10, "vocab": 1000, "overlap": 0.2, "ratio": 100.0, "at": (0.25, 1.0, 4.0)},
@@ -203,9 +202,7 @@ remark2_training = erratum_pair(
     printed=_start_of_stage(printed=True),
     corrected=_start_of_stage(printed=False),
     observe=_start_in_training,
-    compare=close_relative(
-        "start", PREDICTS, label="the start of the logarithmic stage in steps", by="by the formula", seen="in training"
-    ),
+    compare=close_relative("start", PREDICTS, by="by the formula", seen="in training"),
     settings={
         "fast": {"classes": 3, "vocab": 100, "overlaps": (0.1, 0.5), "ratio": 100.0, "rate": 0.1},
         "full": {"classes": 10, "vocab": 1000, "overlaps": (0.1, 0.3, 0.5), "ratio": 100.0, "rate": 0.05},

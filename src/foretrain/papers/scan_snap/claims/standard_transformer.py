@@ -51,7 +51,7 @@ counts_fail = Claim(
     "reaches less than half of that agreement, in every seed.",
     predict=no_number,
     observe=_shortfall,
-    compare=positive("shortfall", label="lead of half the agreement of seeds over the force"),
+    compare=positive("shortfall"),
     figure=_draw,
     settings={"fast": {"predictor": FORCE, "agree": 0.5}},
     control=Control("the same run stopped halfway, in place of the force", {"predictor": PILOT}),

@@ -78,7 +78,9 @@ def _decomposed(features: Array, Y: Array) -> Array:
 def _by_class(variables: dict[str, Array], ratio: Array, times: Array) -> xr.Dataset:
     axes = ("time", "class", "other")
     named = {name: (axes, values) for name, values in variables.items()}
-    return trajectory({**named, "ratio": (axes[-ratio.ndim :], ratio)}, {"time": times}, units={"time": "steps"})
+    return trajectory(
+        {**named, "coefficient_ratio": (axes[-ratio.ndim :], ratio)}, {"time": times}, units={"time": "steps"}
+    )
 
 
 def _epochs(epochs: int) -> Array:
@@ -99,11 +101,9 @@ theorem1 = erratum_pair(
     corrected=_coefficients_corrected,
     observe=_coefficients_trained,
     compare=every(
-        close_relative(
-            "coefficient", STEPS_AS_FLOW, label="a coefficient of g", by="by the formula", seen="trained by eq. 26"
-        ),
-        close("ratio", ALGEBRA, label="β/ι", by="by the formula", seen="trained by eq. 26"),
-        positive("xi", label="ξ"),
+        close_relative("coefficient", STEPS_AS_FLOW, by="by the formula", seen="trained by eq. 26"),
+        close("coefficient_ratio", ALGEBRA, by="by the formula", seen="trained by eq. 26"),
+        positive("xi"),
     ),
     whose="a step of the paper's proof",
     formulas=(
@@ -151,7 +151,9 @@ def _case(name: str) -> tuple[Array, int]:
 
 
 def _growth_speed_closed(cases: tuple[str, ...]) -> xr.Dataset:
-    return _by_case([theory.growth_speed_closed_form(f, vocab=vocab) for f, vocab in map(_case, cases)], cases)
+    return _by_case(
+        "relative_xi", [theory.growth_speed_closed_form(f, vocab=vocab) for f, vocab in map(_case, cases)], cases
+    )
 
 
 def _growth_speed_trained(cases: tuple[str, ...], eta_y: float, epochs: int) -> xr.Dataset:
@@ -163,12 +165,12 @@ def _growth_speed_trained(cases: tuple[str, ...], eta_y: float, epochs: int) -> 
         h = theory.decoder_growth_discrete(epochs, eta_y=eta_y, vocab=vocab)[-1]
         gamma = (vocab - 1) ** 2 * h / (vocab - 1 + np.exp(vocab * h))
         speeds.append(-(_decomposed(features, Y)[0] * theory.overlaps(features)).sum(axis=-1) / gamma)
-    return _by_case(speeds, cases)
+    return _by_case("relative_xi", speeds, cases)
 
 
-def _by_case(speeds: list[Array], cases: tuple[str, ...]) -> xr.Dataset:
+def _by_case(name: str, speeds: list[Array], cases: tuple[str, ...]) -> xr.Dataset:
     names = [f"{case}, class {n}" for case, speed in zip(cases, speeds, strict=True) for n in range(len(speed))]
-    return trajectory({"xi": ("case", np.concatenate(speeds))}, {"case": names})
+    return trajectory({name: ("case", np.concatenate(speeds))}, {"case": names})
 
 
 theorem1a = Claim(
@@ -180,8 +182,8 @@ theorem1a = Claim(
     predict=_growth_speed_closed,
     observe=_growth_speed_trained,
     compare=every(
-        close_relative("xi", ALGEBRA, label="ξ/γ", by="in closed form", seen="trained by eq. 26"),
-        positive("xi", label="ξ/γ"),
+        close_relative("relative_xi", ALGEBRA, by="in closed form", seen="trained by eq. 26"),
+        positive("relative_xi"),
     ),
     whose="our own expectation",
     finding="With eq. 88 put right, ξ_n > 0 needs only that each class overlaps with another and that its overlaps "
@@ -208,7 +210,7 @@ def _growth_speed_in_training(cases: tuple[str, ...], eta_y: float, epochs: int,
         Y = train_decoder(features, order, eta_y=eta_y, vocab=vocab, save_at=times, unmixed=modified)[:, 0]
         xi = -(_decomposed(features, Y) * theory.overlaps(features)).sum(axis=-1)
         smallest.append(xi.min(axis=0))
-    return _by_case(smallest, cases)
+    return _by_case("xi", smallest, cases)
 
 
 assumption2_needed = Claim(
@@ -219,7 +221,7 @@ assumption2_needed = Claim(
     "which eq. 26 gives ξ_n < 0.",
     predict=no_number,
     observe=_growth_speed_in_training,
-    compare=positive("xi", label="ξ"),
+    compare=positive("xi"),
     settings={
         "fast": {"cases": ("Fig 3, overlap .1", "Syn-Small", "Syn-Medium", "star"), "eta_y": 0.5, "epochs": 400},
         "full": {"cases": ("Fig 3, overlap .1", "Syn-Small", "Syn-Medium", "star"), "eta_y": 0.5, "epochs": 10_000},

@@ -54,12 +54,12 @@ fig4 = Claim(
     predict=_fig4_published,
     observe=_fig4_ends,
     compare=every(
-        same_mean("mass", label="attention on all distinct tokens"),
-        same_mean("top", label="attention on the top token"),
-        same_mean("entropy", label="entropy"),
-        positive("sparser", label="fall of entropy in training"),
-        ranked("entropy", "eta_y", rising=True, label="entropy", over="η_Y"),
-        ranked("half_time", "eta_y", rising=False, label="the time to half of the change", over="η_Y"),
+        same_mean("mass"),
+        same_mean("top"),
+        same_mean("entropy"),
+        positive("sparser"),
+        ranked("entropy", "eta_y", rising=True),
+        ranked("half_time", "eta_y", rising=False),
     ),
     whose="the paper's statement",
     settings={
@@ -75,7 +75,11 @@ def _fig5_bound() -> xr.Dataset:
 
 
 def _fig5_overlap(rate: Values, seeds: int, optimizer: OptimizerName = "adam") -> xr.Dataset:
-    return experiments.fig5(rate=rate, seeds=seeds, optimizer=optimizer)[["overlap"]].mean(["seed", "class"])
+    return (
+        experiments.fig5(rate=rate, seeds=seeds, optimizer=optimizer)[["overlap"]]
+        .mean(["seed", "class"])
+        .rename(overlap="shared_top")
+    )
 
 
 fig5 = Claim(
@@ -86,7 +90,7 @@ fig5 = Claim(
     "five, rates .5 and 1 share 55 %. With SGD all rates share all of them.)",
     predict=_fig5_bound,
     observe=_fig5_overlap,
-    compare=bounded("overlap", high="most", label="the share of top tokens that two rates have in common"),
+    compare=bounded("shared_top", high="most"),
     whose="the paper's statement",
     settings={"fast": {"rate": (0.1, 0.5, 1.0), "seeds": 10}, "full": {"rate": (0.1, 0.5, 1.0), "seeds": 100}},
     control=Control("SGD: every rate picks the most frequent tokens", {"optimizer": "sgd"}),
@@ -132,9 +136,7 @@ fig6 = Claim(
     predict=_fig6_published,
     observe=_fig6_entropy,
     figure=_draw_fig6,
-    compare=every(
-        same_mean("entropy", label="entropy"), ranked("entropy", "eta_z", rising=False, label="entropy", over="η_Z")
-    ),
+    compare=every(same_mean("entropy"), ranked("entropy", "eta_z", rising=False)),
     whose="the paper's statement",
     settings={tier: {"queries": QUERIES, "seeds": n} for tier, n in MEDIUM_SEEDS.items()},
     control=Control(
@@ -155,7 +157,7 @@ fig6_threshold = Claim(
     "η_Z and for 1, 3, 5 and 10 query tokens (weakest, with 160 seeds: 5.8 standard errors).",
     predict=no_number,
     observe=_fig6_rise,
-    compare=ranked("entropy", "ratio", rising=True, label="entropy", over="η_Y/η_Z"),
+    compare=ranked("entropy", "ratio", rising=True),
     settings={tier: {"queries": QUERIES, "seeds": n, "ratios": (2.0, 10.0)} for tier, n in MEDIUM_SEEDS.items()},
     control=Control("from ratio 1 to 2, before the threshold", {"ratios": (1.0, 2.0)}),
     whose="the paper's statement",
@@ -182,9 +184,7 @@ fig6_dip = Claim(
     "query it is lowest at 1, so that there is no dip.",
     predict=_lowest_at,
     observe=_fig6_lowest,
-    compare=close(
-        "lowest", EXACT, relative=False, label="the ratio with the lowest entropy", by="as stated", seen="in training"
-    ),
+    compare=close("lowest", EXACT, relative=False, by="as stated", seen="in training"),
     settings={tier: {"queries": QUERIES, "seeds": n} for tier, n in MEDIUM_SEEDS.items()},
     control=Control("one query and three queries change places", {"trained": (3, 1, 5, 10)}),
     whose="our own expectation",
@@ -202,7 +202,7 @@ def _fig11_areas(queries: tuple[int, ...], ratio: Values, seeds: int, most: floa
     return trajectory({"area": experiments.recall_area(recall.sel(threshold=recall["threshold"] <= most))})
 
 
-_AREA = ranked("area", "ratio", rising=False, label="the area under the recall curve", over="η_Y/η_Z")
+_AREA = ranked("area", "ratio", rising=False)
 
 fig11 = [
     Claim(
@@ -261,7 +261,7 @@ fig12 = Claim(
     "ratio nor the range: from 1/M to 2/M the order breaks with 1 query, and with 3 at ratios 1 and 2.",
     predict=no_number,
     observe=_fig12_areas,
-    compare=ranked("area", "eta_z", rising=True, label="the area under the recall curve", over="η_Z"),
+    compare=ranked("area", "eta_z", rising=True),
     whose="the paper's statement",
     settings={tier: {"queries": QUERIES, "ratio": 2.0, "seeds": n} for tier, n in MEDIUM_SEEDS.items()},
     control=Control(

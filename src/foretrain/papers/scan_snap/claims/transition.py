@@ -86,7 +86,7 @@ theorem4 = erratum_pair(
     printed=_growth(theory.attention_growth_printed),
     corrected=_growth(theory.attention_growth),
     observe=_growth_integrated,
-    compare=close("growth", FLOW, label="B", by="by the formula", seen="by integration of eq. 118 and 119"),
+    compare=close("growth", FLOW, by="by the formula", seen="by integration of eq. 118 and 119"),
     whose="the paper's statement",
     formulas=(
         r"B_n = \tfrac14 \ln\left(C_0 + 4\Gamma\right)",
@@ -117,7 +117,7 @@ def _ratio_under_eq10(classes: tuple[int, ...], common: float, until: float, spr
     """−z/B_n of a common token and the class with the least of it, at the end of eq. 10 with γ = η_Z = 1."""
     ends = [_under_drive(_one_common(K, common, spread), until) for K in classes]
     ratios = [-float(end["z"][0, 0] / end["growth"][0]) for end in ends]
-    return trajectory({"ratio": ("classes", ratios)}, {"classes": list(classes)})
+    return trajectory({"fall_per_growth": ("classes", ratios)}, {"classes": list(classes)})
 
 
 def _one_common(classes: int, common: float, spread: float = 0.0, distinct: int = 1) -> Array:
@@ -143,7 +143,7 @@ theorem4_shared_c0 = erratum_pair(
     printed=_ratio_bounds(per_class=False),
     corrected=_ratio_bounds(per_class=True),
     observe=_ratio_under_eq10,
-    compare=bounded("ratio", low="low", high="high", label="−z/B"),
+    compare=bounded("fall_per_growth", low="low", high="high"),
     whose="the paper's statement",
     formulas=(
         r"\dot z_l = -\frac{\eta_Z \gamma}{C_0} e^{4z_l}, \quad \xi_n = \frac{\gamma}{C_0} e^{4z_l}",
@@ -169,7 +169,7 @@ def _error_of_equal_overlaps(
         form = theory.attention_growth_equal_overlaps(drive, classes=classes, overlap=overlap, distinct=distinct)
         overlaps.append(overlap)
         errors.append(float(abs(growth / form - 1).max()))
-    return trajectory({"error": ("overlap", errors)}, {"overlap": overlaps})
+    return trajectory({"growth_error": ("overlap", errors)}, {"overlap": overlaps})
 
 
 theorem4_equal_overlaps = Claim(
@@ -180,7 +180,7 @@ theorem4_equal_overlaps = Claim(
     "tokens this is (1/4K)·ln(1 + 4ΓK(K−1)/ρ0⁴); with few of them ρ0 is not constant, as section 6 assumes.",
     predict=lambda: trajectory({"slope": ((), 1.0)}),
     observe=_error_of_equal_overlaps,
-    compare=slope("error", "overlap", 1.0, label="the relative error of B", over="ρ"),
+    compare=slope("growth_error", "overlap", 1.0),
     settings={"fast": {"classes": 5, "common": (0.01, 0.03, 0.09), "distinct": 3, "stretch": 10.0}},
     control=Control("classes with unequal shares of the common token", {"spread": 0.5}),
     whose="our own expectation",
@@ -230,9 +230,7 @@ def _stages_integrated(
 
 
 def _stage_axes(vocabs: tuple[int, ...]) -> dict[str, object]:
-    symbols = {"scanning": "t over the end of scanning", "snapped": "t/t0"}
-    axes = {f"{s}_time": (f"{s}_time", list(times), {"symbol": symbols[s]}) for s, (times, _) in STAGES.items()}
-    return {"vocab": list(vocabs), **axes}
+    return {"vocab": list(vocabs), **{f"{stage}_time": times for stage, (times, _) in STAGES.items()}}
 
 
 theorem4_stages = Claim(
@@ -243,8 +241,8 @@ theorem4_stages = Claim(
     predict=_stage_forms,
     observe=_stages_integrated,
     compare=every(
-        bounded("scanning", low="scanning_low", high="scanning_high", slack=FLOW, label="B while attention scans"),
-        bounded("snapped", low="snapped_low", high="snapped_high", slack=FLOW, label="B after the snap"),
+        bounded("scanning", low="scanning_low", high="scanning_high", slack=FLOW),
+        bounded("snapped", low="snapped_low", high="snapped_high", slack=FLOW),
     ),
     settings={"fast": {"eta_y": 0.1, "eta_z": 0.5, "classes": 10, "c0": 0.1, "vocabs": (10**2, 10**3, 10**6)}},
     control=Control("the form for scanning, used until ten times the end of its stage", {"late": 10.0}),
@@ -266,7 +264,9 @@ def _late_growth_by_rate(
         integrated_growth(np.array([0.0, t]), y, y, vocab, classes, c0)["growth"].values[-1]
         for y, t in zip(eta_y, t0, strict=True)
     ]
-    return trajectory({"late": ("eta_y", by_decoder), "at_snap": ("eta_y", at_snap)}, {"eta_y": list(eta_y)})
+    return trajectory(
+        {"late_growth": ("eta_y", by_decoder), "growth_at_snap": ("eta_y", at_snap)}, {"eta_y": list(eta_y)}
+    )
 
 
 section6_ode = Claim(
@@ -278,8 +278,8 @@ section6_ode = Claim(
     predict=no_number,
     observe=_late_growth_by_rate,
     compare=every(
-        ranked("late", "eta_y", rising=False, label="B after the snap", over="η_Y"),
-        conserved("at_snap", FLOW, axis="eta_y", label="B at t0"),
+        ranked("late_growth", "eta_y", rising=False),
+        conserved("growth_at_snap", FLOW, axis="eta_y"),
     ),
     settings={"fast": {**FIG3, "eta_y": (0.1, 0.2, 0.5, 1.0, 2.0)}},
     control=Control("read while attention still scans, where a larger η_Y is ahead", {"late": 0.02}),

@@ -53,7 +53,7 @@ def _unmixing(formula: Callable[[Array], Array], draws: int, classes: int, share
             "inverse": (MATRIX, np.eye(classes) - formula(E)),
             "entry_high": ("draw", largest),
             "spectrum_high": ("draw", theory.unmixing_bound(largest)),
-            "distance_high": ("draw", theory.unmixing_distance(largest)),
+            "difference_high": ("draw", theory.unmixing_distance(largest)),
             "diagonal_high": 0.0,
         }
     )
@@ -73,7 +73,7 @@ def _inverse_measured(draws: int, classes: int, shared: float) -> xr.Dataset:
             "entry": ("draw", E.max(axis=(1, 2))),
             "spectrum": ("draw", theory.largest_correlation(E_)),
             "diagonal": (("draw", "row"), np.diagonal(E_, axis1=1, axis2=2)),
-            "distance": ("draw", abs(E_ - E).max(axis=(1, 2))),
+            "difference": ("draw", abs(E_ - E).max(axis=(1, 2))),
         },
         {"route": ["elimination", "series"]},
     )
@@ -89,11 +89,11 @@ lemma13_17 = erratum_pair(
     corrected=_unmixing_corrected,
     observe=_inverse_measured,
     compare=every(
-        close("inverse", ALGEBRA, label="(I+E)⁻¹", by="as I − E'", seen="by elimination and series"),
-        bounded("entry", high="entry_high", label="the largest entry of E"),
-        bounded("spectrum", high="spectrum_high", slack=ALGEBRA, label="the largest eigenvalue of E'"),
-        bounded("diagonal", high="diagonal_high", label="the diagonal of E'"),
-        bounded("distance", high="distance_high", label="the largest entry of E' − E"),
+        close("inverse", ALGEBRA, by="as I − E'", seen="by elimination and series"),
+        bounded("entry", high="entry_high"),
+        bounded("spectrum", high="spectrum_high", slack=ALGEBRA),
+        bounded("diagonal", high="diagonal_high"),
+        bounded("difference", high="difference_high"),
     ),
     whose="a step of the paper's proof",
     formulas=(r"E' := (I+E)^{-1} - I", r"E' := I - (I+E)^{-1}"),
@@ -156,7 +156,7 @@ assumption2 = Claim(
     "|λ_i(E)| are at least 6/√M and below 1/K.",
     predict=_missed,
     observe=_miss_of_assumption2,
-    compare=bounded("miss", low="miss_low", label="the factor by which the setting misses Assumption 2"),
+    compare=bounded("miss", low="miss_low"),
     settings={"fast": {}},
     control=Control(
         "two settings made to meet it: K = 2 with M = 200, and K = 10 in pairs with M = 4000", {"met": True}
@@ -210,8 +210,8 @@ assumption2_reach = Claim(
     predict=_vocab_predicted,
     observe=_vocab_measured,
     compare=every(
-        close_relative("reached", ALGEBRA, label="the smallest M", by="by the formula", seen="by eigenvalues"),
-        bounded("needed", low="needed_low", slack=SEARCHED, label="the smallest M over random overlaps"),
+        close_relative("reached", ALGEBRA, by="by the formula", seen="by eigenvalues"),
+        bounded("needed", low="needed_low", slack=SEARCHED),
     ),
     settings={
         "fast": {"even": (2, 4, 6, 10), "sizes": (2, 3, 4, 5), "draws": 5000},
@@ -253,7 +253,7 @@ theorem1a_proof = erratum_pair(
     printed=_lower_bound(printed=True),
     corrected=_lower_bound(printed=False),
     observe=_weighted_sum,
-    compare=bounded("sum", low="sum_low", label="the sum over eigenvalues"),
+    compare=bounded("sum", low="sum_low"),
     settings={
         "fast": {"draws": 300, "classes": 2, "shared": 0.35},
         "full": {"draws": 20_000, "classes": 2, "shared": 0.35},

@@ -19,7 +19,7 @@ def _movement(rate: float) -> xr.Dataset:
     """How fast the first layer's attention moves in the last quarter of training, over its fastest: [depth]."""
     movement = kept("scan_snap/fig7")["movement"].sel(rate=rate, drop=True).mean("seed").dropna("step")
     late = movement.where(movement["step"] > (1 - LAST) * movement["step"].max(), drop=True).mean("step")
-    return xr.Dataset({"late": late / movement.max("step")})
+    return xr.Dataset({"late_movement": late / movement.max("step")})
 
 
 def _sparsity(rate: float, until: float) -> xr.Dataset:
@@ -32,7 +32,7 @@ def _sparsity(rate: float, until: float) -> xr.Dataset:
 def _falls(text: str, moment: int) -> xr.Dataset:
     """By how much entropy falls from one rate to the next, before (0) or after (−1) training: [rate, seed]."""
     entropy = kept("scan_snap/fig10")["entropy"].sel(text=text, drop=True).isel(step=moment, drop=True)
-    return xr.Dataset({"fall": -entropy.diff("rate")})
+    return xr.Dataset({"fall_by_rate": -entropy.diff("rate")})
 
 
 sparse = Claim(
@@ -43,7 +43,7 @@ sparse = Claim(
     "three.",
     predict=lambda: trajectory({"least": SPARSER.value}),
     observe=_sparsity,
-    compare=bounded("fall", low="least", label="the fall of entropy, in nats,"),
+    compare=bounded("fall", low="least"),
     settings={"fast": {"rate": 5.0, "until": 1.0}},
     control=Control("before training", {"until": 0.0}),
 )
@@ -55,7 +55,7 @@ freezes = Claim(
     "half as fast as at its fastest.",
     predict=lambda: trajectory({"most": FROZEN.value}),
     observe=_movement,
-    compare=bounded("late", high="most", label="the speed of attention in the last quarter, over its fastest,"),
+    compare=bounded("late_movement", high="most"),
     settings={"fast": {"rate": 5.0}},
     expect=None,
     finding="At rate 5 attention on WikiText-2 becomes nearly one-hot but does not freeze: in the last quarter of 2500 "
@@ -70,7 +70,7 @@ by_rate = Claim(
     says="The larger the learning rate, the lower the entropy of attention on validation text after training.",
     predict=lambda: trajectory({}),
     observe=_falls,
-    compare=gains("fall", label="the fall of entropy from one rate to the next", unit="nats"),
+    compare=gains("fall_by_rate"),
     settings={"fast": {"text": "real", "moment": -1}},
     control=Control("before training", {"moment": 0}),
 )
