@@ -20,7 +20,9 @@ def _ranked(forecast_needs: list[float], sizes: list[float]) -> str:
         return ("task", "architecture"), np.array(needs)[:, None] * [1.0, 10.0]
 
     observed = {"predicted_need": table(forecast_needs), "measured_need": table([10.0, 20, 30, 40])}
-    return forecast.forecast_agrees.compare(xr.Dataset({"size_need": table(sizes)}, axes), xr.Dataset(observed, axes)).status
+    return forecast.forecast_agrees.compare(
+        xr.Dataset({"size_need": table(sizes)}, axes), xr.Dataset(observed, axes)
+    ).status
 
 
 @pytest.mark.parametrize(
@@ -66,7 +68,9 @@ def test_relu_and_polynomials_are_singular_on_a_line_and_others_are_not() -> Non
 
 def test_a_linear_activation_conditions_same_different_as_well_as_the_cosine() -> None:
     """Lemma 3.6: what its finding says; the condition number is the inverse of the measured ratio."""
-    ratio = conditioning._least_eigenvalues(("same_different",), 1.0, 1.0, ("linear", "cosine")).eigenvalue_ratio.values[0]
+    ratio = conditioning._least_eigenvalues(
+        ("same_different",), 1.0, 1.0, ("linear", "cosine")
+    ).eigenvalue_ratio.values[0]
     assert 1 / ratio[0] == pytest.approx(810, rel=0.01)
     assert 1 / ratio[1] == pytest.approx(1070, rel=0.01)
 
