@@ -15,8 +15,8 @@ import xarray as xr
 from hypothesis import strategies as st
 
 from foretrain.core.trajectory import save, trajectory
-from foretrain.ledger.check import VerdictFolder, fingerprint
 from foretrain.ledger.verdict import Verdict
+from foretrain.ledger.verdict_store import VerdictFolder, fingerprint
 from fuzzing.mutations import as_json, changed, changed_bytes, scalars, tokens
 from fuzzing.places import place
 from fuzzing.running import Target

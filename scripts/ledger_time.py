@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from foretrain import papers
-from foretrain.ledger.check import VerdictFolder, known
+from foretrain.ledger.verdict_store import VerdictFolder, known
 
 WORKERS = (1, 2, 4, 8, 16, 32, 64, 128)
 

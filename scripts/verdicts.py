@@ -29,9 +29,9 @@ from scripts.architecture import ROOT
 from foretrain.core.files import write_bytes, write_text
 from foretrain.core.provenance import versions
 from foretrain.core.trajectory import load_file
-from foretrain.ledger.check import VerdictFolder, fingerprint
 from foretrain.ledger.claim import Claim
 from foretrain.ledger.verdict import Verdict
+from foretrain.ledger.verdict_store import VerdictFolder, fingerprint
 from foretrain.papers import claims, figure_of, names, papers
 from foretrain.show.finishing import finished
 from foretrain.show.report.claim_figures import claim_figures

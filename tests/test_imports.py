@@ -62,7 +62,7 @@ def test_every_entry_of_the_map_is_used() -> None:
         ("papers.joma.theory.radial", "core.errors", True),
         ("papers.joma.theory.radial", "core.streams", False),
         ("papers.joma.theory.radial", "dynamics.flow", False),
-        ("ledger.check", "papers", False),
+        ("ledger.verdict_store", "papers", False),
         ("a_new_package.module", "core.errors", False),
         ("models.bilinear", "", False),
     ],

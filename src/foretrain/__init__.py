@@ -17,7 +17,7 @@ PUBLIC = {
     "check": "foretrain.show.checking",
     "add_identity_scaling": "foretrain.patches.identity",
     "integrate": "foretrain.dynamics.flow",
-    "judge": "foretrain.ledger.judging",
+    "judge": "foretrain.ledger.judge",
     "load": "foretrain.runs.stored",
     "save": "foretrain.core.trajectory",
     "sweep": "foretrain.grids.sweeping",

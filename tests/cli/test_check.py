@@ -14,9 +14,9 @@ from foretrain.cli.terminal import PlainConsole
 from foretrain.cli.verdicts import print_verdicts
 from foretrain.core.errors import DamagedFile, InputError
 from foretrain.core.files import read_record, write_record
-from foretrain.ledger.check import VerdictFolder, fingerprint, known
-from foretrain.ledger.judging import judge
+from foretrain.ledger.judge import judge
 from foretrain.ledger.verdict import Verdict
+from foretrain.ledger.verdict_store import VerdictFolder, fingerprint, known
 from made_up.fixtures import Foretrain, start, stop_when
 
 FIELDS = {"id", "status", "expected", "margin", "reason", "seconds", "control_status"}
@@ -194,7 +194,7 @@ def test_a_verdict_counts_only_for_its_setting_and_its_check(folder: VerdictFold
 def test_a_verdict_does_not_outlive_the_source_code(folder: VerdictFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     claim = papers.claims()["toy/holds"]
     _put(folder, claim.id)
-    monkeypatch.setattr("foretrain.ledger.check.module_digest", lambda module: "another")
+    monkeypatch.setattr("foretrain.ledger.verdict_store.module_digest", lambda module: "another")
     assert folder.get(claim) is None
 
 

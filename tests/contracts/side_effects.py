@@ -36,7 +36,7 @@ from foretrain.dynamics.validated import Schedule, train_validated
 from foretrain.forecast.corpora.forecast import corpus as forecast_corpus
 from foretrain.forecast.corpora.training import learned_scores
 from foretrain.forecast.templating.forecast import forecast_templates
-from foretrain.ledger.check import VerdictFolder, judge_all
+from foretrain.ledger.verdict_store import VerdictFolder, judge_all
 from foretrain.models.bilinear import Bilinear
 from foretrain.models.classifiers import Classifier
 from foretrain.models.stacked.transformer_runs import TransformerRuns

@@ -13,11 +13,11 @@ import pytest
 
 from foretrain import papers
 from foretrain.core.trajectory import save
-from foretrain.ledger.check import CLAIM_ID
 from foretrain.ledger.claim import Claim, other_half
-from foretrain.ledger.judging import judge
+from foretrain.ledger.judge import judge
 from foretrain.ledger.tiers import TIERS
 from foretrain.ledger.verdict import flipped
+from foretrain.ledger.verdict_store import CLAIM_ID
 from foretrain.runs.stored import load
 from foretrain.show.report.claim_figures import claim_figures
 from foretrain.show.report.compact import compact

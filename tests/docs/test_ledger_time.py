@@ -8,7 +8,7 @@ import pytest
 from scripts.ledger_time import groups, main, makespan
 
 from foretrain import papers
-from foretrain.ledger.check import VerdictFolder, judge_all
+from foretrain.ledger.verdict_store import VerdictFolder, judge_all
 from made_up.fixtures import made_up_papers
 
 __all__ = ["made_up_papers"]

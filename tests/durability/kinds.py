@@ -22,7 +22,7 @@ from foretrain.language.setting import LanguageSetting
 from foretrain.language.state import TrainingFolder, load_model
 from foretrain.language.text import TokenText, tokenize
 from foretrain.language.training import make_optimizer, train_language_model
-from foretrain.ledger.check import RECORD, VerdictFolder, judge_all
+from foretrain.ledger.verdict_store import RECORD, VerdictFolder, judge_all
 from foretrain.monitor.monitor import Monitor
 from foretrain.runs.stored import load
 from foretrain.runs.sweep import sweep

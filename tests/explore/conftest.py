@@ -24,7 +24,7 @@ CHROMIUM = os.environ.get("FORETRAIN_CHROMIUM") or shutil.which("chromium") or s
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with one verdict, its trajectories, and a secret beside it that must not be reached."""
     from foretrain import papers
-    from foretrain.ledger.check import VerdictFolder, judge_all
+    from foretrain.ledger.verdict_store import VerdictFolder, judge_all
 
     above = tmp_path_factory.mktemp("explore")
     (above / "secret.jsonl").write_text('{"step": 1, "loss": 0.123456}\n')

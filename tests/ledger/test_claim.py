@@ -9,7 +9,7 @@ from foretrain.core.errors import InputError
 from foretrain.core.trajectory import trajectory
 from foretrain.ledger.claim import Assumption, Claim, Control, erratum_pair, other_half
 from foretrain.ledger.comparators import close
-from foretrain.ledger.judging import judge
+from foretrain.ledger.judge import judge
 from foretrain.ledger.tolerances import EXACT
 
 

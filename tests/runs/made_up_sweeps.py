@@ -35,7 +35,7 @@ def pretend_other_code() -> None:
 
 def pretend_other_claims() -> None:
     """As if claims had other source code on this worker."""
-    from foretrain.ledger import check as module
+    from foretrain.ledger import verdict_store as module
 
     module.fingerprint = lambda claim, tier: "0123456789ab"
 

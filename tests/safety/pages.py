@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 def report() -> str:
     """What `foretrain report` writes."""
-    from foretrain.ledger.judging import judge
+    from foretrain.ledger.judge import judge
     from foretrain.show.report.page import report_page
 
     claims, verdicts = {}, {}

@@ -6,7 +6,7 @@ import pytest
 
 from foretrain import papers
 from foretrain.core.errors import InputError
-from foretrain.ledger.judging import judge
+from foretrain.ledger.judge import judge
 from foretrain.show.checking import check
 
 

@@ -21,9 +21,9 @@ from foretrain.core.errors import require, require_known
 from foretrain.show.finding import find_claims
 
 if TYPE_CHECKING:
-    from foretrain.ledger.check import VerdictFolder
     from foretrain.ledger.claim import Claim
     from foretrain.ledger.verdict import Verdict
+    from foretrain.ledger.verdict_store import VerdictFolder
 
 
 Data = Annotated[
@@ -130,8 +130,8 @@ def _use_data(folder: Path | None) -> None:
 
 def _prepare(patterns: Sequence[str] | None, tier: str, jobs: int, runs: Path) -> tuple[list[Claim], VerdictFolder]:
     require_jobs(jobs)
-    from foretrain.ledger.check import VerdictFolder
     from foretrain.ledger.tiers import TIERS
+    from foretrain.ledger.verdict_store import VerdictFolder
 
     require_known("tier", tier, TIERS)
     chosen = list(find_claims(patterns or []).values())
@@ -147,7 +147,7 @@ def _judge(
     from foretrain.core.engines import cluster as cluster_at
     from foretrain.core.engines import engine_of
     from foretrain.core.progress import Progress, tell
-    from foretrain.ledger.check import judge_all, known
+    from foretrain.ledger.verdict_store import judge_all, known
 
     saved = known(folder, chosen, check)
     for sentence in saved.damaged:

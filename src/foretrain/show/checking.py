@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from foretrain.core.errors import require_known
-from foretrain.ledger.judging import judge
+from foretrain.ledger.judge import judge
 from foretrain.ledger.margins import margin_words
 from foretrain.ledger.tiers import TIERS
 from foretrain.show.finding import find_claims

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from foretrain.core.errors import InputError
 from foretrain.core.trajectory import trajectory
 from foretrain.ledger.claim import Control
-from foretrain.ledger.judging import judge
+from foretrain.ledger.judge import judge
 from foretrain.papers.abstract_symbols.claims.sides import as_good_as, difference, no_difference
 
 T_ONE_SIDED, T_TWO_SIDED = 6.9646, 4.3027  # Student's t of 2 degrees of freedom: .99 and .975

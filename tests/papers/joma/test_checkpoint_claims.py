@@ -10,8 +10,7 @@ import pytest
 import xarray as xr
 
 from foretrain.core.trajectory import ORIGIN, save, trajectory
-from foretrain.ledger import judging
-from foretrain.ledger.judging import judge
+from foretrain.ledger.judge import _observe_once, judge
 from foretrain.papers.joma.claims import superposition
 
 pytestmark = pytest.mark.filterwarnings("ignore:Judged from:UserWarning")
@@ -20,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Judged from:UserWarning")
 @pytest.fixture(autouse=True)
 def kept_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FORETRAIN_RESULTS", str(tmp_path))
-    judging._observe_once.cache_clear()  # what was read from another folder
+    _observe_once.cache_clear()  # what was read from another folder
     return tmp_path
 
 

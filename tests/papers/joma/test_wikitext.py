@@ -10,8 +10,7 @@ import pytest
 import xarray as xr
 
 from foretrain.core.trajectory import ORIGIN, save, trajectory
-from foretrain.ledger import judging
-from foretrain.ledger.judging import judge
+from foretrain.ledger.judge import _observe_once, judge
 from foretrain.papers.joma.claims import wikitext
 
 pytestmark = pytest.mark.filterwarnings("ignore:Judged from:UserWarning")
@@ -55,11 +54,11 @@ def test_the_shape_is_read_off_smoothed_curves() -> None:
 def test_fig6_and_the_losses_of_fig8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORETRAIN_RESULTS", str(tmp_path))
     save(curves(1.0, 0.3), tmp_path / "joma_fig8.nc")
-    judging._observe_once.cache_clear()  # what was read from another folder
+    _observe_once.cache_clear()  # what was read from another folder
     for claim in (wikitext.top_layers, wikitext.lowest_loss):
         verdict = judge(claim)
         assert (verdict.status, verdict.control_status) == ("holds", "fails"), claim.id
     far = judge(wikitext.published)
     assert far.status == "fails"
     assert far.expected is None
-    judging._observe_once.cache_clear()
+    _observe_once.cache_clear()

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from foretrain.core.trajectory import ORIGIN, save, trajectory
-from foretrain.ledger import judging
-from foretrain.ledger.judging import judge
+from foretrain.ledger.judge import _observe_once, judge
 from foretrain.papers.scan_snap.claims import wikitext
 
 pytestmark = pytest.mark.filterwarnings("ignore:Judged from:UserWarning")
@@ -20,7 +19,7 @@ STEPS = np.linspace(0, 2000, 21)
 @pytest.fixture(autouse=True)
 def kept_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FORETRAIN_RESULTS", str(tmp_path))
-    judging._observe_once.cache_clear()  # what was read from another folder
+    _observe_once.cache_clear()  # what was read from another folder
     return tmp_path
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from foretrain import papers
 from foretrain.core.trajectory import trajectory
 from foretrain.ledger.comparators import bounded, covered, every, positive
-from foretrain.ledger.judging import judge
+from foretrain.ledger.judge import judge
 from foretrain.ledger.quantities import BASE, Quantity
 from foretrain.ledger.tolerances import Tolerance
 from foretrain.show.report.axes import main_axis, wants_log

@@ -82,7 +82,7 @@ def _changed(runs: Path, tier: str) -> float:
 @lru_cache(maxsize=4)
 def _verdicts(runs: Path, tier: str, changed: float) -> dict[str, Verdict]:
     """The verdicts on disk that this source code came to."""
-    from foretrain.ledger.check import VerdictFolder, known
+    from foretrain.ledger.verdict_store import VerdictFolder, known
 
     return known(VerdictFolder(runs, tier), _claims().values()).verdicts if changed else {}
 
@@ -108,7 +108,7 @@ def _is(wanted: str, verdict: Verdict | None) -> bool:
 
 
 def _figures(runs: Path, tier: str, id: str) -> tuple[dict[str, go.Figure], str]:
-    from foretrain.ledger.check import VerdictFolder
+    from foretrain.ledger.verdict_store import VerdictFolder
     from foretrain.show.report.claim_figures import claim_figures
 
     claim = _claims()[id]

@@ -61,7 +61,7 @@ def bounded(
     def compare(prediction: xr.Dataset, observation: xr.Dataset, quantities: Quantities) -> Outcome:
         sides, quantity = [], quantities[name]
         edges = {sign: _edge(bound, prediction) for sign, bound in ((-1, low), (1, high)) if bound is not None}
-        middles = sum(edges.values()) / 2 if len(edges) == 2 else xr.zeros_like(observation[name], dtype=float)
+        middles = (edges[-1] + edges[1]) / 2 if len(edges) == 2 else xr.zeros_like(observation[name], dtype=float)
         for sign, bound in edges.items():
             edge, value = same_points(bound, observation[name])
             edge, value = xr.broadcast(edge.astype(float), value.astype(float))

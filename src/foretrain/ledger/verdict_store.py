@@ -29,7 +29,7 @@ from foretrain.core.progress import current_listener, listening
 from foretrain.core.provenance import module_digest, module_of, versions
 from foretrain.core.trajectory import load_file, save
 from foretrain.ledger.claim import Claim
-from foretrain.ledger.judging import judge
+from foretrain.ledger.judge import judge
 from foretrain.ledger.tiers import TIERS
 from foretrain.ledger.verdict import Verdict
 
