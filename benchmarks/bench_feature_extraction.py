@@ -26,8 +26,8 @@ from foretrain.dynamics.optimizers import Adagrad
 from foretrain.kernels.empirical import empirical_ntk
 from foretrain.kernels.tangent import Scales
 from foretrain.models.parameters import Parameters
+from foretrain.models.text_networks import network
 from foretrain.papers.feature_extraction.experiments.label_scores import read_corpus
-from foretrain.papers.feature_extraction.experiments.networks import network
 
 WIDTH, BATCH, RATE = 64, 32, 0.01
 EPS = 1e-4  # of Adagrad; with 1e-6 a gradient that is nothing but rounding makes a step, and results differ by 2e-2

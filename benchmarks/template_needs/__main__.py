@@ -21,8 +21,8 @@ from foretrain.forecast.templating.evidence import ERRORS
 from foretrain.forecast.templating.forecast import forecast_templates
 from foretrain.forecast.templating.training import errors_at, trained_errors
 from foretrain.kernels.architectures import ARCHITECTURES
+from foretrain.kernels.sample_need import PER_SYMBOL
 from foretrain.papers.abstract_symbols.claims.forecast import measured_need
-from foretrain.papers.abstract_symbols.needs import PER_SYMBOL
 
 RESULTS = Path("docs/results/template_needs.json")
 MORE = 2048  # samples that are tried where the usual sizes do not reach the larger error

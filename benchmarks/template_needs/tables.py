@@ -8,13 +8,13 @@ import numpy as np
 
 from foretrain.forecast.templating.evidence import ERRORS
 from foretrain.kernels.architectures import TRANSFORMER
+from foretrain.kernels.sample_need import PER_SYMBOL, within_factor
 from foretrain.papers.abstract_symbols.claims.forecast import (
     forecast_agrees,
     measured_need,
     rank_correlations,
     trained_errors_of,
 )
-from foretrain.papers.abstract_symbols.needs import PER_SYMBOL, within_factor
 
 LIMIT = 2048  # the most samples that were trained
 

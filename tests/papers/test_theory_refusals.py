@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from foretrain.core.errors import InputError, as_floats
-from foretrain.papers.feature_extraction.theory import kernel_descent
+from foretrain.kernels.label_flow import kernel_descent
 from foretrain.papers.joma import theory as joma
 from foretrain.papers.scan_snap import theory as scan_snap
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import xarray as xr
+from pydantic import Field
 
 from foretrain.core.streams import stream
 from foretrain.core.trajectory import trajectory
@@ -18,11 +19,11 @@ from foretrain.language.made_up import made_up_text
 from foretrain.language.setting import LanguageSetting
 from foretrain.language.text import TokenText, read_texts, tokenize
 from foretrain.language.training import LanguageRun, train_language_model
-from foretrain.ledger.parameters import about
 
 Kind = Literal["real", "shuffled"]
 WIKITEXT, MADE_UP = "wikitext-2", "made-up"
-Source = Annotated[str, about("The text: wikitext-2, a text file, or made-up for words that mean nothing.", file=True)]
+SOURCE = "The text: wikitext-2, a text file, or made-up for words that mean nothing."
+Source = Annotated[str, Field(description=SOURCE, json_schema_extra={"file": True})]  # what is in the file counts
 
 
 @lru_cache(maxsize=2)

@@ -1,6 +1,6 @@
 """The papers: each is a folder here, found by itself. A new one adds its folder and touches nothing else.
 
-A paper's folder has `PAPER` in its `__init__`, `CLAIMS` in `claims`, `QUANTITIES` in `quantities`, `EXPERIMENTS` in
+A paper's folder has `PAPER` in `paper`, `CLAIMS` in `claims`, `QUANTITIES` in `quantities`, `EXPERIMENTS` in
 `experiments` and `FIGURES` in `figures`; a part that it has no use for may be missing. `claims` and `experiments` may
 be packages: then MODULES in their `__init__` names the modules that have such a list. What is not asked for is not
 loaded.
@@ -16,12 +16,14 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from foretrain.core.errors import require, require_known
-from foretrain.ledger.claim import Claim
-from foretrain.ledger.experiment import Experiment
-from foretrain.ledger.quantities import BASE, Quantities
+
+if TYPE_CHECKING:
+    from foretrain.ledger.claim import Claim
+    from foretrain.ledger.experiment import Experiment
+    from foretrain.ledger.quantities import Quantities
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def names() -> tuple[str, ...]:
 @cache
 def papers() -> dict[str, Paper]:
     """Every paper by the name of its folder."""
-    return {name: import_module(f"{__name__}.{name}").PAPER for name in names()}
+    return {name: import_module(f"{__name__}.{name}.paper").PAPER for name in names()}
 
 
 def claims(*wanted: str) -> dict[str, Claim]:
@@ -118,6 +120,8 @@ def _items_in(module: str, part: str) -> tuple[Any, ...]:
 
 def _quantities(paper: str) -> Quantities:
     """What the paper's variables and axes are called."""
+    from foretrain.ledger.quantities import BASE
+
     table: Quantities = getattr(_part(paper, "quantities"), "QUANTITIES", BASE)
     return table
 

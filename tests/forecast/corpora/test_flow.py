@@ -15,9 +15,8 @@ from foretrain.data.tokens import TokenTexts
 from foretrain.forecast.corpora.flow import STIFF, dense_kernel, flow, grid, sparse_kernel
 from foretrain.forecast.corpora.rows import answers
 from foretrain.forecast.corpora.scores import SCALES, alike, architectures, last_of, targets
-from foretrain.kernels import features
+from foretrain.kernels import features, label_flow
 from foretrain.kernels.tangent import cnn_window_kernel, mlp_kernel
-from foretrain.papers.feature_extraction import theory
 
 
 def texts(count: int, seed: int = 0, vocab: int = 12) -> TokenTexts:
@@ -35,7 +34,7 @@ def test_the_flow_is_descent_with_tiny_steps(classes: int, time: float) -> None:
     setup = dense_kernel(kernel, kernel, 0.25 if classes == 2 else 0.5)
     pulls = last_of(flow(setup, target, grid(time)))
     span = time / setup.unit
-    exact = theory.kernel_descent(kernel, np.eye(20), target, rate=span / 40_000, steps=40_000)
+    exact = label_flow.kernel_descent(kernel, np.eye(20), target, rate=span / 40_000, steps=40_000)
     exact = exact.reshape(20, -1)
     np.testing.assert_allclose(kernel @ pulls, kernel @ exact, atol=2e-3 * np.abs(kernel @ exact).max())
 
@@ -52,7 +51,12 @@ def test_a_flow_that_all_texts_share_in_is_that_of_an_implicit_solver(shared: fl
     pulls = last_of(flow(setup, target, grid(time)))[:, 0]
     kernel, span = table @ table.T, time / setup.unit
     exact = solve_ivp(
-        lambda _, at: theory.residual(target, kernel @ at) / 40, (0, span), np.zeros(40), "Radau", rtol=1e-9, atol=1e-13
+        lambda _, at: label_flow.residual(target, kernel @ at) / 40,
+        (0, span),
+        np.zeros(40),
+        "Radau",
+        rtol=1e-9,
+        atol=1e-13,
     ).y[:, -1]
     assert np.abs(kernel @ (pulls - exact)).max() < 1e-3 * np.abs(kernel @ exact).max()
 

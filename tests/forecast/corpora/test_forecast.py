@@ -17,9 +17,9 @@ from foretrain.forecast.corpora.page import page
 from foretrain.forecast.corpora.scores import architectures
 from foretrain.forecast.corpora.training import _compared, learned_scores
 from foretrain.forecast.corpora.words import CONTRADICTIONS, summary
+from foretrain.kernels import label_flow
 from foretrain.kernels.tangent import Scales
-from foretrain.papers.feature_extraction import theory
-from foretrain.papers.feature_extraction.experiments.networks import limit_kernel
+from foretrain.models.text_networks import limit_kernel
 
 FEW = "Too few texts to hold any out, so nothing says how well they are learned; the time is 256."
 REVIEWS = Path(__file__).parents[3] / "examples" / "reviews.csv"
@@ -62,7 +62,7 @@ def test_scores_are_descent_under_the_limit_kernel_between_texts(name: str) -> N
         unshared = unshared - np.outer(roots, roots)
     time = 40 / (np.linalg.eigvalsh(unshared)[-1] / 6 / 4)
     signs = 2.0 * np.array([k for _, k in SMALL]) - 1
-    exact = theory.kernel_descent(kernel[:6, :6], kernel[6:, :6], signs, rate=time / 4000, steps=4000)
+    exact = label_flow.kernel_descent(kernel[:6, :6], kernel[6:, :6], signs, rate=time / 4000, steps=4000)
     scores = result.scores[name].scores[:, 0]
     tolerance = 0.05 if name == "self-attention + ReLU" else 0.01
     np.testing.assert_allclose(scores, exact, atol=tolerance * np.abs(exact).max())

@@ -20,7 +20,7 @@ from foretrain.forecast.templating.forecast import TemplateForecast, templates
 from foretrain.forecast.templating.training import errors_at, trained_errors
 from foretrain.forecast.templating.words import about
 from foretrain.kernels.architectures import ARCHITECTURES, MLP, MLP_XX, TRANSFORMER, TRANSFORMER_AI
-from foretrain.papers.abstract_symbols.needs import TrainedErrors, within_factor
+from foretrain.kernels.sample_need import TrainedErrors, within_factor
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 

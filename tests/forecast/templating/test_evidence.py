@@ -16,13 +16,13 @@ from foretrain.forecast.templating import evidence
 from foretrain.forecast.templating.evidence import size_need, trust_words
 from foretrain.forecast.templating.prediction import forecast_templates
 from foretrain.kernels.architectures import ARCHITECTURES, MLP, MLP_XX, TRANSFORMER, TRANSFORMER_AI
+from foretrain.kernels.sample_need import within_factor
 from foretrain.papers.abstract_symbols.claims.forecast import (
     forecast_agrees,
     measured_need,
     rank_correlations,
     trained_errors_of,
 )
-from foretrain.papers.abstract_symbols.needs import within_factor
 
 ROOT = Path(__file__).parents[3]
 STORED: dict[str, Any] = json.loads((ROOT / "docs/results/template_needs.json").read_text(encoding="utf-8"))["tasks"]

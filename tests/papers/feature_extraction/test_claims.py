@@ -11,17 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretrain.data.tokens import TokenTexts
+from foretrain.kernels import label_flow
 from foretrain.kernels.empirical import empirical_ntk
 from foretrain.kernels.tangent import Scales, mlp_kernel
 from foretrain.ledger.comparators import close
 from foretrain.ledger.tolerances import FLOW
+from foretrain.models.text_networks import finite_kernels, network
 from foretrain.papers.feature_extraction import theory
 from foretrain.papers.feature_extraction.claims import kernels
 from foretrain.papers.feature_extraction.claims.next_token import top_less_bottom
 from foretrain.papers.feature_extraction.experiments import movement
 from foretrain.papers.feature_extraction.experiments.first_step import first_step
 from foretrain.papers.feature_extraction.experiments.lazy import SmallCorpus, predicted_scores
-from foretrain.papers.feature_extraction.experiments.networks import finite_kernels, network
 from foretrain.papers.feature_extraction.experiments.next_token import read_next_tokens
 from foretrain.papers.feature_extraction.tolerances import LAZY, MEAN_KERNEL
 
@@ -120,16 +121,16 @@ def test_the_excess_of_a_first_step_knows_what_comes_first() -> None:
 def test_early_scores_of_two_classes_are_those_of_one_output() -> None:
     """s₁ − s₀ under a softmax moves as one logistic score with a kernel twice as large, and at the same time."""
     counts, labels = np.array([[2.0, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 3]]), np.array([1, 0, 1, 1])
-    both = theory.early_scores(counts, np.eye(2)[labels], (1.0, 0.3))
-    one = theory.early_scores(counts, 2.0 * labels - 1, (2.0, 0.6))
+    both = label_flow.early_scores(counts, np.eye(2)[labels], (1.0, 0.3))
+    one = label_flow.early_scores(counts, 2.0 * labels - 1, (2.0, 0.6))
     np.testing.assert_allclose(both[:, 1] - both[:, 0], one, rtol=1e-4)
 
 
 def test_shares_of_classes_move_scores_as_texts_of_every_class_do() -> None:
     """One text that is half of each class, and the same text once with each."""
     counts, kernel = np.array([[2.0, 0, 1], [0, 1, 1]]), (1.0, 0.3)
-    shares = theory.label_scores(counts, [[0.5, 0.5], [0.0, 1.0]], kernel, 2.0)
-    one_hot = theory.label_scores(np.repeat(counts, 2, axis=0), [[1, 0], [0, 1], [0, 1], [0, 1]], kernel, 2.0)
+    shares = label_flow.label_scores(counts, [[0.5, 0.5], [0.0, 1.0]], kernel, 2.0)
+    one_hot = label_flow.label_scores(np.repeat(counts, 2, axis=0), [[1, 0], [0, 1], [0, 1], [0, 1]], kernel, 2.0)
     np.testing.assert_allclose(shares, one_hot, atol=1e-9)
 
 
@@ -145,6 +146,6 @@ def test_scores_in_the_lazy_regime_are_not_explained_without_the_bias() -> None:
     rows = [*corpus.texts, *corpus.asked("MLP ReLU")]
     texts = TokenTexts.of_lists([row.tolist() for row in rows], 10)
     kernel = mlp_kernel("relu").own * (texts.counts @ texts.counts.T).toarray()
-    without = theory.kernel_descent(kernel[:40, :40], kernel[40:, :40], 2.0 * corpus.labels - 1, rate=0.05, steps=8)
+    without = label_flow.kernel_descent(kernel[:40, :40], kernel[40:, :40], 2.0 * corpus.labels - 1, rate=0.05, steps=8)
     scores = predicted_scores("MLP ReLU", corpus, rate=0.05, steps=8, scales=Scales())
     assert np.sum((scores - without) ** 2) / np.sum((scores - scores.mean()) ** 2) > 2 * LAZY.value

@@ -9,6 +9,7 @@ import torch
 from foretrain.data.tokens import TokenTexts
 from foretrain.dynamics.additive import batches_by_token
 from foretrain.kernels.tangent import Scales
+from foretrain.models.text_networks import network
 from foretrain.papers.feature_extraction.claims.classes import _by_chance, class_cooccurrence
 from foretrain.papers.feature_extraction.experiments.depth import depth_shares
 from foretrain.papers.feature_extraction.experiments.label_scores import (
@@ -18,7 +19,6 @@ from foretrain.papers.feature_extraction.experiments.label_scores import (
     trained_scores,
 )
 from foretrain.papers.feature_extraction.experiments.lazy import SmallCorpus, descended_scores
-from foretrain.papers.feature_extraction.experiments.networks import network
 
 
 def small() -> LabelledCorpus:

@@ -11,11 +11,12 @@ from scipy.special import expit, softmax
 
 from foretrain.core.errors import InputError
 from foretrain.core.streams import torch_stream
+from foretrain.kernels import label_flow
 from foretrain.kernels.tangent import Scales
+from foretrain.models.text_networks import network
 from foretrain.papers.feature_extraction import theory
 from foretrain.papers.feature_extraction.experiments.depth import DeepWindow, bigram_share, kernel_bias
 from foretrain.papers.feature_extraction.experiments.first_step import first_step
-from foretrain.papers.feature_extraction.experiments.networks import network
 from foretrain.papers.feature_extraction.experiments.next_token import SmallTransformer, read_next_tokens
 
 COUNTS = np.array([[2.0, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 3]])
@@ -30,7 +31,7 @@ def test_label_scores_follow_the_flow(shared: float) -> None:
 
     exact = solve_ivp(velocity, (0, 3), np.zeros(3), rtol=1e-11, atol=1e-12).y[:, -1]
     errors = [
-        np.abs(theory.label_scores(COUNTS, SIGNS, (1.2, shared), 3.0, steps=n) - exact).max() for n in (40, 80, 160)
+        np.abs(label_flow.label_scores(COUNTS, SIGNS, (1.2, shared), 3.0, steps=n) - exact).max() for n in (40, 80, 160)
     ]
     slope = np.polyfit(np.log([40, 80, 160]), np.log(errors), 1)[0]
     assert slope == pytest.approx(-2, abs=0.15)  # a method of second order
@@ -44,9 +45,9 @@ def test_a_stiff_flow_is_stable_in_a_few_long_steps() -> None:
         lambda _, s: theory.score_velocity(s, COUNTS, labels, own=kernel[0], shared=kernel[1]) / 4,
         (0, 40), np.zeros(3), method="LSODA", rtol=1e-10, atol=1e-12,
     ).y[:, -1]  # fmt: skip
-    assert theory.fastest(COUNTS, kernel) * 40 > 900
+    assert label_flow.fastest(COUNTS, kernel) * 40 > 900
     np.testing.assert_allclose(
-        theory.label_scores(COUNTS, labels, kernel, 40.0), exact, atol=0.01 * np.abs(exact).max()
+        label_flow.label_scores(COUNTS, labels, kernel, 40.0), exact, atol=0.01 * np.abs(exact).max()
     )
 
 
@@ -55,15 +56,17 @@ def test_an_implicit_direction_is_stable_and_of_first_order() -> None:
     one = np.ones(1)
     for stages in range(2, 30):
         for rate in (1.0, 10.0, 1e3, 1e5):
-            fast = theory.FastDirection(rate, one, one)
-            after = theory.chebyshev_step(lambda at, rate=rate: -rate * at, one, 1.0, stages, lambda _, fast=fast: fast)
+            fast = label_flow.FastDirection(rate, one, one)
+            after = label_flow.chebyshev_step(
+                lambda at, rate=rate: -rate * at, one, 1.0, stages, lambda _, fast=fast: fast
+            )
             assert abs(after[0]) < 0.96
 
     def velocity(at: np.ndarray) -> np.ndarray:  # curved, and its fast direction turns
         return np.array([-20.0 * (at[0] - np.sin(at[1])), 1.0 - 0.3 * at[1] ** 2])
 
-    def direction(begun: np.ndarray) -> theory.FastDirection:
-        return theory.FastDirection(20.0, np.array([1.0, 0.0]), np.array([1.0, 0.0]))
+    def direction(begun: np.ndarray) -> label_flow.FastDirection:
+        return label_flow.FastDirection(20.0, np.array([1.0, 0.0]), np.array([1.0, 0.0]))
 
     start = np.array([0.0, 0.1])
     exact = solve_ivp(lambda _, at: velocity(at), (0, 1), start, rtol=1e-12, atol=1e-12).y[:, -1]
@@ -71,7 +74,7 @@ def test_an_implicit_direction_is_stable_and_of_first_order() -> None:
     for count in counts:
         at = start
         for _ in range(count):
-            at = theory.chebyshev_step(velocity, at, 1 / count, 4, direction)
+            at = label_flow.chebyshev_step(velocity, at, 1 / count, 4, direction)
         errors.append(np.abs(at - exact))
     slopes = np.polyfit(np.log(counts), np.log(errors), 1)[0]
     np.testing.assert_allclose(slopes, [-1, -2], atol=0.2)
@@ -80,22 +83,22 @@ def test_an_implicit_direction_is_stable_and_of_first_order() -> None:
 
 def test_label_scores_take_sparse_counts_and_classes() -> None:
     hot = np.eye(3)[[0, 1, 2, 0]]
-    dense = theory.label_scores(COUNTS, hot, (1.0, 0.1), 0.5)
-    thin = theory.label_scores(sparse.csr_array(COUNTS), hot, (1.0, 0.1), 0.5)
+    dense = label_flow.label_scores(COUNTS, hot, (1.0, 0.1), 0.5)
+    thin = label_flow.label_scores(sparse.csr_array(COUNTS), hot, (1.0, 0.1), 0.5)
     np.testing.assert_allclose(thin, dense, atol=1e-14)
     np.testing.assert_allclose(dense.sum(axis=1), 0, atol=1e-14)  # pulls of a softmax cancel over classes
 
 
 def test_long_flows_stay_stable_and_settle() -> None:
-    scores = theory.label_scores(COUNTS, np.array([1.0, -1, 1, 1]), (1.0, 0.5), 500.0)
+    scores = label_flow.label_scores(COUNTS, np.array([1.0, -1, 1, 1]), (1.0, 0.5), 500.0)
     assert np.all(np.isfinite(scores))
-    later = theory.label_scores(COUNTS, np.array([1.0, -1, 1, 1]), (1.0, 0.5), 505.0)
+    later = label_flow.label_scores(COUNTS, np.array([1.0, -1, 1, 1]), (1.0, 0.5), 505.0)
     assert np.abs(later - scores).max() < 0.1
 
 
 def test_fastest_is_the_largest_eigenvalue_over_four() -> None:
     kernel = 1.2 * COUNTS @ COUNTS.T + 0.3 * np.outer(COUNTS.sum(1), COUNTS.sum(1))
-    assert theory.fastest(COUNTS, (1.2, 0.3)) == pytest.approx(np.linalg.eigvalsh(kernel)[-1] / 16, rel=1e-3)
+    assert label_flow.fastest(COUNTS, (1.2, 0.3)) == pytest.approx(np.linalg.eigvalsh(kernel)[-1] / 16, rel=1e-3)
 
 
 def test_squared_loss_follows_its_closed_form() -> None:
@@ -105,17 +108,17 @@ def test_squared_loss_follows_its_closed_form() -> None:
     cross = (own * COUNTS.T + shared * COUNTS.sum(1)) / n
     labels = np.array([0.3, -2.0, 1.0, 0.0])
     closed = theory.squared_loss_outputs(kernel, cross, labels, 0.8)
-    flow = theory.label_scores(COUNTS, labels, (own, shared), 0.8, loss="squared", steps=400)
+    flow = label_flow.label_scores(COUNTS, labels, (own, shared), 0.8, loss="squared", steps=400)
     np.testing.assert_allclose(flow, closed, atol=1e-4)
     with pytest.raises(InputError, match="loss must be 'squared'"):
-        theory.residual(labels, labels, "hinge")
+        label_flow.residual(labels, labels, "hinge")
 
 
 @pytest.mark.parametrize("labels", [np.array([1.0, -1, 1, 1]), np.eye(3)[[0, 1, 2, 0]]])
 def test_bias_is_the_score_of_a_token_that_never_occurs(labels: np.ndarray) -> None:
     with_unseen = np.hstack([COUNTS, np.zeros((4, 1))])
-    scores = theory.label_scores(with_unseen, labels, (1.0, 0.4), 2.0)
-    np.testing.assert_allclose(theory.predicted_bias(scores[:-1], (1.0, 0.4)), scores[-1], atol=1e-12)
+    scores = label_flow.label_scores(with_unseen, labels, (1.0, 0.4), 2.0)
+    np.testing.assert_allclose(label_flow.predicted_bias(scores[:-1], (1.0, 0.4)), scores[-1], atol=1e-12)
 
 
 def test_bias_settles_where_class_sizes_ask_when_tokens_say_nothing() -> None:
@@ -123,13 +126,13 @@ def test_bias_settles_where_class_sizes_ask_when_tokens_say_nothing() -> None:
     counts = np.tile([3.0, 1.0, 1.0], (40, 1))
     signs = np.repeat([1.0, -1.0], [30, 10])
     kernel = (1.0, 0.4)
-    bias = theory.predicted_bias(theory.label_scores(counts, signs, kernel, 60.0), kernel)
-    first, second = theory.bias_plateau([10, 30], 5.0, (9 + 1 + 1) / 25, kernel)
+    bias = label_flow.predicted_bias(label_flow.label_scores(counts, signs, kernel, 60.0), kernel)
+    first, second = label_flow.bias_plateau([10, 30], 5.0, (9 + 1 + 1) / 25, kernel)
     assert bias == pytest.approx(second - first, rel=1e-6)
-    assert theory.bias_plateau([5, 5], 5.0, 0.1, kernel) == pytest.approx([0, 0])
+    assert label_flow.bias_plateau([5, 5], 5.0, 0.1, kernel) == pytest.approx([0, 0])
     hot = np.eye(3)[np.repeat([0, 1, 2], [20, 10, 10])]
-    several = theory.predicted_bias(theory.label_scores(counts, hot, kernel, 120.0), kernel)
-    np.testing.assert_allclose(several, theory.bias_plateau([20, 10, 10], 5.0, 11 / 25, kernel), rtol=1e-5)
+    several = label_flow.predicted_bias(label_flow.label_scores(counts, hot, kernel, 120.0), kernel)
+    np.testing.assert_allclose(several, label_flow.bias_plateau([20, 10, 10], 5.0, 11 / 25, kernel), rtol=1e-5)
 
 
 def test_kernel_descent_is_descent_on_scores() -> None:
@@ -139,7 +142,7 @@ def test_kernel_descent_is_descent_on_scores() -> None:
     scores = np.zeros(3)
     for _ in range(6):
         scores = scores + rate / 4 * theory.score_velocity(scores, COUNTS, SIGNS, own=own, shared=shared)
-    np.testing.assert_allclose(theory.kernel_descent(kernel, cross, SIGNS, rate=rate, steps=6), scores, atol=1e-12)
+    np.testing.assert_allclose(label_flow.kernel_descent(kernel, cross, SIGNS, rate=rate, steps=6), scores, atol=1e-12)
 
 
 @settings(deadline=None, max_examples=20)
@@ -149,7 +152,7 @@ def test_residual_is_minus_the_slope_of_cross_entropy(values: list[float], label
     labels = torch.tensor([label, (label + 1) % 3])
     torch.nn.functional.cross_entropy(outputs, labels, reduction="sum").backward()
     hot = np.eye(3)[labels.numpy()]
-    np.testing.assert_allclose(theory.residual(hot, outputs.detach().numpy()), -outputs.grad.numpy(), atol=1e-12)
+    np.testing.assert_allclose(label_flow.residual(hot, outputs.detach().numpy()), -outputs.grad.numpy(), atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["MLP ReLU", "MLP tanh"])
@@ -219,4 +222,4 @@ def test_only_the_mask_hides_later_tokens(causal: bool) -> None:
 )
 def test_label_scores_refuse_what_is_no_label_or_time(labels, time, sentence):
     with pytest.raises(InputError, match=sentence):
-        theory.label_scores(np.eye(3), labels, (1.0, 0.1), time)
+        label_flow.label_scores(np.eye(3), labels, (1.0, 0.1), time)

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from scipy.special import log_expit, log_softmax
 
 from foretrain.forecast.corpora.leans import Lean
-from foretrain.papers.feature_extraction import theory
+from foretrain.kernels.label_flow import residual
 
 PENALTIES = (0.1, 1.0, 10.0, 100.0)  # of logistic regression, λ in Σ loss + λ‖w‖²/2; chosen by held-out loss
 ITERATIONS = 300  # of L-BFGS; on 4,000 texts it needs 30 to 150
@@ -66,7 +66,7 @@ def logistic_regression(counts: sparse.csr_array, target: Array, penalty: float)
     def objective(flat: Array) -> tuple[float, Array]:
         w = flat.reshape(tokens + 1, outputs)
         scores = table @ w[:-1] + w[-1]
-        pull = theory.residual(target, scores[:, 0] if target.ndim == 1 else scores).reshape(-1, outputs)
+        pull = residual(target, scores[:, 0] if target.ndim == 1 else scores).reshape(-1, outputs)
         gradient = np.concatenate([penalty * w[:-1] - by_token @ pull, -pull.sum(axis=0, keepdims=True)])
         return float(losses(scores, target).sum() + penalty * (w[:-1] ** 2).sum() / 2), gradient.ravel()
 

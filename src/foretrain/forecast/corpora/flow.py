@@ -16,7 +16,7 @@ from numpy import ndarray as Array
 from scipy import sparse
 from scipy.sparse.linalg import aslinearoperator
 
-from foretrain.papers.feature_extraction import theory
+from foretrain.kernels.label_flow import FastDirection, chebyshev_step, fastest, residual
 
 STEPS = 6  # from one time to its double; errors are below 1e-3 of the largest score (see the tests)
 STIFF = 10.0  # times as fast as all others: from there on, the fastest direction is implicit, and exact enough
@@ -37,10 +37,10 @@ def sparse_kernel(rows: sparse.csr_array, slope: float) -> Kernel:
     """Θ = R Rᵀ; column 0 of R is what all texts share."""
     rows, by_feature = _narrow(rows), _narrow(sparse.csr_array(rows.T))
     others = sparse.diags_array(np.arange(rows.shape[1]) > 0, dtype=np.float64)
-    unit = theory.fastest(aslinearoperator(rows) @ aslinearoperator(others))
+    unit = fastest(aslinearoperator(rows) @ aslinearoperator(others))
     return Kernel(
         lambda pulls: rows @ (by_feature @ pulls),
-        1.1 * theory.fastest(rows, slope=slope),  # power iteration comes from below
+        1.1 * fastest(rows, slope=slope),  # power iteration comes from below
         unit,
         1.1 * unit * slope / 0.25,  # Θ is what texts share, of rank one, and the rest, whose largest rate this is
         rows.shape[0],
@@ -68,14 +68,14 @@ def flow(kernel: Kernel, target: Array, times: Array) -> Iterator[Float[Array, "
     rate, fast = (kernel.others, _FastestDirection(kernel)) if stiff else (kernel.largest, None)
 
     def velocity(at: Array) -> Array:
-        return theory.residual(target, kernel.times(at)) / kernel.rows
+        return residual(target, kernel.times(at)) / kernel.rows
 
     for now in np.asarray(times) / kernel.unit:
         # the flow slows down, so a step may grow with the time that has passed
         count = 4 * STEPS if before == 0 else max(1, math.ceil(STEPS * math.log2(now / before)))
         for step in np.diff(np.linspace(before, now, count + 1)):
             stages = max(2, math.ceil(math.sqrt(1 + step * rate / 0.65)))
-            pulls = theory.chebyshev_step(velocity, pulls, step, stages, fast)
+            pulls = chebyshev_step(velocity, pulls, step, stages, fast)
         before = now
         yield pulls if pulls.ndim == 2 else pulls[:, None]
 
@@ -91,7 +91,7 @@ class _FastestDirection:
         self.pulled = kernel.times(np.ones(kernel.rows))  # Θ times the direction
         self.iterations = 8  # at first; then one for each step
 
-    def __call__(self, velocity: Array) -> theory.FastDirection:
+    def __call__(self, velocity: Array) -> FastDirection:
         residual = np.abs(velocity) * self.kernel.rows  # σ(−ys), whose slope is residual·(1 − residual)
         slopes = residual * (1 - residual) / self.kernel.rows
         for _ in range(self.iterations):
@@ -100,7 +100,7 @@ class _FastestDirection:
             self.pulled = self.kernel.times(right)
         self.iterations = 1
         left = self.pulled / (self.pulled @ right)
-        return theory.FastDirection(float(left @ (slopes * self.pulled)), right, left)
+        return FastDirection(float(left @ (slopes * self.pulled)), right, left)
 
 
 def grid(time: float) -> Float[Array, "time"]:

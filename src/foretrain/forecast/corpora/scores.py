@@ -14,8 +14,8 @@ from foretrain.core.streams import stream
 from foretrain.data.tokens import TokenTexts
 from foretrain.forecast.corpora.flow import Kernel, dense_kernel, flow, grid, sparse_kernel
 from foretrain.kernels import features
+from foretrain.kernels.label_flow import bias_plateau
 from foretrain.kernels.tangent import Scales, even_attention_relu, mlp_kernel
-from foretrain.papers.feature_extraction import theory
 
 SCALES = Scales(0.1, 0.1, 0.1, 0.1)  # of the initial weights; small, as in practice
 ROUNDING = 1e-9  # scores below this share of the largest are rounding errors
@@ -187,7 +187,7 @@ def plateaus(texts: TokenTexts, labels: Array, classes: int, scales: Scales) -> 
     share = np.bincount(texts.flat, minlength=texts.vocab) / max(1, len(texts.flat))
     plateaus = {}
     for name in ("ReLU", "GeLU", "SiLU", "tanh"):
-        settled = theory.bias_plateau(
+        settled = bias_plateau(
             sizes, max(1.0, float(texts.lengths.mean())), float(share @ share), mlp_kernel(name.lower(), scales)
         )
         plateaus[f"MLP {name}"] = settled[1:] - settled[:1] if classes == 2 else settled

@@ -21,7 +21,7 @@ from foretrain.forecast.corpora.result import CorpusResult
 from foretrain.forecast.corpora.scores import SCALES, Architecture, architectures, scored, targets
 from foretrain.models.classifiers import Classifier
 from foretrain.models.parameters import Parameters
-from foretrain.papers.feature_extraction.experiments.networks import NETWORKS
+from foretrain.models.text_networks import NETWORKS
 
 LONGEST = 200  # training reads at most this many tokens of a text
 RATE = 0.01  # of Adagrad

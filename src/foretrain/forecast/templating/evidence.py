@@ -12,7 +12,7 @@ import numpy as np
 
 from foretrain.data.template_task import TemplateTask
 from foretrain.kernels.architectures import MLP_XX, TRANSFORMER, TRANSFORMER_AI
-from foretrain.papers.abstract_symbols.needs import PER_SYMBOL
+from foretrain.kernels.sample_need import PER_SYMBOL
 
 ERRORS = (0.5, 0.1)
 TASKS, LARGEST = 22, 34  # tasks, and the largest number of templates times length among them

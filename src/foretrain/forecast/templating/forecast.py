@@ -43,7 +43,7 @@ from foretrain.forecast.templating.words import (
     verdict_words,
 )
 from foretrain.kernels.architectures import ARCHITECTURES
-from foretrain.papers.abstract_symbols.needs import TrainedErrors, within_factor
+from foretrain.kernels.sample_need import TrainedErrors, within_factor
 
 __all__ = ["ForecastSetting", "TemplateForecast", "forecast_templates", "templates", "trivial_loss"]
 

@@ -18,10 +18,10 @@ from foretrain.data.template_task import TemplateTask
 from foretrain.dynamics.protocols import OutputModel
 from foretrain.dynamics.validated import Schedule, train_validated
 from foretrain.kernels.architectures import ARCHITECTURES, MLP, MLP_XX, TRANSFORMER_AI
+from foretrain.kernels.sample_need import TrainedErrors
 from foretrain.models.sequence_baselines import BaselineRuns
 from foretrain.models.stacked.transformer_runs import TransformerRuns
 from foretrain.models.transformer import TransformerShape
-from foretrain.papers.abstract_symbols.needs import TrainedErrors
 
 SIZES = (8, 16, 32, 64, 128, 256, 512, 1024)  # samples
 START = 128  # the size that is tried first

@@ -7,7 +7,7 @@ import xarray as xr
 
 from foretrain.core.trajectory import config_of
 from foretrain.kernels.architectures import MLP, MLP_XX, TRANSFORMER, TRANSFORMER_AI
-from foretrain.papers.abstract_symbols.needs import TrainedErrors
+from foretrain.kernels.sample_need import TrainedErrors
 
 SUBJECTS = {
     TRANSFORMER: "a transformer",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-WINDOW = 2  # tokens that a CNN sees at once
-
 
 @dataclass(frozen=True)
 class TrainingSetting:

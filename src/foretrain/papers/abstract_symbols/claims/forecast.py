@@ -19,10 +19,10 @@ import xarray as xr
 from foretrain.core.errors import MissingData
 from foretrain.core.streams import stream
 from foretrain.core.trajectory import trajectory
+from foretrain.kernels.sample_need import PER_SYMBOL, TrainedErrors
 from foretrain.ledger.claim import Claim, Comparator, Control, Drawn, Outcome
 from foretrain.ledger.margins import number, outcome
 from foretrain.ledger.quantities import Quantities
-from foretrain.papers.abstract_symbols.needs import PER_SYMBOL, TrainedErrors
 from foretrain.papers.kept import RESULTS_FOLDER, results_folder
 
 FILE = "template_needs.json"

@@ -19,6 +19,7 @@ from foretrain.data.template_files import read_task
 from foretrain.data.template_task import TemplateTask
 from foretrain.dynamics.protocols import OutputModel
 from foretrain.dynamics.validated import Schedule, best_rate, train_validated
+from foretrain.kernels.sample_need import sample_need
 from foretrain.models.sequence_baselines import KINDS, BaselineRuns
 from foretrain.models.stacked.transformer_runs import LastLayerRuns, TransformerRuns
 from foretrain.models.transformer import TransformerShape
@@ -239,31 +240,18 @@ def grid(axes: Mapping[str, Sequence[Any]], make: Callable[..., xr.Dataset]) -> 
 
 
 def n_needed(curves: xr.Dataset, loss: float = 0.1) -> xr.DataArray:
-    """The number of samples from which on the test loss stays below `loss`: the median over seeds.
+    """The number of samples from which on the test loss stays below `loss`, see `sample_need`: the median over seeds.
 
-    Between two sizes of the grid it is interpolated in log n and log loss. A loss below a tenth of `loss` counts as
-    that tenth: how far below it is says little about where in between it fell. The result is infinite if the largest
-    size does not reach `loss`, and the smallest size if all of them do. A run that diverged has not learned. It is the
-    median because some tasks are learned at once or not at all; for an even number of seeds it is the geometric mean
-    of the two in the middle.
+    It is the median because some tasks are learned at once or not at all; for an even number of seeds it is the
+    geometric mean of the two in the middle.
     """
     require(loss > 0, f"loss must be above 0; got {loss}.")
     require("n" in curves.test_loss.dims, "n_needed takes a trajectory over n; this one has no such axis.")
-    losses = curves.test_loss.fillna(np.inf)
-    sizes = np.asarray(curves.n.values, dtype=np.float64)
 
-    def one(curve: np.ndarray) -> float:
-        above = np.flatnonzero(~(curve < loss))
-        if len(above) == 0:
-            return float(sizes[0])
-        last = int(above[-1])
-        if last == len(sizes) - 1:
-            return float("inf")
-        high, low = np.log(np.maximum(curve[last : last + 2], loss / 10))
-        share = (high - np.log(loss)) / (high - low) if np.isfinite(high) else 1.0
-        return float(np.exp(np.log(sizes[last]) + share * np.log(sizes[last + 1] / sizes[last])))
+    def one(losses: np.ndarray) -> float:
+        return sample_need(curves.n.values, losses, loss)
 
-    needs = xr.apply_ufunc(one, losses, input_core_dims=[["n"]], vectorize=True).rename("n_needed")
+    needs = xr.apply_ufunc(one, curves.test_loss, input_core_dims=[["n"]], vectorize=True).rename("n_needed")
     if "seed" not in needs.dims:
         return needs
     lower, higher = (needs.quantile(0.5, "seed", method=side).drop_vars("quantile") for side in ("lower", "higher"))

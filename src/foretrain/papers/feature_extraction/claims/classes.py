@@ -12,10 +12,11 @@ from foretrain.core.streams import stream
 from foretrain.core.trajectory import trajectory
 from foretrain.dynamics.epochs import train_epochs
 from foretrain.dynamics.optimizers import Adagrad
+from foretrain.kernels.label_flow import early_scores
 from foretrain.kernels.tangent import Scales, mlp_kernel
 from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import bounded
-from foretrain.papers.feature_extraction import theory
+from foretrain.models.text_networks import NETWORKS, network
 from foretrain.papers.feature_extraction.claims.training import RANKS
 from foretrain.papers.feature_extraction.experiments.label_scores import (
     LabelledCorpus,
@@ -23,10 +24,9 @@ from foretrain.papers.feature_extraction.experiments.label_scores import (
     read_corpus,
     token_scores,
 )
-from foretrain.papers.feature_extraction.experiments.networks import NETWORKS, network
 from foretrain.papers.feature_extraction.setting import CORPUS_NAMES, TRAINING
 
-ADDITIVE = ("MLP ReLU", "MLP GeLU")  # their flow is one of token scores: see theory.label_scores
+ADDITIVE = ("MLP ReLU", "MLP GeLU")  # their flow is one of token scores: see label_scores
 LEAST = 10  # occurrences of a token that counts
 LONGEST = 150  # tokens read of each text: attention over whole film reviews takes minutes per epoch
 
@@ -100,7 +100,7 @@ def _trained(name: str, texts: int, kind: str, epochs: int, shuffled: bool) -> t
 def _flowed(name: str, texts: int, kind: str, shuffled: bool) -> list[float]:
     """Rank correlations with the true ω of scores along the flow of the limit kernel."""
     corpus, kernel = _corpus(name, texts, shuffled), mlp_kernel(NETWORKS[kind].activation)
-    return _ranks(_corpus(name, texts), theory.early_scores(corpus.train.counts, _one_hot(corpus), kernel))
+    return _ranks(_corpus(name, texts), early_scores(corpus.train.counts, _one_hot(corpus), kernel))
 
 
 def _by_class(

@@ -10,12 +10,13 @@ from foretrain.core.streams import seed_list, stream
 from foretrain.core.trajectory import trajectory
 from foretrain.data.tokens import TokenTexts
 from foretrain.dynamics.flow import integrate
+from foretrain.kernels.label_flow import residual
 from foretrain.kernels.tangent import Scales
 from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import close, converges, every, explains
 from foretrain.ledger.tolerances import FLOW
+from foretrain.models.text_networks import NETWORKS, finite_kernels, limit_kernel, network
 from foretrain.papers.feature_extraction import theory
-from foretrain.papers.feature_extraction.experiments.networks import NETWORKS, finite_kernels, limit_kernel, network
 from foretrain.papers.feature_extraction.tolerances import MEAN_KERNEL, WIDE_NETWORK, WIDTH_SLOPE
 
 VOCAB, TEXTS, LENGTH = 4, 5, 3
@@ -102,10 +103,10 @@ def _integrated_scores(own: float, occurrences: int, until: float, exchanged: bo
     losses = ("squared", "") if exchanged else ("", "squared")
 
     def field(t: float, state: dict[str, np.ndarray]) -> dict[str, np.ndarray | np.float64]:
-        pull = theory.residual(ones, counts @ state["score"][None], losses[0])
+        pull = residual(ones, counts @ state["score"][None], losses[0])
         return {
             "score": own * (pull @ counts)[0],
-            "output": kernel @ theory.residual(labels, state["output"], losses[1]),
+            "output": kernel @ residual(labels, state["output"], losses[1]),
         }
 
     start = {"score": 0.0, "output": xr.DataArray(np.zeros(3), dims="text")}

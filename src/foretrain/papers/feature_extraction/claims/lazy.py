@@ -13,9 +13,9 @@ from foretrain.core.trajectory import trajectory
 from foretrain.kernels.tangent import Scales
 from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import bounded, close, every, explains, ranked
+from foretrain.models.text_networks import NETWORKS, network
 from foretrain.papers.feature_extraction.experiments.lazy import SmallCorpus, descended_scores, predicted_scores
 from foretrain.papers.feature_extraction.experiments.movement import READOUTS, movement_by_width
-from foretrain.papers.feature_extraction.experiments.networks import NETWORKS, network
 from foretrain.papers.feature_extraction.tolerances import LAZY, MOVEMENT_POWER
 
 MATRIX_PER_TOKEN = ("MV full", "L-RNN token")

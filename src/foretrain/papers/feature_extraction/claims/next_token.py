@@ -15,12 +15,13 @@ from jaxtyping import Float
 from numpy import ndarray as Array
 
 from foretrain.core.trajectory import trajectory
+from foretrain.kernels.label_flow import early_scores
 from foretrain.kernels.tangent import Scales, TokenKernel, mlp_kernel
 from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import bounded, close_relative, every, positive, slope
+from foretrain.models.text_networks import NETWORKS, network
 from foretrain.papers.feature_extraction import theory
 from foretrain.papers.feature_extraction.experiments.first_step import first_step
-from foretrain.papers.feature_extraction.experiments.networks import NETWORKS, network
 from foretrain.papers.feature_extraction.experiments.next_token import NextTokens, read_next_tokens, train_transformer
 from foretrain.papers.feature_extraction.tolerances import FIRST_STEP, WIDTH_SLOPE
 
@@ -75,7 +76,7 @@ def _ranks(text: tuple[str, int, int, int], name: str, shuffled: bool) -> dict[s
     pairs = read.pairs
     target = read.shuffled_one_hot() if shuffled else read.one_hot
     chance = np.broadcast_to(pairs.sum(axis=0) / pairs.sum(), target.shape)
-    scores, of_chance = (theory.early_scores(read.counts, rows, kernel) for rows in (target, chance))
+    scores, of_chance = (early_scores(read.counts, rows, kernel) for rows in (target, chance))
 
     def by_token(other: np.ndarray) -> float:
         return float(np.mean([spearmanr(*rows).statistic for rows in zip(scores, other, strict=True)]))

@@ -15,11 +15,11 @@ from foretrain.kernels.tangent import Scales, mlp_kernel
 from foretrain.ledger.claim import Assumption, Claim, Control
 from foretrain.ledger.comparators import close, close_relative, every
 from foretrain.ledger.tolerances import PRINTED_DIGITS
+from foretrain.models.text_networks import NETWORKS, finite_kernels, network
 from foretrain.papers.feature_extraction import theory
 from foretrain.papers.feature_extraction.experiments.depth import kernel_bias
 from foretrain.papers.feature_extraction.experiments.first_step import first_step
 from foretrain.papers.feature_extraction.experiments.label_scores import LabelledCorpus, read_corpus, token_scores
-from foretrain.papers.feature_extraction.experiments.networks import NETWORKS, finite_kernels, network
 from foretrain.papers.feature_extraction.tolerances import (
     FIRST_STEP,
     IMBALANCE,

@@ -25,7 +25,7 @@ from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import WholeNumber, about
 from foretrain.models.classifiers import Classifier
 from foretrain.models.parameters import Parameters
-from foretrain.papers.feature_extraction.experiments.networks import network
+from foretrain.models.text_networks import network
 from foretrain.papers.feature_extraction.experiments.parameters import Corpus, Networks, SeedCount, Texts
 from foretrain.papers.feature_extraction.setting import MADE_UP, MADE_UP_CLASSES, TRAINING
 

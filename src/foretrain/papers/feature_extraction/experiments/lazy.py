@@ -19,13 +19,13 @@ from foretrain.core.trajectory import trajectory
 from foretrain.data.made_up_corpus import MadeUpCorpus
 from foretrain.data.tokens import TokenTexts
 from foretrain.dynamics.epochs import batch_loss
+from foretrain.kernels.label_flow import kernel_descent
 from foretrain.kernels.tangent import Scales
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import about
 from foretrain.models.classifiers import Classifier
 from foretrain.models.parameters import Parameters
-from foretrain.papers.feature_extraction import theory
-from foretrain.papers.feature_extraction.experiments.networks import NETWORKS, limit_kernel, network
+from foretrain.models.text_networks import NETWORKS, limit_kernel, network
 from foretrain.papers.feature_extraction.experiments.parameters import Networks, SeedCount, Texts, Width
 from foretrain.papers.feature_extraction.setting import LAZY
 
@@ -76,7 +76,7 @@ def predicted_scores(name: str, corpus: SmallCorpus, *, rate: float, steps: int,
     kernel = limit_kernel(name, TokenTexts(np.concatenate(rows), starts, corpus.vocab), scales)
     n = len(corpus.texts)
     signs = 2.0 * corpus.labels - 1
-    return np.asarray(theory.kernel_descent(kernel[:n, :n], kernel[n:, :n], signs, rate=rate, steps=steps))
+    return np.asarray(kernel_descent(kernel[:n, :n], kernel[n:, :n], signs, rate=rate, steps=steps))
 
 
 def descend(

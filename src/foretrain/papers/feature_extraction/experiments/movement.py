@@ -24,8 +24,8 @@ from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import Count, about
 from foretrain.models.classifiers import Classifier
 from foretrain.models.parameters import Parameters
+from foretrain.models.text_networks import finite_kernels, network
 from foretrain.papers.feature_extraction.experiments.lazy import SmallCorpus
-from foretrain.papers.feature_extraction.experiments.networks import finite_kernels, network
 from foretrain.papers.feature_extraction.experiments.parameters import NOT_EMPTY, Networks, SeedCount
 
 READOUTS = ("both signs", "one sign")  # of the initial readout weights

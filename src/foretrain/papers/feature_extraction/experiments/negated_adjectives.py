@@ -19,8 +19,8 @@ from foretrain.data.tokens import TokenTexts
 from foretrain.dynamics.epochs import train_epochs
 from foretrain.dynamics.optimizers import Adagrad
 from foretrain.kernels.tangent import Scales
+from foretrain.models.text_networks import network
 from foretrain.papers.feature_extraction.experiments.label_scores import read_corpus
-from foretrain.papers.feature_extraction.experiments.networks import network
 from foretrain.papers.feature_extraction.setting import TRAINING
 
 POLARITIES = ("negative", "positive")

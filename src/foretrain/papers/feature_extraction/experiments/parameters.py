@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from foretrain.ledger.parameters import Count, about
-from foretrain.papers.feature_extraction.experiments.networks import NETWORKS
+from foretrain.models.text_networks import NETWORKS
 from foretrain.papers.feature_extraction.setting import TWO_CLASSES
 
 if TYPE_CHECKING:  # a type checker sees text; pydantic and the tests see exactly the names that the code knows

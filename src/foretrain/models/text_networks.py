@@ -16,7 +16,8 @@ from foretrain.kernels import features
 from foretrain.kernels.tangent import Scales, attention_mlp_texts
 from foretrain.models.classifiers import Classifier
 from foretrain.models.parameters import Parameters
-from foretrain.papers.feature_extraction.setting import WINDOW
+
+WINDOW = 2  # tokens that a CNN sees at once
 
 JACOBIAN = 20_000_000  # entries of all Jacobians held at once: 80 MB
 
