@@ -10,8 +10,8 @@ from torch import Tensor
 
 from benchmarks import Measured, cpu_seconds
 from foretrain.models.joint import Joint, JointBatch
-from foretrain.papers.joma.experiments.invariants import batches_of_problems, layer
 from foretrain.papers.joma.setting import RandomProblems
+from foretrain.papers.joma.simulations.invariants import batches_of_problems, layer
 
 SIZE = RandomProblems(problems=1000)
 STEPS, STEP = 20, 0.01  # of Runge–Kutta of order 4; φ is smooth, so that the order holds

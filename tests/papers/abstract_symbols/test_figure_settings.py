@@ -10,9 +10,9 @@ from foretrain import papers
 from foretrain.core.trajectory import trajectory
 from foretrain.data.template_examples import random_templates
 from foretrain.models.sequence_baselines import LSTM, MLP, MLP_XX, RNN
-from foretrain.papers.abstract_symbols.experiments import trained
 from foretrain.papers.abstract_symbols.experiments.hyperparameters import RATES
-from foretrain.papers.abstract_symbols.experiments.trained import TRANSFORMERS, VANILLA, WITH_A, WITH_AB, WITH_B
+from foretrain.papers.abstract_symbols.simulations import trained
+from foretrain.papers.abstract_symbols.simulations.trained import TRANSFORMERS, VANILLA, WITH_A, WITH_AB, WITH_B
 
 ONE_SIZE = {"n": (8,), "seeds": 1}
 

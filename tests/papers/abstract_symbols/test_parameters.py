@@ -10,8 +10,8 @@ from foretrain.core.errors import InputError
 from foretrain.kernels import architectures as kernels
 from foretrain.papers.abstract_symbols.experiments import parameters
 from foretrain.papers.abstract_symbols.experiments.architectures import EXPERIMENTS, train
-from foretrain.papers.abstract_symbols.experiments.trained import ARCHITECTURES, TASKS, TRANSFORMERS
 from foretrain.papers.abstract_symbols.setting import REGRESSION_TASKS, SETTINGS
+from foretrain.papers.abstract_symbols.simulations.trained import ARCHITECTURES, TASKS, TRANSFORMERS
 
 
 def test_names_are_those_that_the_code_knows():

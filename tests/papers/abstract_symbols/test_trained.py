@@ -15,9 +15,10 @@ from foretrain.core.trajectory import trajectory
 from foretrain.papers.abstract_symbols.claims import data_need as gains
 from foretrain.papers.abstract_symbols.claims.forecast import kendall
 from foretrain.papers.abstract_symbols.claims.published import LENGTH_4, _published
-from foretrain.papers.abstract_symbols.experiments import data_need, difficulty, trained
+from foretrain.papers.abstract_symbols.experiments import data_need, difficulty
 from foretrain.papers.abstract_symbols.experiments.architectures import SAMPLES, chosen_rate, train
-from foretrain.papers.abstract_symbols.experiments.trained import (
+from foretrain.papers.abstract_symbols.simulations import trained
+from foretrain.papers.abstract_symbols.simulations.trained import (
     TRANSFORMERS,
     VANILLA,
     WITH_A,

@@ -7,10 +7,10 @@ import pytest
 import xarray as xr
 
 from foretrain.core.trajectory import trajectory
-from foretrain.papers.abstract_symbols.experiments.trained import ARCHITECTURES, VANILLA, WITH_A, grid, setting_attrs
 from foretrain.papers.abstract_symbols.figures import FIGURES, needs, sides
 from foretrain.papers.abstract_symbols.figures.trained import setting_words
 from foretrain.papers.abstract_symbols.setting import SETTINGS
+from foretrain.papers.abstract_symbols.simulations.trained import ARCHITECTURES, VANILLA, WITH_A, grid, setting_attrs
 
 
 def _made_up_losses(setting="base", rates=(), architectures=(VANILLA, WITH_A), seeds=3):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from foretrain.core.trajectory import trajectory
-from foretrain.papers.abstract_symbols.experiments import trained
 from foretrain.papers.abstract_symbols.setting import TrainingSetting
+from foretrain.papers.abstract_symbols.simulations import trained
 
 SETTING = TrainingSetting(learning_rate=0.02)
 ASKED = {"n": 8, "seeds": 2, "setting": SETTING}

@@ -21,9 +21,9 @@ from foretrain.papers.feature_extraction import theory
 from foretrain.papers.feature_extraction.claims import kernels
 from foretrain.papers.feature_extraction.claims.next_token import top_less_bottom
 from foretrain.papers.feature_extraction.experiments import movement
-from foretrain.papers.feature_extraction.experiments.first_step import first_step
 from foretrain.papers.feature_extraction.experiments.lazy import SmallCorpus, predicted_scores
-from foretrain.papers.feature_extraction.experiments.next_token import read_next_tokens
+from foretrain.papers.feature_extraction.simulations.first_step import first_step
+from foretrain.papers.feature_extraction.simulations.next_token import read_next_tokens
 from foretrain.papers.feature_extraction.tolerances import LAZY, MEAN_KERNEL
 
 

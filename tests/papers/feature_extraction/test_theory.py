@@ -16,8 +16,8 @@ from foretrain.kernels.tangent import Scales
 from foretrain.models.text_networks import network
 from foretrain.papers.feature_extraction import theory
 from foretrain.papers.feature_extraction.experiments.depth import DeepWindow, bigram_share, kernel_bias
-from foretrain.papers.feature_extraction.experiments.first_step import first_step
-from foretrain.papers.feature_extraction.experiments.next_token import SmallTransformer, read_next_tokens
+from foretrain.papers.feature_extraction.simulations.first_step import first_step
+from foretrain.papers.feature_extraction.simulations.next_token import SmallTransformer, read_next_tokens
 
 COUNTS = np.array([[2.0, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 3]])
 SIGNS = np.array([1.0, -1, 1, -1])

@@ -10,8 +10,8 @@ from foretrain.kernels.tangent import mlp_kernel
 from foretrain.papers.feature_extraction import theory
 from foretrain.papers.feature_extraction.experiments.depth import DeepWindow, bias_after_training
 from foretrain.papers.feature_extraction.experiments.label_scores import read_corpus
-from foretrain.papers.feature_extraction.experiments.negated_adjectives import negation_gains, read_phrases
-from foretrain.papers.feature_extraction.experiments.next_token import SmallTransformer
+from foretrain.papers.feature_extraction.simulations.negated_adjectives import negation_gains, read_phrases
+from foretrain.papers.feature_extraction.simulations.next_token import SmallTransformer
 
 
 def test_not_has_one_effect_on_all_adjectives_of_a_network_that_adds_up() -> None:

@@ -15,14 +15,14 @@ from foretrain.data import LatentTree
 from foretrain.measures import entropy
 from foretrain.papers.joma import theory
 from foretrain.papers.joma.claims.hierarchy import caterpillar
-from foretrain.papers.joma.experiments.cdag import (
+from foretrain.papers.joma.experiments.theory import FIG4_TARGETS, fig4, fig9, phase
+from foretrain.papers.joma.simulations.cdag import (
     angle_sum,
     graph_correlations,
     premise_met,
     summed_over_parents,
 )
-from foretrain.papers.joma.experiments.plane import plane_flow, plane_moments
-from foretrain.papers.joma.experiments.theory import FIG4_TARGETS, fig4, fig9, phase
+from foretrain.papers.joma.simulations.plane import plane_flow, plane_moments
 
 
 def test_fig4_has_the_published_dip():

@@ -12,8 +12,9 @@ from scipy.integrate import solve_ivp
 from foretrain.core.errors import InputError
 from foretrain.core.streams import stream
 from foretrain.models.joint import JointBatch
-from foretrain.papers.joma.experiments import invariants, layer, rank
+from foretrain.papers.joma.experiments import layer, rank
 from foretrain.papers.joma.setting import LayerTraining, RandomProblems
+from foretrain.papers.joma.simulations import invariants
 
 SMALL = RandomProblems(problems=2, nodes=2, contexts=3, samples=4)
 

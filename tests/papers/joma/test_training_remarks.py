@@ -9,10 +9,11 @@ import torch
 from foretrain.core.errors import InputError
 from foretrain.core.streams import stream
 from foretrain.papers.joma import theory
-from foretrain.papers.joma.experiments import embeddings, layer, mixture, student, two_patterns
-from foretrain.papers.joma.experiments.cdag import signals_at_angles, summed_over_parents
+from foretrain.papers.joma.experiments import layer, student
 from foretrain.papers.joma.experiments.theory import FIG4_TARGETS
 from foretrain.papers.joma.setting import LayerTraining
+from foretrain.papers.joma.simulations import embeddings, mixture, two_patterns
+from foretrain.papers.joma.simulations.cdag import signals_at_angles, summed_over_parents
 
 
 def _teacher(activation: str, seed: int) -> tuple[np.ndarray, np.ndarray]:

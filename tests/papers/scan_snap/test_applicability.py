@@ -8,8 +8,8 @@ import pytest
 from foretrain.core.errors import InputError
 from foretrain.data import SequenceClasses
 from foretrain.papers.scan_snap import theory
-from foretrain.papers.scan_snap.experiments.full_gradient import common_for_overlap, shared_token_classes
 from foretrain.papers.scan_snap.experiments.training_map import training_map
+from foretrain.papers.scan_snap.simulations.full_gradient import common_for_overlap, shared_token_classes
 from foretrain.papers.scan_snap.theory.applicability import STEP_ALLOWED
 
 

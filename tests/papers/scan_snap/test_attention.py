@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from foretrain.core.errors import InputError
 from foretrain.papers.scan_snap import theory
-from foretrain.papers.scan_snap.experiments.random_classes import RandomClasses
+from foretrain.papers.scan_snap.simulations.random_classes import RandomClasses
 
 seeds = st.integers(0, 2**32 - 1)
 

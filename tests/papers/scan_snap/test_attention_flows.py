@@ -12,8 +12,8 @@ from scipy.integrate import simpson
 from foretrain.models import Bilinear
 from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.claims.extensions import _crossed_task
-from foretrain.papers.scan_snap.experiments import flows
-from foretrain.papers.scan_snap.experiments.random_classes import RandomClasses
+from foretrain.papers.scan_snap.simulations import flows
+from foretrain.papers.scan_snap.simulations.random_classes import RandomClasses
 
 TASK = RandomClasses(instances=2, queries=2, per_query=2, distinct=2, share=(0.2, 0.4))
 

@@ -10,7 +10,7 @@ from scipy.special import softmax
 
 from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.claims.assumptions import assumption2, weak_correlations
-from foretrain.papers.scan_snap.experiments.decoder_training import equal_overlaps, paired_overlaps, with_overlaps
+from foretrain.papers.scan_snap.simulations.decoder_training import equal_overlaps, paired_overlaps, with_overlaps
 
 entries = st.floats(0, 1).map(lambda x: round(x, 3))
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from foretrain.papers.scan_snap import theory
-from foretrain.papers.scan_snap.experiments.decoder_training import (
+from foretrain.papers.scan_snap.simulations.decoder_training import (
     class_weights,
     drawn_order,
     equal_overlaps,

@@ -17,10 +17,10 @@ from foretrain.dynamics.train import STEPS_AT_ONCE
 from foretrain.papers.scan_snap import figures, theory
 from foretrain.papers.scan_snap.experiments import training as experiments
 from foretrain.papers.scan_snap.experiments.curves import fig3, fig8, fig9
-from foretrain.papers.scan_snap.experiments.full_gradient import shared_token_classes
 from foretrain.papers.scan_snap.experiments.training import fig4, fig5, fig6, fig11, fig12
 from foretrain.papers.scan_snap.experiments.training_map import training_map
 from foretrain.papers.scan_snap.setting import published_fig4, published_fig6
+from foretrain.papers.scan_snap.simulations.full_gradient import shared_token_classes
 from foretrain.runs.shards import combine
 
 BY_NAME = {e.id.split("/")[1]: e for e in papers.experiments("scan_snap").values()}

@@ -7,8 +7,8 @@ import pytest
 
 from foretrain.core.errors import InputError
 from foretrain.papers.scan_snap import theory
-from foretrain.papers.scan_snap.experiments.flows import attention_flow
-from foretrain.papers.scan_snap.experiments.full_gradient import common_for_overlap, shared_token_classes
+from foretrain.papers.scan_snap.simulations.flows import attention_flow
+from foretrain.papers.scan_snap.simulations.full_gradient import common_for_overlap, shared_token_classes
 
 FIG3 = {"eta_y": 0.1, "eta_z": 0.5}
 STEPS = ((False, False, False), (True, False, False), (True, True, False), (True, True, True))

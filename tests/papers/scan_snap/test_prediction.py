@@ -10,9 +10,9 @@ from scipy.special import softmax
 
 from foretrain.core.errors import InputError
 from foretrain.papers.scan_snap import theory
-from foretrain.papers.scan_snap.experiments.decoder_training import equal_overlaps, train_decoder
-from foretrain.papers.scan_snap.experiments.flows import joint_flow
-from foretrain.papers.scan_snap.experiments.full_gradient import (
+from foretrain.papers.scan_snap.simulations.decoder_training import equal_overlaps, train_decoder
+from foretrain.papers.scan_snap.simulations.flows import joint_flow
+from foretrain.papers.scan_snap.simulations.full_gradient import (
     common_for_overlap,
     shared_token_classes,
     trained_logits,

@@ -6,7 +6,7 @@ from foretrain.models.sequence_baselines import LSTM, MLP, MLP_XX, RNN
 from foretrain.papers.abstract_symbols.claims.published_numbers import ABA_ABB, published_copying, published_losses
 from foretrain.papers.abstract_symbols.claims.sides import better_than, drawn_by_side
 from foretrain.papers.abstract_symbols.experiments import architectures as figures
-from foretrain.papers.abstract_symbols.experiments.trained import (
+from foretrain.papers.abstract_symbols.simulations.trained import (
     RATES,
     VANILLA,
     WITH_A,

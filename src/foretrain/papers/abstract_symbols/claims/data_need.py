@@ -22,7 +22,7 @@ from foretrain.papers.abstract_symbols.experiments.data_need import (
     data_need,
     factors,
 )
-from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, WITH_A, WITH_AB, WITH_B, task_called
+from foretrain.papers.abstract_symbols.simulations.trained import VANILLA, WITH_A, WITH_AB, WITH_B, task_called
 
 AXES = ("task", "architecture", "n", "seed")
 ORDER_OF_MAGNITUDE = 8.0  # times less data: the least that counts as the order of magnitude of Observation 1.2

@@ -13,7 +13,7 @@ from typing import Any
 from foretrain.ledger.claim import Claim
 from foretrain.papers.abstract_symbols.claims.sides import better_than
 from foretrain.papers.abstract_symbols.experiments import difficulty as figures
-from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, WITH_AB
+from foretrain.papers.abstract_symbols.simulations.trained import VANILLA, WITH_AB
 
 PLAIN = {"setting": "small", "architecture": VANILLA, "seeds": 5, "n": (512, 1024)}
 SCALED = {"setting": "small", "architecture": WITH_AB, "seeds": 24, "n": (128,)}

@@ -23,7 +23,7 @@ from foretrain.papers.abstract_symbols.claims.sides import (
     with_train_loss,
 )
 from foretrain.papers.abstract_symbols.experiments import hyperparameters as figures
-from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, WITH_A
+from foretrain.papers.abstract_symbols.simulations.trained import VANILLA, WITH_A
 
 GLANCE = {"setting": "glance", "seeds": 3, "n": 32}  # where nothing is expected at tier fast
 TINY = {"setting": "tiny", "architecture": WITH_A, "seeds": 4, "n": 128, "rates": (1e-2,)}

@@ -23,7 +23,7 @@ from foretrain.papers.abstract_symbols.claims.published_numbers import (
     WITH_B_ERROR,
 )
 from foretrain.papers.abstract_symbols.experiments.architectures import BASE_RATES, SAMPLES
-from foretrain.papers.abstract_symbols.experiments.trained import (
+from foretrain.papers.abstract_symbols.simulations.trained import (
     TRANSFORMERS,
     VANILLA,
     WITH_A,

@@ -7,7 +7,7 @@ from typing import Any
 
 from foretrain.models.sequence_baselines import LSTM, MLP, MLP_XX, RNN
 from foretrain.papers.abstract_symbols.experiments.architectures import SAMPLES
-from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, WITH_A, WITH_AB, WITH_B
+from foretrain.papers.abstract_symbols.simulations.trained import VANILLA, WITH_A, WITH_AB, WITH_B
 
 TRIALS = 5  # behind every published mean
 ABA_ABB, MAJORITY, COPYING = "aba_abb", "majority_4", "copying"

@@ -26,7 +26,7 @@ from foretrain.papers.abstract_symbols.experiments.parameters import (
     TaskName,
     Transformers,
 )
-from foretrain.papers.abstract_symbols.experiments.trained import (
+from foretrain.papers.abstract_symbols.simulations.trained import (
     RATES,
     TRANSFORMERS,
     VANILLA,

@@ -25,7 +25,7 @@ from foretrain.papers.abstract_symbols.experiments.parameters import (
     Setting,
     TaskNames,
 )
-from foretrain.papers.abstract_symbols.experiments.trained import (
+from foretrain.papers.abstract_symbols.simulations.trained import (
     TRANSFORMERS,
     VANILLA,
     WITH_A,

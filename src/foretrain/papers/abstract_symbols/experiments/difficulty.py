@@ -19,7 +19,7 @@ from foretrain.papers.abstract_symbols.experiments.parameters import (
     Setting,
     TaskNames,
 )
-from foretrain.papers.abstract_symbols.experiments.trained import VANILLA, at_its_rate, grid, setting_called
+from foretrain.papers.abstract_symbols.simulations.trained import VANILLA, at_its_rate, grid, setting_called
 
 SAMPLES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 # The limits of `random_templates`

@@ -22,14 +22,14 @@ from foretrain.papers.abstract_symbols.experiments.parameters import (
     SampleSizes,
     Setting,
 )
-from foretrain.papers.abstract_symbols.experiments.trained import (
+from foretrain.papers.abstract_symbols.setting import TrainingSetting
+from foretrain.papers.abstract_symbols.simulations.trained import (
     VANILLA,
     at_its_rate,
     grid,
     setting_called,
     summary,
 )
-from foretrain.papers.abstract_symbols.setting import TrainingSetting
 
 RATES = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
 Multipliers = Annotated[

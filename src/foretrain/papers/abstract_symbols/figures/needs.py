@@ -10,8 +10,8 @@ import plotly.graph_objects as go
 import xarray as xr
 
 from foretrain.core.trajectory import config_of
-from foretrain.papers.abstract_symbols.experiments.trained import VANILLA
 from foretrain.papers.abstract_symbols.figures.trained import colors_of, setting_words, task_name, x_axis
+from foretrain.papers.abstract_symbols.simulations.trained import VANILLA
 from foretrain.show.plotting import (
     INK,
     add_subtitle,

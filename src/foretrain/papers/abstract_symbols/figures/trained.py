@@ -15,8 +15,8 @@ from plotly.colors import sample_colorscale
 
 from foretrain.dynamics.validated import best_rate
 from foretrain.models.sequence_baselines import KINDS
-from foretrain.papers.abstract_symbols.experiments.trained import ARCHITECTURES, TASKS, WITH_A, WITH_AB, WITH_B
 from foretrain.papers.abstract_symbols.setting import TrainingSetting
+from foretrain.papers.abstract_symbols.simulations.trained import ARCHITECTURES, TASKS, WITH_A, WITH_AB, WITH_B
 from foretrain.show.plotting import (
     PALETTE,
     add_subtitle,

@@ -18,8 +18,8 @@ from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import bounded, every, positive
 from foretrain.models.classifiers import Classifier
 from foretrain.papers.feature_extraction.experiments.label_scores import accuracy
-from foretrain.papers.feature_extraction.experiments.negated_adjectives import negation_gains
 from foretrain.papers.feature_extraction.setting import TrainingSetting
+from foretrain.papers.feature_extraction.simulations.negated_adjectives import negation_gains
 
 TRAINING = TrainingSetting(sigma=0.3, rate=0.02)
 ADDITIVE = ("MLP ReLU", "SA", "SA with positions", "CNN linear, K=2", "CNN linear, K=3", "L-RNN shared")

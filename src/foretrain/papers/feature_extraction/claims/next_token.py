@@ -21,8 +21,8 @@ from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import bounded, close_relative, every, positive, slope
 from foretrain.models.text_networks import NETWORKS, network
 from foretrain.papers.feature_extraction import theory
-from foretrain.papers.feature_extraction.experiments.first_step import first_step
-from foretrain.papers.feature_extraction.experiments.next_token import NextTokens, read_next_tokens, train_transformer
+from foretrain.papers.feature_extraction.simulations.first_step import first_step
+from foretrain.papers.feature_extraction.simulations.next_token import NextTokens, read_next_tokens, train_transformer
 from foretrain.papers.feature_extraction.tolerances import FIRST_STEP, WIDTH_SLOPE
 
 TOP = 10

@@ -18,8 +18,8 @@ from foretrain.ledger.tolerances import PRINTED_DIGITS
 from foretrain.models.text_networks import NETWORKS, finite_kernels, network
 from foretrain.papers.feature_extraction import theory
 from foretrain.papers.feature_extraction.experiments.depth import kernel_bias
-from foretrain.papers.feature_extraction.experiments.first_step import first_step
 from foretrain.papers.feature_extraction.experiments.label_scores import LabelledCorpus, read_corpus, token_scores
+from foretrain.papers.feature_extraction.simulations.first_step import first_step
 from foretrain.papers.feature_extraction.tolerances import (
     FIRST_STEP,
     IMBALANCE,

@@ -10,7 +10,7 @@ from foretrain.ledger.claim import Assumption, Claim, Control
 from foretrain.ledger.comparators import bounded, close, every, positive
 from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.papers.joma import theory
-from foretrain.papers.joma.experiments.cdag import (
+from foretrain.papers.joma.simulations.cdag import (
     EDGE,
     angle_sum,
     graph_correlations,

@@ -1,6 +1,6 @@
 """Lemma 4 with Fig 9, and Theorem 3: where critical points are, and the dynamics near them.
 
-The measurements integrate over the plane (experiments/plane.py) and do not use θ, F or G.
+The measurements integrate over the plane (simulations/plane.py) and do not use θ, F or G.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from foretrain.ledger.claim import Claim, Control, erratum_pair
 from foretrain.ledger.comparators import bounded, close, every, positive
 from foretrain.ledger.tolerances import EXACT, FLOW, SLOPE
 from foretrain.papers.joma import theory
-from foretrain.papers.joma.experiments.plane import plane_flow, plane_moments
 from foretrain.papers.joma.quantities import DENSITIES
+from foretrain.papers.joma.simulations.plane import plane_flow, plane_moments
 from foretrain.papers.joma.tolerances import QUADRATURE
 
 SHAPES: dict[str, theory.RadialDensity] = {

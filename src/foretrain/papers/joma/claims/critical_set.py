@@ -13,7 +13,7 @@ from foretrain.ledger.comparators import bounded, close, every, positive
 from foretrain.ledger.tolerances import FLOW
 from foretrain.papers.joma import theory
 from foretrain.papers.joma.claims.critical import SHAPES, stationary_points
-from foretrain.papers.joma.experiments.mixture import train_on_mixture
+from foretrain.papers.joma.simulations.mixture import train_on_mixture
 from foretrain.papers.joma.tolerances import DOUBLES
 
 

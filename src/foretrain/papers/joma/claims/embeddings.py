@@ -9,7 +9,7 @@ from foretrain.ledger.claim import Claim, Control, no_number
 from foretrain.ledger.comparators import close, every, surely_positive
 from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.papers.joma import theory
-from foretrain.papers.joma.experiments import embeddings as runs
+from foretrain.papers.joma.simulations import embeddings as runs
 
 
 def _excess(seeds: int, steps: int, synonyms: bool) -> xr.Dataset:

@@ -10,8 +10,8 @@ from foretrain.ledger.claim import Assumption, Claim, Control, no_number
 from foretrain.ledger.comparators import close, every, positive, slope
 from foretrain.ledger.tolerances import ALGEBRA, EXACT, FLOW
 from foretrain.papers.joma import theory
-from foretrain.papers.joma.experiments import invariants as runs
 from foretrain.papers.joma.setting import RandomProblems
+from foretrain.papers.joma.simulations import invariants as runs
 from foretrain.papers.joma.tolerances import CONSTANT, FIRST_ORDER
 
 CONSERVED = {"exp": "z", "linear": "z_squared"}  # what is held against the MLP's weights, by attention

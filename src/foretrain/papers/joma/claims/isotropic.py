@@ -15,8 +15,8 @@ from foretrain.ledger.claim import Claim, Control, erratum_pair
 from foretrain.ledger.comparators import close, same_mean
 from foretrain.ledger.tolerances import FLOW
 from foretrain.papers.joma import theory
-from foretrain.papers.joma.experiments.plane import plane_flow
 from foretrain.papers.joma.quantities import DENSITIES
+from foretrain.papers.joma.simulations.plane import plane_flow
 from foretrain.papers.joma.tolerances import QUADRATURE
 
 NAMES = ("gaussian", "uniform_ball", "student_t", "laplace")

@@ -12,7 +12,7 @@ from foretrain.ledger.claim import Claim, Control, erratum_pair
 from foretrain.ledger.comparators import bounded, close, every
 from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.papers.joma import theory
-from foretrain.papers.joma.experiments.two_patterns import PAIRS, PATTERNS, train_two_patterns
+from foretrain.papers.joma.simulations.two_patterns import PAIRS, PATTERNS, train_two_patterns
 from foretrain.papers.joma.tolerances import FIRES, SILENT
 
 

@@ -20,9 +20,9 @@ from foretrain.ledger.parameters import Count, Seeds, about
 from foretrain.measures import normalized_correlation
 from foretrain.models.joint import Joint, JointBatch
 from foretrain.papers.joma import theory
-from foretrain.papers.joma.experiments.invariants import condition_residuals
 from foretrain.papers.joma.experiments.parameters import ClassKind, ClassKinds, LayerActivation, Points, TrainingSteps
 from foretrain.papers.joma.setting import LayerTraining
+from foretrain.papers.joma.simulations.invariants import condition_residuals
 
 KINDS: tuple[ClassKind, ...] = get_args(ClassKind)
 FIG2 = LayerTraining()

@@ -16,8 +16,8 @@ from foretrain.core.trajectory import trajectory
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import Count, Positive, about
 from foretrain.papers.joma import theory
-from foretrain.papers.joma.experiments.cdag import cdag
 from foretrain.papers.joma.experiments.parameters import Density, Variant
+from foretrain.papers.joma.simulations.cdag import cdag
 
 # Fig 4: ten targets drawn uniformly from 1 to 4 (those of the published figure).
 FIG4_TARGETS = (1.265432, 1.396091, 1.922268, 2.366884, 2.470280, 2.488770, 2.896919, 2.902236, 3.304665, 3.689334)

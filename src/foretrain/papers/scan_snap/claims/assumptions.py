@@ -6,7 +6,7 @@ import numpy as np
 from numpy import ndarray as Array
 
 from foretrain.papers.scan_snap import theory
-from foretrain.papers.scan_snap.experiments.decoder_training import equal_overlaps
+from foretrain.papers.scan_snap.simulations.decoder_training import equal_overlaps
 
 
 def weak_correlations(classes: int, overlap: float, vocab: int) -> tuple[bool, str]:

@@ -14,8 +14,8 @@ from foretrain.ledger.claim import Assumption, Claim, Control, erratum_pair
 from foretrain.ledger.comparators import close
 from foretrain.ledger.tolerances import EXACT, GRADIENT
 from foretrain.papers.scan_snap import theory
-from foretrain.papers.scan_snap.experiments import flows
-from foretrain.papers.scan_snap.experiments.random_classes import RandomClasses
+from foretrain.papers.scan_snap.simulations import flows
+from foretrain.papers.scan_snap.simulations.random_classes import RandomClasses
 
 AXES = ("instance", "class", "token")
 

@@ -14,7 +14,7 @@ from foretrain.ledger.comparators import bounded, close, close_relative, covered
 from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.claims.assumptions import weak_correlations
-from foretrain.papers.scan_snap.experiments.decoder_training import (
+from foretrain.papers.scan_snap.simulations.decoder_training import (
     class_weights,
     drawn_order,
     equal_overlaps,

@@ -17,7 +17,7 @@ from foretrain.ledger.claim import Claim, Control, no_number
 from foretrain.ledger.comparators import bounded, close_relative, conserved, every, ranked
 from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.experiments.axes import rate_axis
-from foretrain.papers.scan_snap.experiments.full_gradient import (
+from foretrain.papers.scan_snap.simulations.full_gradient import (
     common_for_overlap,
     shared_token_classes,
     trained_logits,

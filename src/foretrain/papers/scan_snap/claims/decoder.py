@@ -12,7 +12,7 @@ from foretrain.ledger.claim import Claim, Control, erratum_pair
 from foretrain.ledger.comparators import bounded, close, close_relative, every
 from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.papers.scan_snap import theory
-from foretrain.papers.scan_snap.experiments.decoder_training import (
+from foretrain.papers.scan_snap.simulations.decoder_training import (
     drawn_order,
     equal_overlaps,
     train_decoder,

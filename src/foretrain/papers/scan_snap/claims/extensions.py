@@ -20,7 +20,7 @@ from foretrain.ledger.comparators import close, every, positive
 from foretrain.ledger.tolerances import EXACT
 from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.claims.attention import decoder_first
-from foretrain.papers.scan_snap.experiments import flows
+from foretrain.papers.scan_snap.simulations import flows
 
 if TYPE_CHECKING:
     from foretrain.models import Bilinear

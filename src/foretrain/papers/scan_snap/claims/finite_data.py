@@ -14,8 +14,8 @@ from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import bounded, close, every, positive, ranked
 from foretrain.ledger.tolerances import EXACT
 from foretrain.papers.scan_snap import theory
-from foretrain.papers.scan_snap.experiments import flows
-from foretrain.papers.scan_snap.experiments.full_gradient import trained_logits
+from foretrain.papers.scan_snap.simulations import flows
+from foretrain.papers.scan_snap.simulations.full_gradient import trained_logits
 from foretrain.papers.scan_snap.tolerances import HALF
 
 COMMON, RARE = 0.4, 0.1

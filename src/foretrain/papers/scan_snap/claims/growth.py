@@ -13,8 +13,8 @@ from foretrain.ledger.claim import Claim, Control, no_number
 from foretrain.ledger.comparators import bounded, close_relative, every, positive, slope
 from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.claims.attention import weak_correlations
-from foretrain.papers.scan_snap.experiments import flows
-from foretrain.papers.scan_snap.experiments.random_classes import RandomClasses
+from foretrain.papers.scan_snap.simulations import flows
+from foretrain.papers.scan_snap.simulations.random_classes import RandomClasses
 from foretrain.papers.scan_snap.tolerances import IDENTITY_ON_FLOW, MEMORY_LEFT
 
 PAIRS = ("time", "instance", "class", "token", "other")

@@ -14,7 +14,7 @@ from foretrain.core.trajectory import trajectory
 from foretrain.ledger.claim import Claim, Control, erratum_pair
 from foretrain.ledger.comparators import close_relative, every
 from foretrain.papers.scan_snap import theory
-from foretrain.papers.scan_snap.experiments.full_gradient import (
+from foretrain.papers.scan_snap.simulations.full_gradient import (
     common_for_overlap,
     shared_token_classes,
     trained_logits,

@@ -14,7 +14,7 @@ from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import close
 from foretrain.ledger.tolerances import EXACT, GRADIENT
 from foretrain.papers.scan_snap import theory
-from foretrain.papers.scan_snap.experiments.random_classes import RandomClasses
+from foretrain.papers.scan_snap.simulations.random_classes import RandomClasses
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -14,9 +14,9 @@ from foretrain.ledger.claim import Control, erratum_pair
 from foretrain.ledger.comparators import close_relative
 from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.papers.scan_snap import theory
-from foretrain.papers.scan_snap.experiments import flows
-from foretrain.papers.scan_snap.experiments.decoder_training import equal_overlaps, train_decoder, with_overlaps
-from foretrain.papers.scan_snap.experiments.full_gradient import (
+from foretrain.papers.scan_snap.simulations import flows
+from foretrain.papers.scan_snap.simulations.decoder_training import equal_overlaps, train_decoder, with_overlaps
+from foretrain.papers.scan_snap.simulations.full_gradient import (
     common_for_overlap,
     shared_token_classes,
     trained_logits,

@@ -18,7 +18,7 @@ from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.claims.assumptions import weak_correlations
 from foretrain.papers.scan_snap.claims.weak_correlation import start_features
-from foretrain.papers.scan_snap.experiments.decoder_training import (
+from foretrain.papers.scan_snap.simulations.decoder_training import (
     drawn_order,
     equal_overlaps,
     paired_overlaps,

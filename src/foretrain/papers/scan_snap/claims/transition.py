@@ -15,7 +15,7 @@ from foretrain.ledger.claim import Claim, Control, erratum_pair, no_number
 from foretrain.ledger.comparators import bounded, close, conserved, every, ranked, slope
 from foretrain.ledger.tolerances import FLOW
 from foretrain.papers.scan_snap import theory
-from foretrain.papers.scan_snap.experiments import flows
+from foretrain.papers.scan_snap.simulations import flows
 
 if TYPE_CHECKING:
     from foretrain.dynamics.flow import Field, State

@@ -15,7 +15,7 @@ from foretrain.ledger.claim import Assumption, Claim, Control, erratum_pair
 from foretrain.ledger.comparators import bounded, close, close_relative, every
 from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.papers.scan_snap import theory
-from foretrain.papers.scan_snap.experiments.decoder_training import equal_overlaps, paired_overlaps
+from foretrain.papers.scan_snap.simulations.decoder_training import equal_overlaps, paired_overlaps
 from foretrain.papers.scan_snap.tolerances import SEARCHED
 
 MATRIX = ("draw", "row", "column")

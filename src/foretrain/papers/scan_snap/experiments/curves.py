@@ -15,7 +15,6 @@ from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import Count, about
 from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.experiments.axes import rate_axis, sweep_axis
-from foretrain.papers.scan_snap.experiments.full_gradient import shared_token_classes
 from foretrain.papers.scan_snap.experiments.parameters import (
     AttentionRate,
     AttentionRates,
@@ -27,6 +26,7 @@ from foretrain.papers.scan_snap.experiments.parameters import (
     Vocab,
 )
 from foretrain.papers.scan_snap.setting import TRANSITION
+from foretrain.papers.scan_snap.simulations.full_gradient import shared_token_classes
 
 FORMULAS = ("as printed", "with all corrections", "flow of training")
 NONE: dict[str, Any] = {"constant": False, "per_class": False, "clock": False}

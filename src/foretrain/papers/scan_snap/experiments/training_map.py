@@ -19,12 +19,12 @@ from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import Count, Positive, about
 from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.experiments.axes import rate_axis
-from foretrain.papers.scan_snap.experiments.full_gradient import (
+from foretrain.papers.scan_snap.experiments.parameters import Ratios
+from foretrain.papers.scan_snap.simulations.full_gradient import (
     common_for_overlap,
     shared_token_classes,
     trained_logits,
 )
-from foretrain.papers.scan_snap.experiments.parameters import Ratios
 
 PREDICTIONS: dict[str, Callable[..., Array]] = {
     "flow": theory.predicted_logits,

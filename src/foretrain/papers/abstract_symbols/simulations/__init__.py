@@ -1,0 +1,1 @@
+"""What is trained for Abstract symbols: claims and experiments call it."""

@@ -1,0 +1,1 @@
+"""What is trained for Feature extraction: claims and experiments call it."""

@@ -1,0 +1,1 @@
+"""What is simulated for JoMA: claims and experiments call it."""

@@ -1,0 +1,1 @@
+"""What is simulated for Scan and Snap: claims and experiments call it."""
