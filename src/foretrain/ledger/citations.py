@@ -1,4 +1,4 @@
-"""Where the code cites a numbered result of a paper: in its theory, its experiments and its tests."""
+"""Where the code cites a numbered result of a paper: in its theory, simulations, experiments and tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from foretrain.ledger.search import Reference, references
 
-PLACES = ("theory", "experiments", "tests")
+PLACES = ("theory", "simulations", "experiments", "tests")
 TESTS = Path(__file__).parents[3] / "tests" / "papers"  # only there in a checkout
 _NOT_RESULTS = frozenset({"eq", "section", "appendix"})
 
@@ -18,7 +18,7 @@ _NOT_RESULTS = frozenset({"eq", "section", "appendix"})
 class Citation:
     """A function whose name or docstring cites a result."""
 
-    place: str  # theory, experiments or tests
+    place: str  # one of PLACES
     name: str
     file: Path
     line: int
