@@ -14,10 +14,10 @@ import xarray as xr
 
 from foretrain import papers
 from foretrain.core.workers import single_threaded
+from foretrain.grids.sweeping import plan_of
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import is_described
 from foretrain.ledger.tiers import TIERS
-from foretrain.runs.sweep import sweep
 
 EXPERIMENTS = papers.experiments()
 every_experiment = pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=EXPERIMENTS.keys())
@@ -84,10 +84,9 @@ def test_fast_run_whole_and_cut_is_the_same_and_can_be_drawn(
     _check_figure(figure)
     if not experiment.cut:
         return
-    cut, fixed = experiment.split(arguments)
     for axis in experiment.cut.values():
         assert axis in whole.dims, f"the result has no axis {axis}"
-    parts = sweep(experiment.id, experiment.run, cut=cut, fixed=fixed, axes=experiment.cut, root=tmp_path).dataset()
+    parts = plan_of(experiment, arguments, {}).run(tmp_path, piece=1).dataset()
     for name, variable in whole.data_vars.items():
         in_parts = parts[name].reindex({axis: whole[axis] for axis in variable.dims if axis in whole.coords})
         np.testing.assert_array_equal(in_parts.transpose(*variable.dims).values, variable.values, err_msg=str(name))

@@ -142,7 +142,7 @@ def test_the_closure_of_a_real_experiment() -> None:
 def test_no_experiment_depends_on_figures_or_on_another_paper() -> None:
     sizes = []
     for experiment in papers.experiments().values():
-        closure = closure_of(experiment.run)
+        closure = closure_of(experiment.cell)
         sizes.append(len(closure))
         others = {path.split("/")[1] for path in closure if path.startswith("papers/") and path.count("/") > 1}
         assert others <= {experiment.paper}

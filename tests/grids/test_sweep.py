@@ -18,6 +18,7 @@ import torch
 import xarray as xr
 
 import foretrain as ft
+from foretrain.core import looping
 from foretrain.core.errors import InputError
 from foretrain.core.streams import seed_list
 from foretrain.core.trajectory import notes_of
@@ -25,7 +26,6 @@ from foretrain.grids.sweeping import plan_of
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import Positive, Seeds, about
 from foretrain.papers.scan_snap.experiments.training import fig6
-from foretrain.runs import pieces
 from foretrain.runs.pieces import MOST_PIECES, Grid
 from foretrain.runs.stored import RunFolder, load
 from foretrain.runs.sweep import sweep
@@ -126,7 +126,7 @@ def best_of(
 
 def test_a_grid_never_becomes_a_choice(tmp_path: Path) -> None:
     """Every combination was asked for: an experiment that makes one result of several values is not run over them."""
-    experiment = Experiment("toy/best_of", "The best of several rates.", best_of, cut={"seeds": "seed"})
+    experiment = Experiment("toy/best_of", "The best of several rates.", best_of, batched={"seeds": "seed"})
     with pytest.raises(InputError, match=r"toy/best_of gives one result for all values of rates.* --set rates=…"):
         plan_of(experiment, experiment.defaults(), {"rates": [1.0, 2.0]}).run(tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
@@ -399,7 +399,7 @@ def test_attributes_that_change_numbers_are_refused(tmp_path: Path, attributes: 
 def test_runs_that_have_them_are_read_as_they_were_computed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attributes: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr(pieces, "PACKING", frozenset())  # as it was once
+    monkeypatch.setattr(looping, "PACKING", frozenset())  # as it was once
     found = ft.sweep(
         lambda x: xr.Dataset({"v": ("i", np.arange(-1, 2) * x, attributes), "w": ("i", ["a", "b", "c"])}),
         grid={"x": [1, 3]},

@@ -231,7 +231,7 @@ def _short(file: str | Path) -> str:
 
 
 def _experiment_facts(experiment: Experiment) -> list[tuple[str, str]]:
-    code = inspect.unwrap(experiment.run)
+    code = inspect.unwrap(experiment.cell)
     facts = [("says", experiment.says)]
     facts += [(f"--set {name}", _parameter_words(p)) for name, p in experiment.parameters().items()]
     if experiment.cut:

@@ -103,7 +103,7 @@ def run(
         say(f"Note: {error}")
     else:
         _summarise(dataset)
-        if experiment.concludes is not None and not plan.one_at_a_time:
+        if experiment.concludes is not None and set(plan.one_at_a_time) <= set(experiment.axes):
             say(experiment.concludes(dataset))
     show(str(folder.place))
 

@@ -83,15 +83,15 @@ def plan_of(experiment: Experiment, arguments: Mapping[str, Any], grid: Mapping[
     parameters = experiment.parameters()
     several = {name: tuple(values) for name, values in grid.items() if parameters[name].several}
     single = {name: list(values) for name, values in grid.items() if name not in several}
-    cut, fixed = experiment.split({**arguments, **several})
+    axes, lists, fixed = experiment.split({**arguments, **several})
     fixed = {name: value for name, value in fixed.items() if name not in single}
     return Plan(
         experiment.id,
-        experiment.run,
-        {**single, **cut},
+        experiment.cell,
+        {**single, **axes, **lists},
         fixed,
-        {**{name: name for name in single}, **experiment.cut},
-        one_at_a_time=list(single),
+        experiment.batched,
+        one_at_a_time=[*single, *axes],
         varied=[name for name, values in several.items() if name in fixed and len(values) > 1],
         together=experiment.together,
         files=experiment.files(),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, get_type_hints
 
@@ -50,6 +50,17 @@ class Parameter:
     name: str
     type: Any  # with its bounds and description
     default: Any
+
+    def along(self, name: str, values: Any) -> Parameter:
+        """The parameter whose values are those of an axis, of which this one takes a single value."""
+        if name == "seeds":
+            return Parameter(name, Seeds, values)
+        says = about(self.says, unit=self.unit or None, file=self.is_file)
+        return Parameter(name, Annotated[Sequence[self.type], Field(min_length=1), says], values)  # type: ignore[name-defined]
+
+    def with_default(self, default: Any) -> Parameter:
+        """The same parameter with another default."""
+        return replace(self, default=default)
 
     @cached_property
     def _adapter(self) -> Any:

@@ -25,8 +25,9 @@ import xarray as xr
 
 from foretrain.core.errors import DamagedFile, InputError, require
 from foretrain.core.files import is_unicode, plain
+from foretrain.core.looping import WAY_OUT
 from foretrain.core.trajectory import NOTES, notes_of
-from foretrain.runs.pieces import WAY_OUT, Grid, Piece
+from foretrain.runs.pieces import Grid, Piece
 from foretrain.runs.places import Place, load_zarr
 
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ from foretrain.papers.scan_snap.experiments.training import fig4, fig5, fig6, fi
 from foretrain.papers.scan_snap.experiments.training_map import training_map
 from foretrain.papers.scan_snap.setting import published_fig4, published_fig6
 from foretrain.papers.scan_snap.simulations.full_gradient import shared_token_classes
-from foretrain.runs.shards import combine
 
 BY_NAME = {e.id.split("/")[1]: e for e in papers.experiments("scan_snap").values()}
 QUICK = {"queries": (1, 2), "eta_z": (1.0, 3.0), "ratio": (1.0, 2.0), "seeds": 2, "steps": 5}
@@ -85,21 +84,6 @@ def test_fig6_axes_and_start():
     assert float(from_zero.squeeze()) == pytest.approx(-(weights * np.log(weights)).sum(), abs=1e-12)
     assert run["entropy"].std(["eta_z", "ratio"]).max() < 1e-12  # nothing has been learned yet
     assert run["entropy"].std("seed").min() > 0  # every seed has its own start
-
-
-@pytest.mark.parametrize("name", [name for name, e in BY_NAME.items() if e.cut])
-def test_no_number_depends_on_how_a_run_is_cut(name, fast):
-    """Runs of one value at a time along every cut argument, combined, equal the whole run to the last bit."""
-    experiment, whole = BY_NAME[name], fast[name]
-    values, fixed = experiment.split(experiment.arguments("fast"))
-    shards = [
-        experiment.run(**fixed, **{argument: [value] for argument, value in zip(values, cell, strict=True)})
-        for cell in itertools.product(*values.values())
-    ]
-    together = combine(shards)
-    for variable in whole.data_vars:
-        expected = whole[variable]
-        assert np.array_equal(together[variable].transpose(*expected.dims), expected, equal_nan=True), variable
 
 
 def test_seeds_may_be_named():

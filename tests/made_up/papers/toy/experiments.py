@@ -73,14 +73,14 @@ EXPERIMENTS = [
         "toy/noise",
         "Noise, cut along rate and seed.",
         noise,
-        cut={"eta_z": "eta_z", "seeds": "seed"},
+        batched={"eta_z": "eta_z", "seeds": "seed"},
         settings={"fast": {"steps": 2}, "full": {}},
     ),
     Experiment(
         "toy/diverges",
         "A rate too large.",
         diverges,
-        cut={"rates": "rates"},
+        batched={"rates": "rates"},
     ),
     Experiment(
         "toy/plain",

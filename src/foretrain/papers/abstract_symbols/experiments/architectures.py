@@ -212,7 +212,7 @@ EXPERIMENTS = [
         "abstract_symbols/train",
         "A transformer on a template task of your choice, with or without a·I and b·I",
         train,
-        cut={"rates": "rate"},
+        batched={"rates": "rate"},
         together=4,
         settings={
             "fast": {"n": 32, "seeds": 2, "rates": (1e-3, 1e-2), "setting": "glance"},
@@ -224,14 +224,14 @@ EXPERIMENTS = [
         "abstract_symbols/fig2",
         "Print programs as regression: test loss against n, with and without a·I",
         fig2,
-        cut={"n": "n"},
+        batched={"n": "n"},
         settings={"fast": {**QUICK, "n": (8, 16), "rates": (1e-2,)}, "full": FULL},
     ),
     Experiment(
         "abstract_symbols/fig3",
         "Print programs as next token: error on unseen symbols against n, with and without b·I",
         fig3,
-        cut={"n": "n"},
+        batched={"n": "n"},
         settings={
             "fast": {**QUICK, "n": (8, 16), "rates": (1e-2,), "depth": 2, "embedding": 32, "architectures": (WITH_B,)},
             "full": {**FULL, "n": (32, 64, 128, 256), "embedding": 128},
@@ -241,14 +241,14 @@ EXPERIMENTS = [
         "abstract_symbols/fig5",
         "Copying unseen symbols against n and embedding dimension, with and without b·I",
         fig5,
-        cut={"n": "n"},
+        batched={"n": "n"},
         settings={"fast": {**QUICK, "embeddings": (16, 32), "rates": (1e-2,)}, "full": {**FULL, "n": (16, 64, 256)}},
     ),
     Experiment(
         "abstract_symbols/fig22",
         "Test loss of different architectures against n",
         fig22,
-        cut={"n": "n"},
+        batched={"n": "n"},
         settings={
             "fast": {**QUICK, "architectures": (VANILLA, WITH_A, LSTM, MLP), "rates": ()},
             "full": {"n": SAMPLES[2:10], "setting": "small", "rates": ()},
@@ -258,7 +258,7 @@ EXPERIMENTS = [
         "abstract_symbols/fig23",
         "Majority of k symbols against n, with and without both scalings",
         fig23,
-        cut={"lengths": "length", "n": "n"},
+        batched={"lengths": "length", "n": "n"},
         settings={
             "fast": {**QUICK, "lengths": (2, 3), "rates": ()},
             "full": {"n": SAMPLES[2:9], "setting": "small", "rates": ()},
@@ -268,7 +268,7 @@ EXPERIMENTS = [
         "abstract_symbols/fig25",
         "MLP with vec(XXᵀ), MLP and transformer against n",
         fig25,
-        cut={"n": "n"},
+        batched={"n": "n"},
         settings={"fast": QUICK, "full": {"setting": "small"}},
     ),
 ]

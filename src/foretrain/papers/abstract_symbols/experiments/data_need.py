@@ -150,7 +150,7 @@ EXPERIMENTS = [
         "abstract_symbols/data_need",
         "Samples each task needs with each architecture, and the factor that a·I, b·I and both gain",
         data_need,
-        cut={"tasks": "task"},
+        batched={"tasks": "task"},
         settings={
             "fast": {
                 "tasks": ("same_different", "aba_abb"),

@@ -206,7 +206,7 @@ EXPERIMENTS = [
         "abstract_symbols/fig8",
         "Learning rate against n",
         fig8,
-        cut={"n": "n"},
+        batched={"n": "n"},
         settings={"fast": {**QUICK, "n": (16, 32), "rates": (1e-3, 1e-2)}, "full": {**FULL, "seeds": 5}},
     ),
     *(
@@ -214,7 +214,7 @@ EXPERIMENTS = [
             id,
             f"Learning rate against {says}",
             figure,
-            cut={values: axis},
+            batched={values: axis},
             settings={"fast": {**RATE_QUICK, values: few}, "full": FULL},
         )
         for id, figure, says, values, axis, few in (
@@ -230,7 +230,7 @@ EXPERIMENTS = [
         "abstract_symbols/fig15",
         "The last layer trained alone, against n and the size of the attention logits",
         fig15,
-        cut={"multipliers": "multiplier", "n": "n"},
+        batched={"multipliers": "multiplier", "n": "n"},
         settings={
             "fast": {**QUICK, "n": (16, 32), "multipliers": (1.0, 8.0), "epochs": 50, "heads": 4},
             "full": {"n": (64, 128, 256, 512, 1024, 2048), "epochs": 5000, "setting": "small"},
@@ -240,7 +240,7 @@ EXPERIMENTS = [
         "abstract_symbols/fig16",
         "Batch size against n",
         fig16,
-        cut={"batch_sizes": "batch_size", "n": "n"},
+        batched={"batch_sizes": "batch_size", "n": "n"},
         settings={
             "fast": {**QUICK, "n": (16, 32), "batch_sizes": (16, 32)},
             "full": {

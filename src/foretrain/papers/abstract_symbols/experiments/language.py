@@ -184,7 +184,7 @@ EXPERIMENTS = [
         "abstract_symbols/fig6",
         "Validation loss of a GPT on WikiText-2 with and without identity scalings, in pairs of runs",
         fig6,
-        cut={"scalings": "scaling", "seeds": "seed"},
+        batched={"scalings": "scaling", "seeds": "seed"},
         settings={
             "fast": {
                 "seeds": 1, "steps": 4, "layers": 1, "width": 32, "context": 32, "vocabulary": 300, "rate": 3e-3,
@@ -204,7 +204,7 @@ EXPERIMENTS = [
         "abstract_symbols/fig7",
         "A template task fine-tuned from a pretrained and from a random start, and the heads' diagonals (also Fig 24)",
         fig7,
-        cut={"layers": "depth", "seeds": "seed"},
+        batched={"layers": "depth", "seeds": "seed"},
         settings={
             "fast": {
                 "layers": (1,), "samples": (16,), "seeds": 1, "pretraining": 2, "fine_tuning": 2, "width": 32,

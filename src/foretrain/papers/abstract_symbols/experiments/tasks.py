@@ -173,14 +173,14 @@ EXPERIMENTS = [
         "abstract_symbols/fig4",
         "The kernel matrix becomes blocks: angle of its top eigenspace to the template indicators against n",
         fig4,
-        cut={"architectures": "architecture"},
+        batched={"architectures": "architecture"},
         settings={"fast": {"samples": (64, 256), "seeds": 1, "shown": 40}, "full": {}},
     ),
     Experiment(
         "abstract_symbols/kernel_regression",
         "Kernel ridge regression on unseen symbols against n, the alphabet and the ridge, beside eq. 15",
         kernel_regression,
-        cut={"seeds": "seed"},
+        batched={"seeds": "seed"},
         settings={
             "fast": {"samples": (32, 128), "alphabets": (16, 1024), "seeds": 2, "ridges": (0.01,), "ratios": (0.001,)},
             "full": {},
@@ -190,7 +190,7 @@ EXPERIMENTS = [
         "abstract_symbols/data_efficiency",
         "Samples needed by each architecture on each task, from the matrix N alone",
         data_efficiency,
-        cut={"tasks": "task"},
+        batched={"tasks": "task"},
         settings={"fast": {"tasks": ("same_different", "aba_abb")}, "full": {}},
     ),
 ]

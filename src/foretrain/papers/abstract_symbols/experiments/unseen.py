@@ -200,7 +200,7 @@ EXPERIMENTS = [
         "abstract_symbols/copying_velocity",
         "How fast the loss on an unseen token moves at the start of training, against embedding width",
         copying_velocity,
-        cut={"embeddings": "embedding"},
+        batched={"embeddings": "embedding"},
         settings={"fast": {"embeddings": (64, 256), "heads": 2, "head": 8, "seeds": 3}, "full": {}},
     ),
     Experiment(

@@ -58,7 +58,7 @@ EXPERIMENTS = [
         "feature_extraction/bias_share",
         "β/ρ against the size of the initial weights",
         bias_share,
-        cut={"sigmas": "sigma"},
+        batched={"sigmas": "sigma"},
         settings={"fast": {"sigmas": (0.1, 1.0)}, "full": {}},
     ),
 ]

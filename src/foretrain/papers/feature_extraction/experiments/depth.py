@@ -167,7 +167,7 @@ EXPERIMENTS = [
         "feature_extraction/depth",
         "bias and bigram share against depth, with and without LayerNorm",
         depth,
-        cut={"layers": "layers"},
+        batched={"layers": "layers"},
         settings={"fast": {"layers": (1, 2), "width": 32, "seeds": 1}, "full": {}},
     ),
 ]

@@ -200,7 +200,7 @@ EXPERIMENTS = [
         "feature_extraction/label_scores",
         "label scores against co-occurrence, epoch by epoch",
         label_scores,
-        cut={"networks": "network"},
+        batched={"networks": "network"},
         settings={"fast": {"networks": ("MLP ReLU", "MLP GeLU"), "texts": 500, "epochs": 2}, "full": {}},
     ),
 ]

@@ -138,7 +138,7 @@ EXPERIMENTS = [
         "feature_extraction/lazy_scores",
         "scores learned in the lazy regime against the limit kernel",
         lazy_scores,
-        cut={"networks": "network"},
+        batched={"networks": "network"},
         settings={"fast": {"networks": ("MLP ReLU", "SA"), "width": 128, "seeds": 2}, "full": {}},
     ),
 ]

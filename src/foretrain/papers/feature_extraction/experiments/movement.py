@@ -127,7 +127,7 @@ EXPERIMENTS = [
         "feature_extraction/movement",
         "movement of the tangent kernel against width",
         movement,
-        cut={"widths": "width"},
+        batched={"widths": "width"},
         settings={
             "fast": {"networks": ("MLP ReLU", "MLP GeLU"), "widths": (32, 64), "seeds": 2, "loss_left": 0.9},
             "full": {},

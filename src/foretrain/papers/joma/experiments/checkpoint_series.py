@@ -93,7 +93,7 @@ EXPERIMENTS = [
         "joma/fig7",
         "Stable rank of the lower MLP matrices and entropy of attention over a series of checkpoints",
         fig7,
-        cut={"seeds": "seed"},
+        batched={"seeds": "seed"},
         settings={
             "fast": {"seeds": 1, "steps": 4, "layers": 1, "width": 32, "vocabulary": 300, "source": MADE_UP},
             "full": {"seeds": 3, "steps": 1000, "layers": 4, "width": 128},

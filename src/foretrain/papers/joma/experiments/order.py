@@ -234,7 +234,7 @@ EXPERIMENTS = [
         "joma/order",
         "Order in which attention finds the tokens of a latent hierarchy: JoMA flow and a trained transformer",
         order,
-        cut={"rhos": "rho", "objectives": "objective"},
+        batched={"rhos": "rho", "objectives": "objective"},
         settings={"fast": {"seeds": 2, "steps": 20, "depth": 3, "objectives": ("match",)}, "full": {}},
     ),
 ]

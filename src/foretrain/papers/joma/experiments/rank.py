@@ -110,7 +110,7 @@ EXPERIMENTS = [
         "joma/rank",
         "Stable rank of the lower MLP matrix along training, in one layer and in a small transformer",
         rank,
-        cut={"activations": "activation"},
+        batched={"activations": "activation"},
         settings={"fast": {"steps": 100, "transformer_steps": 10, "seeds": 2}, "full": {}},
     ),
 ]

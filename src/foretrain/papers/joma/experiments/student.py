@@ -170,7 +170,7 @@ EXPERIMENTS = [
         "joma/sparse_dense",
         "Entropy of attention while one node learns a teacher: with three losses, with and without ReLU",
         sparse_dense,
-        cut={"losses": "loss", "activations": "activation"},
+        batched={"losses": "loss", "activations": "activation"},
         settings={"fast": {"steps": 200, "seeds": 2}, "full": {}},
     ),
 ]

@@ -96,7 +96,7 @@ EXPERIMENTS = [
         "joma/fig10",
         "Pattern superposition: neurons of a small GPT that fire for several unrelated combinations of tokens",
         fig10,
-        cut={"models": "model", "texts": "text", "seeds": "seed"},
+        batched={"models": "model", "texts": "text", "seeds": "seed"},
         settings={
             "fast": {
                 "seeds": 1, "steps": 10, "layers": 1, "width": 16, "source": MADE_UP, "tokens": "words",

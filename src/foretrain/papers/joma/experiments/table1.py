@@ -255,7 +255,7 @@ EXPERIMENTS = [
         "joma/table1",
         "Alignment of hidden nodes with latents: untrained, trained, trained on shuffled labels",
         table1,
-        cut={"configurations": "configuration", "generators": "generator", "hidden": "hidden"},
+        batched={"configurations": "configuration", "generators": "generator", "hidden": "hidden"},
         settings={
             "fast": {
                 "configurations": ("C20-ch2-10-20",),

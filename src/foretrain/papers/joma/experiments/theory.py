@@ -247,7 +247,7 @@ EXPERIMENTS: list[Experiment] = [
         "joma/cdag",
         "Share of edges in random graphs whose gradient correlates with a latent, by threshold, training and angle",
         cdag,
-        cut={"seeds": "seed"},
+        batched={"seeds": "seed"},
         settings={"fast": {"seeds": 2, "graphs": 10, "steps": (0, 10), "samples": 128}, "full": {}},
     ),
 ]

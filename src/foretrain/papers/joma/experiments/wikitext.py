@@ -70,7 +70,7 @@ EXPERIMENTS = [
         "joma/fig8",
         "Entropy of attention and validation loss of encoders trained on WikiText-2 at several rates (also Fig 6)",
         fig8,
-        cut={"layers": "depth", "rates": "rate", "texts": "text", "seeds": "seed"},
+        batched={"layers": "depth", "rates": "rate", "texts": "text", "seeds": "seed"},
         settings={
             "fast": {
                 "layers": (1,),

@@ -126,18 +126,18 @@ EXPERIMENTS = [
         "scan_snap/fig3",
         "Growth factor of a distinct token over time, by η_Y at fixed η_Z: printed, corrected, in training.",
         fig3,
-        cut={"eta_y": "eta_y"},
+        batched={"eta_y": "eta_y"},
     ),
     Experiment(
         "scan_snap/fig8",
         "Decoder growth per step and in continuous time, by η_Y.",
         fig8,
-        cut={"eta_y": "eta_y"},
+        batched={"eta_y": "eta_y"},
     ),
     Experiment(
         "scan_snap/fig9",
         "Growth of attention over time, by η_Z at fixed η_Y/η_Z: printed, corrected, in training.",
         fig9,
-        cut={"eta_z": "eta_z"},
+        batched={"eta_z": "eta_z"},
     ),
 ]

@@ -247,7 +247,7 @@ EXPERIMENTS = [
         "scan_snap/real_text",
         "The model (Y, Z) on real text: is attention predicted by counts, and does it snap?",
         real_text,
-        cut={"corpora": "corpus"},
+        batched={"corpora": "corpus"},
         settings={
             "fast": {
                 "corpora": ("made-up",),

@@ -197,7 +197,7 @@ EXPERIMENTS = [
         "scan_snap/standard_transformer",
         "Standard transformers on real text: do counts say which words attention picks?",
         standard_transformer,
-        cut={"corpora": "corpus"},
+        batched={"corpora": "corpus"},
         settings={
             "fast": {
                 "corpora": ("made-up",),

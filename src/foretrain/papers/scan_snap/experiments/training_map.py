@@ -128,7 +128,7 @@ EXPERIMENTS = [
         "scan_snap/training_map",
         "Which prediction of attention is within 10 % of training, by overlap, K, M and η_Y/η_Z.",
         training_map,
-        cut={"overlap": "overlap", "classes": "classes", "vocab": "vocab"},
+        batched={"overlap": "overlap", "classes": "classes", "vocab": "vocab"},
         settings={
             "fast": {"overlap": (0.1, 0.6), "classes": (3,), "vocab": (30, 100), "at": (0.25, 1.0), "rate": 0.1},
             "full": {},

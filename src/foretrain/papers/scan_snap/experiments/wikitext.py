@@ -122,7 +122,7 @@ EXPERIMENTS = [
         "scan_snap/fig7",
         "How the first layer's attention moves while encoders are trained on WikiText-2 with SGD",
         fig7,
-        cut={"layers": "depth", "rates": "rate", "seeds": "seed"},
+        batched={"layers": "depth", "rates": "rate", "seeds": "seed"},
         settings={
             "fast": {"layers": (1,), "seeds": 1, "steps": 8, "vocabulary": 60, "marks": 4, "source": MADE_UP},
             "full": {"rates": (0.05, 5.0), "seeds": 2, "steps": 2500, "vocabulary": 4096},
@@ -132,7 +132,7 @@ EXPERIMENTS = [
         "scan_snap/fig10",
         "Entropy of attention after training on WikiText-2 with SGD at several rates",
         fig10,
-        cut={"rates": "rate", "texts": "text", "seeds": "seed"},
+        batched={"rates": "rate", "texts": "text", "seeds": "seed"},
         settings={
             "fast": {"rates": (1.0, 5.0), "seeds": 1, "steps": 8, "vocabulary": 60, "source": MADE_UP},
             "full": {"rates": (0.5, 1.5, 5.0), "steps": 1000, "vocabulary": 4096},
