@@ -9,6 +9,7 @@ import io
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -144,10 +145,10 @@ def test_a_pass_that_raises_leaves_nothing_behind() -> None:
     assert len(monitor.records) == 1
 
 
-def run(file: Path, steps: int) -> Monitor:
+def run(file: Path, steps: int, **options: Any) -> Monitor:
     torch.manual_seed(1)
     model = NanoGPT()
-    monitor = Monitor(model, every=2, file=file)
+    monitor = Monitor(model, every=2, file=file, **options)
     while monitor.steps < steps:
         loss = model(torch.randint(0, 50, (2, 6))).square().mean()
         monitor.step(loss=loss)
@@ -160,7 +161,7 @@ def test_a_resumed_run_continues_the_same_file(tmp_path: Path) -> None:
     with file.open("ab") as stream:
         stream.write(b'{"step": 6, "loss": 1.')  # a line torn by a killed process
     assert [record["step"] for record in read_lines(file)] == [0, 2, 4]
-    monitor = run(file, 9)
+    monitor = run(file, 9, resume=True)
     assert monitor.dataset().step.values.tolist() == [0, 2, 4, 6, 8]
     assert [json.loads(line)["step"] for line in file.read_text().splitlines()] == [0, 2, 4, 6, 8]
 
@@ -177,11 +178,9 @@ def test_damage_within_a_file_is_named_by_its_line(tmp_path: Path) -> None:
 
 
 def test_a_training_that_goes_back_drops_what_came_after(tmp_path: Path) -> None:
-    monitor = run(tmp_path / "run.jsonl", 9)
-    monitor.steps = 4  # back to a checkpoint
+    run(tmp_path / "run.jsonl", 9)
     model = NanoGPT()
-    again = Monitor(model, every=2, file=tmp_path / "run.jsonl")
-    again.steps = 4
+    again = Monitor(model, every=2, file=tmp_path / "run.jsonl", start=4)  # back to a checkpoint
     model(torch.zeros(1, 3, dtype=torch.long))
     again.step(loss=7.0)
     assert again.dataset().step.values.tolist() == [0, 2, 4]
@@ -221,14 +220,35 @@ def test_only_a_training_that_ends_well_is_finished(tmp_path: Path) -> None:
         assert read_training(file)[1] == (name == "well")
 
 
-def test_a_finished_training_is_not_continued_by_accident(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_second_training_never_joins_the_first_one_s_file(
+    ended: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file = tmp_path / "run.jsonl"
-    run(file, 5).detach()
-    with pytest.raises(InputError, match=r"a finished training \(steps 0 to 4\); give another file, or resume=True"):
-        Monitor(NanoGPT(), file=file)
+    first = run(file, 5)
+    if ended:
+        first.detach()
+    before = file.read_bytes()
+    second, third = run(file, 3), run(file, 3)
+    assert [monitor.file.name for monitor in (second, third)] == ["run-2.jsonl", "run-3.jsonl"]
+    assert file.read_bytes() == before
+    for monitor in (second, third):
+        assert [record["step"] for record in read_lines(monitor.file)] == [0, 2]
+    assert [message for *_, message in caplog.record_tuples] == [
+        f"{file} holds another training, so this one is written to run-{number}.jsonl. To go on with the other one, "
+        "give resume=True."
+        for number in (2, 3)
+    ]
     assert Monitor(NanoGPT(), file=file, resume=True).steps == 5
+    assert Monitor(NanoGPT(), file=file, start=2).file == file
     with pytest.raises(InputError, match="cannot be read: Is a directory"):
         Monitor(NanoGPT(), file=tmp_path)
+
+
+def test_a_file_in_which_nothing_was_recorded_is_used(tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+    Monitor(NanoGPT(), file=file)  # killed before its first step
+    assert Monitor(NanoGPT(), file=file).file == file
 
 
 def test_a_model_in_evaluation_mode_is_named_as_the_reason() -> None:

@@ -30,6 +30,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
+from foretrain.monitor.guard import Guard, no_guard
 from foretrain.monitor.statistics import ELEMENTS_AT_ONCE, AttentionCall, allowed_keys, row_sums
 
 _SOFTMAX = frozenset({torch.softmax, torch.Tensor.softmax, F.softmax, torch.special.softmax})
@@ -38,9 +39,14 @@ _SOFTMAX = frozenset({torch.softmax, torch.Tensor.softmax, F.softmax, torch.spec
 class AttentionReader(TorchFunctionMode):
     """Calls `record(statistics [statistic, head])` for every attention call made while it is active."""
 
-    def __init__(self, record: Callable[[Tensor], None], is_cross: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self,
+        record: Callable[[Tensor], None],
+        is_cross: Callable[[], bool] = lambda: False,  # whether keys are other tokens than queries
+        guard: Guard = no_guard,
+    ) -> None:
         super().__init__()
-        self.record, self.is_cross = record, is_cross  # whether keys are other tokens than queries
+        self.record, self.is_cross, self.guard = record, is_cross, guard
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -48,7 +54,7 @@ class AttentionReader(TorchFunctionMode):
         kwargs = kwargs or {}
         read = reader_of(func, args, kwargs)
         if read is not None:
-            with torch.no_grad(), torch.autocast(_device(args, kwargs), enabled=False):
+            with self.guard("read attention"), torch.no_grad(), torch.autocast(_device(args, kwargs), enabled=False):
                 calls = read(*args, **kwargs)
                 if self.is_cross():
                     calls = (replace(call, same_tokens=False) for call in calls)

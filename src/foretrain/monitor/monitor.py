@@ -20,11 +20,12 @@ from foretrain.core.errors import InputError, require, require_whole
 from foretrain.measures.matrices import plain_arithmetic
 from foretrain.monitor.alarms import Alarm, Watcher, in_words
 from foretrain.monitor.compiled import AroundCompiledCall, inside_compiled_code
+from foretrain.monitor.guard import LoggedErrors, is_first_process
 from foretrain.monitor.projections import heads_of, identity_shares
 from foretrain.monitor.statistics import NAMES
 from foretrain.monitor.watch import attention_of
 from foretrain.monitor.weights import Measures, WeightReader
-from foretrain.monitor.wrappers import parameters_of, plain_name, unwrapped
+from foretrain.monitor.wrappers import plain_name, unwrapped, whole_parameters
 from foretrain.runs.monitored import (
     FINISHED,
     Record,
@@ -60,14 +61,17 @@ class Monitor:
         monitor.dataset()["attention_entropy"]  # over (step, layer, head)
 
     Step 0 is measured, then every `every` steps: the first forward pass of that step in training mode, and the weights
-    as they are at that moment. With gradient accumulation, call `step` once per update. With a `file`, each record is
-    added to it as a line of JSON, and a resumed training goes on with the same file; to go on with one whose training
-    is finished, say `resume=True`. `start` is the step at which a resumed training goes on; by default, the one after
-    the last record. `weights=False` leaves the matrices out; `identity=True` adds the identity's share of W_Q·W_Kᵀ and
-    W_V·W_O in every head. Every sink is called with each new record,
-    and closed at the end if it can be. `total` is the number of steps planned, for the report. In a distributed
-    training every process measures its own batches, and only the first one writes. A model wrapped by torch.compile is
-    given as it is, wrapped: at measured steps it runs eagerly.
+    as they are at that moment. With gradient accumulation, call `step` once per update. An error while reading is
+    logged once and never stops the training.
+
+    With a `file`, each record is added to it as a line of JSON. A file that holds another training is left alone: then
+    this one goes into a file beside it, such as run-2.jsonl, and `monitor.file` says which. To go on in the same file,
+    give `start`, the step at which the training goes on, or `resume=True` for the one after the last record.
+
+    `weights=False` leaves the matrices out; `identity=True` adds the identity's share of W_Q·W_Kᵀ and W_V·W_O in every
+    head. Every sink is called with each new record, and closed at the end if it can be. `total` is the number of steps
+    planned, for the report. In a distributed training every process measures its own batches, and only the first one
+    writes. A model wrapped by torch.compile is given as it is, wrapped: at measured steps it runs eagerly.
 
     `alarms` lists early warnings, each with its step and reason; a serious one is also logged as a warning of the
     logger "foretrain". docs/early-warnings.md says how far to trust them.
@@ -93,7 +97,7 @@ class Monitor:
         self.records: list[Record] = []
         self.file, self.sinks = Path(file) if file is not None else None, tuple(sinks)
         if self.file is not None:
-            self.records = _begun(self.file, resume)
+            self.file, self.records = _opened(self.file, resume or bool(start))
             self.steps = max((record["step"] + 1 for record in self.records), default=0)
         if start is not None:
             require_whole("start", start, 0)
@@ -103,7 +107,8 @@ class Monitor:
         self._model = weakref.ref(model)
         self._attention: dict[str, Tensor] = {}
         self._identity: dict[str, dict[str, list[float]]] = {}
-        self._weights = WeightReader() if weights else None
+        self._guard = LoggedErrors()
+        self._weights = WeightReader(self._guard) if weights else None
         self._with_identity = identity
         self._seen = False  # whether this step's forward pass has been read
         self._open: ExitStack | None = None
@@ -133,10 +138,12 @@ class Monitor:
     def step(self, *, loss: Tensor | float | None = None) -> None:
         """Call this after every update of the weights."""
         require(_is_number(loss), f"loss must be a single number; got {loss!r}.")
-        weights = self._weights.finish() if self._weights is not None and self._seen else {}
-        self._warn_if_blind()
-        if self._seen and (self._attention or weights):
-            self._keep(self._record(loss, weights))
+        with self._guard("record this step"):
+            weights = self._weights.finish() if self._weights is not None and self._seen else {}
+            if self._seen and (self._attention or weights):
+                self._keep(self._record(loss, weights))
+        with self._guard("look at the model"):
+            self._warn_if_blind()
         self._attention, self._identity, self._seen = {}, {}, False
         self.steps += 1
 
@@ -158,7 +165,8 @@ class Monitor:
         if self.total is not None:
             record["total"] = self.total
         if loss is not None:
-            record["loss"] = float(loss.detach() if isinstance(loss, Tensor) else loss)
+            with self._guard("read the loss"):
+                record["loss"] = float(loss.detach() if isinstance(loss, Tensor) else loss)
         if self._attention:
             record["attention"] = {
                 layer: dict(zip(NAMES, statistics.tolist(), strict=True))
@@ -174,22 +182,27 @@ class Monitor:
         if add_record(self.records, record):  # the training has gone back: what came after that no longer counts
             self._watcher = Watcher()
             self.alarms = [alarm for earlier in self.records[:-1] for alarm in self._watcher.update(earlier)]
-        new = self._watcher.update(record)
+        new: list[Alarm] = []
+        with self._guard("look for trouble"):
+            new = self._watcher.update(record)
         self.alarms += new
-        if _is_first_process():
+        if is_first_process():
             for line in in_words(alarm for alarm in new if alarm.serious):
                 _log.warning("%s", line)
-            if self.file is not None:
-                self._write(self.file, record)
+            self._write(record)
             for sink in self.sinks:
-                sink(record)
+                with self._guard(f"pass a record to the sink {type(sink).__name__}"):
+                    sink(record)
 
-    def _write(self, file: Path, record: Record) -> None:
+    def _write(self, record: Record) -> None:
         """A disk that is full is no reason to stop someone's training: records are kept in memory all the same."""
-        try:
-            append_line(file, record)
-        except InputError as error:
-            _log.error("%s Records from step %d on are not in the file.", error, record["step"])
+        if self.file is None:
+            return
+        with self._guard("write a record"):
+            try:
+                append_line(self.file, record)
+            except InputError as error:
+                _log.error("%s Records from step %d on are not in the file.", error, self.steps)
 
     def begin(self) -> None:
         """Read from here on if this step is due; only for loops that do not call the model itself, as Lightning's."""
@@ -218,12 +231,13 @@ class Monitor:
             self._weights.stop()
         for handle in self._handles:
             handle.remove()
-        if finished and self._handles and self.file is not None and self.records and _is_first_process():
-            append_line(self.file, {FINISHED: self.steps})
+        if finished and self._handles and self.records and is_first_process():
+            self._write({FINISHED: self.steps})
         self._handles = []
         for sink in self.sinks:
             if hasattr(sink, "close"):
-                sink.close()
+                with self._guard(f"close the sink {type(sink).__name__}"):
+                    sink.close()
 
     def __enter__(self) -> Monitor:
         return self
@@ -239,24 +253,27 @@ class Monitor:
         if self._open is not None:  # a pass that Ctrl-C has stopped, which torch does not tell hooks about
             self._end()
         if self.due and model.training and torch.is_grad_enabled():
-            self._open, self._seen = ExitStack(), True
+            self._open, self._seen, self._attention = ExitStack(), True, {}
             if self._weights is not None:
-                self._weights.begin(model)
-            self._attention = self._open.enter_context(attention_of(model))
+                with self._guard("read the weights"):
+                    self._weights.begin(model)
+            with self._guard("read attention"):
+                self._attention = self._open.enter_context(attention_of(model, self._guard))
 
     def _end(self, _: nn.Module | None = None, __: Any = None, output: Any = None) -> None:
         opened, self._open = self._open, None
         if opened is None:
             return
-        opened.close()
+        with self._guard("read attention"):
+            opened.close()
         if output is None:  # the model raised: its next forward pass will be read instead
             self._attention, self._seen = {}, False
             return
         model = self._model()
         if self._weights is not None and model is not None:
-            with plain_arithmetic(_device(model)):
+            with self._guard("read the identity's share"), plain_arithmetic(_device(model)):
                 if self._with_identity:
-                    self._identity = identity_shares(parameters_of(model), heads_of(self._attention))
+                    self._identity = identity_shares(whole_parameters(model), heads_of(self._attention))
                 for name, module in unwrapped(model).named_modules():
                     scaling = module._modules.get("identity_scaling")  # see patches.identity
                     if scaling is not None:
@@ -264,29 +281,28 @@ class Monitor:
                         self._identity.setdefault(plain_name(name), {}).update(scalars)
 
 
-def _begun(file: Path, resume: bool) -> list[Record]:
-    """The records of a training that goes on; refuse a file whose training is finished, unless it is to go on."""
-    if not file.exists():
-        append_nothing(file)  # now, not at the first record: the place may not be writable
-        return []
-    records, finished = read_training(file)
-    if records and finished and not resume:
-        last = records[-1]["step"]
-        raise InputError(
-            f"{file} holds a finished training (steps 0 to {last}); give another file, or resume=True to go on with it."
-        )
-    if records and not resume:
-        _log.info("%s: going on after step %d; for a new training, give another file.", file, records[-1]["step"])
-    return records
+def _opened(file: Path, resume: bool) -> tuple[Path, list[Record]]:
+    """The file to write to, and the records that are in it: none, unless its training is to go on."""
+    beside, number = file, 1
+    while beside.exists():
+        records = read_training(beside)[0]
+        if resume:
+            return beside, records
+        if not records:
+            break
+        number += 1
+        beside = file.with_name(f"{file.stem}-{number}{file.suffix}")
+    append_nothing(beside)  # now, not at the first record: the place may not be writable
+    if beside != file and is_first_process():
+        _log.warning(
+            "%s holds another training, so this one is written to %s. To go on with the other one, give resume=True.",
+            file, beside.name,
+        )  # fmt: skip
+    return beside, []
 
 
 def _is_number(loss: Any) -> bool:
     return loss is None or (loss.numel() == 1 if isinstance(loss, Tensor) else isinstance(loss, int | float | Real))
-
-
-def _is_first_process() -> bool:
-    distributed = torch.distributed
-    return not (distributed.is_available() and distributed.is_initialized()) or distributed.get_rank() == 0
 
 
 def _device(model: nn.Module) -> torch.device:

@@ -42,11 +42,11 @@ def names_of_running_modules(model: nn.Module) -> Iterator[Running]:
     """
     running = Running()
     handles = []
-    for name, module in model.named_modules():
-        if module is not model and not isinstance(module, torch.jit.ScriptModule):  # which takes no hooks
-            handles.append(module.register_forward_pre_hook(_entering(running, plain_name(name))))
-            handles.append(module.register_forward_hook(_leaving(running), always_call=True))
     try:
+        for name, module in model.named_modules():
+            if module is not model and not isinstance(module, torch.jit.ScriptModule):  # which takes no hooks
+                handles.append(module.register_forward_pre_hook(_entering(running, plain_name(name))))
+                handles.append(module.register_forward_hook(_leaving(running), always_call=True))
         yield running
     finally:
         for handle in handles:

@@ -10,17 +10,18 @@ from torch import Tensor, nn
 
 from foretrain.monitor.capture import AttentionReader
 from foretrain.monitor.compiled import eager_step
+from foretrain.monitor.guard import Guard, no_guard
 from foretrain.monitor.projections import SEPARATE
 from foretrain.monitor.running_modules import Running, names_of_running_modules
 from foretrain.monitor.wrappers import plain_name, unwrapped
 
 
 @contextmanager
-def attention_of(model: nn.Module) -> Iterator[dict[str, Tensor]]:
+def attention_of(model: nn.Module, guard: Guard = no_guard) -> Iterator[dict[str, Tensor]]:
     """Statistics [statistic, head] of every attention call inside this block, by the name of the module that makes it.
 
     Nothing that the model computes changes, but a compiled model runs eagerly inside. An attention module that ran
-    without being read is named in a warning.
+    without being read is named in a warning. Errors while reading are left to `guard`.
     """
     calls: dict[str, Tensor] = {}
     model = unwrapped(model)
@@ -29,7 +30,7 @@ def attention_of(model: nn.Module) -> Iterator[dict[str, Tensor]]:
         def record(statistics: Tensor) -> None:
             calls[running.next_call()] = statistics
 
-        with AttentionReader(record, running.in_cross_attention):
+        with AttentionReader(record, running.in_cross_attention, guard):
             yield calls
     unread = unread_attention(model, running)
     if unread:

@@ -14,8 +14,8 @@ that step. For updates, a sample of every matrix's entries is kept for that time
 
 from __future__ import annotations
 
+import logging
 import math
-import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +26,10 @@ from torch import Tensor, nn
 from foretrain.core.errors import InputError
 from foretrain.measures import SpectrumTracker
 from foretrain.measures.matrices import plain_arithmetic
-from foretrain.monitor.wrappers import parameters_of
+from foretrain.monitor.guard import Guard, no_guard
+from foretrain.monitor.wrappers import parameters_of, whole_parameters
+
+_log = logging.getLogger("foretrain")
 
 EFFECTIVE_RANK_EVERY = 10  # measurements: all singular values cost 30 to 80 times as much as the largest one
 ENTRIES = 1 << 17  # of a matrix that are kept to see how far it moves; of a larger matrix, evenly spaced ones
@@ -36,8 +39,8 @@ Measures = dict[str, dict[str, float]]
 class WeightReader:
     """Reads the trainable matrices of a model at one step after another."""
 
-    def __init__(self) -> None:
-        self.measurements = 0
+    def __init__(self, guard: Guard = no_guard) -> None:
+        self.measurements, self._guard = 0, guard
         self._tracker = SpectrumTracker()
         self._measures: Measures = {}
         self._before: dict[str, Tensor] = {}
@@ -51,16 +54,18 @@ class WeightReader:
         self.stop()
         full = self.measurements % EFFECTIVE_RANK_EVERY == 0
         self.measurements += 1
-        self._matrices = self._chosen(model)
-        self._measures = {name: self._spectrum(name, W, full) for name, W in self._matrices.items()}
-        self._before = {name: _entries(W).clone() for name, W in self._matrices.items()}
+        self._matrices, self._measures = self._chosen(model), {}
         for name, W in self._matrices.items():
-            self._handles.append(W.register_post_accumulate_grad_hook(_calling(self, "_gradient", name)))
+            with self._guard("read the weights"):
+                self._measures[name] = self._spectrum(name, W, full)
+                self._before[name] = _entries(W).clone()
+                self._handles.append(W.register_post_accumulate_grad_hook(_calling(self, "_gradient", name)))
 
     def finish(self) -> Measures:
         """What was measured since `begin`."""
         for name, before in self._before.items():
-            self._measures[name]["update_ratio"] = _moved(before, _entries(self._matrices[name]))
+            with self._guard("read updates of the weights"):
+                self._measures[name]["update_ratio"] = _moved(before, _entries(self._matrices[name]))
         self.stop()
         measures, self._measures = self._measures, {}
         return measures
@@ -73,11 +78,12 @@ class WeightReader:
     def _chosen(self, model: nn.Module) -> dict[str, nn.Parameter]:
         parameters = parameters_of(model)
         matrices = {n: p for n, p in parameters.items() if p.requires_grad and p.ndim == 2 and min(p.shape) > 1}
-        split = [name for name, W in matrices.items() if hasattr(W, "full_tensor")]
-        if split and not self._warned:
-            warnings.warn(f"{len(split)} matrices are spread over processes and are not measured.", stacklevel=6)
+        whole = whole_parameters(model)
+        if not matrices.keys() <= whole.keys() and not self._warned:
             self._warned = True
-        return {name: W for name, W in matrices.items() if name not in split}
+            spread = len(matrices.keys() - whole.keys())
+            _log.warning("%d matrices are spread over processes and are not measured; attention is.", spread)
+        return {name: W for name, W in matrices.items() if name in whole}
 
     def _spectrum(self, name: str, W: Tensor, full: bool) -> dict[str, float]:
         try:
@@ -91,7 +97,7 @@ class WeightReader:
 
     def _gradient(self, name: str, W: Tensor) -> None:
         if W.grad is not None and name in self._measures:
-            with plain_arithmetic(W.device):
+            with self._guard("read gradients"), plain_arithmetic(W.device):
                 gradient = W.grad.coalesce().values() if W.grad.is_sparse else W.grad
                 self._measures[name]["gradient_norm"] = _norm(gradient)
 

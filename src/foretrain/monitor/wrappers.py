@@ -5,6 +5,8 @@ The layers of a model have the same names whether it is wrapped or not.
 
 from __future__ import annotations
 
+import sys
+
 from torch import nn
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
@@ -31,3 +33,22 @@ def plain_name(name: str) -> str:
 def parameters_of(model: nn.Module) -> dict[str, nn.Parameter]:
     """The parameters of a model by the names they have without wrappers."""
     return {plain_name(name): parameter for name, parameter in unwrapped(model).named_parameters()}
+
+
+def whole_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
+    """Those parameters that this process holds whole, and keeps where they are from the forward pass to the update.
+
+    With FSDP's `fully_shard` they are whole during the forward pass of their module only, and then freed.
+    """
+    sharded = [plain_name(name) for name, module in unwrapped(model).named_modules() if _is_sharded(module)]
+    spread = tuple(f"{name}." if name else "" for name in sharded)
+    return {
+        name: parameter
+        for name, parameter in parameters_of(model).items()
+        if not hasattr(parameter, "full_tensor") and not name.startswith(spread)
+    }
+
+
+def _is_sharded(module: nn.Module) -> bool:
+    fsdp = sys.modules.get("torch.distributed.fsdp")  # whoever uses it has loaded it
+    return fsdp is not None and hasattr(fsdp, "FSDPModule") and isinstance(module, fsdp.FSDPModule)
