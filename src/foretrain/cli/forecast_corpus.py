@@ -194,7 +194,7 @@ def _read_test(
 
 def _print(forecast: CorpusForecast, learned: dict[str, Learned] | None, top: int) -> None:
     """The answer, what to fix, how far to trust it and the baselines on the first screen; then the details."""
-    from foretrain.forecast.corpora.words import fix_words, trust
+    from foretrain.forecast.corpora.words import fix_words, nothing_to_fix_words, trust
 
     out = console(results=True)
 
@@ -210,7 +210,7 @@ def _print(forecast: CorpusForecast, learned: dict[str, Learned] | None, top: in
         if len(forecast.fixes) > FIXES:
             show(f"  and {len(forecast.fixes) - FIXES} more (--report, --json)")
     else:
-        show("There is nothing to fix: no shortcut that costs accuracy, no conflicting labels, no empty texts.")
+        show(nothing_to_fix_words(forecast))
     show()
     show(f"Trust: {trust(forecast)}")
     show()

@@ -6,6 +6,7 @@ import gzip
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from foretrain.cli import main
@@ -150,3 +151,20 @@ def test_a_small_file_takes_rarer_tokens_and_says_so(file: Path, capsys: pytest.
     file.write_text("text,label\none,a\ntwo,b\n")
     assert typed(file) == 0
     assert "No 2-gram occurs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("rows", "answer"), [(300, "No signal: "), (7, "7 texts are too few")])
+def test_without_a_signal_it_does_not_say_that_there_is_nothing_to_fix(
+    file: Path, capsys: pytest.CaptureFixture[str], rows: int, answer: str
+) -> None:
+    """Random labels, and seven rows, say nothing about shortcuts."""
+    draw = np.random.default_rng(3)
+    texts = [" ".join(draw.choice(list("abcdefghijklmnopqrstuvwxyz"), 12)) for _ in range(rows)]
+    file.write_text("\n".join(["text,label", *(f"{text},{draw.integers(2)}" for text in texts)]))
+    assert typed(file, "--least", "1", "--report", "f.html") == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed.startswith(answer)
+    for shown in (printed, Path("f.html").read_text(encoding="utf-8")):
+        assert "Whether there is anything to fix is unknown" in shown
+        assert "There is nothing to fix" not in shown
+        assert "Nothing was found" not in shown

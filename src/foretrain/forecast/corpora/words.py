@@ -11,6 +11,7 @@ import xarray as xr
 from foretrain.core.trajectory import trajectory
 from foretrain.forecast.clustered_errors import mean_and_error
 from foretrain.forecast.corpora.fixes import Fix
+from foretrain.forecast.corpora.heldout import CHANCE
 from foretrain.forecast.corpora.result import CorpusResult
 from foretrain.forecast.corpora.shortcuts import Shortcut
 
@@ -53,9 +54,10 @@ def answer(forecast: CorpusResult) -> str:
     largest = forecast.classes[int(forecast.class_counts.argmax())]
     if not signal.there:
         return (
-            f"No signal: nothing in these texts predicts the labels. {percent(curve.accuracy)} of held-out rows are "
-            f"predicted correctly, and with shuffled labels up to {percent(signal.floor)} (always guessing {largest}: "
-            f"{percent(signal.largest_class)})."
+            "No signal: the labels cannot be predicted better than chance allows. "
+            f"{percent(curve.accuracy)} of held-out rows are predicted correctly (always guessing {largest}: "
+            f"{percent(signal.largest_class)}), but with shuffled labels the predictions fit as well in "
+            f"{100 * signal.chance:.1f} % of tries; only up to {100 * CHANCE:.1f} % would be a signal."
         )
     baseline = better_baseline(forecast)
     sees = "single tokens" if forecast.scores[forecast.best].order == 1 else "tokens and their neighbours"
@@ -69,6 +71,18 @@ def answer(forecast: CorpusResult) -> str:
     )
     against = f" ({who}); always guessing {largest} gets {percent(signal.largest_class)}."
     return f"{learns}{against} {_shortcut_words(forecast)}"
+
+
+def nothing_to_fix_words(forecast: CorpusResult) -> str:
+    """What an empty list of fixes means: without a signal, nothing, because no shortcut could have been found."""
+    checked = "No conflicting labels and no empty texts were found."
+    if forecast.signal is None:
+        return f"Whether there is anything to fix is unknown: too few texts to look for shortcuts. {checked}"
+    if not forecast.signal.there:
+        return (
+            f"Whether there is anything to fix is unknown: without a signal, shortcuts cannot be looked for. {checked}"
+        )
+    return "There is nothing to fix: no shortcut that costs accuracy, no conflicting labels, no empty texts."
 
 
 def _shortcut_words(forecast: CorpusResult) -> str:
