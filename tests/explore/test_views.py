@@ -32,7 +32,7 @@ from foretrain.explore.views.corpus import rows_of, sample_reviews
 from foretrain.explore.views.finetune import made_up_pass
 from foretrain.explore.views.ledger import _changed
 from foretrain.explore.views.runs import found, place_of
-from foretrain.explore.views.scan_snap import probabilities
+from foretrain.explore.views.scan_snap import BATCH, probabilities
 from foretrain.explore.views.templates import read_templates
 from foretrain.papers.joma import theory as joma
 from foretrain.papers.scan_snap import theory
@@ -103,7 +103,7 @@ def test_scan_snap_shows_the_numbers_of_the_theory_and_of_training() -> None:
     corrected = theory.theorem4_growth_factor([300.0], probabilities=P, eta_y=0.3, eta_z=0.6)
     assert table["Theorem 4, corrected"] == f"{np.sqrt(corrected[0]):.4g}"
     assert abs(float(table["simulated training"]) - np.exp(z[1])) < 0.02
-    found = theory.applies(P, eta_y=0.3, eta_z=0.6, length=state["length"])
+    found = theory.applies(P, eta_y=0.3, eta_z=0.6, length=state["length"], batch=BATCH)
     lights = {light.name: light.word for light in shown.lights}
     assert lights == {row["name"]: row["verdict"] for row in found.rows()}
 

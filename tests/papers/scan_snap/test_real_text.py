@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
+import xarray as xr
 
 from foretrain import InputError
+from foretrain.papers.kept import kept
 from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.experiments.real_text import Samples, count_force, pair_step, real_text, samples_of
+
+GUIDE = " ".join((Path(__file__).parents[3] / "docs" / "scan-snap.md").read_text(encoding="utf-8").split())
 
 
 def _samples(words: int = 7, number: int = 40, context: int = 5) -> Samples:
@@ -77,3 +83,30 @@ def test_slow_attention_follows_the_force_from_counts() -> None:
         real_text(**setting, eta_y=(2.0,), eta_z=(0.02, 1.0))
     with pytest.raises(InputError, match="lower `seen`"):
         real_text(**{**setting, "seen": 10**6})
+
+
+def _slopes_on_real_text() -> xr.DataArray:
+    """d ln z/d ln t: [setting, corpus, time in t0]."""
+    run = kept("scan_snap/real_text")
+    size = run["size"].mean("seed").transpose("setting", "corpus", "time")
+    return size.copy(data=np.gradient(np.log(size.values), np.log(run["time"].values), axis=-1))
+
+
+@pytest.mark.filterwarnings("ignore:Judged from")
+def test_the_guide_tells_when_attention_snaps_on_real_text() -> None:
+    slopes, times = _slopes_on_real_text(), kept("scan_snap/real_text")["snap_time"]
+    slow, equal, fast = (slopes.sel(setting=f"η_Y = 2, η_Z = {rate}") for rate in ("0.02", "2", "8"))
+    assert f"t^{slow[:, -1].min():.1f} to t^{slow[:, -1].max():.1f}" in GUIDE
+    told = []
+    for setting in (equal, fast):
+        above = [float(corpus["time"][corpus >= 1][-1]) for corpus in setting]
+        below = [float(corpus["time"][corpus["time"] > last][0]) for corpus, last in zip(setting, above, strict=True)]
+        t0 = float(times.sel(setting=setting["setting"]))
+        told.append(f"between {_short(min(above) / t0)} and {_short(max(below) / t0)} t0")
+    assert all(words in GUIDE for words in told), told
+    ends = [f"{_short(s[:, -1].min(), 2)} to {_short(s[:, -1].max(), 2)}" for s in (equal, fast)]
+    assert " and ".join(ends) in GUIDE
+
+
+def _short(value: float, digits: int = 1) -> str:
+    return f"{float(value):.{digits}f}".removeprefix("0")

@@ -133,7 +133,7 @@ def _simulated(P: Array, state: State, own: Array) -> tuple[Array, Array]:
 def draw(state: State, worked: Worked | None, places: Places) -> Picture:
     P = probabilities(state)
     rates = {"eta_y": state["eta_y"], "eta_z": state["eta_z"]}
-    found = theory.applies(P, **rates, length=state["length"])
+    found = theory.applies(P, **rates, length=state["length"], batch=BATCH)
     names = [name for name, weight in zip(TOKENS, state["profile"], strict=True) if weight > 0]
     own = np.flatnonzero(P[0])
     start = P[0, own]
@@ -303,8 +303,9 @@ def _python(state: State, places: Places) -> str:
         "from foretrain.papers.scan_snap import theory\n\n"
         f"state = {dict(state)!r}\n"
         "P = probabilities(state)  # P(token | class)\n"
-        f'print(theory.applies(P, eta_y=state["eta_y"], eta_z=state["eta_z"], length=state["length"]))\n'
-        f'z = theory.predicted_logits(P, eta_y=state["eta_y"], eta_z=state["eta_z"], times=[state["until"]])[-1]\n'
+        'rates = {"eta_y": state["eta_y"], "eta_z": state["eta_z"]}\n'
+        f'print(theory.applies(P, **rates, length=state["length"], batch={BATCH}))\n'
+        'z = theory.predicted_logits(P, **rates, times=[state["until"]])[-1]\n'
         "print(z[P[0] > 0])  # attention logits of the tokens of class 1 at the end\n\n"
         + python_call(VIEW.path, controls(places), state)
     )

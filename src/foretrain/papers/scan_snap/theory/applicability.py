@@ -19,6 +19,9 @@ from foretrain.papers.scan_snap.theory.finite_length import least_length
 TIME_UNIT = "steps of one sample, or of a batch whose loss is averaged"
 MEMORY_ALLOWED = 0.2  # measured: ignoring the decoder's past is then off by less than 10 % up to the snap
 STEP_ALLOWED = 0.15  # of η_Y/K, measured: steps are then within 9 % of the flow from a quarter of t0 on
+NOISE_ALLOWED = 0.3  # of (η_Y + η_Z)/batch, measured: at most 13 % off at a quarter of t0, 6 % from t0 on
+CURVATURE_ALLOWED = 1.0  # times η_Z: measured, attention runs away from about 2 on, as in any gradient descent
+ALL_CLASSES = "all classes"
 RATE_ALLOWED = 1.0  # Theorem 1 asks for η_Y < 1
 VOCAB_NEEDED = 100.0  # Theorem 1 asks for M ≫ 100
 WIDTH = 100  # columns of the printed table
@@ -105,6 +108,7 @@ def applies(
     query: ArrayLike | None = None,
     length: int | None = None,
     class_weights: ArrayLike | None = None,
+    batch: int | str = 1,
 ) -> Applicability:
     """Assumptions 1 and 2, and what Theorems 1 to 4 ask for besides, in a setting of your own.
 
@@ -113,7 +117,14 @@ def applies(
     eta_y, eta_z   learning rates of decoder and attention, for plain SGD; with momentum μ, those divided by 1 − μ
     query          the query of each class; by default all classes share one
     length         tokens per sequence including the query; None if sequences are as good as infinitely long
+    batch          samples per step, drawn at random: 1 as in the paper; "all classes" if each is in every step equally
     """
+    whole = batch == ALL_CLASSES
+    require(
+        whole or (isinstance(batch, int) and batch >= 1),
+        f'batch must be a whole number of at least 1, or "{ALL_CLASSES}"; got {batch!r}.',
+    )
+    noise = 0.0 if whole else 1 / int(batch)
     P = as_floats("task", getattr(task, "probabilities", task))
     require(P.ndim == 2 and len(P) >= 2, "The task must have P(token | class) as [class, token], with two classes.")
     require(bool(np.all(P >= 0) and np.allclose(P.sum(axis=1), 1)), "Every row of P(token | class) must sum to 1.")
@@ -136,6 +147,8 @@ def applies(
         _equal_classes(as_floats("weights", weights)),
         _one_query(queries),
         _short_steps(K, eta_y),
+        _small_noise(eta_y, eta_z, noise),
+        _steady_attention(f, eta_z, noise),
         _common_tokens(P),
         _dominant(P),
         _gradient(f, M),
@@ -157,9 +170,8 @@ def _meanings(missed: set[str]) -> tuple[Meaning, ...]:
          ("Assumption 1(b)", "Assumption 1(c)", "Theorem 1", "Equal classes", "One query", "Common tokens",
           "Gradient of Lemma 3"), ""),
         ("how far attention moves, by the flow of training", "predicted_logits",
-         ("Assumption 1(b)", "Equal classes", "One query", "Short steps"),
-         "at any ratio of the rates, if every class is in every batch; steps on single samples move attention up to "
-         "40 % farther at η_Y/η_Z ≤ 1, and 5 % at 100"),
+         ("Assumption 1(b)", "Equal classes", "One query", "Short steps", "Small noise", "Steady attention"),
+         "at any ratio of the rates"),
     )  # fmt: skip
     return tuple(
         Meaning(predicts, function, tuple(n for n in needs if n in missed), note)
@@ -230,6 +242,32 @@ def _short_steps(K: int, eta_y: float) -> Condition:
     """The flow leaves out that steps have a length: its error is about .6·η_Y/K at a quarter of t0, and less later."""
     says = f"steps are short: η_Y/K ≤ {STEP_ALLOWED:g}"
     return Condition("Short steps", says, f"η_Y/K = {eta_y / K:.3g}", eta_y / K / STEP_ALLOWED)
+
+
+def _small_noise(eta_y: float, eta_z: float, noise: float) -> Condition:
+    """Drawn classes make decoder and attention wander, and on average a wandering network moves attention farther."""
+    says = f"the classes of a step are drawn with little noise: (η_Y + η_Z)/batch ≤ {NOISE_ALLOWED:g}"
+    size = (eta_y + eta_z) * noise
+    measured = f"(η_Y + η_Z)/batch = {size:.3g}" if noise else "every class is in every step"
+    return Condition("Small noise", says, measured, size / NOISE_ALLOWED)
+
+
+def _steady_attention(f: Array, eta_z: float, noise: float) -> Condition:
+    """Gradient descent on a curvature h is steady while rate·h < 2; beyond that attention ran 100 times too far.
+
+    Once the decoder's logit is s, moving z_l by one changes its own force by f_l²(1 − f_l²)·s·(1 − α), with the
+    decoder's confidence α = e^s/(e^s + M − 1). The largest s·(1 − α) counts, averaged over the classes of a step.
+    """
+    logits = np.linspace(0, 2 * np.log(f.shape[1]), 1000)
+    force = float((logits / (1 + np.exp(logits) / (f.shape[1] - 1))).max())
+    spread = f**2 * (1 - f**2)
+    curvature = force * max(float(spread.mean(axis=0).max()), noise * float(spread.max()))
+    return Condition(
+        "Steady attention",
+        f"steps of attention are shorter than its loss is curved: η_Z·h ≤ {CURVATURE_ALLOWED:g}",
+        f"η_Z = {eta_z:.3g}; up to {CURVATURE_ALLOWED / curvature:.3g} is allowed",
+        eta_z * curvature / CURVATURE_ALLOWED,
+    )
 
 
 def _common_tokens(P: Array) -> Condition:
