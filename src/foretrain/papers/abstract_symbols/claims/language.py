@@ -54,9 +54,9 @@ fig7 = Claim(
     whose="the paper's statement",
     says="Pretraining on text lowers the test loss on αβα against αββ with unseen symbols (a small GPT here, averaged "
     "over 16 to 1024 samples).",
-    finding="Most of the fall is the random start getting worse than a guess, because the last epoch is taken and not one "
-    "chosen by validation: with every loss above 1 counted as 1, .15 of .38 are left. With one layer and 16 or 64 "
-    "samples the pretrained model is worse (1.28 and 1.32 against 1.12 and 1.20). Published for GPT-2 at 1024 "
+    finding="Most of the fall is the random start getting worse than a guess, because the last epoch is taken and not "
+    "one chosen by validation: with every loss above 1 counted as 1, .15 of .38 are left. With one layer and 16 or "
+    "64 samples the pretrained model is worse (1.28 and 1.32 against 1.12 and 1.20). Published for GPT-2 at 1024 "
     "samples: .002 pretrained, 1.003 from scratch; ours with one layer: .51 and 1.55.",
     predict=no_number,
     observe=_pretraining,
