@@ -75,8 +75,9 @@ def finetune(
 ) -> None:
     """What will fine-tuning do to this model on these texts: how accurate will it get, and when does it stop helping?
 
-    One pass over the rows, then about a second for each setting. The forecast assumes that the head starts at a linear
-    probe, that all weights are trained, and that dropout is off; --train does exactly that.
+    It forecasts one recipe: the head starts at a linear probe, all weights are trained, dropout is off. A head that
+    starts at random trains differently. The first setting costs about as much as training it, each further one (--also,
+    --drop, --relabel) about a second. --train runs the same recipe and compares.
 
     \b
     Examples:

@@ -135,7 +135,9 @@ def finetune(
     orders: int = 3,
     seed: int = 1,
 ) -> FinetuneForecast:
-    """What will fine-tuning do to this model on this data? One pass over the rows, then seconds for each setting.
+    """What will fine-tuning do to this model on this data? The head starts at a linear probe, and dropout is off.
+
+    The first setting costs about as much as training it, each further one (`with_setting`, `without`) about a second.
 
     model      folder or hub name of an encoder or decoder; a Hugging Face model, with its tokenizer; or any torch
                classifier with a linear head
