@@ -18,7 +18,7 @@ import xarray as xr
 
 from benchmarks import Measured, cpu_seconds
 from foretrain.core.trajectory import load_file, save, trajectory
-from foretrain.grids.sweeping import sweep
+from foretrain.api.sweep import sweep
 from foretrain.runs.stored import load
 
 SIZES = (100, 1000, 10_000)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from foretrain.cli.language import read_setting
 from foretrain.cli.values import read_settings
-from foretrain.grids.values import read_grid
+from foretrain.api.grid_values import read_grid
 from foretrain.ledger.parameters import Parameter
 from fuzzing.mutations import changed_text, numbers, texts
 from fuzzing.running import Target
@@ -43,7 +43,7 @@ def _parameters() -> dict[str, dict[str, Parameter]]:
 
 @st.composite
 def _assignments(draw: st.DrawFn) -> tuple[str, list[str]]:
-    """Arguments of an experiment with values near valid ones; "language" stands for `foretrain language`."""
+    """Arguments of an experiment with values near valid ones; "language" stands for `foretrain lab language`."""
     experiment = draw(st.sampled_from(["language", *_parameters()]))
     names = sorted(_language() if experiment == "language" else _parameters()[experiment]) or ["none"]
     given = []
@@ -100,7 +100,7 @@ def _queries(draw: st.DrawFn) -> str:
 
 
 def _find(query: str) -> None:
-    from foretrain.show.finding import find_claims, find_either, find_experiments
+    from foretrain.api.find import find
 
-    for find in (find_either, lambda text: find_claims([text]), lambda text: find_experiments([text])):
-        find(query)
+    for kind in (None, "claim", "experiment"):
+        find(query, kind=kind)

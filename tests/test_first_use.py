@@ -106,17 +106,6 @@ def test_constants_beyond_reason_are_refused(name: str) -> None:
         forecast_templates(same_different(), ForecastSetting(**{name: 1e308}))
 
 
-def test_help_shows_one_claim_where_it_says_so() -> None:
-    import re
-
-    from foretrain.cli import foretrain as command
-    from foretrain.show.finding import find_either
-
-    (query,) = re.findall(r"foretrain show (.+?)  +one of them in full", command.__doc__ or "")
-    claims, experiments = find_either(query.strip('"'))
-    assert len(claims) + len(experiments) == 1
-
-
 def test_a_run_and_a_model_are_named_in_the_order_they_were_given() -> None:
     from foretrain.checkpoints import compare
 
@@ -160,7 +149,7 @@ def test_a_finished_run_is_short_in_a_terminal_and_a_dataset_in_a_notebook(tmp_p
     assert repr(folder) == f"<RunFolder {folder.path}: own/_inverse, 4 of 4 cells done>"
     assert "own/_inverse" in folder._repr_html_()
     assert "xr-var-name" in folder._repr_html_()
-    folder.status = "running"
+    folder.folder.status = "running"
     assert "4 of 4 cells done" in repr(folder)
 
 

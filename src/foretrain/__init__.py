@@ -2,38 +2,46 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from typing import Any as _Any
 
 # The public names and where they live; loaded on first use, so that `import foretrain` costs nothing.
 PUBLIC = {
+    "Adagrad": "foretrain.dynamics.optimizers",
+    "Adam": "foretrain.dynamics.optimizers",
     "Claim": "foretrain.ledger.claim",
     "InputError": "foretrain.core.errors",
     "Monitor": "foretrain.monitor.monitor",
     "SGD": "foretrain.dynamics.optimizers",
-    "Adam": "foretrain.dynamics.optimizers",
-    "Adagrad": "foretrain.dynamics.optimizers",
     "Verdict": "foretrain.ledger.verdict",
-    "check": "foretrain.show.checking",
     "add_identity_scaling": "foretrain.patches.identity",
+    "check": "foretrain.api.check",
+    "find": "foretrain.api.find",
     "integrate": "foretrain.dynamics.flow",
     "judge": "foretrain.ledger.judge",
     "load": "foretrain.runs.stored",
+    "report": "foretrain.api.report",
+    "run": "foretrain.api.run",
     "save": "foretrain.core.trajectory",
-    "sweep": "foretrain.grids.sweeping",
+    "sweep": "foretrain.api.sweep",
     "train": "foretrain.dynamics.train",
 }
-PACKAGES = ("callbacks", "forecast")  # with public names of their own
-__all__ = sorted(PUBLIC)
+_PACKAGES = ("callbacks", "forecast")  # with public names of their own
+__all__ = ["__version__", *sorted([*PUBLIC, *_PACKAGES])]
 
 
-def __getattr__(name: str) -> Any:
-    if name in PACKAGES:
+def __getattr__(name: str) -> _Any:
+    from importlib import import_module
+
+    if name in _PACKAGES:
         return import_module(f"foretrain.{name}")
     if name in PUBLIC:
         return getattr(import_module(PUBLIC[name]), name)
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("foretrain")
     raise AttributeError(f"module 'foretrain' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *PUBLIC, *PACKAGES])
+    return __all__

@@ -20,7 +20,7 @@ MOMENTS = {"exp_avg.a": torch.ones(3, 3)}
 
 
 def test_the_folder_of_a_training(series: Path) -> None:
-    """As `foretrain language` leaves it: the optimizer's state is not a checkpoint."""
+    """As `foretrain lab language` leaves it: the optimizer's state is not a checkpoint."""
     Path("run").mkdir()
     series.rename("run/checkpoints")
     for name in ("setting.json", "state.json", "run.jsonl"):

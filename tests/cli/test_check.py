@@ -108,7 +108,7 @@ def test_a_claim_without_its_data_is_skipped_and_judged_once_it_is_there(
         assert words in page
     assert "Not as expected" not in page
     text.write_text("two words")
-    assert foretrain("report", "toy/holds", "toy/skips", "--data", "data", "--out", "r.html").code == 0
+    assert foretrain("check", "toy/holds", "toy/skips", "--reuse", "--data", "data", "--report", "r.html").code == 0
     assert "2 of 2 verdicts as expected" in Path("r.html").read_text()
 
 
@@ -127,13 +127,17 @@ def test_warnings_are_kept_with_the_verdict(foretrain: Foretrain) -> None:
         (["check", "--tierr", "fast"], "--tier); see foretrain check --help."),
         (["chek"], "No such command 'chek'. Did you mean 'check'? See foretrain --help."),
         (["check", "--tier", "fats"], "There is no tier 'fats'"),
-        (["check", "--jobs", "0"], "--jobs must be at least 1; got 0."),
+        (["check", "--jobs", "0"], "jobs must be at least 1; got 0."),
         (["check", "--json", "."], "--json . is a folder"),
         (["check", "--data", "nowhere"], "--data takes a folder; nowhere is not one."),
         (["check", "--report", "/proc/none/report.html"], "cannot be written"),
         (["check", "--runs", "/proc/none"], "cannot be written"),
-        (["report", "--out", "/proc/report.html"], "cannot be written"),
-        (["report", "nothing*"], "Nothing matches 'nothing*'"),
+        (["check", "nothing*", "--report", "r.html"], "Nothing matches 'nothing*'"),
+        (["report"], "foretrain report is now foretrain check --report FILE."),
+        (["figure", "toy/noise"], "foretrain figure is now foretrain run EXPERIMENT --figure FILE."),
+        (["export", "runs"], "foretrain export is now foretrain run RUN --to csv."),
+        (["neurons"], "foretrain neurons is now foretrain lab neurons."),
+        (["language", "a.txt"], "foretrain language is now foretrain lab language."),
     ],
 )
 def test_bad_input_is_refused_before_any_work(foretrain: Foretrain, arguments: list[str], words: str) -> None:
@@ -220,7 +224,7 @@ def test_a_damaged_verdict_is_judged_again(foretrain: Foretrain) -> None:
     file = Path("runs/check/fast/toy/holds.json")
     good = json.loads(file.read_text())
     file.write_text(file.read_text().replace('"holds"', '"fails"', 1))
-    printed = foretrain("report", "toy/holds")
+    printed = foretrain("check", "toy/holds", "--reuse")
     assert printed.code == 0
     assert "holds.json is damaged: its contents do not match their seal. Its claim is judged again." in printed.err
     again = json.loads(file.read_text())

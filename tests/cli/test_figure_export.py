@@ -1,4 +1,4 @@
-"""foretrain figure, foretrain export."""
+"""foretrain run --figure and --to: the picture of a run, and its numbers for other tools."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foretrain.core.trajectory import save, trajectory
-from foretrain.runs.export import default_name, long_table
+from foretrain.runs.export import long_table, table_file
 from foretrain.runs.stored import RunFolder, load
 from made_up.fixtures import Foretrain
 
 
 def test_figure_is_a_page_that_opens_offline(foretrain: Foretrain) -> None:
-    printed = foretrain("figure", "toy/noise", "--quick")
+    printed = foretrain("run", "toy/noise", "--figure", "toy_noise.html")
     assert printed.code == 0
     page = Path("toy_noise.html").read_text()
     assert "Plotly.newPlot" in page
@@ -29,25 +29,25 @@ def test_figure_is_a_page_that_opens_offline(foretrain: Foretrain) -> None:
 
 
 def test_figure_uses_the_run_on_disk(foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch) -> None:
-    foretrain("run", "toy/noise", "--quick")
+    foretrain("run", "toy/noise")
     monkeypatch.setenv("TOY_BEGUN", "begun.txt")
-    assert foretrain("figure", "toy/noise", "--quick", "--out", "a.html").code == 0
+    assert foretrain("run", "toy/noise", "--figure", "a.html").code == 0
     assert not Path("begun.txt").exists()
-    foretrain("figure", "toy/noise", "--seeds", "1", "--out", "a.html")
+    foretrain("run", "toy/noise", "--seeds", "1", "--figure", "a.html")
     assert Path("begun.txt").exists()
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["figure", "toy/plain"], "toy/plain has no figure"),
-        (["figure", "toy/noise", "--out", "a.gif"], "--out must end in .html, .png, .svg, .pdf; got 'a.gif'"),
-        (["figure", "toy/noise", "--out", "/proc/a.html"], "cannot be written"),
-        (["figure", "toy/nosie"], "Nothing matches 'toy/nosie'"),
-        (["figure", "toy/noise", "--set", "steps=0"], "steps takes a whole number of at least 1"),
-        (["export", "nowhere", "--to", "csv"], "There is nothing at nowhere"),
-        (["export", ".", "--to", "csv"], "is not a run folder"),
-        (["export", "nowhere", "--to", "xlsx"], "There is no kind of file 'xlsx'"),
+        (["run", "toy/plain", "--figure", "a.html"], "toy/plain has no figure"),
+        (["run", "toy/noise", "--figure", "a.gif"], "--figure must end in .html, .png, .svg, .pdf; got 'a.gif'"),
+        (["run", "toy/noise", "--figure", "/proc/a.html"], "cannot be written"),
+        (["run", "toy/nosie", "--figure", "a.html"], "Nothing matches 'toy/nosie'"),
+        (["run", "toy/noise", "--set", "steps=0", "--figure", "a.html"], "steps takes a whole number of at least 1"),
+        (["run", "nowhere", "--to", "csv"], "Nothing matches 'nowhere'"),
+        (["run", ".", "--to", "csv"], "'.' matches 3 experiments"),
+        (["run", "toy/noise", "--to", "xlsx"], "--to takes netcdf, csv, parquet, or a file that ends in .nc, .csv"),
     ],
 )
 def test_bad_input_is_one_sentence_and_nothing_is_written(
@@ -67,7 +67,7 @@ def test_without_a_browser_a_picture_is_refused_before_the_work(
         raise RuntimeError("no Chrome here")
 
     monkeypatch.setattr(go.Figure, "to_image", no_browser)
-    printed = foretrain("figure", "toy/noise", "--out", "a.png")
+    printed = foretrain("run", "toy/noise", "--figure", "a.png")
     assert printed.code == 2
     assert printed.err.startswith("foretrain: .png figures need Chrome or Chromium (RuntimeError); install it, or")
     assert list(Path().iterdir()) == []
@@ -75,14 +75,14 @@ def test_without_a_browser_a_picture_is_refused_before_the_work(
 
 def test_a_picture_is_what_the_browser_drew(foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(go.Figure, "to_image", lambda self, format, **_: f"{format} {len(self.data)}".encode())
-    foretrain("figure", "toy/noise", "--quick", "--out", "a.svg")
+    foretrain("run", "toy/noise", "--figure", "a.svg")
     assert Path("a.svg").read_bytes() == b"svg 1"
 
 
 @pytest.mark.parametrize("to", ["csv", "parquet"])
 def test_export_is_one_row_per_cell(foretrain: Foretrain, to: str) -> None:
     run = foretrain("run", "toy/noise").out.strip()
-    printed = foretrain("export", run, "--to", to, "--out", f"table.{to}")
+    printed = foretrain("run", run, "--to", f"table.{to}")
     assert printed.code == 0
     assert "table" in printed.err
     table = pd.read_csv("table.csv") if to == "csv" else pd.read_parquet("table.parquet")
@@ -95,25 +95,25 @@ def test_export_is_one_row_per_cell(foretrain: Foretrain, to: str) -> None:
 
 def test_export_netcdf_and_default_names(foretrain: Foretrain) -> None:
     run = Path(foretrain("run", "toy/noise").out.strip())
-    foretrain("export", str(run), "--to", "netcdf")
+    foretrain("run", str(run), "--to", "netcdf")
     exported = Path(f"toy_noise_{run.name}.nc")
     dataset = load(exported)
     made = json.loads(dataset.attrs.pop("origin"))
     assert (made["experiment"], made["complete"], len(made["code"])) == ("toy/noise", True, 12)
     xr.testing.assert_identical(dataset, load(run))
-    printed = foretrain("export", str(exported), "--to", "netcdf", "--out", str(exported))
+    printed = foretrain("run", str(exported), "--to", str(exported))
     assert printed.code == 2
-    assert "choose another --out" in printed.err
-    assert default_name(Path("a/b c.nc"), "csv") == "b_c.csv"
+    assert "choose another name" in printed.err
+    assert table_file("csv", Path("a/b c.nc")) == Path("b_c.csv")
 
 
 def test_an_unfinished_run_is_exported_with_a_note(foretrain: Foretrain) -> None:
-    run = Path(foretrain("run", "toy/noise", "--quick").out.strip())
+    run = Path(foretrain("run", "toy/noise").out.strip())
     half = RunFolder.open(run)
     half.status = "running"
     half.write()
     sorted(file for file in (run / "sweep.zarr" / "done" / "c").rglob("*") if file.is_file())[-1].unlink()
-    printed = foretrain("export", str(run), "--to", "csv", "--out", "half.csv")
+    printed = foretrain("run", str(run), "--to", "half.csv")
     assert printed.code == 0
     assert "is not finished" in printed.err
     assert pd.read_csv("half.csv").value.isna().sum() == 2  # the two steps of the missing part
@@ -122,7 +122,7 @@ def test_an_unfinished_run_is_exported_with_a_note(foretrain: Foretrain) -> None
 def test_parquet_without_pyarrow_is_a_sentence(foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch) -> None:
     run = foretrain("run", "toy/plain").out.strip()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    printed = foretrain("export", run, "--to", "parquet")
+    printed = foretrain("run", run, "--to", "parquet")
     assert printed.code == 2
     assert "parquet needs pyarrow" in printed.err
 
@@ -131,7 +131,7 @@ def test_a_damaged_run_is_not_exported(foretrain: Foretrain) -> None:
     run = Path(foretrain("run", "toy/plain").out.strip())
     shard = run / "trajectory.nc"
     shard.write_bytes(shard.read_bytes()[:-20])
-    printed = foretrain("export", str(run), "--to", "csv")
+    printed = foretrain("run", str(run), "--to", "csv")
     assert printed.code == 2
     assert "damaged" in printed.err
     assert not list(Path().glob("*.csv"))

@@ -1,4 +1,4 @@
-"""foretrain language."""
+"""foretrain lab language."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def write(words: int = 2000) -> None:
 
 def test_one_command_from_text_to_report(foretrain: Foretrain) -> None:
     write()
-    printed = foretrain("language", "text.txt", "--out", "lm", *SMALL)
+    printed = foretrain("lab", "language", "text.txt", "--out", "lm", *SMALL)
     assert printed.code == 0, printed.err
     assert printed.out.startswith("Validation loss fell from 3.")
     assert "perplexity of" in printed.out
     assert "Plotly.newPlot" in Path("lm/report.html").read_text()
-    again = foretrain("language", "text.txt", "--out", "lm", *SMALL)
+    again = foretrain("lab", "language", "text.txt", "--out", "lm", *SMALL)
     assert again.out == printed.out
     more = [option if option != "12" else "14" for option in SMALL]
-    assert foretrain("language", "text.txt", "--out", "lm", *more).code == 0
+    assert foretrain("lab", "language", "text.txt", "--out", "lm", *more).code == 0
     assert Path("lm/checkpoints/step-14/model.safetensors").is_file()
 
 
@@ -47,7 +47,7 @@ def test_one_command_from_text_to_report(foretrain: Foretrain) -> None:
 )
 def test_bad_input_is_one_sentence_and_nothing_is_written(foretrain: Foretrain, more: list[str], words: str) -> None:
     write()
-    printed = foretrain("language", "text.txt", "--out", "lm", *SMALL, *more)
+    printed = foretrain("lab", "language", "text.txt", "--out", "lm", *SMALL, *more)
     assert printed.code == 2
     assert words in printed.err
     assert len(printed.err.splitlines()) == 1
@@ -55,13 +55,13 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(foretrain: Foretrain, 
 
 
 def test_a_missing_text_and_a_foreign_folder_are_refused(foretrain: Foretrain) -> None:
-    assert "There is no text file nowhere.txt" in foretrain("language", "nowhere.txt").err
+    assert "There is no text file nowhere.txt" in foretrain("lab", "language", "nowhere.txt").err
     write()
-    assert foretrain("language", "text.txt", "--out", "lm", *SMALL).code == 0
+    assert foretrain("lab", "language", "text.txt", "--out", "lm", *SMALL).code == 0
     before = {path: path.read_bytes() for path in Path("lm").rglob("*") if path.is_file()}
-    printed = foretrain("language", "text.txt", "--out", "lm", *SMALL, "--set", "rate=0.5")
+    printed = foretrain("lab", "language", "text.txt", "--out", "lm", *SMALL, "--set", "rate=0.5")
     assert (printed.code, "another setting" in printed.err) == (2, True)
     Path("text.txt").write_text(made_up_text(2000, seed=3))
-    printed = foretrain("language", "text.txt", "--out", "lm", *SMALL)
+    printed = foretrain("lab", "language", "text.txt", "--out", "lm", *SMALL)
     assert (printed.code, "another text or vocabulary" in printed.err) == (2, True)
     assert {path: path.read_bytes() for path in Path("lm").rglob("*") if path.is_file()} == before

@@ -18,7 +18,9 @@ from foretrain.cli.terminal import PlainConsole
 from foretrain.ledger.tiers import SIZES
 from made_up.fixtures import Foretrain
 
-COMMANDS = ("list", "show", "check", "run", "figure", "report", "export")
+COMMANDS = (
+    "watch", "analyze", "compare", "forecast", "lab", "list", "show", "check", "run", "explore", "new-paper"
+)  # fmt: skip
 
 
 def test_list_names_every_claim_with_its_source_and_expectation(foretrain: Foretrain) -> None:
@@ -33,9 +35,11 @@ def test_list_names_every_claim_with_its_source_and_expectation(foretrain: Foret
 
 def test_list_outside_a_terminal_is_one_line_per_claim_with_tabs(foretrain: Foretrain) -> None:
     printed = foretrain("list")
-    rows = {line.split("\t")[0]: line.split("\t") for line in printed.out.splitlines()}
-    assert len(rows) == len(printed.out.splitlines()) == len(json.loads(foretrain("list", "--json").out))
-    assert rows["toy/misprint"] == ["toy/misprint", "Theorem 2, eq. 7", "fails", "Decay goes at the rate."]
+    head, *lines = (line.split("\t") for line in printed.out.splitlines())
+    rows = {line[0]: line for line in lines}
+    assert head == ["claim", "source", "expected", "last", "says"]
+    assert len(rows) == len(lines) == len(json.loads(foretrain("list", "--json").out))
+    assert rows["toy/misprint"] == ["toy/misprint", "Theorem 2, eq. 7", "fails", "never", "Decay goes at the rate."]
     assert "  " not in printed.out
     assert f"{len(rows)} claims; foretrain show CLAIM" in printed.err
     for line in foretrain("list", "--experiments").out.splitlines():
@@ -51,9 +55,9 @@ def test_list_on_a_terminal_of_80_columns(foretrain: Foretrain, monkeypatch: pyt
         assert max(map(len, lines)) <= 80
         assert all(line == line.rstrip() for line in lines if line.startswith(("toy/", "    ")))
     lines = re.sub(r"\x1b\[[0-9;]*m", "", foretrain("list").out).splitlines()
-    at = lines.index("toy/misprint  expected: fails")
+    at = lines.index("toy/misprint  expected: fails; last: never")
     assert lines[at + 1] == "    Theorem 2, eq. 7: Decay goes at the rate."
-    assert "toy/stops  (measured)" in lines
+    assert "toy/stops  (measured); last: never" in lines
 
 
 def test_list_as_json_is_clean(foretrain: Foretrain) -> None:
@@ -145,8 +149,9 @@ def test_misuse_is_one_sentence(foretrain: Foretrain, arguments: list[str], word
 def every_command(command: Any = None, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     """The words of every command and group, such as ("forecast", "corpus")."""
     command = typer.main.get_command(app) if command is None else command
-    inner = getattr(command, "commands", {}).items()
-    return [path, *(found for name, one in inner for found in every_command(one, (*path, name)))]
+    names = command.list_commands(None) if hasattr(command, "list_commands") else []
+    inner = ((name, command.get_command(None, name)) for name in names)
+    return [path, *(words for name, one in inner for words in every_command(one, (*path, name)))]
 
 
 @pytest.mark.parametrize("command", every_command(), ids=" ".join)
@@ -160,7 +165,7 @@ def test_help_has_examples_and_none_of_them_wraps_at_80_columns(
     assert max(map(len, lines)) <= 80
     written: Any = typer.main.get_command(app)
     for name in command:
-        written = written.commands[name]
+        written = written.get_command(None, name)
     examples = [
         line
         for line in inspect.cleandoc(written.help).splitlines()
@@ -171,7 +176,7 @@ def test_help_has_examples_and_none_of_them_wraps_at_80_columns(
 
 
 def test_tiers_are_described_in_the_same_words_everywhere(foretrain: Foretrain) -> None:
-    for command in ("check", "report", "run", "figure"):
+    for command in ("check", "run"):
         assert SIZES in re.sub(r"[\s│]+", " ", foretrain(command, "--help").out)
     readme = (Path(__file__).parent.parent.parent / "README.md").read_text(encoding="utf-8")
     assert f"A *tier* is a size: {SIZES}." in " ".join(readme.replace("`", "").split())
@@ -180,7 +185,9 @@ def test_tiers_are_described_in_the_same_words_everywhere(foretrain: Foretrain) 
 def test_without_a_command_help_is_shown(foretrain: Foretrain) -> None:
     printed = foretrain()
     assert printed.code == 0
-    assert all(command in printed.out for command in COMMANDS)
+    assert all(f" {command} " in printed.out for command in COMMANDS)
+    panels = [line.split("─ ")[1].split(" ─")[0] for line in printed.out.splitlines() if line.startswith("╭")]
+    assert panels == ["Options", "Your models and data", "Theory"]
     assert foretrain("--version").out.startswith("foretrain 0.")
 
 
@@ -203,9 +210,9 @@ def test_no_large_library_is_loaded_in_vain(arguments: list[str], large: set[str
 
 
 def test_an_error_inside_is_a_sentence_too(foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch) -> None:
-    from foretrain.ledger import search
+    from foretrain.api import find
 
-    monkeypatch.setattr(search, "select", lambda *_: 1 / 0)
+    monkeypatch.setattr(find, "select", lambda *_: 1 / 0)
     printed = foretrain("list")
     assert printed.code == 2
     assert "ZeroDivisionError" in printed.err

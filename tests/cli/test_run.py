@@ -31,10 +31,10 @@ def test_run_says_where_it_is_and_what_came_out(foretrain: Foretrain) -> None:
     assert printed.code == 0
     path = Path(printed.out.strip())  # stdout is the path and nothing else
     assert path.parent == Path("runs/toy/noise")
-    for words in ("level", "eta_z 3 × seed 2 × time 4", "nats"):
+    for words in ("level", "eta_z 3 × seed 2 × time 2", "nats", "This is tier fast"):
         assert words in printed.err
     dataset = load(path)
-    assert dict(dataset.sizes) == {"eta_z": 3, "seed": 2, "time": 4}
+    assert dict(dataset.sizes) == {"eta_z": 3, "seed": 2, "time": 2}
     assert _finished(path) == PARTS
 
 
@@ -42,7 +42,7 @@ def test_a_sweep_that_fits_no_memory_is_a_sweep_all_the_same(
     foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("foretrain.runs.gridded._memory", lambda: 100.0)
-    printed = foretrain("run", "toy/noise", "--quick")
+    printed = foretrain("run", "toy/noise")
     assert printed.code == 0, printed.err
     assert "open it with xarray.open_zarr" in printed.err
     assert bool(xr.open_zarr(Path(printed.out.strip()) / "sweep.zarr", chunks=None).done.all())
@@ -68,7 +68,7 @@ def test_the_same_command_computes_nothing_twice(foretrain: Foretrain, monkeypat
 def test_other_arguments_go_to_another_folder(foretrain: Foretrain) -> None:
     first = foretrain("run", "toy/plain").out.strip()
     second = foretrain("run", "toy/plain", "--set", "size=5").out.strip()
-    third = foretrain("run", "toy/plain", "--quick", "--out", "elsewhere").out.strip()
+    third = foretrain("run", "toy/plain", "--out", "elsewhere").out.strip()
     assert len({first, second, third}) == 3
     assert load(Path(second)).x.size == 5
     assert load(Path(third)).x.size == 2
@@ -80,8 +80,7 @@ def test_a_tier_chooses_the_sizes_and_set_goes_over_it(foretrain: Foretrain) -> 
         return load(Path(foretrain("run", "toy/plain", *options).out.strip())).x.size
 
     assert [sizes("--tier", tier) for tier in ("fast", "full", "paper")] == [2, 4, 3]
-    assert sizes() == 3
-    assert sizes("--quick") == sizes("--quick", "--tier", "fast") == 2
+    assert sizes() == 2  # tier fast
     kept = load(Path(foretrain("run", "toy/plain", "--tier", "full", "--set", "size=7").out.strip())).x
     assert kept.values.tolist() == [1, 2, 3, 4, 5, 6, 7]  # offset as at tier full
     seeds = load(Path(foretrain("run", "toy/noise", "--tier", "full", "--seeds", "1").out.strip()))
@@ -97,7 +96,7 @@ def test_a_run_of_other_source_code_is_kept_and_told(foretrain: Foretrain, monke
     assert new != old
     assert f"Note: {old} has the same settings but was computed with other source code" in printed.err
     assert _files(old) == before
-    assert len(load(new).x) == 3
+    assert len(load(new).x) == 2
 
 
 def test_a_diverged_run_is_told_with_its_step(foretrain: Foretrain) -> None:
@@ -116,7 +115,7 @@ def test_a_diverged_run_is_told_with_its_step(foretrain: Foretrain) -> None:
         (["run", "toy/niose"], "Nothing matches 'toy/niose'; the nearest names are toy/noise, "),
         (["run", "toy"], "'toy' matches 3 experiments: toy/noise, toy/diverges, toy/plain; give one of these ids."),
         (["run", "toy/holds"], "toy/holds is a claim, not an experiment; use foretrain check toy/holds."),
-        (["figure", "toy/slow*"], "'toy/slow*' matches 3 claims, but not an experiment; use foretrain check, for exam"),
+        (["run", "toy/slow*"], "'toy/slow*' matches 3 claims, but not an experiment; use foretrain check, for exam"),
         (["run"], "Missing argument 'EXPERIMENT'; see foretrain run --help."),
         (["run", "../../etc"], "Nothing matches '../../etc'"),
         (["run", "toy/noise", "--set", "eta=1"], "There is no setting 'eta'"),
@@ -132,12 +131,7 @@ def test_a_diverged_run_is_told_with_its_step(foretrain: Foretrain) -> None:
         (["run", "toy/noise", "--set", "seeds=2", "--seeds", "2"], "not both"),
         (["run", "toy/plain", "--seeds", "2"], "takes no --seeds"),
         (["run", "toy/noise", "--tier", "quick"], "There is no tier 'quick'"),
-        (
-            ["run", "toy/noise", "--quick", "--tier", "full"],
-            "--quick means --tier fast; give --quick or --tier full, not",
-        ),
-        (["figure", "toy/noise", "--quick", "--tier", "paper"], "give --quick or --tier paper, not both."),
-        (["run", "toy/noise", "--jobs", "-1"], "--jobs must be at least 1"),
+        (["run", "toy/noise", "--jobs", "-1"], "jobs must be at least 1; got -1."),
         (["run", "toy/noise", "--out", "/proc/none"], "cannot be written"),
     ],
 )
@@ -153,7 +147,7 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
 
 
 def test_a_refused_run_leaves_other_runs_alone(foretrain: Foretrain) -> None:
-    path = Path(foretrain("run", "toy/noise", "--quick").out.strip())
+    path = Path(foretrain("run", "toy/noise").out.strip())
     before = _files(Path("runs"))
     printed = foretrain("run", "toy/noise", "--set", "eta_z=-1,1")
     assert printed.code == 2
@@ -185,9 +179,9 @@ def test_a_scheduler_that_is_not_there(foretrain: Foretrain) -> None:
 
 
 def test_a_cluster_computes_the_same_bits(foretrain: Foretrain) -> None:
-    alone = Path(foretrain("run", "toy/noise", "--quick").out.strip())
+    alone = Path(foretrain("run", "toy/noise").out.strip())
     with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0") as cluster:
-        printed = foretrain("run", "toy/noise", "--quick", "--cluster", cluster.scheduler_address, "--out", "cluster")
+        printed = foretrain("run", "toy/noise", "--cluster", cluster.scheduler_address, "--out", "cluster")
     assert printed.code == 0, printed.err
     assert _files(Path(printed.out.strip())) == _files(alone)
 

@@ -13,8 +13,8 @@ import pytest
 import xarray as xr
 
 from foretrain import papers
+from foretrain.api.run import plan_of
 from foretrain.core.workers import single_threaded
-from foretrain.grids.sweeping import plan_of
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import is_described
 from foretrain.ledger.tiers import TIERS

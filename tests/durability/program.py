@@ -119,7 +119,7 @@ def _warm_up() -> None:
         return
     import zarr  # noqa: F401, not used before the fork: it starts a thread
 
-    import foretrain.grids.sweeping
+    import foretrain.api.sweep
     import foretrain.runs.sweep
     import foretrain.show.report
 

@@ -23,8 +23,8 @@ NAMES = [
 @pytest.mark.parametrize("name", [ALL_AT_ONCE, *(pytest.param(name, marks=pytest.mark.full) for name in NAMES)])
 def test_folders_and_files(name: str, program: Commands, tmp_path: Path) -> None:
     runs = tmp_path / "whole"
-    assert program.run("run", "toy/noise", "--quick", f"--out={runs}", folder=tmp_path).code == 0
-    ended = program.run("run", "toy/noise", "--quick", f"--out={name}", folder=tmp_path)
+    assert program.run("run", "toy/noise", f"--out={runs}", folder=tmp_path).code == 0
+    ended = program.run("run", "toy/noise", f"--out={name}", folder=tmp_path)
     assert ended.code == 0, ended.said
     assert differences(files(tmp_path / name), files(runs)) == []
     (path,) = (tmp_path / name / "toy" / "noise").iterdir()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foretrain.core.errors import InputError
-from foretrain.ledger.search import Entry, find, references, select
+from foretrain.ledger.search import Entry, matching, references, select
 
 ENTRIES = [
     Entry("joma/lemma1", "Lemma 1, eq. 3 and 4", "Attention is sparse."),
@@ -75,7 +75,7 @@ def test_any_query_selects_or_is_refused(query: str) -> None:
 @given(st.sampled_from(ENTRIES))
 def test_every_number_of_a_source_finds_it(entry: Entry) -> None:
     for kind, number in entry.references:
-        assert entry in find(f"{kind} {number}", ENTRIES)
+        assert entry in matching(f"{kind} {number}", ENTRIES)
 
 
 @pytest.mark.parametrize(
@@ -106,5 +106,5 @@ def test_references(text: str, numbers: set[tuple[str, str]]) -> None:
 )
 def test_a_query_made_to_take_long_is_answered_at_once(query: str) -> None:
     started = time.process_time()
-    assert find(query, ENTRIES) == []
+    assert matching(query, ENTRIES) == []
     assert time.process_time() - started < 1

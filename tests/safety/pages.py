@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def report() -> str:
-    """What `foretrain report` writes."""
+    """What `foretrain check --report` writes."""
     from foretrain.ledger.judge import judge
     from foretrain.show.report.page import report_page
 
@@ -34,7 +34,7 @@ def report() -> str:
 
 
 def figure() -> str:
-    """What `foretrain figure` writes."""
+    """What `foretrain run --figure` writes."""
     from foretrain.show.pages import as_html
     from foretrain.show.plotting import new_figure, plain_text, prediction_line
 
@@ -114,7 +114,7 @@ def finetune() -> str:
 
 
 def monitor() -> str:
-    """What `foretrain watch --report`, `foretrain language` and `Monitor.report` write."""
+    """What `foretrain watch --report`, `foretrain lab language` and `Monitor.report` write."""
     from foretrain.monitor.page.writing import page
     from foretrain.runs.monitored import read_lines
 
@@ -140,7 +140,7 @@ def checkpoints(folder: Path) -> str:
 
 
 def neurons() -> str:
-    """What `foretrain neurons --report` writes."""
+    """What `foretrain lab neurons --report` writes."""
     from foretrain.language.shown_neurons import Piece, ShownNeuron, ShownPattern
     from foretrain.show.pages import render
 

@@ -1,34 +1,52 @@
-"""The command line. Each command is a function in one of these modules. It imports what it needs when it is called, so
-that `foretrain --help` answers at once."""
+"""The command line: it reads what was typed, calls the library's own function, and prints."""
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 import typer
 
-from foretrain.cli import (
-    analyzing,
-    checking,
-    exploring,
-    forecasting,
-    language,
-    listing,
-    neurons,
-    running,
-    watching,
-)
 from foretrain.cli.common import say, show
-from foretrain.cli.helping import Command, Group
+from foretrain.cli.groups import Lazy, LazyGroup
 from foretrain.core.errors import InputError, visible_lines
 from foretrain.core.workers import settle
 
-app = typer.Typer(cls=Group, rich_markup_mode="rich", add_completion=False, pretty_exceptions_enable=False)
+YOURS, THEORY = "Your models and data", "Theory"
+
+
+class Commands(LazyGroup):
+    """All commands. A command's module is loaded when it is called, so that `foretrain --help` answers at once."""
+
+    lazy: ClassVar = {
+        "watch": Lazy("watching:watch", "Follow a training, with warnings.", YOURS),
+        "analyze": Lazy("analyzing:analyze", "Measure a model or its checkpoints, and find faulty ones.", YOURS),
+        "compare": Lazy("analyzing:compare", "See where two models or two runs differ.", YOURS),
+        "forecast": Lazy("forecasting:forecast", "Fine-tuning, tasks, corpora: what will training do?", YOURS),
+        "lab": Lazy("laboratory:lab", "Train a small language model; see what fires each neuron.", YOURS),
+        "list": Lazy("listing:list_all", "The claims of every paper, or the experiments.", THEORY),
+        "show": Lazy("listing:show", "One claim or experiment in full.", THEORY),
+        "check": Lazy("checking:check", "Do the claims hold? With a report, if you like.", THEORY),
+        "run": Lazy("running:run", "Compute an experiment, draw it, convert it.", THEORY),
+        "explore": Lazy("exploring:explore", "Look at all of this with sliders, on a local page.", THEORY),
+        "new-paper": Lazy("writing:new_paper", "Begin a package with claims of a paper of your own.", THEORY),
+    }
+    moved: ClassVar = {
+        "report": "foretrain check --report FILE",
+        "figure": "foretrain run EXPERIMENT --figure FILE",
+        "export": "foretrain run RUN --to csv",
+        "neurons": "foretrain lab neurons",
+        "language": "foretrain lab language",
+    }
+
+
+app = typer.Typer(cls=Commands, rich_markup_mode="rich", add_completion=False, pretty_exceptions_enable=False)
 
 
 def _show_version(wanted: bool) -> bool:
@@ -46,42 +64,15 @@ def foretrain(
         bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Predicts what training will do to an attention network, and checks predictions against real training.
+    """Says what training will do to an attention network, and checks it against what training did.
 
     \b
-    You train or fine-tune models:
-      foretrain forecast finetune MODEL DATA  what will fine-tuning bring?
-      foretrain watch run.jsonl               follow a training, with warnings
-      foretrain analyze MODEL                 measure a model or its checkpoints
-      foretrain compare A B                   see where two models differ
-      foretrain language book.txt             train a small language model
-      foretrain neurons MODEL --text FILE     see what fires each neuron
-
-    \b
-    You label data or design tasks:
-      foretrain forecast corpus texts.csv     which words will a classifier use?
-      foretrain forecast templates task.toml  will a network learn this?
-
-    \b
-    You study theory (a claim: a statement of a paper that a program checks):
-      foretrain list                          the claims of every paper
-      foretrain show scan_snap/theorem4       one of them in full
-      foretrain check scan_snap --jobs 2      do they hold?
-      foretrain report                        verdicts and errata on one page
-      foretrain run scan_snap/fig6            compute an experiment, resumably
-      foretrain figure scan_snap/fig6         draw it
-      foretrain explore                       look at all of this with sliders
+    Examples:
+      foretrain watch run.jsonl
+      foretrain forecast corpus texts.csv
+      foretrain check "Theorem 4"
+      foretrain run scan_snap/fig6 --figure fig6.html
     """
-
-
-app.add_typer(forecasting.forecast_app, name="forecast")
-app.command("list", cls=Command)(listing.list_all)
-for command in (
-    watching.watch, analyzing.analyze, analyzing.compare, language.language, neurons.neurons,
-    listing.show, checking.check, checking.report, running.run, running.figure, running.export,
-    exploring.explore,
-):  # fmt: skip
-    app.command(cls=Command)(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -92,7 +83,37 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stream.reconfigure(errors="replace")  # a terminal that cannot show a sign gets a question mark
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # acts like Ctrl-C, so that finished work is saved
     words = list(sys.argv[1:] if arguments is None else arguments)
-    sys.exit(_exit_code(words or ["--help"]))
+    log, speaker = logging.getLogger("foretrain"), _Speaker()
+    log.addHandler(speaker)
+    level = log.level
+    log.setLevel(logging.INFO)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            shown = warnings.showwarning
+            warnings.showwarning = lambda message, category, *rest, **more: _say_warning(
+                shown, message, category, *rest, **more
+            )
+            code = _exit_code(words or ["--help"])
+    finally:
+        log.removeHandler(speaker)
+        log.setLevel(level)
+    sys.exit(code)
+
+
+class _Speaker(logging.Handler):
+    """Says what the library logs."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(record.getMessage())
+
+
+def _say_warning(otherwise: Any, message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+    """Warnings of the library are sentences for whoever typed the command; others stay as Python shows them."""
+    if issubclass(category, UserWarning):
+        say(f"Note: {message}")
+    else:
+        otherwise(message, category, *rest, **more)
 
 
 def _exit_code(arguments: list[str]) -> int:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from foretrain.cli.common import RUNS, Runs, console, require_writable, say, show_json
+from foretrain.cli.common import RUNS, Runs, console, say, show_json
 from foretrain.cli.progress import progress_shown
 from foretrain.core.errors import require, visible
+from foretrain.core.files import require_writable
 
 if TYPE_CHECKING:
     from foretrain.checkpoints import Analysis, Comparison

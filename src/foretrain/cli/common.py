@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from foretrain.core.errors import InputError, require, visible, visible_lines
+from foretrain.core.errors import require, visible, visible_lines
 from foretrain.ledger.tiers import SIZES
 
 if TYPE_CHECKING:
@@ -50,23 +49,3 @@ def console(*, results: bool) -> Console:
 
 def require_jobs(jobs: int) -> None:
     require(jobs >= 1, f"--jobs must be at least 1; got {jobs}.")
-
-
-def require_writable(option: str, path: Path, *, folder: bool = False) -> None:
-    """Fail now if a file or folder cannot be written, not after an hour of work. Nothing is left behind."""
-    wrong_kind = path.exists() and path.is_dir() != folder
-    require(not wrong_kind, f"{option} {path} is {'not ' if folder else ''}a folder; choose another name.")
-    parent = path if folder else path.parent
-    while not parent.exists():
-        parent = parent.parent
-    try:
-        with tempfile.TemporaryFile(dir=parent):
-            pass
-        if path.is_file():
-            path.open("ab").close()
-        if not folder and path.parent.is_dir():
-            from foretrain.core.files import remove_abandoned
-
-            remove_abandoned(path.parent, path.name)
-    except OSError as error:
-        raise InputError(f"{option} {path} cannot be written ({error.strerror}); choose another place.") from error

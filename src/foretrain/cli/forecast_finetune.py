@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from foretrain.cli.common import console, require_writable, say
+from foretrain.cli.common import console, say
 from foretrain.cli.forecast_corpus import read_texts
 from foretrain.cli.progress import progress_shown
 from foretrain.core.errors import InputError, require, require_whole, visible
+from foretrain.core.files import require_writable
 
 if TYPE_CHECKING:
     from foretrain.forecast.finetuning.forecast import FinetuneForecast

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from foretrain.cli.common import console, require_writable, say
+from foretrain.cli.common import console, say
 from foretrain.cli.progress import progress_shown
 from foretrain.core.errors import require, visible
+from foretrain.core.files import require_writable
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import typer
+from typing import ClassVar
 
-from foretrain.cli.forecast_corpus import corpus
-from foretrain.cli.forecast_finetune import finetune
-from foretrain.cli.forecast_templates import templates
-from foretrain.cli.helping import Command, Group
-
-forecast_app = typer.Typer(cls=Group, rich_markup_mode="rich", no_args_is_help=True, pretty_exceptions_enable=False)
+from foretrain.cli.groups import Lazy, LazyGroup, group
 
 
-@forecast_app.callback()
-def _forecast() -> None:
+class Forecasts(LazyGroup):
     """Predict what training will do, before you train.
 
     \b
@@ -23,6 +17,11 @@ def _forecast() -> None:
       foretrain forecast corpus reviews.csv --text review --label sentiment
     """
 
+    lazy: ClassVar = {
+        "finetune": Lazy("forecast_finetune:finetune", "What will fine-tuning do to this model on these texts?"),
+        "corpus": Lazy("forecast_corpus:corpus", "What will a classifier learn from these texts, and by which words?"),
+        "templates": Lazy("forecast_templates:templates", "Which network learns this task, and from how many samples?"),
+    }
 
-for command in (finetune, corpus, templates):
-    forecast_app.command(cls=Command)(command)
+
+forecast = group(Forecasts)

@@ -1,4 +1,4 @@
-"""`foretrain language`: train a small language model on a text, watched, and report on it."""
+"""`foretrain lab language`: train a small language model on a text, watched, and report on it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from foretrain.cli.common import require_writable, say, show
+from foretrain.cli.common import say, show
 from foretrain.cli.progress import progress_shown
 from foretrain.core.errors import InputError, require
+from foretrain.core.files import require_writable
 
 if TYPE_CHECKING:
     from foretrain.language.setting import LanguageSetting
@@ -44,10 +45,10 @@ def language(
 
     \b
     Examples:
-      foretrain language moby-dick.txt --out moby
-      foretrain language wikitext-2 --data corpora --set layers=3 --set rate=1e-3
-      foretrain language notes.txt --set identity_scaling=true
-      torchrun --nproc-per-node 8 -m foretrain language wikitext-2 --set width=768
+      foretrain lab language moby-dick.txt --out moby
+      foretrain lab language wikitext-2 --data corpora --set layers=3
+      foretrain lab language notes.txt --set identity_scaling=true
+      torchrun --nproc-per-node 8 -m foretrain lab language wikitext-2
     """
     from foretrain.language.state import reached
     from foretrain.language.text import read_texts, tokenize

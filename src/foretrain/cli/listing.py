@@ -6,22 +6,24 @@ import inspect
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-from foretrain.cli.common import console, say, show_json
+from foretrain import papers
+from foretrain.api.find import HELP, Found, find
+from foretrain.cli.common import RUNS, Runs, console, say, show_json
 from foretrain.cli.common import show as print_result
 from foretrain.core.errors import visible
-from foretrain.show.finding import HELP, find_claims, find_either, find_experiments
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
-    from foretrain.ledger.claim import Claim
-    from foretrain.ledger.experiment import Experiment
-    from foretrain.ledger.parameters import Parameter
+from foretrain.ledger.citations import citations, results_in
+from foretrain.ledger.claim import Claim, other_half
+from foretrain.ledger.experiment import Experiment
+from foretrain.ledger.parameters import Parameter
+from foretrain.ledger.tiers import TIERS
 
 NARROWEST = 40  # characters of a sentence, however narrow the terminal is
 MEASURED = "(measured)"  # in place of an expected verdict
@@ -33,11 +35,11 @@ def list_all(
     patterns: Patterns = None,
     experiments: Annotated[bool, typer.Option("--experiments", help="List experiments instead of claims.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")] = False,
+    runs: Runs = RUNS,
 ) -> None:
-    """List the claims of every paper, or the experiments.
+    """List the claims of every paper with the expected verdict and the last one, or the experiments.
 
-    Outside a terminal, each is one line with tabs between its parts (a claim's are id, source, expected verdict and
-    statement), for grep and cut.
+    Outside a terminal, each is one line with tabs between its parts, below a line with their names, for grep and cut.
 
     \b
     Examples:
@@ -49,15 +51,21 @@ def list_all(
       foretrain list --experiments
       foretrain list --json
     """
-    queries = patterns or []
-    rows = _experiment_rows(find_experiments(queries)) if experiments else _claim_rows(find_claims(queries))
+    _list(find(*patterns or (), kind="experiment" if experiments else "claim", runs=runs), as_json)
+
+
+def _list(found: Found, as_json: bool = False) -> None:
     if as_json:
-        show_json(rows, default=str)
+        show_json(_claim_rows(found) or _experiment_rows(found.experiments), default=str)
         return
-    (_print_experiments if experiments else _print_claims)(rows)
+    if found.claims:
+        _print_claims(_claim_rows(found))
+    if found.experiments:
+        _print_experiments(_experiment_rows(found.experiments))
 
 
-def _claim_rows(claims: Mapping[str, Claim]) -> list[dict[str, Any]]:
+def _claim_rows(found: Found) -> list[dict[str, Any]]:
+    last = found.last
     return [
         {
             "id": claim.id,
@@ -65,12 +73,13 @@ def _claim_rows(claims: Mapping[str, Claim]) -> list[dict[str, Any]]:
             "source": claim.source,
             "expected": claim.expect,
             "expected_from": claim.expect_from if claim.expect else None,
+            "last": last[claim.id],
             "erratum": claim.erratum,
             "corrects": claim.corrects,
             "whose": claim.whose,
             "says": claim.says,
         }
-        for claim in claims.values()
+        for claim in found.claims.values()
     ]
 
 
@@ -89,15 +98,14 @@ def _experiment_rows(experiments: Mapping[str, Experiment]) -> list[dict[str, An
 
 
 def _print_claims(rows: Sequence[Mapping[str, Any]]) -> None:
-    cells = [
-        (row["id"], row["source"], _expectation(row["expected"], row["expected_from"]), row["says"]) for row in rows
-    ]
     out = console(results=True)
+    expected = [_expectation(row["expected"], row["expected_from"]) for row in rows]
     if not out.is_terminal:
-        _print_tabs(cells)
-    for id, source, expected, says in cells if out.is_terminal else ():
-        expects = f"expected: {expected}" if expected != MEASURED else expected
-        _print_entry(out, id, expects, f"{source}: {says}")
+        cells = [(r["id"], r["source"], e, r["last"], r["says"]) for r, e in zip(rows, expected, strict=True)]
+        _print_tabs([("claim", "source", "expected", "last", "says"), *cells])
+    for row, expects in zip(rows, expected, strict=True) if out.is_terminal else ():
+        words = f"expected: {expects}" if expects != MEASURED else expects
+        _print_entry(out, row["id"], f"{words}; last: {row['last']}", f"{row['source']}: {row['says']}")
     say(f"{len(rows)} claim{'s' * (len(rows) != 1)}; foretrain show CLAIM shows one in full.")
 
 
@@ -111,7 +119,7 @@ def _print_experiments(rows: Sequence[Mapping[str, Any]]) -> None:
     cells = [(row["id"], ", ".join(row["arguments"]), row["says"]) for row in rows]
     out = console(results=True)
     if not out.is_terminal:
-        _print_tabs(cells)
+        _print_tabs([("experiment", "arguments", "says"), *cells])
     for id, arguments, says in cells if out.is_terminal else ():
         _print_entry(out, id, "", says, f"Arguments: {arguments}" if arguments else "")
     say(f"{len(rows)} experiment{'s' * (len(rows) != 1)}; foretrain show EXPERIMENT shows one in full.")
@@ -125,8 +133,6 @@ def _print_tabs(rows: Sequence[tuple[str, ...]]) -> None:
 
 def _print_entry(out: Console, id: str, remark: str, *paragraphs: str) -> None:
     """The id on a line of its own, and paragraphs below it, wrapped to the terminal."""
-    from rich.text import Text
-
     text = Text(visible(id), style="bold").append(f"  {remark}" if remark else "", style="not bold dim")
     for paragraph in filter(None, paragraphs):
         for line in textwrap.wrap(visible(" ".join(paragraph.split())), max(NARROWEST, out.width - 5)):
@@ -135,9 +141,6 @@ def _print_entry(out: Console, id: str, remark: str, *paragraphs: str) -> None:
 
 
 def _table(*columns: str) -> Table:
-    from rich import box
-    from rich.table import Table
-
     table = Table(box=box.SIMPLE_HEAD, caption_justify="left", pad_edge=False)
     for position, column in enumerate(columns):
         table.add_column(column, no_wrap=position == 0, overflow="fold")
@@ -146,13 +149,12 @@ def _table(*columns: str) -> Table:
 
 def _text(words: Any) -> Any:
     """Words on one line, shown literally: brackets in a formula are not markup."""
-    from rich.text import Text
-
     return Text(" ".join(str(words).split()))
 
 
 def show(
     name: Annotated[str, typer.Argument(metavar="QUERY", help=HELP)],
+    runs: Runs = RUNS,
 ) -> None:
     """Show what a claim says and how it is checked, or what an experiment takes. Several matches are listed.
 
@@ -162,17 +164,14 @@ def show(
       foretrain show "Theorem 3"
       foretrain show fig22
     """
-    claims, experiments = find_either(name)
-    if len({*claims, *experiments}) > 1:
-        if claims:
-            _print_claims(_claim_rows(claims))
-        if experiments:
-            _print_experiments(_experiment_rows(experiments))
-        _print_facts("code", _cited_facts({claim.paper for claim in claims.values()}, name))
+    found = find(name, runs=runs)
+    if len({*found.claims, *found.experiments}) > 1:
+        _list(found)
+        _print_facts("code", _cited_facts({claim.paper for claim in found.claims.values()}, name))
         return
-    for claim in claims.values():
-        _print_facts(f"claim {claim.id}", _claim_facts(claim))
-    for experiment in experiments.values():
+    for claim in found.claims.values():
+        _print_facts(f"claim {claim.id}", _claim_facts(claim, found.last[claim.id]))
+    for experiment in found.experiments.values():
         _print_facts(f"experiment {experiment.id}", _experiment_facts(experiment))
 
 
@@ -186,16 +185,12 @@ def _print_facts(heading: str, facts: Sequence[tuple[str, str]]) -> None:
     console(results=True).print(table)
 
 
-def _claim_facts(claim: Claim) -> list[tuple[str, str]]:
-    from foretrain import papers
-    from foretrain.ledger.claim import other_half
-    from foretrain.ledger.tiers import TIERS
-
+def _claim_facts(claim: Claim, last: str) -> list[tuple[str, str]]:
     file, line = claim.code()
     expected = _expectation(claim.expect, claim.expect_from) if claim.expect else "none: this is a measurement"
     if claim.expected_at("fast") != claim.expect:
         expected += "; at smaller tiers, a measurement"
-    facts = [("says", claim.says), ("source", claim.source), ("expected", expected)]
+    facts = [("says", claim.says), ("source", claim.source), ("expected", expected), ("last", last)]
     if claim.whose:
         facts.append(("whose", claim.whose))
     if claim.erratum:
@@ -211,16 +206,13 @@ def _claim_facts(claim: Claim) -> list[tuple[str, str]]:
     return facts + _cited_facts({claim.paper}, claim.source)
 
 
-def _cited_facts(papers: set[str], source: str) -> list[tuple[str, str]]:
+def _cited_facts(names: set[str], source: str) -> list[tuple[str, str]]:
     """Theory, experiments and tests that cite the numbered results of a source."""
-    from foretrain.ledger.citations import citations, results_in
-    from foretrain.papers import folder_of
-
     wanted = results_in(source)
     return [
         (citation.place.removesuffix("s"), f"{citation.name}  {_short(citation.file)}:{citation.line}")
-        for paper in sorted(papers)
-        for citation in (citations(folder_of(paper), wanted) if wanted else ())
+        for paper in sorted(names)
+        for citation in (citations(papers.folder_of(paper), wanted) if wanted else ())
     ]
 
 
@@ -241,7 +233,7 @@ def _experiment_facts(experiment: Experiment) -> list[tuple[str, str]]:
                 ", ".join(f"{argument} (axis {axis})" for argument, axis in experiment.cut.items()),
             )
         )
-    facts += [(f"--tier {tier}", assignments(own)) for tier, own in experiment.settings.items() if own]
+    facts += [(f"--tier {tier}", assignments(setting)) for tier, setting in experiment.settings.items() if setting]
     facts.append(("code", f"{_short(inspect.getsourcefile(code) or '?')}:{inspect.getsourcelines(code)[1]}"))
     return facts
 

@@ -1,4 +1,4 @@
-"""`foretrain neurons`: what makes the MLP neurons of a decoder fire, and whether one fires for unrelated patterns."""
+"""`foretrain lab neurons`: what makes MLP neurons fire, and whether one fires for unrelated patterns."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from foretrain.cli.common import console, require_writable, say, show_json
+from foretrain.cli.common import console, say, show_json
 from foretrain.cli.progress import progress_shown
 from foretrain.core.errors import InputError, require, visible
+from foretrain.core.files import require_writable
 
 if TYPE_CHECKING:
     from foretrain.language.decoders import Decoder
@@ -51,9 +52,9 @@ def neurons(
 
     \b
     Examples:
-      foretrain neurons EleutherAI/pythia-70m --text sample.txt --report page.html
-      foretrain neurons runs/my-training --text sample.txt --layers 0,1
-      foretrain neurons gpt2 --text sample.txt --layers 5 --no-untrained --json
+      foretrain lab neurons gpt2 --text sample.txt --report page.html
+      foretrain lab neurons runs/my-training --text sample.txt --layers 0,1
+      foretrain lab neurons gpt2 --text sample.txt --no-untrained --json
     """
     if report is not None:
         is_html = report.suffix.lower() in (".html", ".htm")

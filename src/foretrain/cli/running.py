@@ -1,39 +1,33 @@
-"""foretrain run, figure, export: compute an experiment, draw it, convert it for other tools."""
+"""foretrain run: compute an experiment, draw it, convert it for other tools."""
 
 from __future__ import annotations
 
-import inspect
-import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import numpy as np
 import typer
+import xarray as xr
+from rich import box
+from rich.table import Table
 
-from foretrain.cli.common import (
-    RUNS,
-    TIER_HELP,
-    Cluster,
-    Jobs,
-    Runs,
-    console,
-    require_jobs,
-    require_writable,
-    say,
-    show,
-)
+from foretrain.api.find import HELP, find_experiment
+from foretrain.api.grid_values import read_grid
+from foretrain.api.run import Run, require_figure_file
+from foretrain.api.run import run as run_experiment
+from foretrain.cli.common import RUNS, TIER_HELP, Cluster, Jobs, console, say, show
 from foretrain.cli.progress import progress_shown
 from foretrain.cli.values import read_settings
-from foretrain.core.errors import require, require_known
-from foretrain.show.finding import HELP, find_experiment
+from foretrain.core.errors import require
+from foretrain.core.files import require_writable
+from foretrain.core.trajectory import notes_of
+from foretrain.ledger.experiment import Experiment
+from foretrain.papers import figure_of
+from foretrain.runs.export import export_run, table_file
+from foretrain.runs.gridded import TooLarge
+from foretrain.runs.stored import RECORD, describe
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-    from foretrain.grids.sweeping import Plan
-    from foretrain.ledger.experiment import Experiment
-    from foretrain.runs.stored import RunFolder
-
-Name = Annotated[str, typer.Argument(metavar="EXPERIMENT", help=HELP)]
+Name = Annotated[str, typer.Argument(metavar="EXPERIMENT", help=f"{HELP} With --to, also the folder of a saved run.")]
 Set = Annotated[
     list[str] | None,
     typer.Option(
@@ -50,11 +44,12 @@ GridOption = Annotated[
     ),
 ]
 Seeds = Annotated[int | None, typer.Option(help="Use the seeds 1 to N.", metavar="N")]
-Size = Annotated[str | None, typer.Option("--tier", help=TIER_HELP, show_default="paper")]
-Quick = Annotated[bool, typer.Option("--quick", help="Short for --tier fast.")]
+Size = Annotated[str, typer.Option("--tier", help=TIER_HELP)]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Delete this run from disk and compute it again.")]
-FIGURE_KINDS = (".html", ".png", ".svg", ".pdf")
-TABLE_KINDS = ("netcdf", "csv", "parquet")
+Piece = Annotated[
+    int | None,
+    typer.Option(help="Cells to compute and save at once.", metavar="N", show_default="the experiment's own"),
+]
 
 
 def run(
@@ -62,17 +57,20 @@ def run(
     settings: Set = None,
     grid: GridOption = None,
     seeds: Seeds = None,
-    tier: Size = None,
-    quick: Quick = False,
+    tier: Size = "fast",
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw it to a file: .html, .png, .svg or .pdf.", metavar="FILE")
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(help="Convert it: netcdf, csv or parquet, or a file with such an ending.", metavar="KIND"),
+    ] = None,
     jobs: Jobs = 1,
     out: Annotated[
         str, typer.Option(help="Folder for runs, or a store such as s3://bucket/runs.", metavar="PLACE")
     ] = str(RUNS),
     cluster: Cluster = None,
-    piece: Annotated[
-        int | None,
-        typer.Option(help="Cells to compute and save at once.", metavar="N", show_default="the experiment's own"),
-    ] = None,
+    piece: Piece = None,
     fresh: Fresh = False,
 ) -> None:
     """Run an experiment and save it in PLACE/<experiment>/<hash of its arguments>.
@@ -82,175 +80,87 @@ def run(
 
     \b
     Examples:
-      foretrain run scan_snap/fig6 --quick
-      foretrain run abstract_symbols/fig22 --tier full --jobs 2
+      foretrain run scan_snap/fig6
+      foretrain run scan_snap/fig6 --tier paper --figure fig6.html
+      foretrain run abstract_symbols/fig22 --tier full --jobs 2 --to csv
       foretrain run scan_snap/fig6 --set eta_z=.5,1 --set steps=200 --seeds 5
       foretrain run scan_snap/fig6 --grid eta_z=.5,1,2 --grid ratio=1:10:log5
       foretrain run scan_snap/fig6 --cluster tcp://scheduler:8786
+      foretrain run runs/scan_snap/fig6/0123456789ab --to table.csv
     """
-    require_jobs(jobs)
-    require(piece is None or piece >= 1, f"--piece must be at least 1; got {piece}.")
-    experiment, arguments = _arguments(name, settings, seeds, _tier(tier, quick), grid)
+    if to is not None and _is_saved(Path(name)):
+        _convert(Path(name), to)
+        return
+    experiment = find_experiment(name)
+    arguments, values = _arguments(experiment, settings or [], grid or [], seeds)
+    chosen_seeds = arguments.pop("seeds", seeds)
+    if figure is not None:
+        require_figure_file("--figure", figure)
+        figure_of(experiment.id)  # refuses an experiment without one
+    if to is not None:
+        require_writable("--to", table_file(to, Path(name)))
     if "://" not in out:
         require_writable("--out", Path(out), folder=True)
-    plan = _plan(experiment, arguments, grid)
-    folder = _compute(plan, out, jobs=jobs, cluster=cluster, piece=piece, fresh=fresh)
-    from foretrain.runs.gridded import TooLarge
-
-    try:
-        dataset = folder.dataset()
-    except TooLarge as error:  # the sweep itself is complete
-        say(f"Note: {error}")
-    else:
-        _summarise(dataset)
-        if experiment.concludes is not None and set(plan.one_at_a_time) <= set(experiment.axes):
-            say(experiment.concludes(dataset))
-    show(str(folder.place))
+    with progress_shown(experiment.id):
+        done = run_experiment(
+            experiment.id, grid=values, seeds=chosen_seeds, tier=tier, out=out, jobs=jobs, cluster=cluster, piece=piece,
+            fresh=fresh, **arguments,
+        )  # fmt: skip
+    _report(done, tier)
+    if figure is not None:
+        say(f"The figure is at {done.write_figure(figure)}.")
+    if to is not None:
+        say(f"The numbers are at {done.export(to)}.")
+    show(str(done.place))
 
 
-def figure(
-    name: Name,
-    settings: Set = None,
-    seeds: Seeds = None,
-    tier: Size = None,
-    quick: Quick = False,
-    jobs: Jobs = 1,
-    out: Annotated[
-        Path | None, typer.Option(help="File to write: .html, .png, .svg or .pdf.", metavar="FILE", show_default=False)
-    ] = None,
-    runs: Runs = RUNS,
-    fresh: Fresh = False,
-) -> None:
-    """Draw an experiment from its run on disk; if there is none, compute it first.
-
-    \b
-    Examples:
-      foretrain figure scan_snap/fig6 --quick
-      foretrain figure abstract_symbols/fig22 --tier full --jobs 2
-      foretrain figure scan_snap/fig6 --seeds 5 --out fig6.pdf
-    """
-    from foretrain.papers import figure_of
-    from foretrain.show.pages import as_html, as_image
-
-    require_jobs(jobs)
-    experiment, arguments = _arguments(name, settings, seeds, _tier(tier, quick))
-    draw = figure_of(experiment.id)
-    place = out or Path(f"{experiment.id.replace('/', '_')}.html")
-    kind = place.suffix.lower()
-    require(kind in FIGURE_KINDS, f"--out must end in {', '.join(FIGURE_KINDS)}; got {str(place)!r}.")
-    require_writable("--out", place)
-    require_writable("--runs", runs, folder=True)
-    if kind != ".html":
-        import plotly.graph_objects as go
-
-        as_image(go.Figure(), kind)  # fails now if there is no browser, not after the work
-    folder = _compute(_plan(experiment, arguments), str(runs), jobs=jobs, fresh=fresh)
-    drawn = draw(folder.dataset())
-    from foretrain.core.files import write_bytes
-
-    content = as_html(drawn, experiment.id).encode() if kind == ".html" else as_image(drawn, kind)
-    write_bytes(place, content)
-    say(f"The figure is at {place}.")
+def _is_saved(path: Path) -> bool:
+    """Whether this is the folder of a run, or a file with a trajectory."""
+    return (path / RECORD).is_file() or (path.is_file() and path.suffix == ".nc")
 
 
-def export(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder, or a .nc file.")],
-    to: Annotated[str, typer.Option("--to", help="Format: netcdf, csv or parquet.", metavar="KIND")],
-    out: Annotated[
-        Path | None,
-        typer.Option(help="File to write; by default, in the current folder.", metavar="FILE", show_default=False),
-    ] = None,
-) -> None:
-    """Convert a run to one netCDF file, or to a long table with one row per cell.
-
-    \b
-    Examples:
-      foretrain export runs/scan_snap/fig6/0123456789ab --to csv
-      foretrain export runs/scan_snap/fig6/0123456789ab --to netcdf --out fig6.nc
-    """
-    require_known("kind of file", to, TABLE_KINDS)
-    from foretrain.runs.export import default_name, export_run, require_parquet
-    from foretrain.runs.stored import describe
-
-    if to == "parquet":
-        require_parquet()
-    place = out or Path(default_name(run, to))
-    require_writable("--out", place)
-    written = export_run(run, to, place)
-    if run.is_dir() and not describe(run)["complete"]:
-        say(f"Note: {run} is not finished; {place} has only what is done so far.")
-    say(f"{place} has {written}.")
-
-
-def _tier(tier: str | None, quick: bool) -> str:
-    require(not quick or tier in (None, "fast"), f"--quick means --tier fast; give --quick or --tier {tier}, not both.")
-    return tier or ("fast" if quick else "paper")
+def _convert(path: Path, to: str) -> None:
+    require_writable("--to", table_file(to, path))
+    written = export_run(path, to)
+    if path.is_dir() and not describe(path)["complete"]:
+        say(f"Note: {path} is not finished; {written} has only what is done so far.")
+    say(f"The numbers are at {written}.")
 
 
 def _arguments(
-    name: str, given: list[str] | None, seeds: int | None, tier: str, grid: list[str] | None = None
-) -> tuple[Experiment, dict[str, Any]]:
-    """The experiment and all its arguments: those of the tier, overridden by --set and --seeds."""
-    experiment = find_experiment(name)
+    experiment: Experiment, settings: list[str], grid: list[str], seeds: int | None
+) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """What --set and --grid give, each argument once."""
     parameters = experiment.parameters()
-    settings = read_settings(given or [], parameters)
-    varied = {assignment.partition("=")[0] for assignment in grid or []}
-    twice = sorted(varied & {*settings, *(["seeds"] if seeds is not None else [])})
+    arguments = read_settings(settings, parameters)
+    varied = {assignment.partition("=")[0] for assignment in grid}
+    twice = sorted(varied & {*arguments, *(["seeds"] if seeds is not None else [])})
     require(not twice, f"{', '.join(twice)} is given both by --grid and by --set or --seeds; give it once.")
     if seeds is not None:
         require("seeds" in parameters, f"{experiment.id} draws no random numbers, so it takes no --seeds.")
-        require("seeds" not in settings, "Give --seeds or --set seeds=, not both.")
+        require("seeds" not in arguments, "Give --seeds or --set seeds=, not both.")
         require(seeds >= 1, f"--seeds must be at least 1; got {seeds}.")
-        settings["seeds"] = seeds
-    arguments = {**experiment.arguments(tier), **settings}
-    missing = [key for key, value in arguments.items() if value is inspect.Parameter.empty]
-    require(not missing, f"{experiment.id} needs {', '.join(missing)}; give --set {missing[0] if missing else ''}=…")
-    return experiment, arguments
+    return arguments, read_grid(grid, parameters)
 
 
-def _plan(experiment: Experiment, arguments: dict[str, Any], grid: list[str] | None = None) -> Plan:
-    from foretrain.grids.sweeping import plan_of
-    from foretrain.grids.values import read_grid
-
-    return plan_of(experiment, arguments, read_grid(grid or [], experiment.parameters()))
-
-
-def _compute(
-    plan: Plan,
-    out: str,
-    *,
-    jobs: int = 1,
-    cluster: str | None = None,
-    piece: int | None = None,
-    fresh: bool = False,
-) -> RunFolder:
-    """The run with these arguments; whatever is missing is computed."""
-    from foretrain.runs.places import Place
-    from foretrain.runs.stored import earlier_runs
-
-    with progress_shown(plan.name), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        folder = plan.run(out, jobs=jobs, cluster=cluster, piece=piece, fresh=fresh)
-    for warning in caught:
-        if issubclass(warning.category, UserWarning):
-            say(f"Note: {warning.message}")
-    for earlier in earlier_runs(folder.identity, Place.of(out)):
-        say(
-            f"Note: {earlier} has the same settings but was computed with other source code or library versions; it is "
-            "kept, and this run is stored beside it."
-        )
-    if folder.reused:
+def _report(done: Run, tier: str) -> None:
+    """Say what came out: every variable with its axes and range, notes, runs that diverged, and the conclusion."""
+    if done.reused:
         say("This run was finished before, so it was read from disk; add --fresh to compute it again.")
-    return folder
+    try:
+        dataset = done.dataset()
+    except TooLarge as error:  # the sweep itself is complete
+        say(f"Note: {error}")
+        return
+    _summarise(dataset)
+    if done.conclusion():
+        say(done.conclusion())
+    if tier == "fast":
+        say("This is tier fast, the smallest size; --tier paper has the sizes of the paper.")
 
 
 def _summarise(dataset: xr.Dataset) -> None:
     """Print every variable with its axes and range, then notes and runs that diverged."""
-    from rich import box
-    from rich.table import Table
-
-    from foretrain.core.trajectory import notes_of
-
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
     for column in ("variable", "axes", "least", "mean", "greatest", "unit"):
         table.add_column(column, justify="right" if column in ("least", "mean", "greatest") else "left")
@@ -269,8 +179,6 @@ def _summarise(dataset: xr.Dataset) -> None:
 
 def diverged(dataset: xr.Dataset, shown: int = 5) -> list[str]:
     """How many runs diverged, and a sentence with the step for each of the first ones."""
-    import numpy as np
-
     if "diverged_at" not in dataset:
         return []
     steps = dataset["diverged_at"]

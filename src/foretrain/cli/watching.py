@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from foretrain.cli.common import console, require_writable, say
+from foretrain.cli.common import console, say
 from foretrain.core.errors import require, visible
+from foretrain.core.files import require_writable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

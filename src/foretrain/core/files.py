@@ -13,6 +13,7 @@ import json
 import os
 import re
 import socket
+import tempfile
 import uuid
 from collections.abc import Mapping
 from glob import escape
@@ -22,7 +23,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from foretrain.core.errors import DamagedFile, InputError
+from foretrain.core.errors import DamagedFile, InputError, require
 
 _TEMPORARY = re.compile(r"\..+\.(?P<host>[0-9a-f]{8})-(?P<process>\d+)-[0-9a-f]{8}\.part")
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -81,6 +82,24 @@ def remove_abandoned(folder: Path, name: str = "*") -> None:
         match = _TEMPORARY.fullmatch(path.name)
         if match and match["host"] == _host() and not _is_alive(int(match["process"])):
             path.unlink(missing_ok=True)
+
+
+def require_writable(option: str, path: Path, *, folder: bool = False) -> None:
+    """Fail now if a file or folder cannot be written, not after an hour of work. Nothing is left behind."""
+    wrong_kind = path.exists() and path.is_dir() != folder
+    require(not wrong_kind, f"{option} {path} is {'not ' if folder else ''}a folder; choose another name.")
+    parent = path if folder else path.parent
+    while not parent.exists():
+        parent = parent.parent
+    try:
+        with tempfile.TemporaryFile(dir=parent):
+            pass
+        if path.is_file():
+            path.open("ab").close()
+        if not folder and path.parent.is_dir():
+            remove_abandoned(path.parent, path.name)
+    except OSError as error:
+        raise InputError(f"{option} {path} cannot be written ({error.strerror}); choose another place.") from error
 
 
 def write_record(path: Path, record: Mapping[str, Any]) -> None:

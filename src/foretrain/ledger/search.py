@@ -75,7 +75,7 @@ def _between(first: str, last: str) -> list[str]:
     return [f"{stem}.{n}" if stem else str(n) for n in range(int(low) + 1, int(high))]
 
 
-def find(query: str, entries: Sequence[Entry]) -> list[Entry]:
+def matching(query: str, entries: Sequence[Entry]) -> list[Entry]:
     """The entries a query means, in their own order; none if nothing matches."""
     words = query.strip()
     if len(words) > LONGEST_QUERY:
@@ -102,7 +102,7 @@ def select(queries: Sequence[str], entries: Sequence[Entry]) -> list[str]:
     """The ids that match any query, in their own order; all ids without a query. InputError if one finds nothing."""
     chosen: set[str] = set()
     for query in queries:
-        hits = find(query, entries)
+        hits = matching(query, entries)
         if not hits:
             raise InputError(not_found(query, entries))
         chosen.update(entry.id for entry in hits)

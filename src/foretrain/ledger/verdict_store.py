@@ -170,6 +170,19 @@ class VerdictFolder:
         return self.path / f"{claim}{ending}"
 
 
+def last_status(root: Path, claim: str) -> str | None:
+    """How a claim came out when it was last judged, at whatever tier: "holds (fast)"; None if it never was."""
+    places = {tier: VerdictFolder(root, tier)._place(claim, ".json") for tier in TIERS}
+    written = {tier: place.stat().st_mtime for tier, place in places.items() if place.is_file()}
+    if not written:
+        return None
+    tier = max(written, key=lambda name: written[name])
+    try:
+        return f"{VerdictFolder(root, tier)._saved(places[tier]).verdict.status} ({tier})"
+    except (DamagedFile, OSError):
+        return f"damaged ({tier})"
+
+
 @dataclass(frozen=True)
 class Known:
     """What is on disk already: verdicts that count (skipped claims have none), and sentences about damaged files."""

@@ -1,18 +1,20 @@
-"""The papers: each is a folder here, found by itself. A new one adds its folder and touches nothing else.
+"""The papers: folders here, and installed packages that name themselves in the entry points `foretrain.papers`.
 
-A paper's folder has `PAPER` in `paper`, `CLAIMS` in `claims`, `QUANTITIES` in `quantities`, `EXPERIMENTS` in
-`experiments` and `FIGURES` in `figures`; a part that it has no use for may be missing. `claims` and `experiments` may
-be packages: then MODULES in their `__init__` names the modules that have such a list. What is not asked for is not
-loaded.
+A new paper touches nothing else. It has `PAPER` in `paper`, `CLAIMS` in `claims`, `QUANTITIES` in `quantities`,
+`EXPERIMENTS` in `experiments` and `FIGURES` in `figures`; a part that it has no use for may be missing. `claims` and
+`experiments` may be packages: then MODULES in their `__init__` names the modules that have such a list. What is not
+asked for is not loaded.
 """
 
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -63,16 +65,55 @@ class Paper:
         object.__setattr__(self, "short", self.short or self.title)
 
 
+ENTRY_POINTS = "foretrain.papers"  # a package's entry point here gives the paper's name and the package that has it
+
+
+@cache
+def packages() -> dict[str, str]:
+    """The package of every paper, by the paper's name. One that cannot be used is left out, with a warning."""
+    inside = {module.name: f"{__name__}.{module.name}" for module in pkgutil.iter_modules(__path__) if module.ispkg}
+    outside: dict[str, str] = {}
+    for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name):
+        problem = _problem(entry.name, entry.value, {**inside, **outside})
+        if problem:
+            warnings.warn(f"The paper {entry.name!r} of {_provider(entry)} is left out: {problem}.", stacklevel=2)
+        else:
+            outside[entry.name] = entry.value
+    return dict(sorted({**inside, **outside}.items()))
+
+
+def _problem(name: str, package: str, known: Mapping[str, str]) -> str:
+    """Why a paper from another package cannot be used; empty if it can. Its lists are loaded, because it is unknown."""
+    if name in known:
+        return f"there is a paper of this name in {known[name]}"
+    try:
+        paper = import_module(f"{package}.paper").PAPER
+        if not isinstance(paper, Paper) or paper.name != name:
+            return f"{package}.paper has no PAPER with the name {name!r}"
+        for part in ("claims", "experiments"):
+            for module in _modules_in(package, part):
+                for item in getattr(import_module(module), part.upper()):
+                    if not item.id.startswith(f"{name}/"):
+                        return f"{item.id!r} in {module} does not begin with {name}/"
+    except Exception as error:  # whatever is wrong with somebody's package stops nothing else
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def _provider(entry: EntryPoint) -> str:
+    return f"the package {entry.dist.name}" if entry.dist is not None else entry.value
+
+
 @cache
 def names() -> tuple[str, ...]:
-    """The folders of the papers."""
-    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg))
+    """The names of the papers."""
+    return tuple(packages())
 
 
 @cache
 def papers() -> dict[str, Paper]:
-    """Every paper by the name of its folder."""
-    return {name: import_module(f"{__name__}.{name}.paper").PAPER for name in names()}
+    """Every paper by its name."""
+    return {name: import_module(f"{package}.paper").PAPER for name, package in packages().items()}
 
 
 def claims(*wanted: str) -> dict[str, Claim]:
@@ -103,7 +144,7 @@ def has_experiment(id: str) -> bool:
 
 
 def _by_id(part: str, wanted: Sequence[str]) -> dict[str, Any]:
-    loaded = {item.id: item for module in _modules(part, wanted) for item in _items_in(module, part)}
+    loaded = {item.id: item for paper, module in _modules(part, wanted) for item in _items_in(paper, module, part)}
     if all("/" not in query or query in loaded for query in wanted):
         return loaded
     # A pattern, or an id that its module does not spell out: the whole paper.
@@ -111,10 +152,10 @@ def _by_id(part: str, wanted: Sequence[str]) -> dict[str, Any]:
 
 
 @cache
-def _items_in(module: str, part: str) -> tuple[Any, ...]:
+def _items_in(paper: str, module: str, part: str) -> tuple[Any, ...]:
     if part == "experiments":
         return tuple(import_module(module).EXPERIMENTS)
-    quantities = _quantities(module.split(".")[2])
+    quantities = _quantities(paper)
     return tuple(replace(claim, module=module, quantities=quantities) for claim in import_module(module).CLAIMS)
 
 
@@ -126,23 +167,27 @@ def _quantities(paper: str) -> Quantities:
     return table
 
 
-def _modules(part: str, wanted: Sequence[str]) -> list[str]:
-    """The modules of a part that have to be loaded, by the rules of `claims`."""
-    everything = [module for name in names() for module in _modules_of(name, part)]
+def _modules(part: str, wanted: Sequence[str]) -> list[tuple[str, str]]:
+    """The modules of a part that have to be loaded, by the rules of `claims`, each with its paper before it."""
+    everything = [(name, module) for name in names() for module in _modules_of(name, part)]
     chosen: set[str] = set()
     for query in wanted:
         paper, slash, _ = query.partition("/")
         if paper not in names():
             return everything
-        own = _modules_of(paper, part)
-        chosen.update([module for module in own if slash and _spells_out(module, query)] or own)
-    return [module for module in everything if module in chosen or not wanted]
+        modules = _modules_of(paper, part)
+        chosen.update([module for module in modules if slash and _spells_out(module, query)] or modules)
+    return [(paper, module) for paper, module in everything if module in chosen or not wanted]
 
 
 @cache
 def _modules_of(paper: str, part: str) -> tuple[str, ...]:
+    return _modules_in(packages()[paper], part)
+
+
+def _modules_in(package: str, part: str) -> tuple[str, ...]:
     """A part of a paper is one module, which is not loaded here, or a package whose MODULES names those inside it."""
-    name = f"{__name__}.{paper}.{part}"
+    name = f"{package}.{part}"
     spec = find_spec(name)
     if spec is None:
         return ()
@@ -159,7 +204,7 @@ def _spells_out(module: str, id: str) -> bool:
 
 def folder_of(paper: str) -> Path:
     """Where the source code of a paper is."""
-    (folder,) = import_module(f"{__name__}.{paper}").__path__
+    (folder,) = import_module(packages()[paper]).__path__
     return Path(folder)
 
 
@@ -167,17 +212,17 @@ def figure_of(experiment: str) -> Callable[..., Any]:
     """The function that draws an experiment's trajectory."""
     paper, name = experiment.split("/", 1)
     figures: dict[str, Callable[..., Any]] = getattr(_part(paper, "figures"), "FIGURES", {})
-    require(name in figures, f"{experiment} has no figure; foretrain run and foretrain export give its numbers.")
+    require(name in figures, f"{experiment} has no figure; foretrain run {experiment} --to csv gives its numbers.")
     return figures[name]
 
 
 def forget() -> None:
     """Forget what was loaded, after the folders have changed: for tests."""
-    for registry in (names, papers, _items_in, _modules_of, _spells_out):
+    for registry in (packages, names, papers, _items_in, _modules_of, _spells_out):
         registry.cache_clear()
 
 
 def _part(paper: str, part: str) -> ModuleType | None:
     """A part of a paper's folder, or None where the paper has none."""
-    name = f"{__name__}.{paper}.{part}"
+    name = f"{packages()[paper]}.{part}"
     return import_module(name) if find_spec(name) else None

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from foretrain.core.errors import require, require_known
+from foretrain.core.errors import require
 from foretrain.core.files import write_bytes, write_text
 from foretrain.core.tables import csv_text
 from foretrain.core.trajectory import ORIGIN, save
@@ -57,39 +57,43 @@ def _coordinates(dataset: xr.Dataset, axis: Hashable) -> np.ndarray:
     return dataset[axis].values if axis in dataset.coords else np.arange(dataset.sizes[axis])
 
 
-def export_run(run: Path, to: str, out: Path) -> str:
-    """Write a run folder or .nc file in the format `to`, and return a description of what was written."""
-    require_known("kind of file", to, ENDINGS)
-    require(out.resolve() != run.resolve(), f"{out} is the run itself; choose another --out.")
+def export_run(run: Path, to: str) -> Path:
+    """Write a run folder or .nc file in another format, and return the file.
+
+    `to` is netcdf, csv or parquet, for a file in the current folder, or the name of a .nc, .csv or .parquet file.
+    """
+    file = table_file(to, run)
+    require(file.resolve() != run.resolve(), f"{file} is the run itself; choose another name.")
     dataset = load(run)
-    if to == "netcdf":
-        if run.is_dir():
-            dataset = dataset.assign_attrs({ORIGIN: json.dumps(_origin(run))})
-        save(dataset, out)
-        return f"{len(dataset.data_vars)} variables over {', '.join(map(str, dataset.sizes)) or 'no axis'}"
-    table = long_table(dataset)
-    if to == "csv":
-        write_text(out, csv_text(table))
+    if file.suffix == ".nc":
+        save(dataset.assign_attrs({ORIGIN: json.dumps(_origin(run))}) if run.is_dir() else dataset, file)
+    elif file.suffix == ".csv":
+        write_text(file, csv_text(long_table(dataset)))
     else:
-        require_parquet()
-        write_bytes(out, table.to_parquet(index=False, engine="pyarrow"))
-    return f"{len(table)} rows"
+        write_bytes(file, long_table(dataset).to_parquet(index=False, engine="pyarrow"))
+    return file
+
+
+def table_file(to: str, run: Path) -> Path:
+    """The file that `to` means: one in the current folder for a kind, named after the run, or else the file itself."""
+    if to in ENDINGS:
+        # runs/scan_snap/fig6/0123456789ab becomes scan_snap_fig6_0123456789ab.csv
+        parts = run.resolve().parts[-3:] if run.is_dir() else (run.stem,)
+        file = Path(re.sub(r"[^A-Za-z0-9_.-]", "_", "_".join(parts)) + ENDINGS[to])
+    else:
+        file = Path(to)
+        require(
+            file.suffix in ENDINGS.values(),
+            f"--to takes {', '.join(ENDINGS)}, or a file that ends in {', '.join(ENDINGS.values())}; got {to!r}.",
+        )
+    if file.suffix == ".parquet":
+        require(
+            importlib.util.find_spec("pyarrow") is not None,
+            "parquet needs pyarrow, which is not installed; install it, or export to csv.",
+        )
+    return file
 
 
 def _origin(run: Path) -> dict[str, Any]:
     """What was computed, with which code and versions, and today's date."""
     return {**describe(run), "exported": datetime.now(UTC).date().isoformat()}
-
-
-def require_parquet() -> None:
-    require(
-        importlib.util.find_spec("pyarrow") is not None,
-        "parquet needs pyarrow, which is not installed; install it, or export --to csv.",
-    )
-
-
-def default_name(run: Path, to: str) -> str:
-    """`runs/scan_snap/fig6/0123456789ab` -> `scan_snap_fig6_0123456789ab.csv`, in the current folder."""
-    require_known("kind of file", to, ENDINGS)
-    parts = run.resolve().parts[-3:] if run.is_dir() else (run.stem,)
-    return re.sub(r"[^A-Za-z0-9_.-]", "_", "_".join(parts)) + ENDINGS[to]

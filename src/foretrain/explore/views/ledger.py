@@ -88,15 +88,15 @@ def _verdicts(runs: Path, tier: str, changed: float) -> dict[str, Verdict]:
 
 
 def _filtered(state: State, claims: Mapping[str, Claim], verdicts: Mapping[str, Verdict]) -> dict[str, Claim]:
-    from foretrain.ledger.search import find
-    from foretrain.show.finding import claim_entries
+    from foretrain.api.find import claim_entries
+    from foretrain.ledger.search import matching
 
     left = {id: claim for id, claim in claims.items() if state["paper"] in (ALL, claim.paper)}
     wanted = state["verdict"]
     if wanted != ALL:
         left = {id: claim for id, claim in left.items() if _is(wanted, verdicts.get(id))}
     if state["words"].strip():
-        hits = {entry.id for entry in find(state["words"].strip(), claim_entries(left))}
+        hits = {entry.id for entry in matching(state["words"].strip(), claim_entries(left))}
         left = {id: claim for id, claim in left.items() if id in hits}
     return left
 

@@ -179,7 +179,7 @@ def _hub_answers(seconds: float = 3.0) -> bool:
 
 
 def _own_tokenizer(name: str) -> Any:
-    """The tokenizer of a folder with a tokenizer.json that nothing describes, such as one of `foretrain language`."""
+    """The tokenizer of a folder with a tokenizer.json that nothing describes, as `foretrain lab language` leaves."""
     file = Path(name) / "tokenizer.json"
     if not file.is_file() or (Path(name) / "tokenizer_config.json").is_file():
         return None

@@ -18,11 +18,11 @@ import torch
 import xarray as xr
 
 import foretrain as ft
+from foretrain.api.run import plan_of
 from foretrain.core import looping
 from foretrain.core.errors import InputError
 from foretrain.core.streams import seed_list
 from foretrain.core.trajectory import notes_of
-from foretrain.grids.sweeping import plan_of
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import Positive, Seeds, about
 from foretrain.papers.scan_snap.experiments.training import fig6
@@ -99,7 +99,7 @@ def test_how_a_grid_is_cut_changes_no_number(tmp_path: Path) -> None:
         ft.sweep(product, grid={"a": [0.1, 0.2, 0.3], "b": [1, 2, 3, 4, 5]}, out=tmp_path / str(piece), piece=piece)
         for piece in (1, 2, 4, 7, 15)
     ]
-    assert [int(np.prod(folder.grid.blocks)) for folder in wholes] == [15, 9, 6, 3, 1]
+    assert [int(np.prod(folder.folder.grid.blocks)) for folder in wholes] == [15, 9, 6, 3, 1]
     for folder in wholes:
         xr.testing.assert_identical(folder.dataset(), wholes[0].dataset())
 
@@ -216,7 +216,7 @@ def test_on_the_command_line(foretrain: Foretrain) -> None:
     printed = foretrain("run", "toy/noise", "--grid", "eta_z=.5:2:log3", "--grid", "pause=0,0.001", "--seeds", "2")
     assert printed.code == 0, printed.err
     found = load(Path(printed.out.strip()))
-    assert dict(found.sizes) == {"pause": 2, "eta_z": 3, "seed": 2, "time": 4}
+    assert dict(found.sizes) == {"pause": 2, "eta_z": 3, "seed": 2, "time": 2}
     np.testing.assert_array_equal(found.level.isel(pause=0), found.level.isel(pause=1))
     plain = load(Path(foretrain("run", "toy/noise", "--set", "eta_z=.5,1,2", "--seeds", "2").out.strip()))
     np.testing.assert_array_equal(found.level.isel(pause=0), plain.level)
@@ -225,7 +225,7 @@ def test_on_the_command_line(foretrain: Foretrain) -> None:
             ("--grid", "eta_z=1", "--set", "eta_z=2"),
             "eta_z is given both by --grid and by --set or --seeds; give it once.",
         ),
-        (("--piece", "0"), "--piece must be at least 1"),
+        (("--piece", "0"), "A piece must hold at least 1 cell; got 0."),
     ):
         refused = foretrain("run", "toy/noise", *arguments)
         assert (refused.code, words in refused.err) == (2, True), refused.err

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foretrain.api.grid_values import read_grid, values_of
 from foretrain.core.errors import InputError
-from foretrain.grids.values import read_grid, values_of
 from foretrain.ledger.parameters import Count, Positive, Seeds, about, parameters_of
 
 

@@ -1,1 +1,0 @@
-"""Many settings of one experiment: grids as people write them, and sweeps over them."""
