@@ -106,7 +106,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_users_run_it: Non
     monkeypatch.chdir(tmp_path)
     quoted = json.dumps(ALL)
     Path("task.toml").write_text(
-        f'name = {quoted}\nkind = "next-token"\n[[template]]\nstring = ["α", {quoted}]\nlabel = {quoted}\n', "utf-8"
+        f'name = {quoted}\nkind = "next-token"\n[[template]]\nstring = ["α", {quoted}]\nlabel = {quoted}\n'
+        f'[[template]]\nstring = [{quoted}, "α"]\nlabel = "α"\n',
+        "utf-8",
     )
     with open(FILE, "w", newline="", encoding="utf-8") as stream:
         rows = [(f"word{k % 7} {ALL}", f"class {k % 2} {ALL.replace(chr(13), '')}") for k in range(40)]
