@@ -17,8 +17,8 @@ import numpy as np
 import xarray as xr
 
 from benchmarks import Measured, cpu_seconds
-from foretrain.core.trajectory import load_file, save, trajectory
 from foretrain.api.sweep import sweep
+from foretrain.core.trajectory import load_file, save, trajectory
 from foretrain.runs.stored import load
 
 SIZES = (100, 1000, 10_000)

@@ -7,9 +7,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from foretrain.api.grid_values import read_grid
 from foretrain.cli.language import read_setting
 from foretrain.cli.values import read_settings
-from foretrain.api.grid_values import read_grid
 from foretrain.ledger.parameters import Parameter
 from fuzzing.mutations import changed_text, numbers, texts
 from fuzzing.running import Target
