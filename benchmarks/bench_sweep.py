@@ -19,7 +19,7 @@ import xarray as xr
 from benchmarks import Measured, cpu_seconds
 from foretrain.api.sweep import sweep
 from foretrain.core.trajectory import load_file, save, trajectory
-from foretrain.runs.stored import load
+from foretrain.runs.run_folder import load
 
 SIZES = (100, 1000, 10_000)
 FILES = 200

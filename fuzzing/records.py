@@ -165,7 +165,7 @@ def _load_lines(content: bytes) -> None:
     """All that `foretrain watch` shows, and what `foretrain compare` says of the run and a sound one."""
     from foretrain.checkpoints.run_comparison import compare_runs
     from foretrain.cli.watching import _view
-    from foretrain.runs.monitored import read_training
+    from foretrain.runs.training_log import read_training
 
     file = place("run.jsonl")
     file.write_bytes(content)

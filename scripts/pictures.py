@@ -30,7 +30,7 @@ from foretrain.ledger.judge import judge
 from foretrain.ledger.verdict import Verdict
 from foretrain.monitor.page.writing import page as training_page
 from foretrain.papers import claims, papers
-from foretrain.runs.monitored import read_lines
+from foretrain.runs.training_log import read_lines
 from foretrain.show.pages import as_image
 from foretrain.show.report.page import report_page
 

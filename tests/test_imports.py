@@ -52,7 +52,7 @@ def test_every_entry_of_the_map_is_used() -> None:
         ("dynamics.train", "models.bilinear", True),
         ("models.bilinear", "dynamics.train", False),
         ("kernels.attention", "models.transformer", False),
-        ("core.files", "runs.stored", False),
+        ("core.files", "runs.run_folder", False),
         ("papers.joma.claims.order", "papers.joma.theory", True),
         ("papers.joma.claims.order", "papers", True),
         ("papers.joma.claims.order", "papers.scan_snap.theory", False),

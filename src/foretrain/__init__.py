@@ -18,7 +18,7 @@ PUBLIC = {
     "find": "foretrain.api.find",
     "integrate": "foretrain.dynamics.flow",
     "judge": "foretrain.ledger.judge",
-    "load": "foretrain.runs.stored",
+    "load": "foretrain.runs.run_folder",
     "report": "foretrain.api.report",
     "run": "foretrain.api.run",
     "save": "foretrain.core.trajectory",

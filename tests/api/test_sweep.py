@@ -26,8 +26,8 @@ from foretrain.core.trajectory import notes_of
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import Positive, Seeds, about
 from foretrain.papers.scan_snap.experiments.training import fig6
-from foretrain.runs.pieces import MOST_PIECES, Grid
-from foretrain.runs.stored import RunFolder, load
+from foretrain.runs.grid import MOST_PIECES, Grid
+from foretrain.runs.run_folder import RunFolder, load
 from foretrain.runs.sweep import sweep
 from made_up.fixtures import Foretrain
 

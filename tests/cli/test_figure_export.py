@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from foretrain.core.trajectory import save, trajectory
 from foretrain.runs.export import long_table, table_file
-from foretrain.runs.stored import RunFolder, load
+from foretrain.runs.run_folder import RunFolder, load
 from made_up.fixtures import Foretrain
 
 

@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 from distributed import LocalCluster
 
-from foretrain.runs.stored import RunFolder, load
+from foretrain.runs.run_folder import RunFolder, load
 from made_up.fixtures import Foretrain, start, stop_when
 
 NOISE = ("run", "toy/noise", "--seeds", "2", "--set", "eta_z=.5,1,2")
@@ -41,7 +41,7 @@ def test_run_says_where_it_is_and_what_came_out(foretrain: Foretrain) -> None:
 def test_a_sweep_that_fits_no_memory_is_a_sweep_all_the_same(
     foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("foretrain.runs.gridded._memory", lambda: 100.0)
+    monkeypatch.setattr("foretrain.runs.zarr_store._memory", lambda: 100.0)
     printed = foretrain("run", "toy/noise")
     assert printed.code == 0, printed.err
     assert "open it with xarray.open_zarr" in printed.err

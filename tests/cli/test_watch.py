@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from foretrain.cli.watching import _follow, bars
-from foretrain.runs.monitored import append_line
+from foretrain.runs.training_log import append_line
 from made_up.fixtures import Foretrain
 from monitor.test_story import dip, records
 

@@ -18,7 +18,7 @@ from foretrain.ledger.judge import judge
 from foretrain.ledger.tiers import TIERS
 from foretrain.ledger.verdict import flipped
 from foretrain.ledger.verdict_store import CLAIM_ID
-from foretrain.runs.stored import load
+from foretrain.runs.run_folder import load
 from foretrain.show.report.claim_figures import claim_figures
 from foretrain.show.report.compact import compact
 

@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 
 from foretrain.core.errors import DamagedFile, InputError
 from foretrain.core.trajectory import config_of, save, trajectory
-from foretrain.runs.stored import load
+from foretrain.runs.run_folder import load
 
 
 def example() -> xr.Dataset:

@@ -24,7 +24,7 @@ from foretrain.language.text import TokenText, tokenize
 from foretrain.language.training import make_optimizer, train_language_model
 from foretrain.ledger.verdict_store import RECORD, VerdictFolder, judge_all
 from foretrain.monitor.monitor import Monitor
-from foretrain.runs.stored import load
+from foretrain.runs.run_folder import load
 from foretrain.runs.sweep import sweep
 from runs.made_up_sweeps import AXES, noise
 

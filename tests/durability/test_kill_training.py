@@ -11,7 +11,7 @@ import pytest
 
 from durability.harness import Commands, Kill, commands, differences, files, left_behind, tries
 from foretrain.language.made_up import made_up_text
-from foretrain.runs.monitored import as_dataset, read_lines
+from foretrain.runs.training_log import as_dataset, read_lines
 
 SMALL = ("tokens=words", "vocabulary=40", "layers=1", "width=8", "heads=2", "hidden=8", "context=8", "batch=4")
 LINES = ("run.jsonl", "evaluations.jsonl")  # what is measured twice, after a kill, has two lines

@@ -11,7 +11,7 @@ import pytest
 from durability.harness import Commands, Kill, differences, files, left_behind
 from durability.test_kill_sweep import SWEEP
 from foretrain.core.files import remove_abandoned, temporary_name, write_bytes
-from foretrain.runs.stored import load
+from foretrain.runs.run_folder import load
 
 ALL_AT_ONCE = '-it\'s "Größe" 中文 🦊 [a]*?\\ $HOME %20 #'
 NAMES = [

@@ -8,7 +8,7 @@ from durability.disks import make_read_only, small_disk
 from durability.harness import Commands, files
 from durability.test_kill_check import CHECK
 from durability.test_kill_sweep import SWEEP
-from foretrain.runs.stored import load
+from foretrain.runs.run_folder import load
 
 COMMANDS = [
     (*SWEEP, "--out", "runs"),

@@ -199,7 +199,7 @@ def test_figures_are_recoloured_for_the_dark_and_stacked_on_a_phone() -> None:
 
 
 def analysed(runs: Path, name: str, layers: int) -> None:
-    from foretrain.runs.monitored import append_line
+    from foretrain.runs.training_log import append_line
 
     matrices = [f"h.{layer}.{kind}.weight" for layer in range(layers) for kind in ("attn", "mlp")]
     weights = {matrix: {"norm": 1.0 + k, "kurtosis": -0.5, "edge": 1.0} for k, matrix in enumerate(matrices)}

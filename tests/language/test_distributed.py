@@ -16,7 +16,7 @@ import torch
 from foretrain.language.state import load_model
 from foretrain.language.training import train_language_model
 from foretrain.patches.identity import identity_parameters
-from foretrain.runs.monitored import read_training
+from foretrain.runs.training_log import read_training
 from language.test_training import SMALL, text
 
 SETTING = replace(SMALL, dropout=0.0, identity_scaling=True, steps=6)

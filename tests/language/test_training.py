@@ -29,7 +29,7 @@ from foretrain.language.state import TrainingFolder, load_model
 from foretrain.language.text import TokenText, tokenize
 from foretrain.language.training import LanguageRun, _own_random_state, make_optimizer, train_language_model
 from foretrain.patches.identity import identity_parameters
-from foretrain.runs.monitored import read_training
+from foretrain.runs.training_log import read_training
 
 SMALL = LanguageSetting(
     tokens="words", vocabulary=60, layers=2, width=16, heads=2, hidden=32, context=8, batch=8, steps=24, warm_up=4,

@@ -7,7 +7,7 @@ import xarray as xr
 
 from foretrain.core.errors import InputError
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Assumption, Claim, Control, erratum_pair, other_half
+from foretrain.ledger.claim import Assumption, Claim, Control, Erratum, erratum_pair, other_half
 from foretrain.ledger.comparators import close
 from foretrain.ledger.judge import judge
 from foretrain.ledger.tolerances import EXACT
@@ -110,7 +110,9 @@ def test_what_is_measured_is_measured_once_for_both_halves_and_the_printed_contr
         compare=close("y", EXACT),
         settings={"fast": {"size": 4}},
         control=Control("another size", {"size": 6}),
-        erratum="5 for 4",
+        erratum=Erratum(
+            says="5 for 4",
+        ),
     )
     assert judge(printed).as_expected
     assert calls == [4]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foretrain.monitor.alarms import CHOSEN, KINDS, Alarm, Thresholds, Watcher, alarms_of, evidence
-from foretrain.runs.monitored import Record, append_line, read_lines
+from foretrain.runs.training_log import Record, append_line, read_lines
 
 LAYERS, HEADS, MAXIMUM = ("model.h.0.attn", "model.h.1.attn"), 3, 3.0  # the largest entropy possible, in nats
 RULES = Thresholds(  # of our own, so that the tests do not depend on what the benchmark chose

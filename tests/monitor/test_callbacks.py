@@ -23,7 +23,7 @@ from torch.utils.data import DataLoader, Dataset
 import foretrain.callbacks
 from foretrain.callbacks import HuggingFace, Lightning
 from foretrain.core.errors import InputError
-from foretrain.runs.monitored import read_lines
+from foretrain.runs.training_log import read_lines
 from monitor.models import DECODERS, NanoGPT
 
 pytestmark = [

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
 from foretrain.monitor.monitor import Monitor
-from foretrain.runs.monitored import read_lines
+from foretrain.runs.training_log import read_lines
 
 LAYERS = ["blocks.0.attention", "blocks.1.attention"]
 WATCHED = ["nothing", "the wrapper", "the model inside"]

@@ -14,7 +14,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn import functional as F
 
 from foretrain.monitor.monitor import Monitor
-from foretrain.runs.monitored import read_lines
+from foretrain.runs.training_log import read_lines
 from monitor.test_ddp import LAYERS, Model
 
 

@@ -20,7 +20,7 @@ from torch.utils.checkpoint import checkpoint
 
 from foretrain.core.errors import DamagedFile, InputError
 from foretrain.monitor.monitor import Monitor
-from foretrain.runs.monitored import read_lines, read_training
+from foretrain.runs.training_log import read_lines, read_training
 from monitor.models import NanoGPT
 
 

@@ -22,7 +22,7 @@ from foretrain.monitor.page.curves import FEWEST, curve_of, curves_of
 from foretrain.monitor.page.story import story
 from foretrain.monitor.page.writing import page
 from foretrain.monitor.short_names import without_shared
-from foretrain.runs.monitored import append_line, as_dataset
+from foretrain.runs.training_log import append_line, as_dataset
 from monitor.models import NanoGPT
 
 AT = np.arange(0, 2000, 20)

@@ -27,7 +27,7 @@ from foretrain.core.progress import Progress, listening
 from foretrain.ledger.claim import Claim
 from foretrain.ledger.verdict import Verdict
 from foretrain.ledger.verdict_store import VerdictFolder, judge_all
-from foretrain.runs.stored import RunFolder, load
+from foretrain.runs.run_folder import RunFolder, load
 from foretrain.runs.sweep import sweep
 from runs.made_up_sweeps import AXES, breaks, noise, pretend_other_claims, pretend_other_code
 

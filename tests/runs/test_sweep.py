@@ -22,12 +22,12 @@ from foretrain.core.streams import stream
 from foretrain.core.trajectory import notes_of, save, trajectory
 from foretrain.runs import identity as identities
 from foretrain.runs import sweep as sweeping
-from foretrain.runs.gridded import GridStore
+from foretrain.runs.grid import Grid
 from foretrain.runs.identity import RunIdentity
-from foretrain.runs.pieces import Grid
-from foretrain.runs.places import Place
-from foretrain.runs.stored import RunFolder, describe, earlier_runs, held, load
+from foretrain.runs.run_folder import RunFolder, describe, earlier_runs, held, load
+from foretrain.runs.storage import Storage
 from foretrain.runs.sweep import sweep
+from foretrain.runs.zarr_store import GridStore
 
 CALLS: list[tuple[float, int]] = []
 
@@ -89,7 +89,7 @@ def test_values_stay_in_the_order_in_which_they_were_asked_for(tmp_path: Path, a
 def test_what_is_not_finished_is_in_order_too(tmp_path: Path) -> None:
     identity = RunIdentity.of("made_up/tasks", {"tasks": ("z", "30", "y", "a"), "others": ("z", "z")}, "source")
     folder = RunFolder(
-        Place.of(identity.path(tmp_path)), identity, Grid.cut({"tasks": ("z", "30", "y", "a")}, {"tasks": "task"})
+        Storage.of(identity.path(tmp_path)), identity, Grid.cut({"tasks": ("z", "30", "y", "a")}, {"tasks": "task"})
     )
     for piece, tasks in ((1, ["30"]), (3, ["a"]), (0, ["z"])):
         folder.put((piece,), of_tasks(tasks))
@@ -169,7 +169,7 @@ def test_a_run_of_other_code_or_libraries_is_stored_beside_the_old_one(
     new = run(tmp_path)
     assert len(CALLS) == 6
     assert new.path != old
-    assert earlier_runs(new.identity, Place.of(tmp_path)) == [old]
+    assert earlier_runs(new.identity, Storage.of(tmp_path)) == [old]
     assert {file: file.read_bytes() for file in old.rglob("*") if file.is_file()} == before
 
 
@@ -185,7 +185,7 @@ def test_the_loser_of_a_simultaneous_start_touches_nothing(tmp_path: Path, monke
     """Both see that nothing is there; one takes the lock and computes, the other is refused, with forced timing."""
     taken = held
 
-    def late(place: Place) -> Any:
+    def late(place: Storage) -> Any:
         """The loser: between its first look at the disk and its try at the lock, the winner does half of its work."""
         monkeypatch.setattr(sweeping, "held", taken)
         with listening(when(3, lambda: refused_while(Path(str(place))))):
@@ -295,7 +295,7 @@ def test_a_refused_run_and_a_good_one_at_the_same_time(tmp_path: Path) -> None:
             if number % 2:
                 sweep("paper/figure", refusing, cut=CUT, fixed={"size": 3}, root=tmp_path / "runs")
             else:
-                with held(Place.of(tmp_path / "runs" / "paper" / "figure" / "other")):
+                with held(Storage.of(tmp_path / "runs" / "paper" / "figure" / "other")):
                     pass
             return "done"
         except InputError as error:

@@ -115,8 +115,9 @@ def finetune() -> str:
 
 def monitor() -> str:
     """What `foretrain watch --report`, `foretrain lab language` and `Monitor.report` write."""
+    from foretrain.runs.training_log import read_lines
+
     from foretrain.monitor.page.writing import page
-    from foretrain.runs.monitored import read_lines
 
     records = read_lines(ROOT / "examples" / "training.jsonl")
     parts = ("attention", "identity", "weights")

@@ -21,8 +21,8 @@ from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.tiers import TIERS
 from foretrain.papers import figure_of
 from foretrain.runs.export import export_run
-from foretrain.runs.places import Place
-from foretrain.runs.stored import RunFolder, earlier_runs
+from foretrain.runs.run_folder import RunFolder, earlier_runs
+from foretrain.runs.storage import Storage
 from foretrain.runs.sweep import sweep as run_pieces
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Run:
         return self.folder.path
 
     @property
-    def place(self) -> Place:
+    def place(self) -> Storage:
         """The folder, or its address in a store."""
         return self.folder.place
 
@@ -199,7 +199,7 @@ def run(
     values = {name: values_of(parameters[name], value) for name, value in given.items()}
     plan = plan_of(chosen, every, values)
     folder = plan.run(out, jobs=jobs, cluster=cluster, piece=piece, fresh=fresh)
-    for earlier in earlier_runs(folder.identity, Place.of(out)):
+    for earlier in earlier_runs(folder.identity, Storage.of(out)):
         warnings.warn(
             f"{earlier} has the same settings but was computed with other source code or library versions; it is kept, "
             "and this run is stored beside it.",

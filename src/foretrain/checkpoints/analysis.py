@@ -23,7 +23,7 @@ from foretrain.checkpoints.weights import NotFinite, Unreadable, Weights
 from foretrain.core.errors import require, require_whole
 from foretrain.core.files import write_text
 from foretrain.core.progress import Progress, tell
-from foretrain.runs.monitored import append_line
+from foretrain.runs.training_log import append_line
 
 NEAR = 4  # neighbours whose files are opened in search of a configuration
 

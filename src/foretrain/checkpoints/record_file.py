@@ -9,7 +9,7 @@ from pathlib import Path
 
 from foretrain.checkpoints.fault import Record
 from foretrain.core.errors import DamagedFile, InputError
-from foretrain.runs.monitored import read_line
+from foretrain.runs.training_log import read_line
 
 
 def read_records(file: Path) -> dict[str, Record]:

@@ -12,7 +12,7 @@ import xarray as xr
 from foretrain.checkpoints.record_file import is_analysis, read_records
 from foretrain.checkpoints.sentences import shown
 from foretrain.core.errors import require
-from foretrain.runs.monitored import as_dataset, read_lines
+from foretrain.runs.training_log import as_dataset, read_lines
 
 
 @dataclass(frozen=True)

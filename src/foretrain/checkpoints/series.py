@@ -9,7 +9,7 @@ from pathlib import Path
 import xarray as xr
 
 from foretrain.checkpoints.fault import Fault, Record
-from foretrain.runs.monitored import as_dataset
+from foretrain.runs.training_log import as_dataset
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ def _tell(run: LanguageRun, page: Path) -> None:
     from foretrain.monitor.page.curves import curves_of
     from foretrain.monitor.page.story import story
     from foretrain.monitor.page.writing import write_page
-    from foretrain.runs.monitored import read_lines
+    from foretrain.runs.training_log import read_lines
 
     losses = run.evaluated.loss.values
     best, step = float(losses.min()), int(run.evaluated.step.values[losses.argmin()])

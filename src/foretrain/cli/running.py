@@ -24,8 +24,8 @@ from foretrain.core.trajectory import notes_of
 from foretrain.ledger.experiment import Experiment
 from foretrain.papers import figure_of
 from foretrain.runs.export import export_run, table_file
-from foretrain.runs.gridded import TooLarge
-from foretrain.runs.stored import RECORD, describe
+from foretrain.runs.run_folder import RECORD, describe
+from foretrain.runs.zarr_store import TooLarge
 
 Name = Annotated[str, typer.Argument(metavar="EXPERIMENT", help=f"{HELP} With --to, also the folder of a saved run.")]
 Set = Annotated[

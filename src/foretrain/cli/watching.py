@@ -16,7 +16,7 @@ from foretrain.core.files import require_writable
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from foretrain.runs.monitored import Record
+    from foretrain.runs.training_log import Record
 
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH = 24  # of a curve made of bars
@@ -38,7 +38,7 @@ def watch(
       foretrain watch run.jsonl
       foretrain watch run.jsonl --once --report run.html
     """
-    from foretrain.runs.monitored import read_training
+    from foretrain.runs.training_log import read_training
 
     require(not file.is_dir(), f"{file} is a folder; give the file in it that Monitor(model, file=...) writes.")
     require(file.is_file(), f"There is no file {file}; give the file that Monitor(model, file=...) writes.")
@@ -62,7 +62,7 @@ def _follow(file: Path, screen: Any) -> list[Record]:
     """Show the file again whenever it grows, until it is finished or the user presses Ctrl-C."""
     from rich.live import Live
 
-    from foretrain.runs.monitored import read_training
+    from foretrain.runs.training_log import read_training
 
     records, finished = read_training(file)
     size = -1
@@ -89,7 +89,7 @@ def _view(records: Sequence[Record], finished: bool, age: float = 0.0) -> Render
     from foretrain.monitor.page.curves import curves_of
     from foretrain.monitor.page.story import short_names, story
     from foretrain.monitor.page.writing import evidence_of
-    from foretrain.runs.monitored import as_dataset
+    from foretrain.runs.training_log import as_dataset
 
     dataset = as_dataset(records)
     drawn = curves_of(dataset)

@@ -25,7 +25,7 @@ from foretrain.language.text import TokenText
 from foretrain.monitor.monitor import Monitor
 from foretrain.monitor.statistics import NAMES
 from foretrain.monitor.watch import attention_of
-from foretrain.runs.monitored import FINISHED, append_line, as_dataset, read_lines, read_training
+from foretrain.runs.training_log import FINISHED, append_line, as_dataset, read_lines, read_training
 
 WATCHED, EVALUATED = "run.jsonl", "evaluations.jsonl"
 SAVE_EVERY = 60.0  # seconds between saved states, at most: what a kill loses

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import xarray as xr
@@ -25,6 +25,7 @@ from foretrain.ledger.tolerances import Tolerance
 
 # skipped: its data is not on this machine. stopped: predict, observe or compare raised an error.
 Status = Literal["holds", "fails", "inconclusive", "skipped", "stopped"]
+CORRECTED = "_corrected"  # what the id of the corrected half of a misprint ends with
 Whose = Literal["the paper's statement", "a step of the paper's proof", "our own expectation"]
 
 
@@ -74,25 +75,38 @@ class Control:
 
 
 @dataclass(frozen=True)
+class Erratum:
+    """A misprint. Its claim states what is right; `changes` to the setting put what is printed in its place.
+
+    The claim then stands for two, see `Claim.halves`. Without `changes` it is itself the printed one, which fails, and
+    what is right is another claim that `corrects` it, if anything is.
+    """
+
+    says: str  # what is printed and what is right, with numbers
+    formulas: tuple[str, str]  # the printed and the corrected one, in LaTeX
+    consequence: str  # what the error changes for a reader of the paper, in a sentence
+    changes: Mapping[str, Any] = field(default_factory=dict)  # of arguments that have a default, which is what is right
+    prints: str = ""  # the printed statement, if its wording differs, too
+    headline: bool = False  # among the first in the table of errata
+
+
+@dataclass(frozen=True)
 class Claim:
     """What a paper says, how it is measured and compared, in which settings, and the control that flips it."""
 
     id: str
     source: str  # where the paper says it: "Lemma 6, eq. 45"
     says: str  # the statement, in one or two sentences
-    predict: Callable[..., xr.Dataset]
     observe: Callable[..., xr.Dataset]
     compare: Comparator
     settings: Settings  # by tier; a missing tier takes the next smaller one
     control: Control
+    predict: Callable[..., xr.Dataset] | None = None  # None: what is compared is a bound, an order or a sign
     expect: Expected | None = "holds"  # None: a measurement with no expected verdict
     expect_from: Tier = "fast"  # the first tier large enough to show it; at smaller ones it is a measurement
     assumes: tuple[Assumption, ...] = ()
     whose: Whose | None = None  # None: not sorted yet
-    erratum: str | None = None  # what is printed, what is right, with numbers; never for an expectation of our own
-    formulas: tuple[str, str] | None = None  # the printed and the corrected formula of an erratum, in LaTeX
-    consequence: str = ""  # what the error changes for a reader of the paper
-    headline: bool = False  # among the first in the table of errata
+    erratum: Erratum | None = None  # never for an expectation of our own
     corrects: str | None = None  # the id of the printed claim that this one replaces
     finding: str | None = None  # what we found that is not an error of the paper: a limit, a reading, a surprise
     figure: Callable[[xr.Dataset, xr.Dataset], Any] | None = None  # default: drawn from the two datasets
@@ -101,7 +115,7 @@ class Claim:
 
     def __post_init__(self) -> None:
         require_known("tier", self.expect_from, TIERS)
-        if self.whose == "our own expectation" and (self.erratum or self.corrects or self.formulas):
+        if self.whose == "our own expectation" and (self.erratum or self.corrects):
             raise ValueError(f"{self.id} is an expectation of our own, so the paper cannot have an erratum there.")
 
     @property
@@ -117,6 +131,36 @@ class Claim:
         """The expected verdict at a tier; None if it is only a measurement there."""
         return self.expect if reaches(tier, self.expect_from) else None
 
+    def halves(self) -> tuple[Claim, ...]:
+        """The claims that are judged: itself, or for a misprint `ID` as printed and `ID_corrected`.
+
+        The control of the printed half is the corrected formula, which shows that its comparator can say "holds".
+        """
+        if self.erratum is None or not self.erratum.changes:
+            return (self,)
+        changes = self.erratum.changes
+        undone = {name: self._default(name) for name in changes}
+        printed = replace(
+            self,
+            says=self.erratum.prints or self.says,
+            settings={tier: {**setting, **changes} for tier, setting in self.settings.items()},
+            expect="fails",
+            control=Control("the corrected formula in place of the printed one", undone),
+        )
+        return printed, replace(self, id=f"{self.id}{CORRECTED}", corrects=self.id)
+
+    def _default(self, argument: str) -> Any:
+        """The default of an argument of the prediction or of the measurement."""
+        for function in filter(None, (self.predict, self.observe)):
+            parameter = inspect.signature(function).parameters.get(argument)
+            if parameter is not None and parameter.default is not parameter.empty:
+                return parameter.default
+        raise ValueError(f"{self.id}: {argument}, which its erratum changes, needs a default: the corrected formula.")
+
+    def prediction(self, setting: Mapping[str, Any]) -> xr.Dataset:
+        """What is predicted in a setting; nothing, if the claim is about a bound, an order or a sign."""
+        return trajectory({}) if self.predict is None else call_with(self.predict, setting)
+
     def _repr_html_(self) -> str:
         from foretrain.ledger.display import claim_html
 
@@ -126,39 +170,6 @@ class Claim:
         """File and line of the measurement."""
         function = unwrapped(self.observe)
         return inspect.getsourcefile(function) or "?", inspect.getsourcelines(function)[1]
-
-
-def no_number() -> xr.Dataset:
-    """What a claim about an order or a sign predicts: no number."""
-    return trajectory({})
-
-
-def erratum_pair(
-    *, printed: Callable[..., xr.Dataset], corrected: Callable[..., xr.Dataset], prints: str | None = None, **claim: Any
-) -> list[Claim]:
-    """Two claims from one: `ID` as printed, expected to fail, and `ID_corrected`, expected to hold.
-
-    `says` is the corrected statement; `prints` is the printed one, if its wording differs too. The control of the
-    printed claim uses the corrected formula instead, which shows that the comparator is able to say "holds".
-
-    The report's table of errata shows `formulas` (printed and corrected, in LaTeX), `erratum` (what is wrong, with
-    numbers) and `consequence` (what it changes for a reader, in one sentence); give all three.
-    """
-
-    def predict_printed(formula: str = "printed", **setting: Any) -> xr.Dataset:
-        return call_with(printed if formula == "printed" else corrected, setting)
-
-    as_printed = Claim(
-        **{
-            **claim,
-            "says": prints or claim["says"],
-            "predict": predict_printed,
-            "expect": "fails",
-            "control": Control("the corrected formula in place of the printed one", {"formula": "corrected"}),
-        }
-    )
-    right = Claim(**{**claim, "id": f"{claim['id']}_corrected", "predict": corrected, "corrects": claim["id"]})
-    return [as_printed, right]
 
 
 def other_half(claim: Claim, claims: Mapping[str, Claim]) -> str | None:

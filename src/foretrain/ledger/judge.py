@@ -46,7 +46,7 @@ def _judge_in(claim: Claim, setting: Mapping[str, Any], guarded: bool = True) ->
     try:
         checks = tuple(_evaluate(assumption, setting) for assumption in (claim.assumes if guarded else ()))
         unmet = [check for check in checks if check.needed and not check.met]
-        prediction, observation = call_with(claim.predict, setting), _observe(claim.observe, setting)
+        prediction, observation = claim.prediction(setting), _observe(claim.observe, setting)
         outcome = claim.compare(prediction, observation, claim.quantities)
     except MissingData as error:
         return _not_judged(claim, "skipped", str(error))

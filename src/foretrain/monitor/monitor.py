@@ -26,7 +26,7 @@ from foretrain.monitor.statistics import NAMES
 from foretrain.monitor.watch import attention_of
 from foretrain.monitor.weights import Measures, WeightReader
 from foretrain.monitor.wrappers import plain_name, unwrapped, whole_parameters
-from foretrain.runs.monitored import (
+from foretrain.runs.training_log import (
     FINISHED,
     Record,
     add_record,

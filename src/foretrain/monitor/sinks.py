@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from foretrain.core.errors import InputError
-from foretrain.runs.monitored import PER_HEAD, PER_MATRIX, Record
+from foretrain.runs.training_log import PER_HEAD, PER_MATRIX, Record
 
 # the head that matters most, where a mean would hide it
 EXTREMES: dict[str, tuple[str, Callable[[list[float]], float]]] = {

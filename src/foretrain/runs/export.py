@@ -18,7 +18,7 @@ from foretrain.core.errors import require
 from foretrain.core.files import write_bytes, write_text
 from foretrain.core.tables import csv_text
 from foretrain.core.trajectory import ORIGIN, save
-from foretrain.runs.stored import describe, load
+from foretrain.runs.run_folder import describe, load
 
 ENDINGS = {"netcdf": ".nc", "csv": ".csv", "parquet": ".parquet"}
 

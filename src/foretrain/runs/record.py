@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from foretrain.core.errors import DamagedFile
+from foretrain.runs.grid import Grid
 from foretrain.runs.identity import RunIdentity
-from foretrain.runs.pieces import Grid
 
 FORMAT = 3  # 1 and 2 kept one netCDF file per cell, see foretrain.runs.shards
 MOST_CELLS = 10**9

@@ -31,10 +31,10 @@ from foretrain.core.provenance import (
 from foretrain.core.trajectory import NOTES
 from foretrain.core.workers import single_threaded
 from foretrain.runs import shards
+from foretrain.runs.grid import Grid, Piece, has_axis
 from foretrain.runs.identity import RunIdentity
-from foretrain.runs.pieces import Grid, Piece, has_axis
-from foretrain.runs.places import Place
-from foretrain.runs.stored import NotARun, RunFolder, held, take_back
+from foretrain.runs.run_folder import NotARun, RunFolder, held, take_back
+from foretrain.runs.storage import Storage
 
 
 def sweep(
@@ -43,7 +43,7 @@ def sweep(
     *,
     cut: Mapping[str, Sequence[Any]],
     fixed: Mapping[str, Any],
-    root: str | Path | Place,
+    root: str | Path | Storage,
     axes: Mapping[str, str] | None = None,
     one_at_a_time: Sequence[str] = (),
     varied: Sequence[str] = (),
@@ -69,7 +69,7 @@ def sweep(
     """
     grid = Grid.cut(cut, axes or {}, together=together, piece=piece, one_at_a_time=one_at_a_time)
     identity = RunIdentity.of(experiment, {**fixed, **cut}, source or source_digest(function), files, list(cut))
-    place = Place.of(root) / experiment / identity.name
+    place = Storage.of(root) / experiment / identity.name
     engine = engine or engine_of(min(jobs, int(np.prod(grid.blocks))))
     require(
         engine.own_process or not place.in_this_process_only,
@@ -101,7 +101,7 @@ def sweep(
     return folder
 
 
-def _finished(place: Place, identity: RunIdentity) -> RunFolder | None:
+def _finished(place: Storage, identity: RunIdentity) -> RunFolder | None:
     """The run, if it is there, done and undamaged."""
     try:
         folder = RunFolder.open(place)
@@ -113,7 +113,7 @@ def _finished(place: Place, identity: RunIdentity) -> RunFolder | None:
     return folder if whole else None
 
 
-def _opened(place: Place, identity: RunIdentity, grid: Grid, fresh: bool) -> RunFolder:
+def _opened(place: Storage, identity: RunIdentity, grid: Grid, fresh: bool) -> RunFolder:
     """The folder of a run whose lock is held: what is there, or a new one."""
     try:
         folder = RunFolder.open(place)
@@ -159,7 +159,7 @@ class _Piece:
     Before the arrays are made nobody but the process that holds the run may write: the piece is given back to it.
     """
 
-    place: Place
+    place: Storage
     function: Callable[..., Any]
     fixed: dict[str, Any]
     grid: Grid

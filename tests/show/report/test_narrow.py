@@ -41,7 +41,7 @@ def test_in_a_narrow_browser_panels_stand_below_each_other(tmp_path: Path) -> No
 @pytest.mark.slow
 def test_in_a_narrow_browser_a_watched_training_is_not_cut_off(tmp_path: Path) -> None:
     from foretrain.monitor.page.writing import write_page
-    from foretrain.runs.monitored import read_lines
+    from foretrain.runs.training_log import read_lines
 
     write_page(read_lines(Path(__file__).parents[3] / "examples" / "training.jsonl"), tmp_path / "training.html")
     shown = drawn(tmp_path / "training.html")

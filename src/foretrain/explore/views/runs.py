@@ -97,7 +97,7 @@ def _last_written(path: Path) -> int:
 
 def work(state: State, places: Places) -> Worked | str:
     from foretrain.checkpoints.record_file import is_analysis
-    from foretrain.runs.stored import describe, load
+    from foretrain.runs.run_folder import describe, load
 
     if state["run"] == NONE:
         return NONE

@@ -20,7 +20,7 @@ from foretrain.monitor.page.figures import (
     thinned,
 )
 from foretrain.monitor.page.story import short_names, story
-from foretrain.runs.monitored import Record, as_dataset
+from foretrain.runs.training_log import Record, as_dataset
 from foretrain.show.pages import FIT, figure_html, render
 
 

@@ -28,14 +28,14 @@ def load_zarr() -> None:
 
 
 @dataclass(frozen=True)
-class Place:
+class Storage:
     """A folder or a prefix in a store."""
 
     location: str
 
     @classmethod
-    def of(cls, location: str | Path | Place) -> Place:
-        if isinstance(location, Place):
+    def of(cls, location: str | Path | Storage) -> Storage:
+        if isinstance(location, Storage):
             return location
         text = str(location)
         return cls(text.removeprefix("file://") if text.startswith("file://") else text)
@@ -45,9 +45,9 @@ class Place:
         """The folder, if it is one of this machine."""
         return None if "://" in self.location else Path(self.location)
 
-    def absolute(self) -> Place:
+    def absolute(self) -> Storage:
         """The same place for a process with another current folder."""
-        return Place(str(self.path.resolve())) if self.path is not None else self
+        return Storage(str(self.path.resolve())) if self.path is not None else self
 
     @property
     def in_this_process_only(self) -> bool:
@@ -56,8 +56,8 @@ class Place:
     def __str__(self) -> str:
         return self.location
 
-    def __truediv__(self, name: str) -> Place:
-        return Place(str(self.path / name) if self.path is not None else f"{self.location.rstrip('/')}/{name}")
+    def __truediv__(self, name: str) -> Storage:
+        return Storage(str(self.path / name) if self.path is not None else f"{self.location.rstrip('/')}/{name}")
 
     def read(self, name: str) -> bytes | None:
         """The contents of a file; None if there is none."""

@@ -28,12 +28,12 @@ from foretrain.core.files import record_text, unsealed
 from foretrain.core.provenance import machine
 from foretrain.core.trajectory import NOTES, as_netcdf, load_file, load_netcdf, notes_of
 from foretrain.runs import shards
-from foretrain.runs.gridded import BEING_MADE, GROUP, GridStore
+from foretrain.runs.grid import Grid, Piece
 from foretrain.runs.identity import RunIdentity
-from foretrain.runs.monitored import as_dataset, read_lines
-from foretrain.runs.pieces import Grid, Piece
-from foretrain.runs.places import Place
 from foretrain.runs.record import FORMAT, checked
+from foretrain.runs.storage import Storage
+from foretrain.runs.training_log import as_dataset, read_lines
+from foretrain.runs.zarr_store import BEING_MADE, GROUP, GridStore
 
 RECORD, LOCK, TRAJECTORY = "run.json", "lock", "trajectory.nc"
 
@@ -46,7 +46,7 @@ class NotARun(InputError):
 class RunFolder:
     """One run: its configuration, where it came from, how far it got, and its results."""
 
-    place: Place
+    place: Storage
     identity: RunIdentity
     grid: Grid
     status: str = "running"
@@ -55,9 +55,9 @@ class RunFolder:
     reused: bool = False  # a sweep found it finished and computed nothing
 
     @classmethod
-    def open(cls, place: str | Path | Place) -> RunFolder:
+    def open(cls, place: str | Path | Storage) -> RunFolder:
         """The run in this folder. DamagedFile if its record is damaged, InputError if it is not a run."""
-        place = Place.of(place)
+        place = Storage.of(place)
         try:
             content = place.read(RECORD)
         except OSError as error:
@@ -202,7 +202,7 @@ class RunFolder:
 
 
 @contextmanager
-def held(place: Place) -> Iterator[None]:
+def held(place: Storage) -> Iterator[None]:
     """Hold the lock of a run folder: no other process computes it meanwhile, and the lock ends with this process.
 
     Whoever finds it taken is refused and has changed nothing. Only folders of this machine have a lock: in an object
@@ -245,7 +245,7 @@ def _below(folder: Path) -> Iterator[Path]:
         yield from (Path(above, name) for name in (*folders, *files))
 
 
-def take_back(place: Place, absent: list[Path]) -> None:
+def take_back(place: Storage, absent: list[Path]) -> None:
     """Remove a refused run, whose lock is held, and the folders above it that it made and are empty."""
     for name in (GROUP, BEING_MADE, TRAJECTORY, RECORD, LOCK):
         place.remove(name)
@@ -258,7 +258,7 @@ def take_back(place: Place, absent: list[Path]) -> None:
             return
 
 
-def earlier_runs(identity: RunIdentity, root: Place) -> list[Path]:
+def earlier_runs(identity: RunIdentity, root: Storage) -> list[Path]:
     """Runs of the same configuration that were computed with other code or other versions."""
     if root.path is None:
         return []
@@ -270,9 +270,9 @@ def earlier_runs(identity: RunIdentity, root: Place) -> list[Path]:
 def load(path: str | Path) -> xr.Dataset:
     """Read a trajectory back: a netCDF file, the .jsonl file of a monitored training, or all finished pieces of a run
     folder as one. A run may also be in a store that fsspec opens, such as s3://bucket/runs/scan_snap/fig6/0123."""
-    if "://" in str(path) and Place.of(path).path is None:
+    if "://" in str(path) and Storage.of(path).path is None:
         return RunFolder.open(path).dataset()
-    path = Path(Place.of(path).location)
+    path = Path(Storage.of(path).location)
     require(path.exists(), f"There is nothing at {path}; give the path of a .nc or .jsonl file or of a run folder.")
     if path.is_dir():
         try:

@@ -27,8 +27,8 @@ from foretrain.core.errors import DamagedFile, InputError, require
 from foretrain.core.files import is_unicode, plain
 from foretrain.core.looping import WAY_OUT
 from foretrain.core.trajectory import NOTES, notes_of
-from foretrain.runs.pieces import Grid, Piece
-from foretrain.runs.places import Place, load_zarr
+from foretrain.runs.grid import Grid, Piece
+from foretrain.runs.storage import Storage, load_zarr
 
 if TYPE_CHECKING:
     import zarr
@@ -48,7 +48,7 @@ class TooLarge(InputError):
 class GridStore:
     """The Zarr group of a grid, in the folder of its run."""
 
-    def __init__(self, run: Place, grid: Grid, metadata: Mapping[str, str]) -> None:
+    def __init__(self, run: Storage, grid: Grid, metadata: Mapping[str, str]) -> None:
         self.run, self.grid, self.place = run, grid, run / GROUP
         self.names = {name.rpartition("/")[0] for name in metadata} - {""}  # of the arrays, once they are made
         self._arrays: dict[str, zarr.Array] = {}
@@ -349,7 +349,7 @@ def _has_its_checksum(content: bytes) -> bool:
 
 
 @contextmanager
-def _told_where(place: Place) -> Iterator[None]:
+def _told_where(place: Storage) -> Iterator[None]:
     """Errors of storage as one sentence."""
     try:
         yield
