@@ -168,7 +168,7 @@ def test_every_claim_has_a_place_and_links_lead_to_it(built: Path) -> None:
 @pytest.mark.slow
 def test_formulas_are_typeset(built: Path) -> None:
     html = (built / "papers" / "scan_snap.html").read_text("utf-8")
-    assert html.count("<math") >= 2 * sum(bool(c.formulas and not c.corrects) for c in claims("scan_snap").values())
+    assert html.count("<math") >= 2 * sum(bool(c.erratum and not c.corrects) for c in claims("scan_snap").values())
 
 
 def _ids() -> Iterator[tuple[str, str]]:

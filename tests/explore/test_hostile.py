@@ -6,7 +6,6 @@ import json
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import xarray as xr
@@ -17,6 +16,7 @@ from foretrain.core.trajectory import save
 from foretrain.explore.serving import Serving, prepare_server
 from foretrain.explore.view import Places
 from foretrain.explore.views import ledger
+from foretrain.ledger.claim import Erratum
 from foretrain.ledger.verdict import Verdict
 from safety.hostile import ALL, SCRIPTS
 
@@ -91,12 +91,9 @@ def test_typed_templates_and_addresses(visit: Visit) -> None:
 
 def test_a_claim_and_its_verdict(visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
     claim = papers.claim(CLAIM)
-    told: dict[str, Any] = {
-        "erratum": ALL,
-        "consequence": ALL,
-        "formulas": (rf"\href{{{SCRIPTS[4]}}}{{x}}", SCRIPTS[1]),
-    }
-    hostile = replace(claim, says=ALL, source=f"Lemma 1 {ALL}", control=replace(claim.control, says=ALL), **told)
+    erratum = Erratum(ALL, (rf"\href{{{SCRIPTS[4]}}}{{x}}", SCRIPTS[1]), ALL)
+    control = replace(claim.control, says=ALL)
+    hostile = replace(claim, says=ALL, source=f"Lemma 1 {ALL}", control=control, erratum=erratum)
     verdict = Verdict(CLAIM, "fails", "fails", 2.0, ALL, 0.1, control_status="holds", control_reason=ALL, notes=(ALL,))
     monkeypatch.setattr(ledger, "_claims", lambda: {CLAIM: hostile})
     monkeypatch.setattr(ledger, "_verdicts", lambda *_: {CLAIM: verdict})

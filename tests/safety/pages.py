@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import save_file
 
 from foretrain import papers
+from foretrain.ledger.claim import Erratum
 from safety.hostile import ALL, FILE, SCRIPTS
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +28,7 @@ def report() -> str:
         claim = papers.claim(name)
         control = replace(claim.control, says=ALL)
         formulas = (rf"x \text{{{SCRIPTS[1]}}}", rf"\href{{{SCRIPTS[4]}}}{{x}}")
-        told = {"erratum": ALL, "consequence": ALL, "formulas": formulas} if claim.erratum else {"finding": ALL}
+        told = {"erratum": Erratum(ALL, formulas, ALL)} if claim.erratum else {"finding": ALL}
         claims[name] = replace(claim, says=ALL, source=f"Lemma 1 {ALL}", control=control, **told)
         verdicts[name] = replace(judge(claim, "fast"), reason=ALL, control_reason=ALL, notes=(ALL,))
     return report_page(verdicts, "fast", claims)
@@ -115,9 +116,8 @@ def finetune() -> str:
 
 def monitor() -> str:
     """What `foretrain watch --report`, `foretrain lab language` and `Monitor.report` write."""
-    from foretrain.runs.training_log import read_lines
-
     from foretrain.monitor.page.writing import page
+    from foretrain.runs.training_log import read_lines
 
     records = read_lines(ROOT / "examples" / "training.jsonl")
     parts = ("attention", "identity", "weights")
@@ -157,7 +157,7 @@ def notebook() -> str:
     """All displays in notebooks, one below the other, in a page without any protection of its own."""
     from foretrain.ledger.verdict import Verdict
 
-    claim = replace(papers.claim("scan_snap/lemma13_17"), says=ALL, source=ALL, erratum=ALL)
+    claim = replace(papers.claim("scan_snap/lemma13_17"), says=ALL, source=ALL, erratum=Erratum(ALL, ("x", "x"), ALL))
     verdict = Verdict(ALL, "holds", "holds", 2.0, ALL, 0.1, control_status="fails", control_reason=ALL, notes=(ALL,))
     shown = (claim, verdict, _corpus_forecast(), _task_forecast(), _finetuning())
     body = "<hr>".join(one._repr_html_() for one in shown)

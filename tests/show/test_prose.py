@@ -39,7 +39,8 @@ def test_no_raw_index_or_power_is_left_in_the_ledger() -> None:
     """In any sentence about a claim that the report shows; names of claims and corpora may keep their underscores."""
     left = []
     for claim in papers.claims().values():
-        sentences = (claim.says, claim.source, claim.erratum, claim.consequence, claim.finding, claim.control.says)
+        erratum = (claim.erratum.says, claim.erratum.consequence) if claim.erratum else ()
+        sentences = (claim.says, claim.source, *erratum, claim.finding, claim.control.says)
         for page in (str(prose(sentence)) for sentence in sentences if sentence):
             left += [
                 (claim.id, word) for word in re.findall(r"\S*[_^]\S*", page) if not re.search(r"[a-z0-9]_\w", word)

@@ -74,7 +74,7 @@ def _claim_rows(found: Found) -> list[dict[str, Any]]:
             "expected": claim.expect,
             "expected_from": claim.expect_from if claim.expect else None,
             "last": last[claim.id],
-            "erratum": claim.erratum,
+            "erratum": claim.erratum and claim.erratum.says,
             "corrects": claim.corrects,
             "whose": claim.whose,
             "says": claim.says,
@@ -194,7 +194,7 @@ def _claim_facts(claim: Claim, last: str) -> list[tuple[str, str]]:
     if claim.whose:
         facts.append(("whose", claim.whose))
     if claim.erratum:
-        facts.append(("erratum", claim.erratum))
+        facts.append(("erratum", claim.erratum.says))
     pair = other_half(claim, papers.claims(claim.id))
     if pair:
         facts.append(("corrects" if claim.corrects else "corrected by", pair))

@@ -136,7 +136,7 @@ class Claim:
 
         The control of the printed half is the corrected formula, which shows that its comparator can say "holds".
         """
-        if self.erratum is None or not self.erratum.changes:
+        if self.erratum is None or not self.erratum.changes or self.corrects:
             return (self,)
         changes = self.erratum.changes
         undone = {name: self._default(name) for name in changes}
@@ -170,6 +170,17 @@ class Claim:
         """File and line of the measurement."""
         function = unwrapped(self.observe)
         return inspect.getsourcefile(function) or "?", inspect.getsourcelines(function)[1]
+
+
+def no_number() -> xr.Dataset:
+    return trajectory({})
+
+
+def erratum_pair(*, printed: Any, corrected: Any, erratum: Erratum, **claim: Any) -> list[Claim]:
+    def predict(formula: str = "corrected", **setting: Any) -> xr.Dataset:
+        return call_with(printed if formula == "printed" else corrected, setting)
+
+    return [Claim(**claim, predict=predict, erratum=replace(erratum, changes={"formula": "printed"}))]
 
 
 def other_half(claim: Claim, claims: Mapping[str, Claim]) -> str | None:

@@ -12,7 +12,7 @@ COLOURS = {"holds": "#116329", "fails": "#a40e26"}
 
 def claim_html(claim: Any) -> str:
     """What a claim says, whose statement it is, its erratum and its control."""
-    rows = [("whose", claim.whose), ("erratum", claim.erratum), ("finding", claim.finding)]
+    rows = [("whose", claim.whose), ("erratum", claim.erratum and claim.erratum.says), ("finding", claim.finding)]
     rows += [("expected", claim.expect or "nothing: this is a measurement"), ("control", claim.control.says)]
     return _block(f"<b>{escape(claim.id)}</b> ({escape(claim.source)})<br>{escape(claim.says)}", rows)
 

@@ -156,7 +156,8 @@ def _items_in(paper: str, module: str, part: str) -> tuple[Any, ...]:
     if part == "experiments":
         return tuple(import_module(module).EXPERIMENTS)
     quantities = _quantities(paper)
-    return tuple(replace(claim, module=module, quantities=quantities) for claim in import_module(module).CLAIMS)
+    written = (replace(claim, module=module, quantities=quantities) for claim in import_module(module).CLAIMS)
+    return tuple(half for claim in written for half in claim.halves())
 
 
 def _quantities(paper: str) -> Quantities:

@@ -197,8 +197,8 @@ def _claim_passage(claim: Claim, verdict: Verdict | None, problem: str) -> Passa
         lines.append(f"Control ({claim.control.says}): {verdict.control_status}.")
     else:
         lines.append("It has not been judged here by this code; run: foretrain check " + claim.id)
-    lines += [f"Erratum: {claim.erratum}"] if claim.erratum else []
-    lines += [f"What it changes: {claim.consequence}"] if claim.consequence else []
+    if claim.erratum:
+        lines += [f"Erratum: {claim.erratum.says}", f"What it changes: {claim.erratum.consequence}"]
     lines += [f"Finding: {claim.finding}"] if claim.finding else []
     return Passage(f"{claim.id} ({claim.source})", (*lines, *([problem] if problem else [])))
 
@@ -212,12 +212,9 @@ def _assumptions(verdict: Verdict | None) -> tuple[Light, ...]:
 
 
 def _formulas(claim: Claim) -> tuple[Formula, ...]:
-    if claim.formulas is None:
-        return ()
-    return tuple(
-        Formula(latex, word, claim.id)
-        for latex, word in zip(claim.formulas, ("As printed.", "Corrected."), strict=True)
-    )
+    formulas = claim.erratum.formulas if claim.erratum else ()
+    words = ("As printed.", "Corrected.")
+    return tuple(Formula(latex, word, claim.id) for latex, word in zip(formulas, words, strict=False))
 
 
 def _table(state: State, worked: Worked, places: Places) -> Table:

@@ -56,7 +56,8 @@ class ClaimView:
             part
             for view in self.halves.values()
             for claim in [view.claim]
-            for part in (claim.id, claim.source, claim.says, claim.erratum, claim.finding, view.reason)
+            for erratum in [claim.erratum.says if claim.erratum else None]
+            for part in (claim.id, claim.source, claim.says, erratum, claim.finding, view.reason)
         ]
         return " ".join(filter(None, parts)).lower()
 

@@ -41,7 +41,8 @@ class Section:
     @property
     def errata(self) -> list[ClaimView]:
         """What is wrong as printed, the most important first."""
-        return sorted((view for view in self.views if view.claim.erratum), key=lambda view: not view.claim.headline)
+        wrong = [(view.claim.erratum, view) for view in self.views if view.claim.erratum]
+        return [view for _, view in sorted(wrong, key=lambda pair: not pair[0].headline)]
 
     @property
     def findings(self) -> list[ClaimView]:

@@ -14,7 +14,7 @@ from foretrain.papers.toy.tolerances import SAME_DECAY
 
 from foretrain.core.trajectory import trajectory
 from foretrain.data.corpora import text_corpus
-from foretrain.ledger.claim import Assumption, Claim, Control, erratum_pair
+from foretrain.ledger.claim import Assumption, Claim, Control, Erratum, erratum_pair
 from foretrain.ledger.comparators import bounded, close, covered, every, ranked, same_mean
 from foretrain.ledger.tolerances import ALGEBRA, FLOW
 
@@ -59,9 +59,11 @@ misprint = erratum_pair(
     compare=close("x", ALGEBRA),
     settings={"fast": {"rate": 1.0}},
     control=Control("the measurement slips", {"slip": 0.1}),
-    erratum="Printed 2ρ, right is ρ: at t = 1 printed .135, true .368.",
-    formulas=(r"x = e^{-2\rho t}", r"x = e^{-\rho t} \text{<img src=x onerror=alert(2)>}"),
-    consequence="Decay takes twice as long as one would think.",
+    erratum=Erratum(
+        says="Printed 2ρ, right is ρ: at t = 1 printed .135, true .368.",
+        formulas=(r"x = e^{-2\rho t}", r"x = e^{-\rho t} \text{<img src=x onerror=alert(2)>}"),
+        consequence="Decay takes twice as long as one would think.",
+    ),
     whose="the paper's statement",
 )
 

@@ -11,7 +11,7 @@ import xarray as xr
 
 from foretrain.core.trajectory import trajectory
 from foretrain.kernels.attention import attention_kernel
-from foretrain.ledger.claim import Claim, Control, erratum_pair
+from foretrain.ledger.claim import Claim, Control, Erratum, erratum_pair
 from foretrain.ledger.comparators import bounded, slope
 from foretrain.papers.abstract_symbols import theory
 from foretrain.papers.abstract_symbols.tolerances import TAYLOR_ORDER
@@ -48,25 +48,25 @@ lemmaG = erratum_pair(
     id="abstract_symbols/lemmaG",
     source="Lemma G.1",
     whose="the paper's statement",
-    prints="The kernel κ is real-analytic on ℝ², so the Taylor coefficients of κ(β, 0) at 0 have |a_n|^{1/n} bounded.",
     says="The kernel κ is not analytic at β = 0: its Taylor coefficients there have |a_n|^{1/n} growing as n^{1/2}.",
     observe=_coefficient_roots,
     compare=slope("root", "coefficient", "power"),
     settings={"fast": {"orders": 60}, "full": {"orders": 100}},
     control=Control("the series around β = 1, where κ is analytic", {"center": 1.0}),
-    formulas=(
-        r"\kappa \text{ is analytic on } \mathbb{R}^2: \quad |a_n|^{1/n} = O(1)",
-        r"\kappa \text{ is analytic where } \beta\gamma \neq 0; \text{ at } \beta = 0: \quad |a_n|^{1/n} \sim n^{1/2}",
-    ),
-    erratum=(
-        "At β = 0 the Taylor series diverges for every β > 0. For x = y = AB and γ = 0 its coefficients have "
+    erratum=Erratum(
+        prints="The kernel κ is real-analytic on ℝ², so the Taylor coefficients of κ(β, 0) at 0 have |a_n|^{1/n} "
+        "bounded.",
+        says="At β = 0 the Taylor series diverges for every β > 0. For x = y = AB and γ = 0 its coefficients have "
         "|a_n|^{1/n} = 1.65 at n = 30 and 3.10 at n = 120. The proof puts C^n for the expectation of ‖Xζ‖^n, which "
-        "grows as n^{n/2}."
-    ),
-    consequence=(
-        "Lemma 3.7 survives. κ is analytic where βγ ≠ 0 and smooth everywhere, so if two sums agreed on an open set "
-        "they would agree for all β, γ > 0, and so would their one-sided derivatives at 0, which is what the proof "
-        "uses."
+        "grows as n^{n/2}.",
+        formulas=(
+            r"\kappa \text{ is analytic on } \mathbb{R}^2: \quad |a_n|^{1/n} = O(1)",
+            r"\kappa \text{ is analytic where } \beta\gamma \neq 0; "
+            r"\text{ at } \beta = 0: \quad |a_n|^{1/n} \sim n^{1/2}",
+        ),
+        consequence="Lemma 3.7 survives. κ is analytic where βγ ≠ 0 and smooth everywhere, so if two sums agreed on "
+        "an open set they would agree for all β, γ > 0, and so would their one-sided derivatives at 0, which is what "
+        "the proof uses.",
     ),
 )
 
@@ -175,10 +175,6 @@ lemmaG9 = erratum_pair(
     id="abstract_symbols/lemmaG9",
     source="Lemmas G.7 and G.9",
     whose="the paper's statement",
-    prints=(
-        "For given ζ and p every derivative of f(β, γ) is at most C(1 + γ²)·k1!·k2!·max(1, (2e²·size)^{k1+k2}), "
-        "size = ‖Xζ‖ + ‖X̃ζ̃‖ + (|β| + |γ|)‖p‖, with C = 12·length² from the rules of Lemma G.4."
-    ),
     says=(
         "For given ζ and p every derivative of f(β, γ) is at most C(1 + γ²)·k1!·k2!·max(1, (2e²·size)^{k1+k2}), "
         "size = ‖Xζ‖ + ‖X̃ζ̃‖ + (1 + |β| + |γ|)‖p‖, with C = 12·length² from the rules of Lemma G.4."
@@ -187,16 +183,18 @@ lemmaG9 = erratum_pair(
     compare=bounded("log_derivative", high="log_bound"),
     settings={"fast": {"order": 3, "draws": 4}, "full": {"order": 5, "draws": 20}},
     control=Control("the bound leaves positions out", {"positions": False}),
-    formulas=(
-        r"\|X\zeta\|_\infty + \|\tilde X\tilde\zeta\|_\infty + (|\beta| + |\gamma|)\,\|p\|_\infty",
-        r"\|X\zeta\|_\infty + \|\tilde X\tilde\zeta\|_\infty + (1 + |\beta| + |\gamma|)\,\|p\|_\infty",
+    erratum=Erratum(
+        prints="For given ζ and p every derivative of f(β, γ) is at most C(1 + γ²)·k1!·k2!·max(1, "
+        "(2e²·size)^{k1+k2}), size = ‖Xζ‖ + ‖X̃ζ̃‖ + (|β| + |γ|)‖p‖, with C = 12·length² from the rules of Lemma G.4.",
+        says="Lemma G.7 takes βXζ + βγp to be of type (1, ‖Xζ‖ + (|β| + |γ|)‖p‖), but its series around (β, γ) also "
+        "has the term (Δβ)(Δγ)p. At β = γ = 0 with ζ near 0 and ‖p‖ = 10⁴ the derivative ∂β∂γf is over 1000; the "
+        "printed bound is 108 whatever p is.",
+        formulas=(
+            r"\|X\zeta\|_\infty + \|\tilde X\tilde\zeta\|_\infty + (|\beta| + |\gamma|)\,\|p\|_\infty",
+            r"\|X\zeta\|_\infty + \|\tilde X\tilde\zeta\|_\infty + (1 + |\beta| + |\gamma|)\,\|p\|_\infty",
+        ),
+        consequence="None beyond a larger constant.",
     ),
-    erratum=(
-        "Lemma G.7 takes βXζ + βγp to be of type (1, ‖Xζ‖ + (|β| + |γ|)‖p‖), but its series around (β, γ) also has the "
-        "term (Δβ)(Δγ)p. At β = γ = 0 with ζ near 0 and ‖p‖ = 10⁴ the derivative ∂β∂γf is over 1000; the printed bound "
-        "is 108 whatever p is."
-    ),
-    consequence="None beyond a larger constant.",
 )
 
 CLAIMS = [*lemmaG, lemmaG_taylor, *lemmaG9]

@@ -12,7 +12,7 @@ import xarray as xr
 
 from foretrain.core.streams import torch_stream
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Claim, Comparator, Control, Drawn, Outcome, erratum_pair
+from foretrain.ledger.claim import Claim, Comparator, Control, Drawn, Erratum, Outcome, erratum_pair
 from foretrain.ledger.comparators import bounded, close_relative, every, same_mean
 from foretrain.ledger.quantities import Quantities
 from foretrain.ledger.tolerances import THREE_ERRORS
@@ -58,8 +58,6 @@ theorem4_1 = erratum_pair(
     id="abstract_symbols/theorem4_1",
     source="Theorems 4.1 and J.2",
     whose="the paper's statement",
-    prints="Attention alone does not learn to copy an unseen token at early time: with learning rates that keep "
-    "dL_train/dt of order 1, dL_test/dt tends to 0.",
     says=(
         "Attention alone does not learn to copy an unseen token at early time: with learning rates that keep "
         "dL_train/dt of order 1, dL_test/dt tends to C/m ≥ 0."
@@ -77,15 +75,17 @@ theorem4_1 = erratum_pair(
         "paper": {**WIDE, "embeddings": (8192, 16384), "heads": 16, "head": 128, "seeds": 32},
     },
     control=Control("every head has b·I and trains it", {"trained": "all"}),
-    formulas=(
-        r"\frac{\partial L_{test}}{\partial t} \to 0",
-        r"\frac{\partial L_{test}}{\partial t} \to \frac{C}{m}, \quad C = 4\gamma^2 \text{ at unit rates}",
+    erratum=Erratum(
+        prints="Attention alone does not learn to copy an unseen token at early time: with learning rates that keep "
+        "dL_train/dt of order 1, dL_test/dt tends to 0.",
+        says="The proof itself ends with C/m ≥ 0, which is 0 only if γ = 0 or the alphabet grows. At γ = 1, m = 8 and "
+        "unit rates it is .5: the loss on the unseen token rises.",
+        formulas=(
+            r"\frac{\partial L_{test}}{\partial t} \to 0",
+            r"\frac{\partial L_{test}}{\partial t} \to \frac{C}{m}, \quad C = 4\gamma^2 \text{ at unit rates}",
+        ),
+        consequence="The theorem's message is even stronger: the loss on an unseen token does not fall, it rises.",
     ),
-    erratum=(
-        "The proof itself ends with C/m ≥ 0, which is 0 only if γ = 0 or the alphabet grows. At γ = 1, m = 8 and unit "
-        "rates it is .5: the loss on the unseen token rises."
-    ),
-    consequence="The theorem's message is even stronger: the loss on an unseen token does not fall, it rises.",
 )
 
 
@@ -161,8 +161,6 @@ theorem4_1_rates = erratum_pair(
     id="abstract_symbols/theorem4_1_rates",
     source="Theorem J.2, learning rates of its proof",
     whose="a step of the paper's proof",
-    prints="With η_V = O(d_emb/d_head), η_P = O(1) and η_E = O(1), what W_V, P and W_E add to dL_train/dt stays "
-    "bounded as H grows.",
     says="With another 1/H in η_V, η_P and η_E, what W_V, P and W_E add to dL_train/dt stays bounded as H grows.",
     printed=_rates_printed,
     corrected=_rates_right,
@@ -173,16 +171,18 @@ theorem4_1_rates = erratum_pair(
         "full": {"heads": (1, 4, 16, 64), "gamma": 1.0, "tokens": 8, "embedding": 16384, "head": 64, "seeds": 8},
     },
     control=Control("no 1/H in the rates", {"per_head": False}),
-    formulas=(
-        r"\eta_V = O(d_{emb}/d_{head}), \quad \eta_P = O(1), \quad \eta_E = O(1)",
-        r"\eta_V = O\left(\frac{d_{emb}}{H\,d_{head}}\right), \quad \eta_P = O(1/H), \quad \eta_E = O(1/H)",
+    erratum=Erratum(
+        prints="With η_V = O(d_emb/d_head), η_P = O(1) and η_E = O(1), what W_V, P and W_E add to dL_train/dt stays "
+        "bounded as H grows.",
+        says="The kernels tend to K_V → (H·d_head/d_emb)δ_ij(δ + γ²), K_P → Hγ²δ_ij (the proof leaves out Σ W_OᵀW_V) "
+        "and K_E → Hδ_ij(2δ + γ²). From H = 1 to 16 the printed rates speed the train loss up 16 times. By the same "
+        "count the output's variance is O(H/d_emb), not O(1/d_emb).",
+        formulas=(
+            r"\eta_V = O(d_{emb}/d_{head}), \quad \eta_P = O(1), \quad \eta_E = O(1)",
+            r"\eta_V = O\left(\frac{d_{emb}}{H\,d_{head}}\right), \quad \eta_P = O(1/H), \quad \eta_E = O(1/H)",
+        ),
+        consequence="With the printed rates the train loss does not move at a bounded speed, as the theorem assumes.",
     ),
-    erratum=(
-        "The kernels tend to K_V → (H·d_head/d_emb)δ_ij(δ + γ²), K_P → Hγ²δ_ij (the proof leaves out Σ W_OᵀW_V) and "
-        "K_E → Hδ_ij(2δ + γ²). From H = 1 to 16 the printed rates speed the train loss up 16 times. By the same count "
-        "the output's variance is O(H/d_emb), not O(1/d_emb)."
-    ),
-    consequence="With the printed rates the train loss does not move at a bounded speed, as the theorem assumes.",
 )
 
 
@@ -279,7 +279,6 @@ theorem4_2_rate = erratum_pair(
     id="abstract_symbols/theorem4_2_rate",
     source="Theorem J.3, end of its proof",
     whose="a step of the paper's proof",
-    prints="For η_b = Ω(H), dL_train/dt = O(1) and −dL_test/dt = Ω(1).",
     says="For η_b = Θ(1/H), dL_train/dt = O(1) and −dL_test/dt = Ω(1).",
     printed=_rate_h,
     corrected=_rate_per_head,
@@ -287,12 +286,13 @@ theorem4_2_rate = erratum_pair(
     compare=Comparator(_identity_under_its_rule, (Drawn("train", "train"), Drawn("test", "test"))),
     settings=IDENTITY,
     control=Control("b stays at 0", {"frozen": True}),
-    formulas=(r"\eta_b = \Omega(H)", r"\eta_b = \Theta(1/H)"),
-    erratum=(
-        "Both losses move at the speed −Hη_b(1 − 1/m)². At m = 8 and H = 16 that is −.77 for η_b = 1/H, and −196 for "
-        "η_b = H. The proof itself has Θ(1/H) four lines before."
+    erratum=Erratum(
+        prints="For η_b = Ω(H), dL_train/dt = O(1) and −dL_test/dt = Ω(1).",
+        says="Both losses move at the speed −Hη_b(1 − 1/m)². At m = 8 and H = 16 that is −.77 for η_b = 1/H, and −196 "
+        "for η_b = H. The proof itself has Θ(1/H) four lines before.",
+        formulas=(r"\eta_b = \Omega(H)", r"\eta_b = \Theta(1/H)"),
+        consequence="None for the theorem; whoever sets the rate of b by the last line makes it H² times too large.",
     ),
-    consequence="None for the theorem; whoever sets the rate of b by the last line makes it H² times too large.",
 )
 
 CLAIMS = [*theorem4_1, *theorem4_1_rates, theorem4_2, *theorem4_2_rate]

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Claim, Control, erratum_pair
+from foretrain.ledger.claim import Claim, Control, Erratum, erratum_pair
 from foretrain.ledger.comparators import close, close_relative, every
 from foretrain.ledger.tolerances import EXACT
 from foretrain.papers.abstract_symbols import theory
@@ -162,7 +162,6 @@ appendixF_traces = erratum_pair(
     id="abstract_symbols/appendixF_traces",
     source="appendix F.2.1 and F.2.2, trace identities",
     whose="a step of the paper's proof",
-    prints="If x and y have every token equally often, tr(XXᵀXYᵀ) = ‖1ᵀX‖²; if x = y, tr(XYᵀXYᵀ) = tr(XXᵀ).",
     says=(
         "If x and y have every token equally often, tr(XXᵀXYᵀ) counts the token of each position with x_i = y_i; if "
         "x = y, tr(XYᵀXYᵀ) = ‖1ᵀX‖²."
@@ -175,16 +174,17 @@ appendixF_traces = erratum_pair(
     ),
     settings={"fast": {"length": 3}, "full": {"length": 4}},
     control=Control("y ends with a token that x does not hold", {"other": "d"}),
-    formulas=(
-        r"\mathrm{tr}(XX^\top XY^\top) = \|1^\top X\|^2, \quad \mathrm{tr}(XY^\top XY^\top) = \mathrm{tr}(XX^\top)",
-        r"\mathrm{tr}(XX^\top XY^\top) = \sum_{i:\, x_i = y_i} (1^\top X)_{x_i}, \quad "
-        r"\mathrm{tr}(XX^\top XX^\top) = \|1^\top X\|^2",
+    erratum=Erratum(
+        prints="If x and y have every token equally often, tr(XXᵀXYᵀ) = ‖1ᵀX‖²; if x = y, tr(XYᵀXYᵀ) = tr(XXᵀ).",
+        says="The first identity needs equal positions, not only equal counts of tokens: for ab and ba the trace is "
+        "0, not 2. The second should have ‖1ᵀX‖²: for aa the trace is 4, not 2.",
+        formulas=(
+            r"\mathrm{tr}(XX^\top XY^\top) = \|1^\top X\|^2, \quad \mathrm{tr}(XY^\top XY^\top) = \mathrm{tr}(XX^\top)",
+            r"\mathrm{tr}(XX^\top XY^\top) = \sum_{i:\, x_i = y_i} (1^\top X)_{x_i}, \quad "
+            r"\mathrm{tr}(XX^\top XX^\top) = \|1^\top X\|^2",
+        ),
+        consequence="None: both are used where positions agree, and there only to say that a trace depends on x alone.",
     ),
-    erratum=(
-        "The first identity needs equal positions, not only equal counts of tokens: for ab and ba the trace is 0, not "
-        "2. The second should have ‖1ᵀX‖²: for aa the trace is 4, not 2."
-    ),
-    consequence="None: both are used where positions agree, and there only to say that a trace depends on x alone.",
 )
 
 CLAIMS = [appendixF, *appendixF_traces]

@@ -12,7 +12,7 @@ from foretrain.core.trajectory import trajectory
 from foretrain.data.template_examples import same_different
 from foretrain.kernels.architectures import MLP, MLP_XX, TRANSFORMER
 from foretrain.kernels.regression import measured_errors, targets
-from foretrain.ledger.claim import Claim, Control, erratum_pair
+from foretrain.ledger.claim import Claim, Control, Erratum, erratum_pair
 from foretrain.ledger.comparators import bounded, close, close_relative
 from foretrain.ledger.tolerances import SLOPE
 from foretrain.papers.abstract_symbols.claims.generalisation import Kernel, kernel_name, matrix_of, noisy_task
@@ -208,7 +208,6 @@ theorem3_4_chain = erratum_pair(
     id="abstract_symbols/theorem3_4_chain",
     source="Lemma D.1, end of its proof (Theorem 3.4)",
     whose="a step of the paper's proof",
-    prints="Claims D.2 and D.4 together give an error of O(√(log(1/δ)/n) + √(1/ρ)) if λ = Θ(n).",
     says="Claims D.2 and D.4 (corrected) together give ρ^(−1/4) at the best λ, and nothing at a fixed λ.",
     printed=_chain_printed,
     corrected=_chain_corrected,
@@ -217,21 +216,20 @@ theorem3_4_chain = erratum_pair(
     compare=close_relative("power", SLOPE, by="by the proof", seen="at the best λ"),
     settings={"fast": {"diversities": tuple(10.0**k for k in range(12, 21)), "per_diversity": 1000.0}},
     control=Control("Claim D.4 as printed, without the shrinkage λ/n", {"shrinks": False}),
-    formulas=(
-        r"\lambda = \Theta(n): \quad |\hat f - f_*| \le C\sqrt{\tfrac{\log(1/\delta)}{n}} + C\sqrt{\tfrac1\rho}",
-        r"\min_\lambda \left[ \frac{C}{\lambda} + \frac{Cn}{\lambda\sqrt\rho} + \frac{C\lambda}{n} \right] "
-        r"= \Theta\left(\rho^{-1/4}\right)",
+    erratum=Erratum(
+        prints="Claims D.2 and D.4 together give an error of O(√(log(1/δ)/n) + √(1/ρ)) if λ = Θ(n).",
+        says="Claim D.4 drops the shrinkage of the estimator, which is λ/n times a constant (see lemmaD1). So D.4 "
+        "needs λ ≪ n while D.2 needs λ ≫ n/√ρ. At the best λ, near n·ρ^(−1/4), the printed chain leaves ρ^(−1/4); at "
+        "the fixed λ of Theorem 3.4 its bound n/(λ√ρ) grows without end.",
+        formulas=(
+            r"\lambda = \Theta(n): \quad |\hat f - f_*| \le C\sqrt{\tfrac{\log(1/\delta)}{n}} + C\sqrt{\tfrac1\rho}",
+            r"\min_\lambda \left[ \frac{C}{\lambda} + \frac{Cn}{\lambda\sqrt\rho} + \frac{C\lambda}{n} \right] "
+            r"= \Theta\left(\rho^{-1/4}\right)",
+        ),
+        consequence="Theorem 3.4 is observed, and at many samples even beaten (the error falls as 1/ρ), but the "
+        "printed chain does not prove it.",
+        headline=True,
     ),
-    erratum=(
-        "Claim D.4 drops the shrinkage of the estimator, which is λ/n times a constant (see lemmaD1). So D.4 needs "
-        "λ ≪ n while D.2 needs λ ≫ n/√ρ. At the best λ, near n·ρ^(−1/4), the printed chain leaves ρ^(−1/4); at the "
-        "fixed λ of Theorem 3.4 its bound n/(λ√ρ) grows without end."
-    ),
-    consequence=(
-        "Theorem 3.4 is observed, and at many samples even beaten (the error falls as 1/ρ), but the printed chain does "
-        "not prove it."
-    ),
-    headline=True,
 )
 
 CLAIMS = [theorem3_4_diversity, theorem3_4_many_samples, *theorem3_4_chain]

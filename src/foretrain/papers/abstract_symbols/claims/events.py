@@ -10,7 +10,7 @@ import xarray as xr
 from foretrain.core.streams import stream
 from foretrain.core.trajectory import trajectory
 from foretrain.data.template_examples import same_different
-from foretrain.ledger.claim import Comparator, Control, Drawn, Outcome, erratum_pair
+from foretrain.ledger.claim import Comparator, Control, Drawn, Erratum, Outcome, erratum_pair
 from foretrain.ledger.comparators import covered
 from foretrain.ledger.quantities import Quantities
 from foretrain.papers.abstract_symbols.theory import generalisation as theory
@@ -48,7 +48,6 @@ claimsD_event = erratum_pair(
     id="abstract_symbols/claimsD_event",
     source="Claim D.2, event E1 of its proof",
     whose="a step of the paper's proof",
-    prints="But for probability e^{−cn}, every template has at least nμ samples.",
     says="But for probability Σe^{−nμ/8}, every template has at least nμ/2 samples.",
     printed=_event_printed,
     corrected=_event_corrected,
@@ -56,12 +55,15 @@ claimsD_event = erratum_pair(
     compare=Comparator(_represented, (Drawn("represented", low="least_share"),)),
     settings={"fast": {"samples": 64, "draws": 2000}, "full": {"samples": 64, "draws": 100_000}},
     control=Control("one template is drawn one time in ten", {"weight": 0.1}),
-    formulas=(r"|\mathcal{I}_j| \ge n\mu_j \text{ for all } j", r"|\mathcal{I}_j| \ge n\mu_j/2 \text{ for all } j"),
-    erratum=(
-        "|ℐ_j| ≥ nμ_j for all j forces equality, since both sides sum to n: at n = 64 it holds in 10 % of draws, and "
-        "ever less often as n grows. The proof needs half of it, which fails with probability at most Σe^{−nμ_j/8}."
+    erratum=Erratum(
+        prints="But for probability e^{−cn}, every template has at least nμ samples.",
+        says="|ℐ_j| ≥ nμ_j for all j forces equality, since both sides sum to n: at n = 64 it holds in 10 % of draws, "
+        "and ever less often as n grows. The proof needs half of it, which fails with probability at most "
+        "Σe^{−nμ_j/8}.",
+        formulas=(r"|\mathcal{I}_j| \ge n\mu_j \text{ for all } j", r"|\mathcal{I}_j| \ge n\mu_j/2 \text{ for all } j"),
+        consequence="None for the claim: half of the samples change only the constants. The proof of Claim D.4 has "
+        "nμ/2.",
     ),
-    consequence="None for the claim: half of the samples change only the constants. The proof of Claim D.4 has nμ/2.",
 )
 
 
@@ -112,7 +114,6 @@ claimD2_overlaps = erratum_pair(
     id="abstract_symbols/claimD2_overlaps",
     source="Claim D.2, event E2 of its proof",
     whose="a step of the paper's proof",
-    prints="But for probability e^{−cn}, at most Cn/ρ of the samples share a substituted token with a given string.",
     says="But for probability δ, at most 2E + 3·log(1/δ) of the samples share a substituted token with a given string, "
     "where E is their expected number.",
     printed=_overlaps_printed,
@@ -124,15 +125,17 @@ claimD2_overlaps = erratum_pair(
         "full": {"samples": 1000, "per_sample": 50.0, "delta": 0.01, "draws": 20_000},
     },
     control=Control("every second sample is given a token of the string", {"common_token": True}),
-    formulas=(
-        r"P_2 \le \frac{Cn}{\rho} \text{ with probability } 1 - e^{-cn}",
-        r"P_2 \le 2\,\mathbb{E}[P_2] + 3\log\tfrac1\delta \text{ with probability } 1 - \delta",
+    erratum=Erratum(
+        prints="But for probability e^{−cn}, at most Cn/ρ of the samples share a substituted token with a given "
+        "string.",
+        says="If ρ is well above n, Cn/ρ is below 1, yet some sample shares a token with probability about kn/ρ, "
+        "however large n is: in 6 % of draws at n = 200 and ρ = 25n. Hoeffding's inequality gives e^{−cn/ρ²}.",
+        formulas=(
+            r"P_2 \le \frac{Cn}{\rho} \text{ with probability } 1 - e^{-cn}",
+            r"P_2 \le 2\,\mathbb{E}[P_2] + 3\log\tfrac1\delta \text{ with probability } 1 - \delta",
+        ),
+        consequence="Theorem 3.4 keeps its form, as its noise term already has log(1/δ).",
     ),
-    erratum=(
-        "If ρ is well above n, Cn/ρ is below 1, yet some sample shares a token with probability about kn/ρ, however "
-        "large n is: in 6 % of draws at n = 200 and ρ = 25n. Hoeffding's inequality gives e^{−cn/ρ²}."
-    ),
-    consequence="Theorem 3.4 keeps its form, as its noise term already has log(1/δ).",
 )
 
 CLAIMS = [*claimsD_event, *claimD2_overlaps]

@@ -19,7 +19,7 @@ from foretrain.kernels.regression import (
     unseen_strings,
 )
 from foretrain.kernels.template_matrix import TemplateMatrix
-from foretrain.ledger.claim import Control, erratum_pair
+from foretrain.ledger.claim import Control, Erratum, erratum_pair
 from foretrain.ledger.comparators import bounded
 from foretrain.papers.abstract_symbols.claims.generalisation import DELTA, matrix_of, noisy_task
 from foretrain.papers.abstract_symbols.setting import KernelSetting
@@ -78,7 +78,6 @@ lemmaD1 = erratum_pair(
     id="abstract_symbols/lemmaD1",
     source="Lemma D.1, Claim D.4",
     whose="the paper's statement",
-    prints="For every λ between c'n and C'n the estimator's error is at most C√(log(1/δ)/n) + C√(1/ρ).",
     says="With λ = c'n the estimator is within C√(log(1/δ)/n) + C√(1/ρ) of N(N + c'·diag(1/μ))⁻¹f*, which is not f*.",
     printed=_proportional_printed,
     corrected=_proportional_corrected,
@@ -91,20 +90,20 @@ lemmaD1 = erratum_pair(
     control=Control(
         "λ stays at 0.01 while n grows: the estimator goes to f* and leaves the shrunken limit", {"fixed_ridge": 0.01}
     ),
-    formulas=(
-        r"\lambda \in [c'n, C'n]: \quad |\hat f - f_*| \le C\sqrt{\tfrac{\log(1/\delta)}{n}} + C\sqrt{\tfrac1\rho}",
-        r"\lambda = c'n: \quad \hat f \to N\left(N + c'\,\mathrm{diag}(1/\mu)\right)^{-1} f_*",
-    ),
-    erratum=(
-        "A λ that grows with n shrinks the estimator for ever. For same/different and MLP + XXᵀ it tends to .42 "
+    erratum=Erratum(
+        prints="For every λ between c'n and C'n the estimator's error is at most C√(log(1/δ)/n) + C√(1/ρ).",
+        says="A λ that grows with n shrinks the estimator for ever. For same/different and MLP + XXᵀ it tends to .42 "
         "instead of 1 at λ = .05n, and to .15 at λ = .2n. The proof of Claim D.4 multiplies ‖1/|ℐ_a| − w‖ = O(1/√n) "
-        "by nothing where ‖y‖ = Θ(√n) belongs."
+        "by nothing where ‖y‖ = Θ(√n) belongs.",
+        formulas=(
+            r"\lambda \in [c'n, C'n]: \quad |\hat f - f_*| \le C\sqrt{\tfrac{\log(1/\delta)}{n}} + C\sqrt{\tfrac1\rho}",
+            r"\lambda = c'n: \quad \hat f \to N\left(N + c'\,\mathrm{diag}(1/\mu)\right)^{-1} f_*",
+        ),
+        consequence="Regularise with a λ that does not grow with n, as in Theorem 3.4 and Lemma C.3: that does "
+        "generalise. (λ here belongs to the sum over samples; a fixed weight decay on their mean is a λ that grows "
+        "with n.)",
+        headline=True,
     ),
-    consequence=(
-        "Regularise with a λ that does not grow with n, as in Theorem 3.4 and Lemma C.3: that does generalise. (λ here "
-        "belongs to the sum over samples; a fixed weight decay on their mean is a λ that grows with n.)"
-    ),
-    headline=True,
 )
 
 
@@ -185,10 +184,6 @@ D6 = erratum_pair(
     id="abstract_symbols/D6",
     source="Lemma D.6",
     whose="the paper's statement",
-    prints=(
-        "If ρ = ∞ and λ lies between c'n/‖N⁻¹‖ and C'n/‖N⁻¹‖, the error is at most C√(log(1/δ)/n) + C‖N⁻¹‖/n, with C "
-        "independent of the kernel's N."
-    ),
     says="If ρ = ∞, the error is at most C√(log(1/δ)/n) + C(λ + ‖K‖)‖N⁻¹‖/n, with C independent of the kernel's N.",
     printed=_apart_printed,
     corrected=_apart_corrected,
@@ -211,16 +206,18 @@ D6 = erratum_pair(
         },
     },
     control=Control("a kernel with singular N: an MLP", {"replaced_by": MLP}),
-    formulas=(
-        r"\lambda \in \left[\tfrac{c'n}{\|N^{-1}\|}, \tfrac{C'n}{\|N^{-1}\|}\right]: \quad |\hat f - f_*| \le "
-        r"C\sqrt{\tfrac{\log(1/\delta)}{n}} + C\,\frac{\|N^{-1}\|}{n}",
-        r"|\hat f - f_*| \le C\sqrt{\tfrac{\log(1/\delta)}{n}} + C\,\frac{(\lambda + \|K\|)\,\|N^{-1}\|}{n}",
+    erratum=Erratum(
+        prints="If ρ = ∞ and λ lies between c'n/‖N⁻¹‖ and C'n/‖N⁻¹‖, the error is at most C√(log(1/δ)/n) + C‖N⁻¹‖/n, "
+        "with C independent of the kernel's N.",
+        says="With λ = c'n/‖N⁻¹‖ the directions that N sees least are shrunk by a share that does not fall with n: at "
+        "c' = 1 an error of 2/3 stays (same/different, MLP + XXᵀ).",
+        formulas=(
+            r"\lambda \in \left[\tfrac{c'n}{\|N^{-1}\|}, \tfrac{C'n}{\|N^{-1}\|}\right]: \quad |\hat f - f_*| \le "
+            r"C\sqrt{\tfrac{\log(1/\delta)}{n}} + C\,\frac{\|N^{-1}\|}{n}",
+            r"|\hat f - f_*| \le C\sqrt{\tfrac{\log(1/\delta)}{n}} + C\,\frac{(\lambda + \|K\|)\,\|N^{-1}\|}{n}",
+        ),
+        consequence="The printed bound is right for a λ that does not grow with n.",
     ),
-    erratum=(
-        "With λ = c'n/‖N⁻¹‖ the directions that N sees least are shrunk by a share that does not fall with n: at c' = "
-        "1 an error of 2/3 stays (same/different, MLP + XXᵀ)."
-    ),
-    consequence="The printed bound is right for a λ that does not grow with n.",
 )
 
 CLAIMS = [*lemmaD1, *D6]

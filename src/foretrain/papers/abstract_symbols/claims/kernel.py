@@ -10,7 +10,7 @@ import xarray as xr
 from foretrain.core.trajectory import trajectory
 from foretrain.kernels.activations import Cosine
 from foretrain.kernels.attention import attention_matrix
-from foretrain.ledger.claim import Claim, Control, erratum_pair
+from foretrain.ledger.claim import Claim, Control, Erratum, erratum_pair
 from foretrain.ledger.comparators import close, converges
 from foretrain.ledger.tolerances import EXACT, FLOW, SLOPE
 from foretrain.papers.abstract_symbols import theory
@@ -94,7 +94,6 @@ kernel_scores = erratum_pair(
     id="abstract_symbols/kernel_scores",
     source="appendix G.1, proof of Lemma G.1",
     whose="a step of the paper's proof",
-    prints="The logits of eq. 4 are m(X) = Xζ + γp and m(X̃) = X̃ζ̃ + γp with independent Gaussians ζ and ζ̃.",
     says="The logits of eq. 4 are m(X) = Xζ + γp and m(X̃) = X̃ζ + γp, with the same Gaussian ζ.",
     printed=_independent_scores,
     corrected=_same_scores,
@@ -105,16 +104,17 @@ kernel_scores = erratum_pair(
         "full": {"strings": STRINGS, "beta": 1.5, "gamma": 0.7, "log2": 18},
     },
     control=Control("eq. 4 at another temperature", {"other_beta": OTHER_BETA}),
-    formulas=(
-        r"m(\tilde X) = \tilde X \tilde\zeta + \gamma p, \quad \tilde\zeta \text{ independent of } \zeta",
-        r"m(\tilde X) = \tilde X \zeta + \gamma p",
+    erratum=Erratum(
+        prints="The logits of eq. 4 are m(X) = Xζ + γp and m(X̃) = X̃ζ̃ + γp with independent Gaussians ζ and ζ̃.",
+        says="Eq. 4 gives m(X) and m(X̃) the covariance XX̃ᵀ + γ²I; with independent ζ and ζ̃ it would be γ²I. At β = "
+        "1.5 and γ = .7, K_attn(AB*, AB*) is .929 by eq. 4, which networks of finite width approach, and .618 with "
+        "independent scores.",
+        formulas=(
+            r"m(\tilde X) = \tilde X \tilde\zeta + \gamma p, \quad \tilde\zeta \text{ independent of } \zeta",
+            r"m(\tilde X) = \tilde X \zeta + \gamma p",
+        ),
+        consequence="Appendix G bounds the derivatives of another function than eq. 4's. Its bounds hold for both.",
     ),
-    erratum=(
-        "Eq. 4 gives m(X) and m(X̃) the covariance XX̃ᵀ + γ²I; with independent ζ and ζ̃ it would be γ²I. At β = 1.5 "
-        "and γ = .7, K_attn(AB*, AB*) is .929 by eq. 4, which networks of finite width approach, and .618 with "
-        "independent scores."
-    ),
-    consequence="Appendix G bounds the derivatives of another function than eq. 4's. Its bounds hold for both.",
 )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Claim, Control, erratum_pair
+from foretrain.ledger.claim import Claim, Control, Erratum, erratum_pair
 from foretrain.ledger.comparators import bounded, close
 from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.papers.abstract_symbols.theory import series
@@ -98,7 +98,6 @@ lemmaG4 = erratum_pair(
     id="abstract_symbols/lemmaG4",
     source="Lemma G.4",
     whose="the paper's statement",
-    prints="If f has type (τ1, τ2) and g has type (σ1, σ2), f + g has type (min(τ1, σ1), τ2 + τ2).",
     says="If f has type (τ1, τ2) and g has type (σ1, σ2), f + g has type (min(τ1, σ1), τ2 + σ2).",
     printed=_sum_printed,
     corrected=_sum_right,
@@ -106,13 +105,16 @@ lemmaG4 = erratum_pair(
     compare=bounded("total", high="allowed", slack=ALGEBRA),
     settings={"fast": {"draws": 10}, "full": {"draws": 60}},
     control=Control("ten times g in place of g", {"factor": 10.0}),
-    formulas=(
-        r"f + g \text{ has type } (\min(\tau_1, \sigma_1),\; \tau_2 + \tau_2)",
-        r"f + g \text{ has type } (\min(\tau_1, \sigma_1),\; \tau_2 + \sigma_2)",
+    erratum=Erratum(
+        prints="If f has type (τ1, τ2) and g has type (σ1, σ2), f + g has type (min(τ1, σ1), τ2 + τ2).",
+        says="A slip of the pen: for f = 0, τ2 may be as small as one likes, and f + g = g has σ2. In our draws, with "
+        "g 1.7 times as large as f, the printed bound is exceeded by up to 80 %. The product rule beside it is right.",
+        formulas=(
+            r"f + g \text{ has type } (\min(\tau_1, \sigma_1),\; \tau_2 + \tau_2)",
+            r"f + g \text{ has type } (\min(\tau_1, \sigma_1),\; \tau_2 + \sigma_2)",
+        ),
+        consequence="None: Lemma G.8 uses the corrected rule.",
     ),
-    erratum="A slip of the pen: for f = 0, τ2 may be as small as one likes, and f + g = g has σ2. In our draws, with g "
-    "1.7 times as large as f, the printed bound is exceeded by up to 80 %. The product rule beside it is right.",
-    consequence="None: Lemma G.8 uses the corrected rule.",
 )
 
 
@@ -178,7 +180,6 @@ lemmaG5 = erratum_pair(
     id="abstract_symbols/lemmaG5",
     source="Lemma G.5",
     whose="the paper's statement",
-    prints="If f has type (τ1, τ2), |∂^μf| ≤ μ!·τ2/τ1^|μ| for every multi-index μ.",
     says="If f has type (τ1, τ2), |∂^μf| ≤ μ!·τ2/τ1^|μ| for every multi-index μ but 0.",
     printed=_derivative_printed,
     corrected=_derivative_right,
@@ -186,13 +187,16 @@ lemmaG5 = erratum_pair(
     compare=bounded("derivative", high="allowed", slack=ALGEBRA),
     settings={"fast": {"draws": 10}, "full": {"draws": 60}},
     control=Control("derivatives ten times as large", {"factor": 10.0}),
-    formulas=(
-        r"|\partial^\mu f| \le \mu!\,\tau_2/\tau_1^{|\mu|} \text{ for every } \mu",
-        r"|\partial^\mu f| \le \mu!\,\tau_2/\tau_1^{|\mu|} \text{ for every } |\mu| \ge 1",
+    erratum=Erratum(
+        prints="If f has type (τ1, τ2), |∂^μf| ≤ μ!·τ2/τ1^|μ| for every multi-index μ.",
+        says="Definition G.2 leaves the constant term out of the sum, so nothing bounds f itself: f = 1 + x/10 has "
+        "type (1, 1/10), and |f| = 1 at 0. The proof has |μ| ≥ 1.",
+        formulas=(
+            r"|\partial^\mu f| \le \mu!\,\tau_2/\tau_1^{|\mu|} \text{ for every } \mu",
+            r"|\partial^\mu f| \le \mu!\,\tau_2/\tau_1^{|\mu|} \text{ for every } |\mu| \ge 1",
+        ),
+        consequence="None: Lemma G.9 at order 0 follows from |f| ≤ 1 + γ².",
     ),
-    erratum="Definition G.2 leaves the constant term out of the sum, so nothing bounds f itself: f = 1 + x/10 has type "
-    "(1, 1/10), and |f| = 1 at 0. The proof has |μ| ≥ 1.",
-    consequence="None: Lemma G.9 at order 0 follows from |f| ≤ 1 + γ².",
 )
 
 
@@ -261,7 +265,6 @@ lemmaG6_series = erratum_pair(
     id="abstract_symbols/lemmaG6_series",
     source="Lemma G.6, its proof",
     whose="a step of the paper's proof",
-    prints="1/y = Σ_k (−1)^(k+1)(y − y0)^k/y0^(k+1).",
     says="1/y = Σ_k (−1)^k(y − y0)^k/y0^(k+1).",
     printed=_reciprocal_printed,
     corrected=_reciprocal_right,
@@ -269,12 +272,15 @@ lemmaG6_series = erratum_pair(
     compare=close("reciprocal", ALGEBRA, by="by the series", seen="by division"),
     settings={"fast": {}},
     control=Control("1/y farther from y0", {"offset": 0.4}),
-    formulas=(
-        r"\frac1y = \sum_{k \ge 0} \frac{(-1)^{k+1}}{y_0^{k+1}} (y - y_0)^k",
-        r"\frac1y = \sum_{k \ge 0} \frac{(-1)^{k}}{y_0^{k+1}} (y - y_0)^k",
+    erratum=Erratum(
+        prints="1/y = Σ_k (−1)^(k+1)(y − y0)^k/y0^(k+1).",
+        says="The printed series is −1/y: at y = y0 = 1 it gives −1, not 1.",
+        formulas=(
+            r"\frac1y = \sum_{k \ge 0} \frac{(-1)^{k+1}}{y_0^{k+1}} (y - y_0)^k",
+            r"\frac1y = \sum_{k \ge 0} \frac{(-1)^{k}}{y_0^{k+1}} (y - y_0)^k",
+        ),
+        consequence="None: only the absolute values of the terms are used.",
     ),
-    erratum="The printed series is −1/y: at y = y0 = 1 it gives −1, not 1.",
-    consequence="None: only the absolute values of the terms are used.",
 )
 
 
@@ -301,7 +307,6 @@ lemmaG8 = erratum_pair(
     id="abstract_symbols/lemmaG8",
     source="Lemma G.8, its proof",
     whose="a step of the paper's proof",
-    prints="Each entry of XX̃ᵀ + γI is real-analytic in γ, of type (1, γ).",
     says="Each entry of XX̃ᵀ + γ²I is real-analytic in γ, of type (1, 1 + 2|γ|).",
     printed=_positions_printed,
     corrected=_positions_right,
@@ -309,12 +314,15 @@ lemmaG8 = erratum_pair(
     compare=bounded("total", high="allowed", slack=ALGEBRA),
     settings={"fast": {"gammas": (-2.0, -0.5, 0.0, 0.5, 1.0, 4.0)}},
     control=Control("γ³ in place of γ²", {"power": 3}),
-    formulas=(
-        r"X\tilde X^\top + \gamma I \text{ has type } (1, \gamma)",
-        r"X\tilde X^\top + \gamma^2 I \text{ has type } (1,\; 1 + 2|\gamma|)",
+    erratum=Erratum(
+        prints="Each entry of XX̃ᵀ + γI is real-analytic in γ, of type (1, γ).",
+        says="The kernel has γ²I, and (γ + Δ)² − γ² = 2γΔ + Δ²: at γ = 0 the sum is 1, and the printed bound 0.",
+        formulas=(
+            r"X\tilde X^\top + \gamma I \text{ has type } (1, \gamma)",
+            r"X\tilde X^\top + \gamma^2 I \text{ has type } (1,\; 1 + 2|\gamma|)",
+        ),
+        consequence="None: C(1 + γ²) in the lemma covers 1 + 2|γ|.",
     ),
-    erratum="The kernel has γ²I, and (γ + Δ)² − γ² = 2γΔ + Δ²: at γ = 0 the sum is 1, and the printed bound 0.",
-    consequence="None: C(1 + γ²) in the lemma covers 1 + 2|γ|.",
 )
 
 CLAIMS = [lemmaG3, *lemmaG4, lemmaG4_product, *lemmaG5, lemmaG6, *lemmaG6_series, *lemmaG8]

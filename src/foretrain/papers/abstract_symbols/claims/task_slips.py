@@ -9,7 +9,7 @@ import xarray as xr
 
 from foretrain.core.trajectory import trajectory
 from foretrain.data.template_examples import majority
-from foretrain.ledger.claim import Control, erratum_pair
+from foretrain.ledger.claim import Control, Erratum, erratum_pair
 from foretrain.ledger.comparators import close
 from foretrain.ledger.tolerances import EXACT
 from foretrain.papers.abstract_symbols import theory
@@ -40,8 +40,6 @@ distribution_of_3_labels = erratum_pair(
     id="abstract_symbols/distribution_of_3_labels",
     source="Appendix A, distribution of 3",
     whose="the paper's statement",
-    prints="The label is the place of the answer that completes the second row; the three example templates have "
-    "labels 2, 1 and 3.",
     says="The label is the place of the answer that completes the second row; the three example templates have "
     "labels 3, 1 and 3.",
     printed=_labels_printed,
@@ -50,15 +48,17 @@ distribution_of_3_labels = erratum_pair(
     compare=close("label", EXACT, by="as printed", seen="by the rule"),
     settings={"fast": {}},
     control=Control("places counted from 0", {"first_place": 0}),
-    formulas=(
-        r"\alpha\beta\gamma\;\gamma\alpha\square\;\epsilon\alpha\beta\gamma \mapsto 2",
-        r"\alpha\beta\gamma\;\gamma\alpha\square\;\epsilon\alpha\beta\gamma \mapsto 3",
+    erratum=Erratum(
+        prints="The label is the place of the answer that completes the second row; the three example templates have "
+        "labels 2, 1 and 3.",
+        says="αβγ γα□ εαβγ is printed with label 2, but the missing β is its third answer. The other two examples "
+        "have labels 1 and 3, counted from 1, so this one is 3.",
+        formulas=(
+            r"\alpha\beta\gamma\;\gamma\alpha\square\;\epsilon\alpha\beta\gamma \mapsto 2",
+            r"\alpha\beta\gamma\;\gamma\alpha\square\;\epsilon\alpha\beta\gamma \mapsto 3",
+        ),
+        consequence="None for the theory; whoever builds the task from the examples gets one label wrong.",
     ),
-    erratum=(
-        "αβγ γα□ εαβγ is printed with label 2, but the missing β is its third answer. The other two examples have "
-        "labels 1 and 3, counted from 1, so this one is 3."
-    ),
-    consequence="None for the theory; whoever builds the task from the examples gets one label wrong.",
 )
 
 
@@ -94,7 +94,6 @@ majority_templates = erratum_pair(
     id="abstract_symbols/majority_templates",
     source="section 1.1, mathematical functions",
     whose="the paper's statement",
-    prints="The majority element of a string of length k, over two symbols, is encoded by 2^(k−1) templates.",
     says="The majority element of a string of length k, over two symbols, is encoded by Σ_{j<k/2} C(k, j) templates, "
     "which is 2^(k−1) for odd k only.",
     printed=_majorities_printed,
@@ -103,12 +102,13 @@ majority_templates = erratum_pair(
     compare=close("templates", EXACT, by="by the formula", seen="by counting"),
     settings={"fast": {"lengths": (2, 3, 4, 5, 6, 7, 8)}, "full": {"lengths": tuple(range(2, 15))}},
     control=Control("half of the positions count as a majority", {"ties": True}),
-    formulas=(r"2^{k-1}", r"\sum_{j < k/2} \binom{k}{j}"),
-    erratum=(
-        "Strings of even length with as many α as β have no majority element. For k = 4 there are 5 templates, not 8; "
-        "for k = 3, the paper's example, there are 4, as printed."
+    erratum=Erratum(
+        prints="The majority element of a string of length k, over two symbols, is encoded by 2^(k−1) templates.",
+        says="Strings of even length with as many α as β have no majority element. For k = 4 there are 5 templates, "
+        "not 8; for k = 3, the paper's example, there are 4, as printed.",
+        formulas=(r"2^{k-1}", r"\sum_{j < k/2} \binom{k}{j}"),
+        consequence="The task of section 1.1 exists for odd lengths only, or needs a rule for ties.",
     ),
-    consequence="The task of section 1.1 exists for odd lengths only, or needs a rule for ties.",
 )
 
 
@@ -142,8 +142,6 @@ fig17_caption = erratum_pair(
     id="abstract_symbols/fig17_caption",
     source="Fig 17, caption",
     whose="the paper's statement",
-    prints="A template of the majority task has label +1 if α is at most of the last k − 1 places, and label +1 if "
-    "not.",
     says="A template of the majority task has label +1 if α is at most of the last k − 1 places, and label −1 if not.",
     printed=_caption_labels,
     corrected=_caption_corrected,
@@ -151,10 +149,14 @@ fig17_caption = erratum_pair(
     compare=close("label", EXACT, by="by the caption", seen="by appendix B"),
     settings={"fast": {"lengths": (2, 3, 4, 5)}},
     control=Control("the two labels exchanged", {"flipped": True}),
-    formulas=(r"f_*(z) = +1 \text{ in both cases}", r"f_*(z) = \pm 1"),
-    erratum="The caption gives label +1 in both cases; appendix B has −1 in the second. (The same caption leaves out "
-    "the templates of its second task: they are ααββ with +1 and αβαβ with −1, or the reverse.)",
-    consequence="None: with one label for all templates there would be nothing to learn.",
+    erratum=Erratum(
+        prints="A template of the majority task has label +1 if α is at most of the last k − 1 places, and label +1 "
+        "if not.",
+        says="The caption gives label +1 in both cases; appendix B has −1 in the second. (The same caption leaves out "
+        "the templates of its second task: they are ααββ with +1 and αβαβ with −1, or the reverse.)",
+        formulas=(r"f_*(z) = +1 \text{ in both cases}", r"f_*(z) = \pm 1"),
+        consequence="None: with one label for all templates there would be nothing to learn.",
+    ),
 )
 
 CLAIMS = [*distribution_of_3_labels, *majority_templates, *fig17_caption]

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Claim, Control, erratum_pair
+from foretrain.ledger.claim import Claim, Control, Erratum, erratum_pair
 from foretrain.ledger.comparators import bounded, close, close_relative, every
 from foretrain.ledger.tolerances import ALGEBRA, FLOW, PRINTED_DIGITS
 from foretrain.papers.joma import theory
@@ -151,8 +151,6 @@ smallness = erratum_pair(
     id="joma/theorem4_smallness",
     source="Theorem 4, its last sentence",
     whose="the paper's statement",
-    prints="|Λ| ≪ 1 once δ_k ≪ exp[−(√(2π) + 2)e^{−μ_k²}]. We read it so: where ln(1/δ_k) is R times what is asked "
-    "for, |Λ| is at most 1/R.",
     says="|Λ| ≪ 1 once δ_k ≪ exp[−(√(2π) + 2)e^{+μ_k²/2}]. We read it so: where ln(1/δ_k) is R times what is asked "
     "for, |Λ| is at most 1/R.",
     observe=_speeds,
@@ -160,14 +158,18 @@ smallness = erratum_pair(
     settings=SIZES,
     control=Control("no attention: all components converge alike", {"attention": 0.0}),
     figure=_draw_smallness,
-    erratum="The condition is printed with e^{−μ_k²}. Since Λ = λe^{μ_k²/2}/ln(1/δ_k), it needs e^{+μ_k²/2}: for "
-    "μ_k = 2 that is ln(1/δ_k) ≫ 33.3, not .083. (The paper prints no bound on Λ; the reading of ≪ is ours.)",
-    formulas=(
-        r"\delta_k\ll\exp\!\big[-(\sqrt{2\pi}+2)\,e^{-\mu_k^2}\big]",
-        r"\delta_k\ll\exp\!\big[-(\sqrt{2\pi}+2)\,e^{+\mu_k^2/2}\big]",
+    erratum=Erratum(
+        prints="|Λ| ≪ 1 once δ_k ≪ exp[−(√(2π) + 2)e^{−μ_k²}]. We read it so: where ln(1/δ_k) is R times what is "
+        "asked for, |Λ| is at most 1/R.",
+        says="The condition is printed with e^{−μ_k²}. Since Λ = λe^{μ_k²/2}/ln(1/δ_k), it needs e^{+μ_k²/2}: for μ_k "
+        "= 2 that is ln(1/δ_k) ≫ 33.3, not .083. (The paper prints no bound on Λ; the reading of ≪ is ours.)",
+        formulas=(
+            r"\delta_k\ll\exp\!\big[-(\sqrt{2\pi}+2)\,e^{-\mu_k^2}\big]",
+            r"\delta_k\ll\exp\!\big[-(\sqrt{2\pi}+2)\,e^{+\mu_k^2/2}\big]",
+        ),
+        consequence="The ratio of speeds reaches its limit much later than printed, for salient components only when "
+        "they have long converged.",
     ),
-    consequence="The ratio of speeds reaches its limit much later than printed, for salient components only when they "
-    "have long converged.",
 )
 
 
@@ -206,13 +208,15 @@ excess = Claim(
     settings={"fast": {"targets": (0.5, 1.0, 2.0, 3.0), "farthest": 200.0, "power": 1.0}},
     control=Control("e^{−μ²/2}, as in eq. 88 itself", {"power": 0.5}),
     expect="fails",
-    erratum="Three times the lines below eq. 88 print e^{−μ²} where eq. 88 has e^{−μ²/2}. As printed ρ grows without "
-    "bound: at μ = 1 and ln(1/δ) = 200 it is 48.3, not below 2.25.",
-    formulas=(
-        r"\rho(\delta,\mu)=F(1-\delta,\mu)-e^{-\mu^2}\ln\tfrac1\delta",
-        r"\rho(\delta,\mu)=F(1-\delta,\mu)-e^{-\mu^2/2}\ln\tfrac1\delta",
+    erratum=Erratum(
+        says="Three times the lines below eq. 88 print e^{−μ²} where eq. 88 has e^{−μ²/2}. As printed ρ grows without "
+        "bound: at μ = 1 and ln(1/δ) = 200 it is 48.3, not below 2.25.",
+        formulas=(
+            r"\rho(\delta,\mu)=F(1-\delta,\mu)-e^{-\mu^2}\ln\tfrac1\delta",
+            r"\rho(\delta,\mu)=F(1-\delta,\mu)-e^{-\mu^2/2}\ln\tfrac1\delta",
+        ),
+        consequence="A misprint in the proof, and perhaps the origin of the exponent in the theorem's last sentence.",
     ),
-    consequence="A misprint in the proof, and perhaps the origin of the exponent in the theorem's last sentence.",
     **_excess_claim,
 )
 excess_corrected = Claim(

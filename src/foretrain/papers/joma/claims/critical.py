@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Claim, Control, erratum_pair
+from foretrain.ledger.claim import Claim, Control, Erratum, erratum_pair
 from foretrain.ledger.comparators import bounded, close, every, positive
 from foretrain.ledger.tolerances import EXACT, FLOW, SLOPE
 from foretrain.papers.joma import theory
@@ -255,7 +255,6 @@ coefficients = erratum_pair(
     corrected=_corrected,
     id="joma/theorem3_coefficients",
     whose="a step of the paper's proof",
-    prints="The matrix C(μ) of Theorem 3 has β1 and β2 of eq. 73 and 74 as printed.",
     source="Proof of Theorem 3, eq. 73 and 74",
     says="The matrix C(μ) of Theorem 3 has β1 = s·a₊‖x̄₊‖θ1(ρ₊)/‖μ‖ and β2 = −[β1 + ρ₋²(a₊p_n(ρ₊) − a₋p_n(ρ₋))/‖μ‖]/‖μ‖²"
     ", where s is the sign of μᵀx̄₊.",
@@ -263,17 +262,20 @@ coefficients = erratum_pair(
     compare=close("C", FLOW, by="by the formula", seen="in the flow"),
     settings=_SIZES,
     control=Control("not a critical point: ξ is off by .05‖μ‖", {"off": 0.05}),
-    erratum="Eq. 73 and 74 follow from Lemma 1 as printed. With Lemma 1 corrected, for Student-t(1.5) inputs, ‖x̄₊‖ = 2 "
-    "and ‖μ‖ = 1 the eigenvalue of C along μ is .172, the printed one −1.803: μ, which is stable, would not be. Eq. 73 "
-    "also calls β1 positive although it carries the sign s, which is −1 for the critical points opposite to x̄₊; the "
-    "theorem, which has s in front of both, is right.",
-    formulas=(
-        r"\beta_2=s\frac{a_+\lVert\bar x_+\rVert}{\lVert\mu\rVert^4}"
-        r"\Big(\xi^*\theta_1'(r_+)-2\theta_1(r_+)\Big)",
-        r"\beta_2=-\frac{1}{\lVert\mu\rVert^2}\Big(\beta_1+\frac{\rho_-^2}{\lVert\mu\rVert}"
-        r"\big(a_+p_n(\rho_+)-a_-p_n(\rho_-)\big)\Big)",
+    erratum=Erratum(
+        prints="The matrix C(μ) of Theorem 3 has β1 and β2 of eq. 73 and 74 as printed.",
+        says="Eq. 73 and 74 follow from Lemma 1 as printed. With Lemma 1 corrected, for Student-t(1.5) inputs, ‖x̄₊‖ "
+        "= 2 and ‖μ‖ = 1 the eigenvalue of C along μ is .172, the printed one −1.803: μ, which is stable, would not "
+        "be. Eq. 73 also calls β1 positive although it carries the sign s, which is −1 for the critical points "
+        "opposite to x̄₊; the theorem, which has s in front of both, is right.",
+        formulas=(
+            r"\beta_2=s\frac{a_+\lVert\bar x_+\rVert}{\lVert\mu\rVert^4}"
+            r"\Big(\xi^*\theta_1'(r_+)-2\theta_1(r_+)\Big)",
+            r"\beta_2=-\frac{1}{\lVert\mu\rVert^2}\Big(\beta_1+\frac{\rho_-^2}{\lVert\mu\rVert}"
+            r"\big(a_+p_n(\rho_+)-a_-p_n(\rho_-)\big)\Big)",
+        ),
+        consequence="Stability read off the printed coefficients comes out wrong.",
     ),
-    consequence="Stability read off the printed coefficients comes out wrong.",
 )
 
 

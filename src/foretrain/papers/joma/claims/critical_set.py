@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Claim, Control, erratum_pair
+from foretrain.ledger.claim import Claim, Control, Erratum, erratum_pair
 from foretrain.ledger.comparators import bounded, close, every, positive
 from foretrain.ledger.tolerances import FLOW
 from foretrain.papers.joma import theory
@@ -40,14 +40,17 @@ eq59 = Claim(
     settings={"fast": {"density": "student_t_1.5", "distances": (2.0, 4.0, 8.0)}},
     control=Control("components that lie closer together", {"distances": (0.2, 0.5, 1.0)}),
     expect="fails",
-    erratum="The range comes from looking at y ≥ ½ only, where a line through 0 can meet G at two y whose ratio is "
-    "below 2. The lines also meet G below ½. Student-t(1.5) inputs satisfy eq. 58 (.348) and have critical points at "
-    "the ratios 2.56, 5.13 and 12.5 if their means are 2, 4 and 8 apart, and larger ones beyond; S is not bounded.",
-    formulas=(
-        r"\forall s\in\mathcal{S}:\ s\in(\tfrac12,1)\cup(1,2)",
-        r"\mathcal{S}\text{ is unbounded: }2.56,\ 5.13,\ 12.5\in\mathcal{S}",
+    erratum=Erratum(
+        says="The range comes from looking at y ≥ ½ only, where a line through 0 can meet G at two y whose ratio is "
+        "below 2. The lines also meet G below ½. Student-t(1.5) inputs satisfy eq. 58 (.348) and have critical points "
+        "at the ratios 2.56, 5.13 and 12.5 if their means are 2, 4 and 8 apart, and larger ones beyond; S is not "
+        "bounded.",
+        formulas=(
+            r"\forall s\in\mathcal{S}:\ s\in(\tfrac12,1)\cup(1,2)",
+            r"\mathcal{S}\text{ is unbounded: }2.56,\ 5.13,\ 12.5\in\mathcal{S}",
+        ),
+        consequence="Critical points exist for strongly unbalanced components too, if these are far enough apart.",
     ),
-    consequence="Critical points exist for strongly unbalanced components too, if these are far enough apart.",
 )
 
 
@@ -71,17 +74,20 @@ levels = erratum_pair(
     id="joma/eq57_levels",
     source="Appendix A.3, below eq. 57",
     whose="a step of the paper's proof",
-    prints="With y₊ = θ1⁻¹(r₊) and y₋ = θ1⁻¹(r₋), a critical point has the ratio of weights a₋/a₊ = y₊/y₋ (eq. 56).",
     says="With y₊ = θ1(r₊) and y₋ = θ1(r₋), a critical point has the ratio of weights a₋/a₊ = y₊/y₋ (eq. 56).",
     observe=_ratios,
     compare=close("weight_ratio", FLOW, by="as y₊/y₋", seen="in the flow"),
     settings={"fast": {"density": "student_t_1.5", "distances": (0.2, 0.5)}},
     control=Control("not a critical point: ξ is off by .05", {"off": 0.05}),
-    erratum="Printed, y± is θ1⁻¹(r±); but r± are distances, and θ1⁻¹ takes numbers between 0 and 1. G(y) = F(θ1⁻¹(y)) "
-    "and eq. 56 need y± = θ1(r±). For Student-t(1.5) and means .2 apart the ratio is 1.106; where r± happen to lie "
-    "between 0 and 1, as here, the printed levels give another number.",
-    formulas=(r"y_\pm:=\theta_1^{-1}(r_\pm)", r"y_\pm:=\theta_1(r_\pm)"),
-    consequence="A misprint: what follows uses the right definition.",
+    erratum=Erratum(
+        prints="With y₊ = θ1⁻¹(r₊) and y₋ = θ1⁻¹(r₋), a critical point has the ratio of weights a₋/a₊ = y₊/y₋ (eq. "
+        "56).",
+        says="Printed, y± is θ1⁻¹(r±); but r± are distances, and θ1⁻¹ takes numbers between 0 and 1. G(y) = "
+        "F(θ1⁻¹(y)) and eq. 56 need y± = θ1(r±). For Student-t(1.5) and means .2 apart the ratio is 1.106; where r± "
+        "happen to lie between 0 and 1, as here, the printed levels give another number.",
+        formulas=(r"y_\pm:=\theta_1^{-1}(r_\pm)", r"y_\pm:=\theta_1(r_\pm)"),
+        consequence="A misprint: what follows uses the right definition.",
+    ),
 )
 
 

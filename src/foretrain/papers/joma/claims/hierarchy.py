@@ -10,7 +10,7 @@ import xarray as xr
 from foretrain.core.streams import stream
 from foretrain.core.trajectory import trajectory
 from foretrain.data import LatentTree
-from foretrain.ledger.claim import Claim, Control, erratum_pair
+from foretrain.ledger.claim import Claim, Control, Erratum, erratum_pair
 from foretrain.ledger.comparators import close, every, same_mean
 from foretrain.ledger.tolerances import ALGEBRA, EXACT, SLOPE
 from foretrain.papers.joma import theory
@@ -161,8 +161,6 @@ theorem5 = erratum_pair(
     corrected=_cooccurrence_on_paper(theory.cooccurrence),
     id="joma/theorem5",
     whose="the paper's statement",
-    prints="Tokens whose common latent ancestor is at layer H of L have P[y_l = 1 | y_m = 1] = ½(1 + ρ^{2H} − "
-    "2ρ^{L−1}ρ0)/(1 − ρ^{L−1}ρ0) with ρ0 = P[y = 0] of the root's children.",
     source="Theorem 5",
     says="Tokens whose common latent ancestor is at layer H of L have P[y_l = 1 | y_m = 1] = "
     "½(1 + ρ^{2H} − 2ρ^{L−1}ρ0)/(1 − ρ^{L−1}ρ0) with ρ0 = 2P[y = 0] − 1 of the root's children.",
@@ -181,14 +179,18 @@ theorem5 = erratum_pair(
         },
     },
     control=Control("ρ differs from edge to edge by up to 20 %", {"spread": 0.2}),
-    erratum="Printed, ρ0 = p_{·|0}ᵀp_0 is P[y = 0] itself; eq. 95 and 102 need 2P[y = 0] − 1. For ρ = .9, L = 5, H = 2 "
-    "and P[y = 0] = .9 enumeration gives .6381, the printed form .5801. (In our copy eq. 103 has M for p: a matrix "
-    "where a vector is meant.)",
-    formulas=(
-        r"\rho_0=p_{\cdot|0}^\top p_0=\mathbb{P}[y=0]",
-        r"\rho_0=2\,\mathbb{P}[y=0]-1",
+    erratum=Erratum(
+        prints="Tokens whose common latent ancestor is at layer H of L have P[y_l = 1 | y_m = 1] = ½(1 + ρ^{2H} − "
+        "2ρ^{L−1}ρ0)/(1 − ρ^{L−1}ρ0) with ρ0 = P[y = 0] of the root's children.",
+        says="Printed, ρ0 = p_{·|0}ᵀp_0 is P[y = 0] itself; eq. 95 and 102 need 2P[y = 0] − 1. For ρ = .9, L = 5, H = "
+        "2 and P[y = 0] = .9 enumeration gives .6381, the printed form .5801. (In our copy eq. 103 has M for p: a "
+        "matrix where a vector is meant.)",
+        formulas=(
+            r"\rho_0=p_{\cdot|0}^\top p_0=\mathbb{P}[y=0]",
+            r"\rho_0=2\,\mathbb{P}[y=0]-1",
+        ),
+        consequence="Co-occurrence comes out too low, the more so the less certain the root's children are.",
     ),
-    consequence="Co-occurrence comes out too low, the more so the less certain the root's children are.",
 )
 
 
@@ -268,20 +270,22 @@ eq8 = erratum_pair(
     corrected=_order_corrected,
     id="joma/eq8",
     whose="the paper's statement",
-    prints="For ρ = ρ0 = 1 − ε the co-occurrence is 1 − H/L up to O(ε²).",
     source="Section 5, eq. 8",
     says="For ρ = ρ0 = 1 − ε the co-occurrence is 1 − H/L up to O(ε), unless L = 2H.",
     observe=_order_measured,
     compare=close("order_of_error", SLOPE, relative=False, by="as printed", seen="exactly"),
     settings={"fast": {"cases": ((5, 2), (6, 1), (7, 2), (5, 4))}},
     control=Control("L = 2H, where the first order cancels", {"cases": ((4, 2), (6, 3))}),
-    erratum="The error of eq. 8 is printed as O(ε²); it is −(H/L)(L − 2H)·ε/2, first order unless L = 2H: −.2ε for "
-    "L = 5, H = 2.",
-    formulas=(
-        r"\mathbb{P}[y_l=1|y_m=1]=1-\frac HL+O(\epsilon^2)",
-        r"\mathbb{P}[y_l=1|y_m=1]=1-\frac HL-\frac{H(L-2H)}{2L}\,\epsilon+O(\epsilon^2)",
+    erratum=Erratum(
+        prints="For ρ = ρ0 = 1 − ε the co-occurrence is 1 − H/L up to O(ε²).",
+        says="The error of eq. 8 is printed as O(ε²); it is −(H/L)(L − 2H)·ε/2, first order unless L = 2H: −.2ε for L "
+        "= 5, H = 2.",
+        formulas=(
+            r"\mathbb{P}[y_l=1|y_m=1]=1-\frac HL+O(\epsilon^2)",
+            r"\mathbb{P}[y_l=1|y_m=1]=1-\frac HL-\frac{H(L-2H)}{2L}\,\epsilon+O(\epsilon^2)",
+        ),
+        consequence="The limit is reached more slowly than printed; its value is right.",
     ),
-    consequence="The limit is reached more slowly than printed; its value is right.",
 )
 
 CLAIMS: list[Claim] = [lemma8_9, *theorem5, by_edge, *eq8]

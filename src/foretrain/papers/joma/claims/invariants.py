@@ -6,7 +6,7 @@ from typing import Any
 
 import xarray as xr
 
-from foretrain.ledger.claim import Assumption, Claim, Control, no_number
+from foretrain.ledger.claim import Assumption, Claim, Control, Erratum, no_number
 from foretrain.ledger.comparators import close, every, positive, slope
 from foretrain.ledger.tolerances import ALGEBRA, EXACT, FLOW
 from foretrain.papers.joma import theory
@@ -193,15 +193,18 @@ condition = Claim(
     settings={"fast": {"condition": "summed", "problems": 8}},
     control=Control("the condition holds for every node", {"condition": "per node"}),
     expect="fails",
-    erratum="The condition is printed summed over the nodes; eq. 17 multiplies it by v_k before it sums, and so needs "
-    "it for every node. With linear φ and cross-entropy the g_hk of a sample sum to 0, so the printed condition always "
-    "holds (both sides are 0), while eq. 17 is off by up to 105 % of the fastest ż_l in 8 random layers, and by up to "
-    "273 % in 200.",
-    formulas=(
-        r"\mathbb{E}\Big[\sum_k g_{h_k}h'_k\,bb^\top\Big]=\bar b\,\mathbb{E}\Big[\sum_k g_{h_k}h'_k\,b\Big]^\top",
-        r"\mathbb{E}\big[g_{h_k}h'_k\,bb^\top\big]=\bar b\,\mathbb{E}\big[g_{h_k}h'_k\,b\big]^\top\ \text{for every }k",
+    erratum=Erratum(
+        says="The condition is printed summed over the nodes; eq. 17 multiplies it by v_k before it sums, and so "
+        "needs it for every node. With linear φ and cross-entropy the g_hk of a sample sum to 0, so the printed "
+        "condition always holds (both sides are 0), while eq. 17 is off by up to 105 % of the fastest ż_l in 8 random "
+        "layers, and by up to 273 % in 200.",
+        formulas=(
+            r"\mathbb{E}\Big[\sum_k g_{h_k}h'_k\,bb^\top\Big]=\bar b\,\mathbb{E}\Big[\sum_k g_{h_k}h'_k\,b\Big]^\top",
+            r"\mathbb{E}\big[g_{h_k}h'_k\,bb^\top\big]=\bar b\,\mathbb{E}\big[g_{h_k}h'_k\,b\big]^\top"
+            r"\ \text{for every }k",
+        ),
+        consequence="The condition as printed says nothing: a linear layer trained on cross-entropy always meets it.",
     ),
-    consequence="The condition as printed says nothing: a linear layer trained on cross-entropy always meets it.",
     **_condition,
 )
 condition_corrected = Claim(

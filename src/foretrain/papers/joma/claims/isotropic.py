@@ -11,7 +11,7 @@ from scipy.special import expit
 
 from foretrain.core.streams import stream
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Claim, Control, erratum_pair
+from foretrain.ledger.claim import Claim, Control, Erratum, erratum_pair
 from foretrain.ledger.comparators import close, same_mean
 from foretrain.ledger.tolerances import FLOW
 from foretrain.papers.joma import theory
@@ -77,8 +77,6 @@ lemma1 = erratum_pair(
     corrected=_moments_on_paper(theory.hyperplane_moments),
     id="joma/lemma1",
     whose="the paper's statement",
-    prints="For x isotropic about x̄ and a step-like ψ, E[xψ(vᵀx + ξ)] and E[ψ] are θ1 and θ2 at vᵀx̄ + ξ, "
-    "divided by powers of ‖v‖ (eq. 23).",
     source="Lemma 1, eq. 23",
     says="For x isotropic about x̄ and a step-like ψ, E[xψ(vᵀx + ξ)] = θ1(ρ)x̄ + θ2(ρ)v/‖v‖ and E[ψ] = θ1(ρ), where "
     "ρ = (vᵀx̄ + ξ)/‖v‖ is the distance of the mean to the hyperplane.",
@@ -89,15 +87,20 @@ lemma1 = erratum_pair(
         "full": {"norms": (0.25, 0.5, 1.0, 2.0, 4.0), "batches": 200, "samples": 20_000},
     },
     control=Control("x is not isotropic: one direction is pulled by 1.5", {"stretch": 1.5}),
-    erratum="Eq. 23 evaluates θ at vᵀx̄ + ξ and divides by ‖v‖ (by ‖v‖³ in the second term); the distance is "
-    "(vᵀx̄ + ξ)/‖v‖, and nothing is to be divided. At ‖v‖ = .5 and vᵀx̄ + ξ = .3 the printed E[ψ] is 1.236, more than 1; "
-    "the corrected .726 is what sampling gives. Both agree at ‖v‖ = 1. For a ψ that is no step, θ depends on ‖v‖ too.",
-    formulas=(
-        r"\mathbb{E}[\psi(v^\top x+\xi)]=\frac{\theta_1(r)}{\lVert v\rVert},\quad r=v^\top\bar x+\xi",
-        r"\mathbb{E}[\psi(v^\top x+\xi)]=\theta_1\!\left(\frac{r}{\lVert v\rVert}\right)",
+    erratum=Erratum(
+        prints="For x isotropic about x̄ and a step-like ψ, E[xψ(vᵀx + ξ)] and E[ψ] are θ1 and θ2 at vᵀx̄ + ξ, "
+        "divided by powers of ‖v‖ (eq. 23).",
+        says="Eq. 23 evaluates θ at vᵀx̄ + ξ and divides by ‖v‖ (by ‖v‖³ in the second term); the distance is (vᵀx̄ + "
+        "ξ)/‖v‖, and nothing is to be divided. At ‖v‖ = .5 and vᵀx̄ + ξ = .3 the printed E[ψ] is 1.236, more than 1; "
+        "the corrected .726 is what sampling gives. Both agree at ‖v‖ = 1. For a ψ that is no step, θ depends on ‖v‖ "
+        "too.",
+        formulas=(
+            r"\mathbb{E}[\psi(v^\top x+\xi)]=\frac{\theta_1(r)}{\lVert v\rVert},\quad r=v^\top\bar x+\xi",
+            r"\mathbb{E}[\psi(v^\top x+\xi)]=\theta_1\!\left(\frac{r}{\lVert v\rVert}\right)",
+        ),
+        consequence="Everything built on Lemma 1 (Lemma 2, eq. 42 to 74) depends on the direction of (v, ξ) only, not "
+        "on its length.",
     ),
-    consequence="Everything built on Lemma 1 (Lemma 2, eq. 42 to 74) depends on the direction of (v, ξ) only, not on "
-    "its length.",
 )
 
 
@@ -155,8 +158,6 @@ lemma2 = erratum_pair(
     corrected=_flow_on_paper(False),
     id="joma/lemma2",
     whose="the paper's statement",
-    prints="Under uniform attention and a mixture of isotropic inputs with a constant gradient per component, v̇ "
-    "and ξ̇ are as in eq. 42 and 43, with Lemma 1's argument and powers of ‖v‖.",
     source="Lemma 2, eq. 42 and 43",
     says="Under uniform attention and a mixture of isotropic inputs with a constant gradient per component, "
     "v̇ = Σ_j a_j(θ1(ρ_j)x̄_j + θ2(ρ_j)v/‖v‖) and ξ̇ = Σ_j a_jθ1(ρ_j).",
@@ -164,15 +165,19 @@ lemma2 = erratum_pair(
     compare=close("velocity", QUADRATURE, by="by the formula", seen="by integration over directions"),
     settings={"fast": {"problems": 5, "components": 3}, "full": {"problems": 60, "components": 5}},
     control=Control("the components are not isotropic: one direction is pulled by 1.2", {"stretch": 1.2}),
-    erratum="Eq. 42 and 43 inherit Lemma 1's argument and its powers of ‖v‖; as printed they hold at ‖v‖ = 1 only.",
-    formulas=(
-        r"\dot v=\frac{1}{\lVert v\rVert}\sum_j a_j\theta_1(r_j)\bar x_j"
-        r"+\frac{1}{\lVert v\rVert^3}\sum_j a_j\theta_2(r_j)v",
-        r"\dot v=\sum_j a_j\theta_1(\rho_j)\bar x_j+\sum_j a_j\theta_2(\rho_j)\frac{v}{\lVert v\rVert},"
-        r"\quad\rho_j=\frac{r_j}{\lVert v\rVert}",
+    erratum=Erratum(
+        prints="Under uniform attention and a mixture of isotropic inputs with a constant gradient per component, v̇ "
+        "and ξ̇ are as in eq. 42 and 43, with Lemma 1's argument and powers of ‖v‖.",
+        says="Eq. 42 and 43 inherit Lemma 1's argument and its powers of ‖v‖; as printed they hold at ‖v‖ = 1 only.",
+        formulas=(
+            r"\dot v=\frac{1}{\lVert v\rVert}\sum_j a_j\theta_1(r_j)\bar x_j"
+            r"+\frac{1}{\lVert v\rVert^3}\sum_j a_j\theta_2(r_j)v",
+            r"\dot v=\sum_j a_j\theta_1(\rho_j)\bar x_j+\sum_j a_j\theta_2(\rho_j)\frac{v}{\lVert v\rVert},"
+            r"\quad\rho_j=\frac{r_j}{\lVert v\rVert}",
+        ),
+        consequence="If (v, ξ) is at rest, so is every multiple of it: the flow has rays of critical points, no "
+        "isolated target μ.",
     ),
-    consequence="If (v, ξ) is at rest, so is every multiple of it: the flow has rays of critical points, no isolated "
-    "target μ.",
 )
 
 
@@ -267,7 +272,6 @@ lemma5 = erratum_pair(
     corrected=_slopes_on_paper(theory.theta_slopes),
     id="joma/lemma5",
     whose="the paper's statement",
-    prints="A homogeneous φ is a step, and so dθ1/dr = (c₋ + c₊)p_n(r) and dθ2/dr = −(c₋ + c₊)r·p_n(r).",
     source="Lemma 5, eq. 61",
     says="A homogeneous φ has φ′ = c₋ below 0 and c₊ above it, and so dθ1/dr = (c₊ − c₋)p_n(r) and "
     "dθ2/dr = −(c₊ − c₋)r·p_n(r).",
@@ -275,13 +279,17 @@ lemma5 = erratum_pair(
     compare=close("slope_of_theta", FLOW, by="by the formula", seen="by differences"),
     settings={"fast": {"dimensions": (1, 3)}, "full": {"dimensions": (1, 2, 3, 5, 10)}},
     control=Control("φ′ has the same limits but no step: φ is not homogeneous", {"smooth": True, "dimensions": (1,)}),
-    erratum="It is φ′, not φ, that is a step, and the slopes take c₊ − c₋ where eq. 61 prints c₋ + c₊: for a leaky "
-    "ReLU (.2, 1) and Gaussian inputs at r = .3 differences give .3051, the printed form .4577. For ReLU they agree.",
-    formulas=(
-        r"\phi(x)=c_-\mathbf{1}[x<0]+c_+\mathbf{1}[x>0],\quad\frac{d\theta_1}{dr}=(c_-+c_+)\,p_n(r)",
-        r"\phi'(x)=c_-\mathbf{1}[x<0]+c_+\mathbf{1}[x>0],\quad\frac{d\theta_1}{dr}=(c_+-c_-)\,p_n(r)",
+    erratum=Erratum(
+        prints="A homogeneous φ is a step, and so dθ1/dr = (c₋ + c₊)p_n(r) and dθ2/dr = −(c₋ + c₊)r·p_n(r).",
+        says="It is φ′, not φ, that is a step, and the slopes take c₊ − c₋ where eq. 61 prints c₋ + c₊: for a leaky "
+        "ReLU (.2, 1) and Gaussian inputs at r = .3 differences give .3051, the printed form .4577. For ReLU they "
+        "agree.",
+        formulas=(
+            r"\phi(x)=c_-\mathbf{1}[x<0]+c_+\mathbf{1}[x>0],\quad\frac{d\theta_1}{dr}=(c_-+c_+)\,p_n(r)",
+            r"\phi'(x)=c_-\mathbf{1}[x<0]+c_+\mathbf{1}[x>0],\quad\frac{d\theta_1}{dr}=(c_+-c_-)\,p_n(r)",
+        ),
+        consequence="For leaky ReLU the printed slopes are too steep (by half at c₋ = .2); for ReLU nothing changes.",
     ),
-    consequence="For leaky ReLU the printed slopes are too steep (by half at c₋ = .2); for ReLU nothing changes.",
 )
 
 CLAIMS: list[Claim] = [*lemma1, *lemma2, lemma3, *lemma5]

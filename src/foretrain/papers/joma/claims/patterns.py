@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Claim, Control, erratum_pair
+from foretrain.ledger.claim import Claim, Control, Erratum, erratum_pair
 from foretrain.ledger.comparators import bounded, close, every
 from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.papers.joma import theory
@@ -43,8 +43,6 @@ bias = erratum_pair(
     id="joma/eq60",
     source="Appendix A.4, eq. 60 and the text below Fig 10",
     whose="the paper's statement",
-    prints="A node's weight is made of a pattern v_m and, with a minus sign, a bias ξ_m for each of its queries: "
-    "w = Σ_m (v_m − ξ_mu_m).",
     says="A node's weight is w(t) = w(0) + U_C(v(t) − v(0)) + Σ_m u_mξ_m(t) with ξ_m(t) = ∫E[g·h′] over the samples "
     "with query m: the bias enters with a plus sign (eq. 60).",
     observe=lambda seeds, steps: trajectory(
@@ -54,11 +52,15 @@ bias = erratum_pair(
     compare=close("weights", ALGEBRA, by="from v and ξ", seen="in training"),
     settings={"fast": {"seeds": 3, "steps": 600}, "full": {"seeds": 10, "steps": 2000}},
     control=Control("the biases of the two queries swapped", {"queries": "swapped"}),
-    erratum="Eq. 60 has + u_mξ; the text on pattern superposition has −ξ_mu_m. Training has the plus: after 600 steps "
-    "the two biases of a node are −.37 and −.26, and so are the changes of its weights along the two queries. With a "
-    "minus a negative bias would make the node fire for everything.",
-    formulas=(r"w=v_{m_1}-\xi_{m_1}u_{m_1}+v_{m_2}-\xi_{m_2}u_{m_2}", r"w=U_Cv+\xi_{m_1}u_{m_1}+\xi_{m_2}u_{m_2}"),
-    consequence="A sign in the text only: eq. 60 is right.",
+    erratum=Erratum(
+        prints="A node's weight is made of a pattern v_m and, with a minus sign, a bias ξ_m for each of its queries: "
+        "w = Σ_m (v_m − ξ_mu_m).",
+        says="Eq. 60 has + u_mξ; the text on pattern superposition has −ξ_mu_m. Training has the plus: after 600 "
+        "steps the two biases of a node are −.37 and −.26, and so are the changes of its weights along the two "
+        "queries. With a minus a negative bias would make the node fire for everything.",
+        formulas=(r"w=v_{m_1}-\xi_{m_1}u_{m_1}+v_{m_2}-\xi_{m_2}u_{m_2}", r"w=U_Cv+\xi_{m_1}u_{m_1}+\xi_{m_2}u_{m_2}"),
+        consequence="A sign in the text only: eq. 60 is right.",
+    ),
 )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Claim, Control, no_number
+from foretrain.ledger.claim import Claim, Control, Erratum, no_number
 from foretrain.ledger.comparators import bounded, close, every, positive, surely_positive
 from foretrain.ledger.tolerances import EXACT, PRINTED_DIGITS
 from foretrain.papers.joma.experiments.parameters import Activation, Loss, Variant
@@ -146,17 +146,19 @@ linear_too = Claim(
     settings={tier: {"loss": "squared", "activation": "linear", **sizes} for tier, sizes in TRAINED.items()},
     control=Control("the back-propagated gradient stays fixed (Assumption 1)", {"loss": "fixed"}),
     expect="fails",
-    headline=True,
-    erratum="What brings attention back is not the nonlinearity. A linear node that learns a linear teacher with a "
-    "squared loss goes from 2.30 down to 1.5 and back to 2.27 nats in 6000 steps, further back than a ReLU node (1.3 "
-    "and 1.7). Under a fixed gradient (Assumption 1), on which Theorem 2 rests, attention stays sparse, but so it does "
-    "with ReLU.",
-    formulas=(
-        r"\text{nonlinear }\phi\ \Rightarrow\ \text{attention becomes dense again}",
-        r"\text{a loss that can be met}\ \Rightarrow\ \text{attention becomes dense again, whatever }\phi",
+    erratum=Erratum(
+        says="What brings attention back is not the nonlinearity. A linear node that learns a linear teacher with a "
+        "squared loss goes from 2.30 down to 1.5 and back to 2.27 nats in 6000 steps, further back than a ReLU node "
+        "(1.3 and 1.7). Under a fixed gradient (Assumption 1), on which Theorem 2 rests, attention stays sparse, but "
+        "so it does with ReLU.",
+        formulas=(
+            r"\text{nonlinear }\phi\ \Rightarrow\ \text{attention becomes dense again}",
+            r"\text{a loss that can be met}\ \Rightarrow\ \text{attention becomes dense again, whatever }\phi",
+        ),
+        consequence="Drop and rebound of the attention entropy say that the targets are being reached, not that the "
+        "activation is nonlinear.",
+        headline=True,
     ),
-    consequence="Drop and rebound of the attention entropy say that the targets are being reached, not that the "
-    "activation is nonlinear.",
     **_training,
 )
 

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Assumption, Claim, Control
+from foretrain.ledger.claim import Assumption, Claim, Control, Erratum
 from foretrain.ledger.comparators import bounded, close, every, same_mean
 from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.measures import spearman
@@ -49,15 +49,17 @@ assumption1 = Claim(
     settings={tier: {**sizes, "loss": "cross-entropy"} for tier, sizes in FIG2.items()},
     control=Control("a gradient that does not depend on what the layer says", {"loss": "fixed"}),
     expect="fails",
-    erratum="The gradient g depends on the layer's own output, however fixed the layers above are. The layer of Fig 2 "
-    "has no other layer, and its E[g x] falls to .63 of its size on smooth and to .95 to .97 on random classes by step "
-    "2000. The assumption holds if g itself is fixed, that is for the per-node loss of eq. 9.",
-    formulas=(
-        r"\mathbb{E}[g_{h_k}x]=\text{const for layer-wise training}",
-        r"\mathbb{E}[g_{h_k}x]=\text{const if }g_{h_k}\text{ does not depend on }h",
+    erratum=Erratum(
+        says="The gradient g depends on the layer's own output, however fixed the layers above are. The layer of Fig "
+        "2 has no other layer, and its E[g x] falls to .63 of its size on smooth and to .95 to .97 on random classes "
+        "by step 2000. The assumption holds if g itself is fixed, that is for the per-node loss of eq. 9.",
+        formulas=(
+            r"\mathbb{E}[g_{h_k}x]=\text{const for layer-wise training}",
+            r"\mathbb{E}[g_{h_k}x]=\text{const if }g_{h_k}\text{ does not depend on }h",
+        ),
+        consequence="Results that rest on Assumption 1 (Theorem 2, eq. 6) describe the beginning of training, before "
+        "the layer has learned much.",
     ),
-    consequence="Results that rest on Assumption 1 (Theorem 2, eq. 6) describe the beginning of training, before the "
-    "layer has learned much.",
 )
 
 

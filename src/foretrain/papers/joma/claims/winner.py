@@ -9,7 +9,7 @@ import xarray as xr
 
 from foretrain.core.streams import stream
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Assumption, Claim, Comparator, Control, erratum_pair
+from foretrain.ledger.claim import Assumption, Claim, Comparator, Control, Erratum, erratum_pair
 from foretrain.ledger.comparators import bounded, close, every, same_mean
 from foretrain.ledger.tolerances import FLOW
 from foretrain.papers.joma import theory
@@ -102,7 +102,6 @@ theorem2 = erratum_pair(
     corrected=_on_paper(theory.winner_take_all, theory.loser_limits),
     id="joma/theorem2",
     whose="the paper's statement",
-    prints="With a linear activation and exp attention from zero, erf(v_l/2)/Δ_l is the same for all tokens.",
     source="Theorem 2, eq. 4, and its remark",
     says="With a linear activation and exp attention from zero, erf(v_l/√2)/Δ_l is the same for all tokens: the token "
     "with the largest |Δ| grows without bound (at the finite time √(π/2)·A/max|Δ|), the others end at "
@@ -119,15 +118,18 @@ theorem2 = erratum_pair(
     },
     control=Control("attention does not learn", {"attention_rate": 0.0}),
     assumes=(Assumption("one token has the largest |Δ|", _clear_winner),),
-    erratum="Eq. 4 prints erf(v/2)/Δ; integrating eq. 20 gives erf(v/√2)/Δ. For Δ = (1, .6) at t = 1.2 the printed "
-    "invariant is .848 and .711 for the two tokens, the corrected one .957461 for both; the loser ends at .8416, "
-    "not 1.1902, and the winner is infinite at t = 1.2533, not only in the limit.",
-    formulas=(
-        r"\frac{\operatorname{erf}(v_l/2)}{\Delta_l}=\frac{\operatorname{erf}(v_{l'}/2)}{\Delta_{l'}}",
-        r"\frac{\operatorname{erf}(v_l/\sqrt2)}{\Delta_l}=\frac{\operatorname{erf}(v_{l'}/\sqrt2)}{\Delta_{l'}}",
+    erratum=Erratum(
+        prints="With a linear activation and exp attention from zero, erf(v_l/2)/Δ_l is the same for all tokens.",
+        says="Eq. 4 prints erf(v/2)/Δ; integrating eq. 20 gives erf(v/√2)/Δ. For Δ = (1, .6) at t = 1.2 the printed "
+        "invariant is .848 and .711 for the two tokens, the corrected one .957461 for both; the loser ends at .8416, "
+        "not 1.1902, and the winner is infinite at t = 1.2533, not only in the limit.",
+        formulas=(
+            r"\frac{\operatorname{erf}(v_l/2)}{\Delta_l}=\frac{\operatorname{erf}(v_{l'}/2)}{\Delta_{l'}}",
+            r"\frac{\operatorname{erf}(v_l/\sqrt2)}{\Delta_l}=\frac{\operatorname{erf}(v_{l'}/\sqrt2)}{\Delta_{l'}}",
+        ),
+        consequence="The losing tokens keep less weight than printed (a factor √2 in v), and the winner takes all "
+        "within a finite time.",
     ),
-    consequence="The losing tokens keep less weight than printed (a factor √2 in v), and the winner takes all within a "
-    "finite time.",
 )
 
 

@@ -10,7 +10,7 @@ from numpy import ndarray as Array
 
 from foretrain.core.streams import stream
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Assumption, Claim, Control, erratum_pair
+from foretrain.ledger.claim import Assumption, Claim, Control, Erratum, erratum_pair
 from foretrain.ledger.comparators import close
 from foretrain.ledger.tolerances import EXACT, GRADIENT
 from foretrain.papers.scan_snap import theory
@@ -98,21 +98,23 @@ def _mean_step(classes: int, vocab: int, eta_y: float, time: float, tilt: float 
 
 lemma4_per_step = erratum_pair(
     id="scan_snap/lemma4_per_step",
-    prints="A step of batch size 1 moves the logits by all of eq. 10 on average.",
     source="Lemma 4, eq. 10, against the clock of Theorem 1",
     says="A step of batch size 1 moves the logits by 1/K of eq. 10 on average, because it sees one of K classes.",
-    erratum="Eq. 10 and 94 sum over the classes, but t in γ(t), eq. 85, counts steps of batch size 1: h(t/K) has the "
-    "1/K that eq. 10 lacks. So Γ of Theorem 4 is that of a learning rate K·η_Z.",
+    erratum=Erratum(
+        prints="A step of batch size 1 moves the logits by all of eq. 10 on average.",
+        says="Eq. 10 and 94 sum over the classes, but t in γ(t), eq. 85, counts steps of batch size 1: h(t/K) has the "
+        "1/K that eq. 10 lacks. So Γ of Theorem 4 is that of a learning rate K·η_Z.",
+        formulas=(
+            r"\dot z_m = \eta_Z\,\gamma(t) \sum_{n \in \psi^{-1}(m)} \ldots",
+            r"\dot z_m = \frac{\eta_Z}{K}\,\gamma(t) \sum_{n \in \psi^{-1}(m)} \ldots",
+        ),
+        consequence="Every growth of attention in section 6 is that of a learning rate K times too large.",
+    ),
     printed=_step_by_lemma4(share=False),
     corrected=_step_by_lemma4(share=True),
     observe=_mean_step,
     compare=close("velocity", GRADIENT, by="by the formula", seen="by autograd"),
     whose="the paper's statement",
-    formulas=(
-        r"\dot z_m = \eta_Z\,\gamma(t) \sum_{n \in \psi^{-1}(m)} \ldots",
-        r"\dot z_m = \frac{\eta_Z}{K}\,\gamma(t) \sum_{n \in \psi^{-1}(m)} \ldots",
-    ),
-    consequence="Every growth of attention in section 6 is that of a learning rate K times too large.",
     settings=lemma4.settings,
     control=Control("classes that are not drawn equally often", {"tilt": 0.5}),
 )

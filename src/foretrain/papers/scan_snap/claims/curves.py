@@ -13,7 +13,7 @@ import xarray as xr
 from numpy import ndarray as Array
 
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Claim, Control, no_number
+from foretrain.ledger.claim import Claim, Control, Erratum, no_number
 from foretrain.ledger.comparators import bounded, close_relative, conserved, every, ranked
 from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.experiments.axes import rate_axis
@@ -129,17 +129,19 @@ fig3_growth = Claim(
     compare=ranked("logit", "ratio", rising=False),
     control=Control("only the two largest rates, where the decoder's memory has faded", {"without": (0, 1)}),
     expect="fails",
-    erratum="Not in training. At the rates of Fig 3 the order is the other way round: with a common token of "
-    "probability .2, χ at t = 4000 is 1.0070 for η_Y = .1 and rises to 1.0077 for η_Y = 2. Where η_Y/η_Z is larger z "
-    "first rises and then falls: at K = 10, M = 1000, overlap .5 and η_Z = .02 it is .0354, .0396, .0409, .0397 and "
-    ".0335 for η_Y/η_Z = 10, 25, 50, 100 and 250, while B_n by Theorem 4 falls all the way. A slow decoder remembers "
-    "the attention it was trained with, and holds it back.",
-    formulas=(
-        r"\eta_Y \downarrow \;\Rightarrow\; B_n \uparrow",
-        r"\eta_Y \downarrow \;\Rightarrow\; z \downarrow \quad \text{while the decoder remembers}",
+    erratum=Erratum(
+        says="Not in training. At the rates of Fig 3 the order is the other way round: with a common token of "
+        "probability .2, χ at t = 4000 is 1.0070 for η_Y = .1 and rises to 1.0077 for η_Y = 2. Where η_Y/η_Z is "
+        "larger z first rises and then falls: at K = 10, M = 1000, overlap .5 and η_Z = .02 it is .0354, .0396, "
+        ".0409, .0397 and .0335 for η_Y/η_Z = 10, 25, 50, 100 and 250, while B_n by Theorem 4 falls all the way. A "
+        "slow decoder remembers the attention it was trained with, and holds it back.",
+        formulas=(
+            r"\eta_Y \downarrow \;\Rightarrow\; B_n \uparrow",
+            r"\eta_Y \downarrow \;\Rightarrow\; z \downarrow \quad \text{while the decoder remembers}",
+        ),
+        consequence="A smaller decoder rate does not always make attention sparser: where the decoder still remembers "
+        "the attention it was trained with, it makes it denser.",
     ),
-    consequence="A smaller decoder rate does not always make attention sparser: where the decoder still remembers the "
-    "attention it was trained with, it makes it denser.",
     **_GROWTH,
 )
 

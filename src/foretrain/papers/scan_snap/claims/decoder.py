@@ -8,7 +8,7 @@ from scipy.special import softmax
 
 from foretrain.core.streams import stream
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Claim, Control, erratum_pair
+from foretrain.ledger.claim import Claim, Control, Erratum, erratum_pair
 from foretrain.ledger.comparators import bounded, close, close_relative, every
 from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.papers.scan_snap import theory
@@ -107,8 +107,6 @@ def _rows_trained(
 
 remark1 = erratum_pair(
     id="scan_snap/remark1",
-    prints="Where all f_n·f_n' = ρ, training Y by its own gradient (eq. 7) gives w_n = (1−ρ)(M−1)h*(N/K)ζ_n: "
-    "overlaps only reduce the learning rate.",
     source="Remark 1, eq. 40 to 43",
     says="Where all f_n·f_n' = ρ, training Y by its own gradient (eq. 7) gives a w_n that has one value at its own "
     "label, one at the labels of other classes and one at all other tokens, and these three follow an exact recursion.",
@@ -117,22 +115,26 @@ remark1 = erratum_pair(
     observe=_rows_trained,
     compare=close("W", ALGEBRA, by="by the formula", seen="by gradient steps"),
     whose="the paper's statement",
-    formulas=(
-        r"w_n = (1-\rho)(M-1)\,h^*(N/K)\,\zeta_n",
-        r"\dot w = \frac{\eta_Y}{K}\,\left(I + E\right)\left(e - \alpha\right), \quad "
-        r"w_n \text{ with three values: own, other, rest}",
-    ),
-    consequence="Overlaps do not just slow the decoder down: they make it confuse classes, which is what drives "
-    "attention.",
     settings={
         "fast": {"eta_y": 0.5, "vocab": 30, "classes": 3, "overlap": 0.3, "steps": 1000},
         "full": {"eta_y": 0.5, "vocab": 1000, "classes": 10, "overlap": 0.1, "steps": 10_000},
     },
     control=Control("overlaps are not all equal", {"uneven": True}),
-    erratum="Eq. 43 uses Σ_n ζ_n = 0 over the K classes, which is true only if K = M: for K = 2, M = 30 the norm of "
-    "the sum is 1.413. So little cancels: at first w_n = η_Y·s(ζ_n + ρΣζ_n')(M−1)/M, its own logit grows at nearly the "
-    "full rate, and the overlaps raise the labels of the other classes with it. Even for K = M it is h* at the rate "
-    "(1−ρ)η_Y, not (1−ρ)h* at the rate η_Y.",
+    erratum=Erratum(
+        prints="Where all f_n·f_n' = ρ, training Y by its own gradient (eq. 7) gives w_n = (1−ρ)(M−1)h*(N/K)ζ_n: "
+        "overlaps only reduce the learning rate.",
+        says="Eq. 43 uses Σ_n ζ_n = 0 over the K classes, which is true only if K = M: for K = 2, M = 30 the norm of "
+        "the sum is 1.413. So little cancels: at first w_n = η_Y·s(ζ_n + ρΣζ_n')(M−1)/M, its own logit grows at "
+        "nearly the full rate, and the overlaps raise the labels of the other classes with it. Even for K = M it is "
+        "h* at the rate (1−ρ)η_Y, not (1−ρ)h* at the rate η_Y.",
+        formulas=(
+            r"w_n = (1-\rho)(M-1)\,h^*(N/K)\,\zeta_n",
+            r"\dot w = \frac{\eta_Y}{K}\,\left(I + E\right)\left(e - \alpha\right), \quad "
+            r"w_n \text{ with three values: own, other, rest}",
+        ),
+        consequence="Overlaps do not just slow the decoder down: they make it confuse classes, which is what drives "
+        "attention.",
+    ),
 )
 
 

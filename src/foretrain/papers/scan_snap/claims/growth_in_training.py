@@ -11,7 +11,7 @@ from numpy import ndarray as Array
 from scipy.special import softmax
 
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Claim, Control, erratum_pair
+from foretrain.ledger.claim import Claim, Control, Erratum, erratum_pair
 from foretrain.ledger.comparators import close_relative, every
 from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.simulations.full_gradient import (
@@ -67,8 +67,6 @@ _FIG3 = {"classes": 10, "vocab": 1000}
 
 theorem4_training = erratum_pair(
     id="scan_snap/theorem4_training",
-    prints="Training multiplies the squared weight of the dominant distinct token by χ = exp(2f²B_n), with "
-    "B_n = ¼·ln(C0 + 4Γ) and C0 = ρ0⁴/K.",
     source="Theorem 4, eq. 14 and 129, with Theorem 3, eq. 12; Fig 3",
     says="Training multiplies the squared weight of the dominant distinct token by χ = exp(2z), with z from the flow "
     "of eq. 7 and 94. Attention is driven by how often the decoder takes one class for another, and the decoder's "
@@ -86,23 +84,27 @@ theorem4_training = erratum_pair(
     },
     control=Control("attention learns ten times as slowly as the flow is told", {"ahead": 0.1}),
     whose="the paper's statement",
-    headline=True,
-    formulas=(
-        r"\chi = \left(C_0 + 4\Gamma\right)^{f^2/2}, \quad "
-        r"\dot z_l = \eta_Z\,\gamma\, f_l^2 \sum_{n'} E'_{nn'}\, f_n^\top f_{n'}",
-        r"\dot z_l \approx \frac{\eta_Z}{K}\, f_l^2 \sum_{n'} \frac{\eta_Y t}{K}\,\alpha_{nn'}\, f_n^\top f_{n'}, "
-        r"\alpha_{nn'} = \frac{1}{M} \text{ at the start}",
+    erratum=Erratum(
+        prints="Training multiplies the squared weight of the dominant distinct token by χ = exp(2f²B_n), with B_n = "
+        "¼·ln(C0 + 4Γ) and C0 = ρ0⁴/K.",
+        says="At K = 10, M = 1000, η_Y = .1, η_Z = .5, t = 4000 and a common token of probability .05, .2 or .5, χ is "
+        "57, 34 and 4.2 as printed, and 1.002, 1.007 and 1.076 in training. Four things separate them. (1) A constant "
+        "of integration is lost: with it 1.67, 13.9 and 5.2. (2) C0 and Γ each lack a factor K: 1.048, 1.28 and 1.18. "
+        "(3) Lemma 3 trains the decoder by another gradient than the loss's. It calls the change small, of order E'; "
+        "but attention is moved by nothing but terms of order E', and all of them come from that change. By the "
+        "loss's own gradient the coefficient E' of eq. 10 is α_nn', the probability of taking class n for n', which "
+        "is 1/M at the start: 57 times less for the token of probability .2. (4) The decoder remembers the attention "
+        "it was trained with and pulls it back, unless η_Y/η_Z ≫ f²·ln²M/2, about 20 at M = 1000; here it is .2.",
+        formulas=(
+            r"\chi = \left(C_0 + 4\Gamma\right)^{f^2/2}, \quad "
+            r"\dot z_l = \eta_Z\,\gamma\, f_l^2 \sum_{n'} E'_{nn'}\, f_n^\top f_{n'}",
+            r"\dot z_l \approx \frac{\eta_Z}{K}\, f_l^2 \sum_{n'} \frac{\eta_Y t}{K}\,\alpha_{nn'}\, f_n^\top f_{n'}, "
+            r"\alpha_{nn'} = \frac{1}{M} \text{ at the start}",
+        ),
+        consequence="Attention moves far less than Theorem 4 says. With η_Y/η_Z large enough for Assumption 1(c) and "
+        "overlaps small enough for Assumption 2, ln χ stays far below 2/(K²(K−1)), .002 for K = 10.",
+        headline=True,
     ),
-    erratum="At K = 10, M = 1000, η_Y = .1, η_Z = .5, t = 4000 and a common token of probability .05, .2 or .5, χ is "
-    "57, 34 and 4.2 as printed, and 1.002, 1.007 and 1.076 in training. Four things separate them. (1) A constant of "
-    "integration is lost: with it 1.67, 13.9 and 5.2. (2) C0 and Γ each lack a factor K: 1.048, 1.28 and 1.18. (3) "
-    "Lemma 3 trains the decoder by another gradient than the loss's. It calls the change small, of order E'; but "
-    "attention is moved by nothing but terms of order E', and all of them come from that change. By the loss's own "
-    "gradient the coefficient E' of eq. 10 is α_nn', the probability of taking class n for n', which is 1/M at the "
-    "start: 57 times less for the token of probability .2. (4) The decoder remembers the attention it was trained "
-    "with and pulls it back, unless η_Y/η_Z ≫ f²·ln²M/2, about 20 at M = 1000; here it is .2.",
-    consequence="Attention moves far less than Theorem 4 says. With η_Y/η_Z large enough for Assumption 1(c) and "
-    "overlaps small enough for Assumption 2, ln χ stays far below 2/(K²(K−1)), .002 for K = 10.",
 )
 
 

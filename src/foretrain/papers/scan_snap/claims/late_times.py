@@ -9,7 +9,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Control, erratum_pair
+from foretrain.ledger.claim import Control, Erratum, erratum_pair
 from foretrain.ledger.comparators import bounded, close
 from foretrain.ledger.tolerances import FLOW
 from foretrain.papers.scan_snap import theory
@@ -47,18 +47,20 @@ def _stage_start(eta_y: tuple[float, ...], vocabs: tuple[int, ...], balance: flo
 
 remark2 = erratum_pair(
     id="scan_snap/remark2",
-    prints="h grows logarithmically, e^{Mh} ≥ (M−1)Mh, from s1 = 2·ln(1+ω1)/η_Y on.",
     source="Remark 2",
     says="h grows logarithmically, e^{Mh} ≥ (M−1)Mh, from s1 = 2(1+ω1)·ln M/η_Y on.",
-    erratum="Printed: s1 = 2·ln(1+ω1)/η_Y. With M = 1000 and η_Y = .1 that is 5.55; e^{Mh} overtakes (M−1)Mh at 182.1 "
-    "and 2(1+ω1)·ln M/η_Y = 182.3.",
+    erratum=Erratum(
+        prints="h grows logarithmically, e^{Mh} ≥ (M−1)Mh, from s1 = 2·ln(1+ω1)/η_Y on.",
+        says="Printed: s1 = 2·ln(1+ω1)/η_Y. With M = 1000 and η_Y = .1 that is 5.55; e^{Mh} overtakes (M−1)Mh at "
+        "182.1 and 2(1+ω1)·ln M/η_Y = 182.3.",
+        formulas=(r"s_1 = \frac{2\ln(1+\omega_1)}{\eta_Y}", r"s_1 = \frac{2(1+\omega_1)\ln M}{\eta_Y}"),
+        consequence="The printed s1 is far too early; see remark2_training for the same in training.",
+    ),
     printed=_start_bounds(theory.logarithmic_start_printed),
     corrected=_start_bounds(theory.logarithmic_start),
     observe=_stage_start,
     compare=bounded("start", low="low", high="high"),
     whose="the paper's statement",
-    formulas=(r"s_1 = \frac{2\ln(1+\omega_1)}{\eta_Y}", r"s_1 = \frac{2(1+\omega_1)\ln M}{\eta_Y}"),
-    consequence="The printed s1 is far too early; see remark2_training for the same in training.",
     settings={"fast": {"eta_y": (0.1, 0.5, 1.0), "vocabs": (100, 1000, 10**6)}},
     control=Control("e^{Mh} must be twice (M−1)Mh", {"balance": 2.0}),
 )
@@ -90,20 +92,22 @@ def _lag_rate_measured(
 
 remark2_lag = erratum_pair(
     id="scan_snap/remark2_lag",
-    prints="h(s) ≤ h*(s) ≤ h(s + c) with one constant c = O(ln M) for all s > s1.",
     source="Remark 2",
     says="h(s) ≤ h*(s) ≤ h(s + c(s)), where the lag c(s) grows as ½·ln s without end: every step overshoots the flow "
     "by half of its second derivative, 1/(2s) of a step.",
-    erratum="Printed: one constant c = O(ln M) serves for all s > s1, with h* − h ≈ 2η_Y·s0/(Ms). The lag rises by "
-    "½·ln 10 = 1.151 per decade of s: with M = 1000 and η_Y = .5 it is 3.12, 4.28, 5.43, 6.58 at s = 10³, …, 10⁶. "
-    "h* − h still goes to 0, as ln s/(2Ms).",
+    erratum=Erratum(
+        prints="h(s) ≤ h*(s) ≤ h(s + c) with one constant c = O(ln M) for all s > s1.",
+        says="Printed: one constant c = O(ln M) serves for all s > s1, with h* − h ≈ 2η_Y·s0/(Ms). The lag rises by "
+        "½·ln 10 = 1.151 per decade of s: with M = 1000 and η_Y = .5 it is 3.12, 4.28, 5.43, 6.58 at s = 10³, …, 10⁶. "
+        "h* − h still goes to 0, as ln s/(2Ms).",
+        formulas=(r"h^*(s) \le h(s+c), \; c = O(\ln M)", r"h^*(s) \le h(s+c(s)), \; c(s) \sim \tfrac12 \ln s"),
+        consequence="None for what follows: h* − h still goes to 0.",
+    ),
     printed=_lag_rate(0.0),
     corrected=_lag_rate(0.5),
     observe=_lag_rate_measured,
     compare=close("lag_rate", LAG, relative=False, by="by the remark", seen="measured"),
     whose="the paper's statement",
-    formulas=(r"h^*(s) \le h(s+c), \; c = O(\ln M)", r"h^*(s) \le h(s+c(s)), \; c(s) \sim \tfrac12 \ln s"),
-    consequence="None for what follows: h* − h still goes to 0.",
     settings={
         "fast": {"eta_y": (0.1, 0.5, 1.0), "vocabs": (100, 1000, 10**4), "steps": 10**5},
         "full": {"eta_y": (0.1, 0.5, 1.0), "vocabs": (100, 1000, 10**4), "steps": 10**6},
@@ -136,23 +140,25 @@ def _late_growth(
 
 eq132 = erratum_pair(
     id="scan_snap/eq132",
-    prints="C0 can be dropped in eq. 131, giving eq. 132, when t ≫ (Mη_Y)⁻¹·exp(1/√(2ν)).",
     source="Appendix F, the condition before eq. 132",
     says="C0 can be dropped in eq. 131, giving eq. 132, when t ≫ (K/(Mη_Y))·exp(√(C0·ν/2K)) with ν = η_Y/η_Z: "
     "then B_n exceeds eq. 132 by at most ¼·(√(C0·ν/2K)/ln(Mη_Y·t/K))².",
-    erratum="Printed: t ≫ (Mη_Y)⁻¹·exp(1/√(2ν)), with ν upside down (η_Y/η_Z in eq. 130, η_Z/η_Y in Fig 9) and without "
-    "K and C0. With K = 10, M = 1000, C0 = 1 and ν = 4500 the printed time is .001/η_Y, the right one 3.3e4/η_Y; at "
-    "t = 4.9e6/η_Y, where ln(Mη_Y·t/K) = 20, eq. 132 is still off by .11.",
+    erratum=Erratum(
+        prints="C0 can be dropped in eq. 131, giving eq. 132, when t ≫ (Mη_Y)⁻¹·exp(1/√(2ν)).",
+        says="Printed: t ≫ (Mη_Y)⁻¹·exp(1/√(2ν)), with ν upside down (η_Y/η_Z in eq. 130, η_Z/η_Y in Fig 9) and "
+        "without K and C0. With K = 10, M = 1000, C0 = 1 and ν = 4500 the printed time is .001/η_Y, the right one "
+        "3.3e4/η_Y; at t = 4.9e6/η_Y, where ln(Mη_Y·t/K) = 20, eq. 132 is still off by .11.",
+        formulas=(
+            r"t \gg \frac{1}{M\eta_Y} \exp\frac{1}{\sqrt{2\nu}}",
+            r"t \gg \frac{K}{M\eta_Y} \exp\sqrt{\frac{C_0 \nu}{2K}}",
+        ),
+        consequence="Eq. 132 holds only at times far later than printed.",
+    ),
     printed=_late_bounds(form_c0=True, condition=False),
     corrected=_late_bounds(form_c0=True, condition=True),
     observe=_late_growth,
     compare=bounded("growth", low="low", high="high", slack=FLOW),
     whose="a step of the paper's proof",
-    formulas=(
-        r"t \gg \frac{1}{M\eta_Y} \exp\frac{1}{\sqrt{2\nu}}",
-        r"t \gg \frac{K}{M\eta_Y} \exp\sqrt{\frac{C_0 \nu}{2K}}",
-    ),
-    consequence="Eq. 132 holds only at times far later than printed.",
     settings={
         "fast": {
             "eta_y": 0.5,
@@ -176,21 +182,23 @@ eq132 = erratum_pair(
 
 eq132_constant = erratum_pair(
     id="scan_snap/eq132_constant",
-    prints="At late times B_n = ½·ln ln(Mη_Y·t/K) + ¼·ln(2K(M−1)²/(M²ν)), without C0.",
     source="Appendix F, eq. 132",
     says="At late times B_n = ½·ln ln(Mη_Y·t/K) + ¼·ln(2K(M−1)²/(M²ν·C0)).",
-    erratum="Printed without C0, because eq. 124 lost its constant of integration: with C0 = .1 it is "
-    "¼·ln 10 = .576 too small, at every t.",
+    erratum=Erratum(
+        prints="At late times B_n = ½·ln ln(Mη_Y·t/K) + ¼·ln(2K(M−1)²/(M²ν)), without C0.",
+        says="Printed without C0, because eq. 124 lost its constant of integration: with C0 = .1 it is ¼·ln 10 = .576 "
+        "too small, at every t.",
+        formulas=(
+            r"B_n \to \tfrac12 \ln\ln\frac{M\eta_Y t}{K} + \tfrac14 \ln\frac{2K(M-1)^2}{M^2\nu}",
+            r"B_n \to \tfrac12 \ln\ln\frac{M\eta_Y t}{K} + \tfrac14 \ln\frac{2K(M-1)^2}{M^2\nu\,C_0}",
+        ),
+        consequence="The late value of B depends on the data, through C0.",
+    ),
     printed=_late_bounds(form_c0=False, condition=True),
     corrected=_late_bounds(form_c0=True, condition=True),
     observe=_late_growth,
     compare=bounded("growth", low="low", high="high", slack=FLOW),
     whose="a step of the paper's proof",
-    formulas=(
-        r"B_n \to \tfrac12 \ln\ln\frac{M\eta_Y t}{K} + \tfrac14 \ln\frac{2K(M-1)^2}{M^2\nu}",
-        r"B_n \to \tfrac12 \ln\ln\frac{M\eta_Y t}{K} + \tfrac14 \ln\frac{2K(M-1)^2}{M^2\nu\,C_0}",
-    ),
-    consequence="The late value of B depends on the data, through C0.",
     settings={"fast": {**FIG3, "logs": (30.0, 60.0)}, "full": {**FIG3, "logs": (30.0, 60.0, 120.0, 240.0)}},
     control=Control("times before attention snaps", {"logs": (4.0, 6.0, 8.0)}),
 )

@@ -10,7 +10,7 @@ import xarray as xr
 from scipy.special import softmax
 
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Control, erratum_pair
+from foretrain.ledger.claim import Control, Erratum, erratum_pair
 from foretrain.ledger.comparators import close_relative
 from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.papers.scan_snap import theory
@@ -63,8 +63,6 @@ def _drive_trained(
 
 remark1_theorem1 = erratum_pair(
     id="scan_snap/remark1_theorem1",
-    prints="Under the original dynamics (eq. 7) with all f_n·f_n' = ρ, Theorem 1 still holds with the effective rate "
-    "(1−ρ)η_Y: γβ_nn' is that of eq. 85 and 88.",
     source="Section 4, after Theorem 1; Remark 1",
     says="Under the original dynamics (eq. 7) with all f_n·f_n' = ρ, the drive on attention is made of confusions: "
     "γβ_nn' = (η_Y/K)·Σ_s [α_nn'(t) + α_n'n(s) − α_n'(s)·α_n(t)], at first η_Y·t/(KM).",
@@ -78,16 +76,21 @@ remark1_theorem1 = erratum_pair(
     },
     control=Control("one pair of classes overlaps half as much", {"uneven": True}),
     whose="the paper's statement",
-    formulas=(
-        r"\gamma\beta_{nn'} = \gamma(t)\,E'_{nn'} \text{ at the rate } (1-\rho)\,\eta_Y",
-        r"\gamma\beta_{nn'} = \frac{\eta_Y}{K}\int_0^t \left[\alpha_{nn'}(t) + \alpha_{n'n}(s) "
-        r"- \alpha_{n'}(s)\cdot\alpha_n(t)\right] ds",
+    erratum=Erratum(
+        prints="Under the original dynamics (eq. 7) with all f_n·f_n' = ρ, Theorem 1 still holds with the effective "
+        "rate (1−ρ)η_Y: γβ_nn' is that of eq. 85 and 88.",
+        says="Trained by its own gradient on features that stand still, the decoder is Y = Σ_n f_n·a_nᵀ with a_n = "
+        "(η_Y/K)∫(e_n − α_n), so every coefficient of g_n is made of confusions α_nn', which are 1/M at first. Eq. 88 "
+        "has E'_nn' there, about ρ. With K = 10, M = 1000 and ρ = .1 that is 53 times too much after one step, 23 at "
+        "t0 and 18 at 4·t0.",
+        formulas=(
+            r"\gamma\beta_{nn'} = \gamma(t)\,E'_{nn'} \text{ at the rate } (1-\rho)\,\eta_Y",
+            r"\gamma\beta_{nn'} = \frac{\eta_Y}{K}\int_0^t \left[\alpha_{nn'}(t) + \alpha_{n'n}(s) "
+            r"- \alpha_{n'}(s)\cdot\alpha_n(t)\right] ds",
+        ),
+        consequence="Theorem 1 and all that builds on it describes training by the gradient of eq. 26, which nobody "
+        "uses.",
     ),
-    erratum="Trained by its own gradient on features that stand still, the decoder is Y = Σ_n f_n·a_nᵀ with a_n = "
-    "(η_Y/K)∫(e_n − α_n), so every coefficient of g_n is made of confusions α_nn', which are 1/M at first. Eq. 88 has "
-    "E'_nn' there, about ρ. With K = 10, M = 1000 and ρ = .1 that is 53 times too much after one step, 23 at t0 and "
-    "18 at 4·t0.",
-    consequence="Theorem 1 and all that builds on it describes training by the gradient of eq. 26, which nobody uses.",
 )
 
 
@@ -134,7 +137,6 @@ def _over_time(z: np.ndarray, at: tuple[float, ...]) -> xr.Dataset:
 
 theorem1_training = erratum_pair(
     id="scan_snap/theorem1_training",
-    prints="Attention logits move by eq. 10 with γ and β of Theorem 1 (here at the rate η_Z/K that a step has).",
     source="Theorem 1, eq. 9, and Lemma 4, eq. 10, against training",
     says="Attention logits move as the flow of eq. 7 and 94 predicts: the drive on them is made of confusions.",
     printed=_logits_of_eq10,
@@ -147,13 +149,16 @@ theorem1_training = erratum_pair(
     },
     control=Control("the first class has a common token twice as likely", {"first": 0.6}),
     whose="the paper's statement",
-    formulas=(
-        r"\dot z_m = \eta_Z\,\gamma \sum_n \mathrm{diag}(f_n) \sum_{n'} E'_{nn'}\,(f_n f_n^\top - I)\, f_{n'}",
-        r"\dot z_m = \frac{\eta_Z}{K} \sum_n \mathrm{diag}(f_n)\,(I - f_n f_n^\top)\; Y (e_n - \alpha_n)",
+    erratum=Erratum(
+        prints="Attention logits move by eq. 10 with γ and β of Theorem 1 (here at the rate η_Z/K that a step has).",
+        says="Eq. 10 is off by M·E' at first, and stays off. With K = 10, M = 1000, overlap .2 and η_Y/η_Z = 100, z "
+        "of the dominant token by eq. 10 is 37, 16 and 11 times that in training at .25, 1 and 4 t0.",
+        formulas=(
+            r"\dot z_m = \eta_Z\,\gamma \sum_n \mathrm{diag}(f_n) \sum_{n'} E'_{nn'}\,(f_n f_n^\top - I)\, f_{n'}",
+            r"\dot z_m = \frac{\eta_Z}{K} \sum_n \mathrm{diag}(f_n)\,(I - f_n f_n^\top)\; Y (e_n - \alpha_n)",
+        ),
+        consequence="Eq. 10 gets the signs of Theorem 2 right, but not how fast or how far attention moves.",
     ),
-    erratum="Eq. 10 is off by M·E' at first, and stays off. With K = 10, M = 1000, overlap .2 and η_Y/η_Z = 100, z of "
-    "the dominant token by eq. 10 is 37, 16 and 11 times that in training at .25, 1 and 4 t0.",
-    consequence="Eq. 10 gets the signs of Theorem 2 right, but not how fast or how far attention moves.",
 )
 
 
@@ -194,8 +199,6 @@ def _start_in_training(
 
 remark2_training = erratum_pair(
     id="scan_snap/remark2_training",
-    prints="In training the decoder's logit u grows logarithmically, e^u ≥ (M−1)u, from K·s1 = 2K·ln(1+ω1)/η_Y steps "
-    "on.",
     source="Remark 2, with decoder and attention trained together",
     says="In training the decoder's logit u grows logarithmically, e^u ≥ (M−1)u, from K·s1 = 2(1+ω1)K·ln M/η_Y steps "
     "on.",
@@ -209,10 +212,14 @@ remark2_training = erratum_pair(
     },
     control=Control("e^u must be twice (M−1)u", {"balance": 2.0}),
     whose="the paper's statement",
-    formulas=(r"s_1 = \frac{2\ln(1+\omega_1)}{\eta_Y}", r"s_1 = \frac{2(1+\omega_1)\ln M}{\eta_Y}"),
-    erratum="With K = 3, M = 100 and η_Y = .3 the printed stage begins after 7 steps. In training it begins after "
-    "127, and 2(1+ω1)K·ln M/η_Y is 129.",
-    consequence="The printed s1 lies before the snap by a factor of about 20.",
+    erratum=Erratum(
+        prints="In training the decoder's logit u grows logarithmically, e^u ≥ (M−1)u, from K·s1 = 2K·ln(1+ω1)/η_Y "
+        "steps on.",
+        says="With K = 3, M = 100 and η_Y = .3 the printed stage begins after 7 steps. In training it begins after "
+        "127, and 2(1+ω1)K·ln M/η_Y is 129.",
+        formulas=(r"s_1 = \frac{2\ln(1+\omega_1)}{\eta_Y}", r"s_1 = \frac{2(1+\omega_1)\ln M}{\eta_Y}"),
+        consequence="The printed s1 lies before the snap by a factor of about 20.",
+    ),
 )
 
 CLAIMS = [*remark1_theorem1, *theorem1_training, *remark2_training]

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Claim, Control
+from foretrain.ledger.claim import Claim, Control, Erratum
 from foretrain.ledger.comparators import bounded, close_relative, every, slope
 from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.papers.scan_snap import theory
@@ -139,14 +139,16 @@ theorem1b = Claim(
     observe=_spread_of_constants(vocab_in_log=False),
     control=Control("with M inside the logarithm, as Lemma 9 has it", {"with_vocab": True}),
     expect="fails",
-    erratum="Theorem 1(b) and Theorem 4 print Lemma 9's late speed without M inside the logarithm. No constant makes "
-    "that hold from t0 on for all M: at t0, γ is 4.3, 6.8, 11 and 18 times the printed form for M = 10², 10⁴, 10⁸ and "
-    "10¹⁶. With M it is 1.5 to 1.9 times Lemma 9's form.",
-    formulas=(
-        r"\gamma(t) = O\left(\frac{K \ln(\eta_Y t/K)}{\eta_Y t}\right)",
-        r"\gamma(t) = O\left(\frac{K \ln(M \eta_Y t/K)}{\eta_Y t}\right)",
+    erratum=Erratum(
+        says="Theorem 1(b) and Theorem 4 print Lemma 9's late speed without M inside the logarithm. No constant makes "
+        "that hold from t0 on for all M: at t0, γ is 4.3, 6.8, 11 and 18 times the printed form for M = 10², 10⁴, 10⁸ "
+        "and 10¹⁶. With M it is 1.5 to 1.9 times Lemma 9's form.",
+        formulas=(
+            r"\gamma(t) = O\left(\frac{K \ln(\eta_Y t/K)}{\eta_Y t}\right)",
+            r"\gamma(t) = O\left(\frac{K \ln(M \eta_Y t/K)}{\eta_Y t}\right)",
+        ),
+        consequence="The late speed of attention is larger than printed by a factor of about ln M/ln ln M.",
     ),
-    consequence="The late speed of attention is larger than printed by a factor of about ln M/ln ln M.",
     **_SPEED,
 )
 

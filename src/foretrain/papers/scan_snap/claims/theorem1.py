@@ -12,7 +12,7 @@ from scipy.special import softmax
 from foretrain.core.streams import stream
 from foretrain.core.trajectory import trajectory
 from foretrain.data import SequenceClasses
-from foretrain.ledger.claim import Assumption, Claim, Control, erratum_pair, no_number
+from foretrain.ledger.claim import Assumption, Claim, Control, Erratum, erratum_pair, no_number
 from foretrain.ledger.comparators import close, close_relative, every, positive
 from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.papers.scan_snap import theory
@@ -91,8 +91,6 @@ ASSUMPTION2 = Assumption("Assumption 2: 6/√M ≤ |λ_i(E)| < 1/K", weak_correl
 
 theorem1 = erratum_pair(
     id="scan_snap/theorem1",
-    prints="After t steps over uniform classes the gradient sent back is g = γ(t)(ι_n f_n − Σ_{n'≠n} β_nn' f_n') "
-    "with β of eq. 88 as printed, +q0(1+θ_n') in it.",
     source="Theorem 1, eq. 9, 85 to 89",
     says="After t steps over uniform classes the gradient sent back is g = γ(t)(ι_n f_n − Σ_{n'≠n} β_nn' f_n') with γ, "
     "ι and β of eq. 85, 86 and 88, and ξ_n = γΣβ_nn' f_n·f_n' > 0. Measured: coefficients to 2 %, what remains being "
@@ -106,12 +104,6 @@ theorem1 = erratum_pair(
         positive("xi"),
     ),
     whose="a step of the paper's proof",
-    formulas=(
-        r"\beta_{nn'} = (1+\sigma)\left[q_1(1+\theta_n)E'_{nn'} + q_0\left((1+\theta_{n'}) + \Sigma\right)\right]",
-        r"\beta_{nn'} = (1+\sigma)\left[q_1(1+\theta_n)E'_{nn'} + q_0\left(\Sigma - (1+\theta_{n'})\right)\right]",
-    ),
-    consequence="With the right sign ξ_n > 0 needs no lower bound on the overlaps. All of this is for the modified "
-    "gradient of eq. 26: see theorem1_training.",
     settings={
         "fast": {"vocab": 200, "classes": 2, "overlap": 0.45, "eta_y": 0.05, "epochs": 3000},
         "full": {"vocab": 2000, "classes": 3, "overlap": 0.15, "eta_y": 0.05, "epochs": 10_000},
@@ -119,10 +111,20 @@ theorem1 = erratum_pair(
     },
     control=Control("classes are not drawn uniformly: the first has 80 %", {"first": 0.8}),
     assumes=(ASSUMPTION2,),
-    erratum="In eq. 88 the term q0(1+θ_n') has the wrong sign: "
-    "β_nn' = (1+σ)[q1(1+θ_n)E'_nn' + q0(Σ_{k≠n}(1+θ_k)E'_kn' − (1+θ_n'))]. With K = 2, M = 200 and features that do "
-    "not overlap, β is +.00505, printed −.00505; with overlap .45 it is .5734, printed .5633. With the right sign "
-    "ξ_n > 0 needs no lower bound on |λ_i(E)|: see theorem1a.",
+    erratum=Erratum(
+        prints="After t steps over uniform classes the gradient sent back is g = γ(t)(ι_n f_n − Σ_{n'≠n} β_nn' f_n') "
+        "with β of eq. 88 as printed, +q0(1+θ_n') in it.",
+        says="In eq. 88 the term q0(1+θ_n') has the wrong sign: β_nn' = (1+σ)[q1(1+θ_n)E'_nn' + "
+        "q0(Σ_{k≠n}(1+θ_k)E'_kn' − (1+θ_n'))]. With K = 2, M = 200 and features that do not overlap, β is +.00505, "
+        "printed −.00505; with overlap .45 it is .5734, printed .5633. With the right sign ξ_n > 0 needs no lower "
+        "bound on |λ_i(E)|: see theorem1a.",
+        formulas=(
+            r"\beta_{nn'} = (1+\sigma)\left[q_1(1+\theta_n)E'_{nn'} + q_0\left((1+\theta_{n'}) + \Sigma\right)\right]",
+            r"\beta_{nn'} = (1+\sigma)\left[q_1(1+\theta_n)E'_{nn'} + q_0\left(\Sigma - (1+\theta_{n'})\right)\right]",
+        ),
+        consequence="With the right sign ξ_n > 0 needs no lower bound on the overlaps. All of this is for the "
+        "modified gradient of eq. 26: see theorem1_training.",
+    ),
 )
 
 

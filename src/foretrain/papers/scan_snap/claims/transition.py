@@ -11,7 +11,7 @@ from numpy import ndarray as Array
 from numpy.typing import ArrayLike
 
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Claim, Control, erratum_pair, no_number
+from foretrain.ledger.claim import Claim, Control, Erratum, erratum_pair, no_number
 from foretrain.ledger.comparators import bounded, close, conserved, every, ranked, slope
 from foretrain.ledger.tolerances import FLOW
 from foretrain.papers.scan_snap import theory
@@ -76,24 +76,26 @@ FIG3 = {"eta_y": 0.1, "eta_z": 0.5, "vocab": 1000, "classes": 10, "c0": 0.1}
 
 theorem4 = erratum_pair(
     id="scan_snap/theorem4",
-    prints="If ż = −η_Z·γ·e^{4z}/C0 and ξ_n = γ·e^{4z}/C0, then B_n = ¼·ln(C0 + 4Γ) with Γ = "
-    "(η_Z/η_Y)·(K(M−1)²/2)·h²(t/K).",
     source="Theorem 4, eq. 124 and 129",
     says="If ż = −η_Z·γ·e^{4z}/C0 and ξ_n = γ·e^{4z}/C0, then B_n = ¼·ln(1 + 4Γ/C0) "
     "with Γ = (η_Z/η_Y)·(K(M−1)²/2)·h²(t/K).",
-    erratum="Eq. 124 drops the constant of integration and prints ¼·ln(C0 + 4Γ), which is not 0 at t = 0. "
-    "With C0 = .1, M = 1000, K = 10, η_Y = .1, η_Z = .5, t = 690 it gives 2.074; the integral is 2.650.",
+    erratum=Erratum(
+        prints="If ż = −η_Z·γ·e^{4z}/C0 and ξ_n = γ·e^{4z}/C0, then B_n = ¼·ln(C0 + 4Γ) with Γ = "
+        "(η_Z/η_Y)·(K(M−1)²/2)·h²(t/K).",
+        says="Eq. 124 drops the constant of integration and prints ¼·ln(C0 + 4Γ), which is not 0 at t = 0. With C0 = "
+        ".1, M = 1000, K = 10, η_Y = .1, η_Z = .5, t = 690 it gives 2.074; the integral is 2.650.",
+        formulas=(
+            r"B_n = \tfrac14 \ln\left(C_0 + 4\Gamma\right)",
+            r"B_n = \tfrac14 \ln\left(1 + \frac{4\Gamma}{C_0}\right)",
+        ),
+        consequence="B is not 0 at the start. This compares two solutions of the printed ODE; for training see "
+        "theorem4_training.",
+    ),
     printed=_growth(theory.attention_growth_printed),
     corrected=_growth(theory.attention_growth),
     observe=_growth_integrated,
     compare=close("growth", FLOW, by="by the formula", seen="by integration of eq. 118 and 119"),
     whose="the paper's statement",
-    formulas=(
-        r"B_n = \tfrac14 \ln\left(C_0 + 4\Gamma\right)",
-        r"B_n = \tfrac14 \ln\left(1 + \frac{4\Gamma}{C_0}\right)",
-    ),
-    consequence="B is not 0 at the start. This compares two solutions of the printed ODE; for training see "
-    "theorem4_training.",
     settings={"fast": {**FIG3, "until": 6.9e3}, "full": {**FIG3, "until": 1e8}},
     control=Control("the common token falls K times as fast as eq. 118 says", {"common_factor": 10.0}),
 )
@@ -134,23 +136,25 @@ def _under_drive(P: Array, drive: float) -> xr.Dataset:
 
 theorem4_shared_c0 = erratum_pair(
     id="scan_snap/theorem4_shared_c0",
-    prints="ż of the common token and ξ_n have one constant C0 = ρ0⁴/K, so that −z = B_n.",
     source="Section 6, eq. 13; Theorem 4, eq. 118 and 119",
     says="The common token's logit falls K times as fast as B_n grows, because all K classes push it down and one "
     "class pushes its distinct tokens up: K(1 − f_l(0)²) ≤ −z/B_n ≤ K.",
-    erratum="Eq. 13 gives ż and ξ_n the same constant C0 = ρ0⁴/K, hence −z = B_n. They differ by a factor K: eq. 10 "
-    "with γ = 1 and P(common) = .2 gives −z/B_n = 1.96, 4.93, 9.87 for K = 2, 5, 10.",
+    erratum=Erratum(
+        prints="ż of the common token and ξ_n have one constant C0 = ρ0⁴/K, so that −z = B_n.",
+        says="Eq. 13 gives ż and ξ_n the same constant C0 = ρ0⁴/K, hence −z = B_n. They differ by a factor K: eq. 10 "
+        "with γ = 1 and P(common) = .2 gives −z/B_n = 1.96, 4.93, 9.87 for K = 2, 5, 10.",
+        formulas=(
+            r"\dot z_l = -\frac{\eta_Z \gamma}{C_0} e^{4z_l}, \quad \xi_n = \frac{\gamma}{C_0} e^{4z_l}",
+            r"\dot z_l = -\frac{\eta_Z K(K-1)\gamma}{\rho_0^4} e^{4z_l}, \quad "
+            r"\xi_n = \frac{(K-1)\gamma}{\rho_0^4} e^{4z_l}",
+        ),
+        consequence="Distinct tokens grow K times less than Theorem 4 says while the common token falls.",
+    ),
     printed=_ratio_bounds(per_class=False),
     corrected=_ratio_bounds(per_class=True),
     observe=_ratio_under_eq10,
     compare=bounded("fall_per_growth", low="low", high="high"),
     whose="the paper's statement",
-    formulas=(
-        r"\dot z_l = -\frac{\eta_Z \gamma}{C_0} e^{4z_l}, \quad \xi_n = \frac{\gamma}{C_0} e^{4z_l}",
-        r"\dot z_l = -\frac{\eta_Z K(K-1)\gamma}{\rho_0^4} e^{4z_l}, \quad "
-        r"\xi_n = \frac{(K-1)\gamma}{\rho_0^4} e^{4z_l}",
-    ),
-    consequence="Distinct tokens grow K times less than Theorem 4 says while the common token falls.",
     settings={"fast": {"classes": (2, 5, 10), "common": 0.2, "until": 1e4}},
     control=Control("classes with unequal shares of the common token", {"spread": 0.5}),
 )

@@ -11,7 +11,7 @@ from numpy import ndarray as Array
 from foretrain.core.streams import stream
 from foretrain.core.trajectory import trajectory
 from foretrain.data import SequenceClasses
-from foretrain.ledger.claim import Assumption, Claim, Control, erratum_pair
+from foretrain.ledger.claim import Assumption, Claim, Control, Erratum, erratum_pair
 from foretrain.ledger.comparators import bounded, close, close_relative, every
 from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.papers.scan_snap import theory
@@ -81,7 +81,6 @@ def _inverse_measured(draws: int, classes: int, shared: float) -> xr.Dataset:
 
 lemma13_17 = erratum_pair(
     id="scan_snap/lemma13_17",
-    prints="Lemmas 13 to 17 for E' := (I+E)⁻¹ − I, as appendix D.1 defines it.",
     source="Appendix D.1; Lemmas 13 to 17, eq. 74 to 80",
     says="|E_ij| ≤ |λ1|; if |λ1| < 1 then (I+E)⁻¹ = I − E' with eigenvalues λ/(1+λ) of E', the limit of Σ(−E)^k; "
     "|λ_i(E')| ≤ |λ1|/(1−|λ1|); E'_nn < 0 where class n overlaps with another; |E' − E| ≤ |λ1|²/(1−|λ1|).",
@@ -96,8 +95,6 @@ lemma13_17 = erratum_pair(
         bounded("difference", high="difference_high"),
     ),
     whose="a step of the paper's proof",
-    formulas=(r"E' := (I+E)^{-1} - I", r"E' := I - (I+E)^{-1}"),
-    consequence="None for the results: all later lines use the right sign.",
     settings={
         "fast": {"draws": 300, "classes": 5, "shared": 0.35},
         "full": {"draws": 20_000, "classes": 10, "shared": 0.2},
@@ -106,9 +103,14 @@ lemma13_17 = erratum_pair(
         "|λ1| ≥ 1: the inverse exists, but the series diverges and the bounds mean nothing", {"shared": 1.0}
     ),
     assumes=(Assumption("|λ1| < 1", _series_converges),),
-    erratum="Appendix D.1 defines E' := (I+E)⁻¹ − I. Lemma 14, eq. 26, 70, 79 and 86 to 89 use its negative, "
-    "E' = I − (I+E)⁻¹. With the printed sign E'_nn would be positive and E' near −E: for two classes with overlap .3, "
-    "E' has −.330 off and +.099 on its diagonal, where Lemmas 16 and 17 have +.330 and −.099.",
+    erratum=Erratum(
+        prints="Lemmas 13 to 17 for E' := (I+E)⁻¹ − I, as appendix D.1 defines it.",
+        says="Appendix D.1 defines E' := (I+E)⁻¹ − I. Lemma 14, eq. 26, 70, 79 and 86 to 89 use its negative, E' = I "
+        "− (I+E)⁻¹. With the printed sign E'_nn would be positive and E' near −E: for two classes with overlap .3, E' "
+        "has −.330 off and +.099 on its diagonal, where Lemmas 16 and 17 have +.330 and −.099.",
+        formulas=(r"E' := (I+E)^{-1} - I", r"E' := I - (I+E)^{-1}"),
+        consequence="None for the results: all later lines use the right sign.",
+    ),
 )
 
 
@@ -247,7 +249,6 @@ def _weighted_sum(draws: int, classes: int, shared: float, without: int = 0) -> 
 
 theorem1a_proof = erratum_pair(
     id="scan_snap/theorem1a_proof",
-    prints="In the proof of ξ_n > 0: Σ_k λ_k²/(1+λ_k)·u_nk² ≥ min|λ|²/(1−|λ1|).",
     source="Theorem 1(a), the chain after eq. 92",
     says="In the proof of ξ_n > 0: Σ_k λ_k²/(1+λ_k)·u_nk² ≥ min|λ|²/(1+|λ1|).",
     printed=_lower_bound(printed=True),
@@ -260,13 +261,16 @@ theorem1a_proof = erratum_pair(
     },
     control=Control("one of the eigenvalues is left out of the sum", {"without": 1}),
     whose="a step of the paper's proof",
-    formulas=(
-        r"\sum_k \frac{\lambda_k^2}{1+\lambda_k} u_{nk}^2 \ge \frac{\min_i \lambda_i^2}{1-|\lambda_1|}",
-        r"\sum_k \frac{\lambda_k^2}{1+\lambda_k} u_{nk}^2 \ge \frac{\min_i \lambda_i^2}{1+|\lambda_1|}",
+    erratum=Erratum(
+        prints="In the proof of ξ_n > 0: Σ_k λ_k²/(1+λ_k)·u_nk² ≥ min|λ|²/(1−|λ1|).",
+        says="1/(1+λ) is at least 1/(1+|λ1|), not 1/(1−|λ1|): for two classes that overlap by .3 the sum is .0989 and "
+        "the printed bound .1286. The next line of the proof has ½, which the right bound gives too.",
+        formulas=(
+            r"\sum_k \frac{\lambda_k^2}{1+\lambda_k} u_{nk}^2 \ge \frac{\min_i \lambda_i^2}{1-|\lambda_1|}",
+            r"\sum_k \frac{\lambda_k^2}{1+\lambda_k} u_{nk}^2 \ge \frac{\min_i \lambda_i^2}{1+|\lambda_1|}",
+        ),
+        consequence="None for the theorem: ½·min|λ|² remains, and |λ_i| ≥ √(6/M) would do where Assumption 2 has 6/√M.",
     ),
-    erratum="1/(1+λ) is at least 1/(1+|λ1|), not 1/(1−|λ1|): for two classes that overlap by .3 the sum is .0989 and "
-    "the printed bound .1286. The next line of the proof has ½, which the right bound gives too.",
-    consequence="None for the theorem: ½·min|λ|² remains, and |λ_i| ≥ √(6/M) would do where Assumption 2 has 6/√M.",
 )
 
 CLAIMS = [assumption2, assumption2_reach, *lemma13_17, *theorem1a_proof]
