@@ -1,7 +1,8 @@
 """The papers: folders here, and installed packages that name themselves in the entry points `foretrain.papers`.
 
 A new paper touches nothing else. It has `PAPER` in `paper`, `CLAIMS` in `claims`, `QUANTITIES` in `quantities`,
-`EXPERIMENTS` in `experiments` and `FIGURES` in `figures`; a part that it has no use for may be missing. `claims` and
+`EXPERIMENTS` in `experiments` and `FIGURES` in `figures`, by the names of experiments; a part that it has no use for
+may be missing, and an experiment without a figure is drawn by `CurvePanels`. `claims` and
 `experiments` may be packages: then MODULES in their `__init__` names the modules that have such a list. What is not
 asked for is not loaded.
 """
@@ -12,7 +13,7 @@ import pkgutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
@@ -20,9 +21,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from foretrain.core.errors import require, require_known
+from foretrain.core.errors import require_known
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
+    import xarray as xr
+
     from foretrain.ledger.claim import Claim
     from foretrain.ledger.experiment import Experiment
     from foretrain.ledger.quantities import Quantities
@@ -209,12 +213,14 @@ def folder_of(paper: str) -> Path:
     return Path(folder)
 
 
-def figure_of(experiment: str) -> Callable[..., Any]:
-    """The function that draws an experiment's trajectory."""
+def figure_of(experiment: str) -> Callable[[xr.Dataset], go.Figure]:
+    """The function that draws an experiment's trajectory: the paper's, or else one that draws any numbers."""
+    from foretrain.show.curve_panels import CurvePanels
+
     paper, name = experiment.split("/", 1)
-    figures: dict[str, Callable[..., Any]] = getattr(_part(paper, "figures"), "FIGURES", {})
-    require(name in figures, f"{experiment} has no figure; foretrain run {experiment} --to csv gives its numbers.")
-    return figures[name]
+    drawings: dict[str, Any] = getattr(_part(paper, "figures"), "FIGURES", {})
+    drawing = drawings.get(name, CurvePanels(experiments(experiment)[experiment].says.removesuffix(".")))
+    return partial(drawing.draw, quantities=_quantities(paper)) if isinstance(drawing, CurvePanels) else drawing
 
 
 def forget() -> None:

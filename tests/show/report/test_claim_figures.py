@@ -17,7 +17,7 @@ from foretrain.ledger.comparators import bounded, covered, every, positive
 from foretrain.ledger.judge import judge
 from foretrain.ledger.quantities import BASE, Quantity
 from foretrain.ledger.tolerances import Tolerance
-from foretrain.show.report.axes import main_axis, wants_log
+from foretrain.show.axes import main_axis, wants_log
 from foretrain.show.report.claim_figures import MOST_FIGURES, claim_figures
 from foretrain.show.report.compact import POINTS, compact, keep
 

@@ -146,7 +146,7 @@ def quantities(run: xr.Dataset) -> list[str]:
 def curves_of(run: xr.Dataset, name: str) -> tuple[str, dict[str, xr.DataArray], bool]:
     """The axis to draw over, the curves by their labels (means over seeds), and whether some were left out."""
     from foretrain.ledger.quantities import BASE
-    from foretrain.show.report.axes import curves, main_axis, replicates
+    from foretrain.show.axes import curves, main_axis, replicates
 
     values = run[name].astype(float)
     over = [*replicates(values, BASE), *(["head"] if "head" in values.dims else [])]
@@ -166,7 +166,7 @@ def curves_of(run: xr.Dataset, name: str) -> tuple[str, dict[str, xr.DataArray],
 
 def _only_names(values: xr.DataArray) -> str | None:
     """The only axis along which anything varies, if it has names: a model has more matrices than fit below a figure."""
-    from foretrain.show.report.axes import has_names
+    from foretrain.show.axes import has_names
 
     long = [str(axis) for axis in values.dims if values.sizes[axis] > 1]
     return long[0] if len(long) == 1 and has_names(values, long[0]) else None
@@ -174,7 +174,7 @@ def _only_names(values: xr.DataArray) -> str | None:
 
 def _names_of(values: xr.DataArray, axis: str) -> list[str] | None:
     """The names on an axis; None if it has numbers."""
-    from foretrain.show.report.axes import has_names
+    from foretrain.show.axes import has_names
 
     return [str(name) for name in values[axis].values] if axis and has_names(values, axis) else None
 

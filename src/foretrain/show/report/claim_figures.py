@@ -19,17 +19,7 @@ import xarray as xr
 from foretrain.ledger.claim import Comparator, Drawn
 from foretrain.ledger.quantities import BASE, Quantities
 from foretrain.ledger.tolerances import Tolerance
-from foretrain.show.plotting import (
-    CONTROL,
-    MEASUREMENT,
-    PALETTE,
-    PREDICTION,
-    band,
-    measurement_marks,
-    new_figure,
-    prediction_line,
-)
-from foretrain.show.report.axes import (
+from foretrain.show.axes import (
     curves,
     growing_from_zero,
     has_names,
@@ -39,6 +29,16 @@ from foretrain.show.report.axes import (
     replicates,
     wants_log,
     words,
+)
+from foretrain.show.plotting import (
+    CONTROL,
+    MEASUREMENT,
+    PALETTE,
+    PREDICTION,
+    band,
+    measurement_marks,
+    new_figure,
+    prediction_line,
 )
 from foretrain.show.report.compact import POINTS, keep
 

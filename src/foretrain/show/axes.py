@@ -62,13 +62,13 @@ def curves(array: xr.DataArray, axis: str, quantities: Quantities) -> list[Curve
     others = [str(other) for other in array.dims if other != axis]
     named = [other for other in others if array.sizes[other] > 1]
     return [
-        Curve(where, ", ".join(_where(array, other, where[other], quantities) for other in named))
+        Curve(where, ", ".join(place_words(array, other, where[other], quantities) for other in named))
         for index in itertools.product(*(range(array.sizes[other]) for other in others))
         for where in [dict(zip(others, index, strict=True))]
     ]
 
 
-def _where(array: xr.DataArray, axis: str, index: int, quantities: Quantities) -> str:
+def place_words(array: xr.DataArray, axis: str, index: int, quantities: Quantities) -> str:
     """A place on an axis, such as "seed 2" or "η<sub>Z</sub> = 0.5"; of "mode, the strongest first" only the noun."""
     value = places(array, axis)[index]
     quantity = quantities[axis]
