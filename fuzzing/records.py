@@ -41,10 +41,10 @@ def experiment(rates: list[float], size: int = 2) -> xr.Dataset:
 @cache
 def _run() -> dict[str, bytes]:
     """The files of a finished run, by their path in its folder."""
-    from foretrain.runs.sweep import sweep
+    from foretrain.runs.sweep import Plan
 
-    root = place("made")
-    folder = Path(sweep("made_up/one", experiment, cut={"rates": [0.5, 1.0]}, fixed={"size": 2}, root=root).path)
+    plan = Plan("made_up/one", experiment, cut={"rates": [0.5, 1.0]}, fixed={"size": 2})
+    folder = plan.run(place("made")).path
     return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
 
 

@@ -28,7 +28,7 @@ from foretrain.ledger.parameters import Positive, Seeds, about
 from foretrain.papers.scan_snap.experiments.training import fig6
 from foretrain.runs.grid import MOST_PIECES, Grid
 from foretrain.runs.run_folder import RunFolder, load
-from foretrain.runs.sweep import sweep
+from foretrain.runs.sweep import Plan
 from made_up.fixtures import Foretrain
 
 
@@ -392,7 +392,7 @@ def test_attributes_that_change_numbers_are_refused(tmp_path: Path, attributes: 
     given = {"v": ("i", np.arange(-1, 2), attributes)}
     for grid, kind in (({"x": [1]}, dict), ({"x": [1]}, xr.Dataset), ({}, xr.Dataset)):
         with pytest.raises(InputError, match=f"v has an attribute {next(iter(attributes))}, by which readers of files"):
-            sweep("paper/figure", lambda x=1, kind=kind: kind(given), cut=grid, fixed={}, root=tmp_path)
+            Plan("paper/figure", lambda x=1, kind=kind: kind(given), cut=grid, fixed={}).run(tmp_path)
 
 
 @pytest.mark.parametrize("attributes", PACKED)

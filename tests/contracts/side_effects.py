@@ -44,7 +44,7 @@ from foretrain.models.transformer import TransformerShape
 from foretrain.papers import claim
 from foretrain.papers.scan_snap.experiments.training import fig6
 from foretrain.runs.export import export_run
-from foretrain.runs.sweep import sweep
+from foretrain.runs.sweep import Plan
 from foretrain.show.report.page import write_report
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -96,7 +96,7 @@ def integrate(_: Path) -> None:
 
 def run_sweep(folder: Path, queries: tuple[int, ...] = (1,), jobs: int = 1, steps: int = 2) -> Any:
     fixed = {"steps": steps, "eta_z": (1.0,), "ratio": (1.0,), "seeds": 1}
-    return sweep("scan_snap/fig6", fig6, cut={"queries": queries}, fixed=fixed, root=folder, jobs=jobs)
+    return Plan("scan_snap/fig6", fig6, cut={"queries": queries}, fixed=fixed).run(folder, jobs=jobs)
 
 
 def refused(folder: Path) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 PROGRAM = Path(__file__).with_name("program.py")
-LEFT_BEHIND = ("*.part", "*.partial", "sweep.zarr.new")
+LEFT_BEHIND = ("*.part", "*.partial", "sweep.zarr.*")
 
 
 @dataclass(frozen=True)

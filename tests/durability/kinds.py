@@ -25,7 +25,7 @@ from foretrain.language.training import make_optimizer, train_language_model
 from foretrain.ledger.verdict_store import RECORD, VerdictFolder, judge_all
 from foretrain.monitor.monitor import Monitor
 from foretrain.runs.run_folder import load
-from foretrain.runs.sweep import sweep
+from foretrain.runs.sweep import Plan
 from runs.made_up_sweeps import AXES, noise
 
 CUT = {"rate": (0.5, 1.0, 2.0), "seeds": (1, 2, 3, 4)}
@@ -59,10 +59,10 @@ def every_kind(home: Path) -> dict[str, Kind]:
 
 def _sweeps(home: Path) -> dict[str, Kind]:
     def swept() -> Path:
-        return sweep("paper/figure", noise, cut=CUT, fixed={"size": 3}, axes=AXES, together=2, root=home / "runs").path
+        return Plan("paper/figure", noise, cut=CUT, fixed={"size": 3}, axes=AXES, together=2).run(home / "runs").path
 
     def alone() -> Path:
-        return sweep("paper/alone", single, cut={}, fixed={"size": 5}, root=home / "runs").path
+        return Plan("paper/alone", single, cut={}, fixed={"size": 5}).run(home / "runs").path
 
     run, one = swept(), alone()
     group = run / "sweep.zarr"

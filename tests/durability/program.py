@@ -82,7 +82,7 @@ def _obey(request: dict[str, Any]) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (request["largest_file"],) * 2)
     if request.get("clock"):
         _set_clock(request["clock"])
-    if request["arguments"][0] == "language":
+    if request["arguments"][:2] == ["lab", "language"]:
         import foretrain.language.training as training
 
         training.SAVE_EVERY = 0.0  # a state after every step: training that mostly writes

@@ -20,7 +20,7 @@ REPORT = "report.html"  # its figures have random names
 
 def training(text: Path, out: Path, steps: int = 8) -> tuple[str, ...]:
     chosen = [word for pair in SMALL for word in ("--set", pair)]
-    return ("language", str(text), "--out", str(out), "--steps", str(steps), "--every", "3", *chosen)
+    return ("lab", "language", str(text), "--out", str(out), "--steps", str(steps), "--every", "3", *chosen)
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ def test_folders_and_files(name: str, program: Commands, tmp_path: Path) -> None
     assert ended.code == 0, ended.said
     assert "toy/holds" in json.loads((tmp_path / verdicts).read_text())[0].values()
     assert "</html>" in (tmp_path / page).read_text()
-    ended = program.run("export", str(path), "--to", "csv", f"--out={name}.csv", folder=tmp_path)
+    ended = program.run("run", str(path), f"--to={name}.csv", folder=tmp_path)
     assert ended.code == 0, ended.said
     assert {p.name for p in tmp_path.iterdir()} == {"whole", name, page, verdicts, f"{name}.csv"}
 

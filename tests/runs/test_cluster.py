@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ from foretrain.ledger.claim import Claim
 from foretrain.ledger.verdict import Verdict
 from foretrain.ledger.verdict_store import VerdictFolder, judge_all
 from foretrain.runs.run_folder import RunFolder, load
-from foretrain.runs.sweep import sweep
+from foretrain.runs.sweep import Plan
 from runs.made_up_sweeps import AXES, breaks, noise, pretend_other_claims, pretend_other_code
 
 TESTS = Path(__file__).parents[1]
@@ -110,13 +111,9 @@ def _wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def run(root: Path, address: str | None = None, **more: object) -> RunFolder:
-    arguments: dict[str, object] = {"cut": CUT, "fixed": {"size": 3, "pause": 0.0}, "axes": AXES, "together": 2}
-    arguments |= {"root": root, **more}
-    if address is None:
-        return sweep("paper/figure", noise, **arguments)  # type: ignore[arg-type]
-    with cluster(address) as engine:
-        return sweep("paper/figure", noise, engine=engine, **arguments)  # type: ignore[arg-type]
+def run(root: Path, address: str | None = None, jobs: int = 1, **changes: Any) -> RunFolder:
+    plan = Plan("paper/figure", noise, cut=CUT, fixed={"size": 3, "pause": 0.0}, axes=AXES, together=2)
+    return replace(plan, **changes).run(root, jobs=jobs, cluster=address)
 
 
 def files(folder: RunFolder) -> dict[str, bytes]:
@@ -254,9 +251,9 @@ def test_errors_on_workers_are_told_as_what_they_are(tmp_path: Path, monkeypatch
 
     with started(tmp_path / "cluster", 1) as one, cluster(one.address) as engine:
         with pytest.raises(RuntimeError, match="mat1 and mat2 shapes"):
-            sweep("paper/breaks", breaks, cut={"rate": (1.0,)}, fixed={}, root=tmp_path / "runs", engine=engine)
+            Plan("paper/breaks", breaks, cut={"rate": (1.0,)}, fixed={}).run(tmp_path / "runs", engine=engine)
         with pytest.raises(InputError) as refused, cluster(one.address) as another:
-            sweep("own/twice", twice, cut={"a": (1.0,)}, fixed={}, root=tmp_path / "runs", engine=another)
+            Plan("own/twice", twice, cut={"a": (1.0,)}, fixed={}).run(tmp_path / "runs", engine=another)
     said = str(refused.value)
     assert "cannot load what it is to compute (ModuleNotFoundError: No module named 'only_here')" in said
     assert "\n" not in said

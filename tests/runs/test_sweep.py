@@ -16,17 +16,17 @@ import xarray as xr
 
 from foretrain.core.engines import Cluster, Serial
 from foretrain.core.errors import DamagedFile, InputError, MissingData
-from foretrain.core.files import sha256_of, write_record
+from foretrain.core.files import write_record
 from foretrain.core.progress import Progress, listening, tell
 from foretrain.core.streams import stream
-from foretrain.core.trajectory import notes_of, save, trajectory
+from foretrain.core.trajectory import notes_of, trajectory
 from foretrain.runs import identity as identities
 from foretrain.runs import sweep as sweeping
 from foretrain.runs.grid import Grid
 from foretrain.runs.identity import RunIdentity
-from foretrain.runs.run_folder import RunFolder, describe, earlier_runs, held, load
+from foretrain.runs.run_folder import RunFolder, earlier_runs, held, load
 from foretrain.runs.storage import Storage
-from foretrain.runs.sweep import sweep
+from foretrain.runs.sweep import Plan
 from foretrain.runs.zarr_store import GridStore
 
 CALLS: list[tuple[float, int]] = []
@@ -43,7 +43,7 @@ AXES = {"rate": "rate", "seeds": "seed"}
 
 
 def run(root: Path, **kwargs: Any) -> RunFolder:
-    return sweep("paper/figure", experiment, cut=CUT, fixed={"size": 3}, axes=AXES, root=root, **kwargs)
+    return Plan("paper/figure", experiment, cut=CUT, fixed={"size": 3}, axes=AXES).run(root, **kwargs)
 
 
 def chunks_of(folder: RunFolder, variable: str = "v") -> list[Path]:
@@ -81,7 +81,7 @@ def of_tasks(tasks: Sequence[Any]) -> xr.Dataset:
 @pytest.mark.parametrize("asked", [("same", "majority", "copying"), (30, 4, 100)])
 def test_values_stay_in_the_order_in_which_they_were_asked_for(tmp_path: Path, asked: tuple[Any, ...]) -> None:
     axes = {"tasks": "task"}
-    whole = sweep("made_up/tasks", of_tasks, cut={"tasks": asked}, fixed={}, axes=axes, root=tmp_path).dataset()
+    whole = Plan("made_up/tasks", of_tasks, cut={"tasks": asked}, fixed={}, axes=axes).run(tmp_path).dataset()
     assert tuple(whole.task.values) == asked
     assert whole.length.values.tolist() == [float(len(str(task))) for task in asked]
 
@@ -93,6 +93,7 @@ def test_what_is_not_finished_is_in_order_too(tmp_path: Path) -> None:
     )
     for piece, tasks in ((1, ["30"]), (3, ["a"]), (0, ["z"])):
         folder.put((piece,), of_tasks(tasks))
+    folder.note_arrays(folder.store.metadata())
     assert folder.dataset().task.values.tolist() == ["z", "30", "a"]
 
 
@@ -124,9 +125,7 @@ def test_chunks_in_the_place_of_others_are_noticed(tmp_path: Path, variable: str
     assert sorted(CALLS[:2]) == [(0.5, 2), (0.5, 3)]
 
 
-def test_runs_without_checksums_of_their_pieces_can_still_be_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_without_checksums_of_their_pieces_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(GridStore, "_checksums", lambda store, piece: {})
     folder = run(tmp_path)
     monkeypatch.undo()
@@ -185,12 +184,12 @@ def test_the_loser_of_a_simultaneous_start_touches_nothing(tmp_path: Path, monke
     """Both see that nothing is there; one takes the lock and computes, the other is refused, with forced timing."""
     taken = held
 
-    def late(place: Storage) -> Any:
+    def held_later(storage: Storage) -> Any:
         """The loser: between its first look at the disk and its try at the lock, the winner does half of its work."""
         monkeypatch.setattr(sweeping, "held", taken)
-        with listening(when(3, lambda: refused_while(Path(str(place))))):
+        with listening(when(3, lambda: refused_while(Path(str(storage))))):
             run(tmp_path)
-        return taken(place)
+        return taken(storage)
 
     def refused_while(path: Path) -> None:
         before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
@@ -200,7 +199,7 @@ def test_the_loser_of_a_simultaneous_start_touches_nothing(tmp_path: Path, monke
                 run(tmp_path, fresh=fresh)
         assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
 
-    monkeypatch.setattr(sweeping, "held", late)
+    monkeypatch.setattr(sweeping, "held", held_later)
     folder = run(tmp_path)
     assert finished(folder.path) == 6
     xr.testing.assert_equal(load(folder.path), experiment(**CUT))
@@ -213,7 +212,7 @@ def refusing(rate: Sequence[float], seeds: Sequence[int], size: int = 3) -> xr.D
 def test_a_refused_run_leaves_nothing_and_its_folder_can_be_used_at_once(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(InputError, match="no such rate"):
-            sweep("paper/figure", refusing, cut=CUT, fixed={"size": 3}, root=tmp_path / "runs")
+            Plan("paper/figure", refusing, cut=CUT, fixed={"size": 3}).run(tmp_path / "runs")
         assert list(tmp_path.iterdir()) == []
 
 
@@ -225,7 +224,7 @@ def not_mounted(rate: Sequence[float], seeds: Sequence[int], size: int = 3) -> x
 
 def test_missing_data_keeps_what_is_finished(tmp_path: Path) -> None:
     with pytest.raises(MissingData):
-        sweep("paper/figure", not_mounted, cut=CUT, fixed={"size": 3}, axes=AXES, root=tmp_path)
+        Plan("paper/figure", not_mounted, cut=CUT, fixed={"size": 3}, axes=AXES).run(tmp_path)
     (path,) = (tmp_path / "paper" / "figure").iterdir()
     assert finished(path) == 4
 
@@ -236,7 +235,7 @@ def singular(rate: Sequence[float], seeds: Sequence[int], size: int = 3) -> xr.D
 
 def test_values_that_cannot_be_computed_with_are_refused_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cannot be computed with \(LinAlgError: Singular matrix\)"):
-        sweep("paper/figure", singular, cut=CUT, fixed={"size": 3}, root=tmp_path)
+        Plan("paper/figure", singular, cut=CUT, fixed={"size": 3}).run(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -249,7 +248,7 @@ def fails_last(rate: Sequence[float], seeds: Sequence[int], size: int = 3) -> xr
 @pytest.mark.parametrize(("size", "words"), [(3, "LinAlgError"), (4, "MemoryError"), (5, "no such rate")])
 def test_a_piece_that_fails_takes_no_finished_one_with_it(tmp_path: Path, size: int, words: str) -> None:
     with pytest.raises(InputError, match=words) as failed:
-        sweep("paper/figure", fails_last, cut=CUT, fixed={"size": size}, axes=AXES, root=tmp_path)
+        Plan("paper/figure", fails_last, cut=CUT, fixed={"size": size}, axes=AXES).run(tmp_path)
     assert "rate=[2.0], seeds=[3]" in failed.value.__notes__[0]
     (path,) = (tmp_path / "paper" / "figure").iterdir()
     assert finished(path) == 5
@@ -267,7 +266,7 @@ def chatty(rate: Sequence[float], seeds: Sequence[int], size: int = 3) -> xr.Dat
 def test_a_worker_killed_while_it_tells_does_not_hang_the_program(tmp_path: Path) -> None:
     heard: list[Progress] = []
     with pytest.raises(InputError, match="A worker process was killed"), listening(heard.append):
-        sweep("paper/figure", chatty, cut=CUT, fixed={"size": 3}, axes=AXES, root=tmp_path, jobs=2)
+        Plan("paper/figure", chatty, cut=CUT, fixed={"size": 3}, axes=AXES).run(tmp_path, jobs=2)
     assert any(progress.inner for progress in heard)
 
 
@@ -283,7 +282,7 @@ def test_a_listener_that_fails_does_not_stop_the_workers(tmp_path: Path) -> None
             raise RuntimeError("no")
 
     with listening(fails):
-        folder = sweep("paper/figure", telling, cut=CUT, fixed={"size": 3}, axes=AXES, root=tmp_path, jobs=2)
+        folder = Plan("paper/figure", telling, cut=CUT, fixed={"size": 3}, axes=AXES).run(tmp_path, jobs=2)
     assert finished(folder.path) == 6
 
 
@@ -293,7 +292,7 @@ def test_a_refused_run_and_a_good_one_at_the_same_time(tmp_path: Path) -> None:
     def attempt(number: int) -> str:
         try:
             if number % 2:
-                sweep("paper/figure", refusing, cut=CUT, fixed={"size": 3}, root=tmp_path / "runs")
+                Plan("paper/figure", refusing, cut=CUT, fixed={"size": 3}).run(tmp_path / "runs")
             else:
                 with held(Storage.of(tmp_path / "runs" / "paper" / "figure" / "other")):
                     pass
@@ -338,13 +337,13 @@ def dying(rate: Sequence[float], seeds: Sequence[int], size: int = 3) -> xr.Data
 
 def test_a_killed_worker_takes_no_finished_shard_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The pool breaks, some shards are done; the same command goes on with them."""
-    parts: dict[str, Any] = {"cut": CUT, "fixed": {"size": 3}, "axes": AXES, "root": tmp_path}
+    plan = Plan("paper/figure", dying, cut=CUT, fixed={"size": 3}, axes=AXES)
     with pytest.raises(InputError, match="A worker process was killed"):
-        sweep("paper/figure", dying, **parts, jobs=2)
+        plan.run(tmp_path, jobs=2)
     kept = finished(next((tmp_path / "paper" / "figure").iterdir()))
     monkeypatch.setenv("SURVIVE", "1")
     CALLS.clear()
-    again = sweep("paper/figure", dying, **parts)
+    again = plan.run(tmp_path)
     assert len(CALLS) == 6 - kept < 6
     xr.testing.assert_equal(load(again.path), experiment(**CUT))
 
@@ -352,7 +351,7 @@ def test_a_killed_worker_takes_no_finished_shard_with_it(tmp_path: Path, monkeyp
 def test_empty_and_repeated_values_are_refused_before_anything_is_written(tmp_path: Path) -> None:
     for values, sentence in (((), "has no values"), ((0.5, 0.5), "must not repeat")):
         with pytest.raises(InputError, match=sentence):
-            sweep("paper/figure", experiment, cut={"rate": values, "seeds": (1,)}, fixed={}, root=tmp_path)
+            Plan("paper/figure", experiment, cut={"rate": values, "seeds": (1,)}, fixed={}).run(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -395,7 +394,7 @@ def test_every_flipped_byte_of_a_record_is_noticed(tmp_path: Path) -> None:
 
 def test_a_run_under_another_name_is_not_taken_for_it(tmp_path: Path) -> None:
     folder = run(tmp_path)
-    other = sweep("paper/figure", experiment, cut=CUT, fixed={"size": 4}, axes=AXES, root=tmp_path)
+    other = Plan("paper/figure", experiment, cut=CUT, fixed={"size": 4}, axes=AXES).run(tmp_path)
     moved = folder.path.rename(tmp_path / "moved")
     other.path.rename(folder.path)
     xr.testing.assert_equal(load(moved), experiment(**CUT))  # a copy can be read wherever it is
@@ -406,28 +405,6 @@ def test_a_run_under_another_name_is_not_taken_for_it(tmp_path: Path) -> None:
     again = run(tmp_path, fresh=True)
     xr.testing.assert_equal(load(again.path), experiment(**CUT))
     assert len(chunks_of(again)) == 6
-
-
-@pytest.mark.parametrize("number", [1, 2])
-def test_runs_of_earlier_formats_can_still_be_read(tmp_path: Path, number: int) -> None:
-    """They had one netCDF file per cell, and checksums in the record."""
-    checksums = {}
-    for rate in CUT["rate"]:
-        for seed in CUT["seeds"]:
-            name = f"{len(checksums):05d}_rate={rate}_seeds={seed}"
-            file = save(experiment([rate], [seed]), tmp_path / "shards" / f"{name}.nc")
-            checksums[name] = sha256_of(file)
-    record = {"experiment": "paper/figure", "config": {"size": 3, **CUT}, "status": "done", "checksums": checksums}
-    record |= {"source": "0123456789ab", "versions": {}, "machine": {}}
-    if number == 1:
-        (tmp_path / "run.json").write_text(json.dumps(record))
-    else:
-        write_record(tmp_path / "run.json", {**record, "format": 2, "axes": AXES})
-    xr.testing.assert_equal(load(tmp_path), experiment(**CUT))
-    assert describe(tmp_path)["complete"]
-    file.write_bytes(file.read_bytes()[:-5])
-    with pytest.raises(DamagedFile, match="damaged or missing"):
-        load(tmp_path)
 
 
 def test_a_worker_with_other_code_is_refused_with_both_digests(tmp_path: Path) -> None:
@@ -466,14 +443,8 @@ def test_arguments_may_be_called_like_those_of_dask(tmp_path: Path) -> None:
     from distributed import Client
 
     with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as client:
-        folder = sweep(
-            "paper/names",
-            with_dask_names,
-            cut={"key": (1, 2)},
-            fixed={"workers": 5, "retries": 3},
-            root=tmp_path,
-            engine=Cluster(client, "here"),
-        )
+        plan = Plan("paper/names", with_dask_names, cut={"key": (1, 2)}, fixed={"workers": 5, "retries": 3})
+        folder = plan.run(tmp_path, engine=Cluster(client, "here"))
     assert load(folder.path).v.values.tolist() == [15.0, 30.0]
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,67 +13,20 @@ import xarray as xr
 
 from foretrain.api.find import find_experiment
 from foretrain.api.grid_values import values_of
-from foretrain.core.engines import cluster as cluster_at
 from foretrain.core.errors import require, require_known
-from foretrain.core.files import require_writable, write_bytes
+from foretrain.core.files import require_writable
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.tiers import TIERS
 from foretrain.papers import figure_of
 from foretrain.runs.export import export_run
 from foretrain.runs.run_folder import RunFolder, earlier_runs
 from foretrain.runs.storage import Storage
-from foretrain.runs.sweep import sweep as run_pieces
+from foretrain.runs.sweep import Plan
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 FIGURE_KINDS = (".html", ".png", ".svg", ".pdf")
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is run: a function, the arguments that vary, and those that do not."""
-
-    name: str
-    function: Callable[..., Any]
-    cut: Mapping[str, Sequence[Any]]
-    fixed: Mapping[str, Any]
-    axes: Mapping[str, str]
-    one_at_a_time: Sequence[str] = ()
-    varied: Sequence[str] = ()  # among `fixed`: each value needs a place of its own in the result
-    together: int = 1
-    files: Sequence[str] = field(default_factory=tuple)
-    source: str | None = None  # a digest of the code, if the function's module does not say all
-
-    def run(
-        self,
-        out: str | Path,
-        *,
-        jobs: int = 1,
-        cluster: str | None = None,
-        piece: int | None = None,
-        fresh: bool = False,
-    ) -> RunFolder:
-        """Compute what is missing. `piece` is the number of cells that are computed and written at once."""
-        require(jobs >= 1, f"jobs must be at least 1; got {jobs}.")
-        with nullcontext() if cluster is None else cluster_at(cluster) as engine:
-            return run_pieces(
-                self.name,
-                self.function,
-                cut=self.cut,
-                fixed=self.fixed,
-                axes=self.axes,
-                one_at_a_time=self.one_at_a_time,
-                varied=self.varied,
-                together=self.together,
-                piece=piece,
-                files=self.files,
-                source=self.source,
-                root=out,
-                jobs=jobs,
-                engine=engine,
-                fresh=fresh,
-            )
 
 
 def plan_of(experiment: Experiment, arguments: Mapping[str, Any], grid: Mapping[str, Sequence[Any]]) -> Plan:
@@ -123,7 +75,7 @@ class Run:
     @property
     def place(self) -> Storage:
         """The folder, or its address in a store."""
-        return self.folder.place
+        return self.folder.storage
 
     @property
     def reused(self) -> bool:
@@ -148,12 +100,10 @@ class Run:
 
     def write_figure(self, file: str | Path) -> Path:
         """Write the picture as .html, .png, .svg or .pdf."""
-        from foretrain.show.pages import as_html, as_image
+        from foretrain.show.pages import write_figure
 
-        file, figure = Path(file), self.figure()
-        kind, title = file.suffix.lower(), self.experiment.id if self.experiment else ""
-        write_bytes(file, as_html(figure, title).encode() if kind == ".html" else as_image(figure, kind))
-        return file
+        write_figure(Path(file), self.figure(), self.experiment.id if self.experiment else "")
+        return Path(file)
 
     def export(self, to: str) -> Path:
         """Write the numbers as one netCDF file, or as a long table with one row per number.

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from foretrain.api.grid_values import values_of
-from foretrain.api.run import Plan, Run, run
+from foretrain.api.run import Run, run
 from foretrain.core.errors import require
 from foretrain.core.provenance import function_digest, unknown_values
 from foretrain.core.streams import seed_list
 from foretrain.ledger.parameters import Parameter, parameters_of
+from foretrain.runs.sweep import Plan
 
 FEW_PIECES = 250  # into which the grid of a plain function is cut
 
@@ -44,12 +45,12 @@ def sweep(
     on where it stopped. `jobs` is the number of local processes, `cluster` the address of a Dask scheduler. The result
     has `.dataset()`, and its `.path` opens with `xarray.open_zarr(path / "sweep.zarr")` while it is running.
     """
-    where: dict[str, Any] = {"out": out, "jobs": jobs, "cluster": cluster, "piece": piece, "fresh": fresh}
+    how: dict[str, Any] = {"jobs": jobs, "cluster": cluster, "piece": piece, "fresh": fresh}
     if isinstance(experiment, str):
-        return run(experiment, grid=grid, seeds=seeds, tier=tier, **where, **arguments)
+        return run(experiment, grid=grid, seeds=seeds, tier=tier, out=out, **how, **arguments)
     plan = _plan_of_function(experiment, dict(grid or {}), seeds, arguments)
     try:
-        return Run(plan.run(**where))
+        return Run(plan.run(out, **how))
     except Exception as error:
         _hint_at_grid(error, arguments)
         raise

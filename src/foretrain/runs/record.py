@@ -13,7 +13,7 @@ from foretrain.core.errors import DamagedFile
 from foretrain.runs.grid import Grid
 from foretrain.runs.identity import RunIdentity
 
-FORMAT = 3  # 1 and 2 kept one netCDF file per cell, see foretrain.runs.shards
+FORMAT = 3
 MOST_CELLS = 10**9
 
 MetadataName = Annotated[str, Field(pattern=r"^(?:[^/\x00]*[^/.\x00][^/\x00]*/)?zarr\.json$")]
@@ -59,20 +59,20 @@ _ADAPTER = TypeAdapter(RunRecord)
 def checked(record: Mapping[str, Any], name: str) -> RunRecord:
     """The record, if it has the right form. DamagedFile if not."""
     try:
-        found = _ADAPTER.validate_json(json.dumps(record))
+        run = _ADAPTER.validate_json(json.dumps(record))
     except (ValidationError, ValueError, RecursionError) as error:
         raise DamagedFile(f"{name} is damaged: it does not have the form of a run's record.") from error
-    arguments = [argument for argument, _ in found.grid.values]
-    axes = [found.grid.axes.get(argument) for argument in arguments]
-    grid = found.the_grid()
+    arguments = [argument for argument, _ in run.grid.values]
+    axes = [run.grid.axes.get(argument) for argument in arguments]
+    grid = run.the_grid()
     fits = (
-        len(set(arguments)) == len(arguments) == len(found.grid.block)
-        and set(found.grid.axes) == set(arguments)
+        len(set(arguments)) == len(arguments) == len(run.grid.block)
+        and set(run.grid.axes) == set(arguments)
         and len(set(axes)) == len(axes)
-        and set(found.grid.lists) <= set(arguments)
+        and set(run.grid.lists) <= set(arguments)
         and grid.cells <= MOST_CELLS
         and all(step <= size for step, size in zip(grid.block, grid.shape, strict=True))
     )
     if not fits:
         raise DamagedFile(f"{name} is damaged: the grid it describes does not fit together.")
-    return found
+    return run

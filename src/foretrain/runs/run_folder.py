@@ -14,7 +14,6 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -27,13 +26,12 @@ from foretrain.core.errors import DamagedFile, InputError, require
 from foretrain.core.files import record_text, unsealed
 from foretrain.core.provenance import machine
 from foretrain.core.trajectory import NOTES, as_netcdf, load_file, load_netcdf, notes_of
-from foretrain.runs import shards
 from foretrain.runs.grid import Grid, Piece
 from foretrain.runs.identity import RunIdentity
 from foretrain.runs.record import FORMAT, checked
 from foretrain.runs.storage import Storage
 from foretrain.runs.training_log import as_dataset, read_lines
-from foretrain.runs.zarr_store import BEING_MADE, GROUP, GridStore
+from foretrain.runs.zarr_store import GROUP, GridStore
 
 RECORD, LOCK, TRAJECTORY = "run.json", "lock", "trajectory.nc"
 
@@ -46,37 +44,42 @@ class NotARun(InputError):
 class RunFolder:
     """One run: its configuration, where it came from, how far it got, and its results."""
 
-    place: Storage
+    storage: Storage
     identity: RunIdentity
     grid: Grid
     status: str = "running"
     metadata: dict[str, str] = field(default_factory=dict)  # of the arrays, once they are made
     machine: dict[str, str] = field(default_factory=machine)
     reused: bool = False  # a sweep found it finished and computed nothing
+    _marks: np.ndarray | None = field(default=None, compare=False, repr=False)  # checked and not used yet
 
     @classmethod
-    def open(cls, place: str | Path | Storage) -> RunFolder:
+    def open(cls, location: str | Path | Storage) -> RunFolder:
         """The run in this folder. DamagedFile if its record is damaged, InputError if it is not a run."""
-        place = Storage.of(place)
+        storage = Storage.of(location)
         try:
-            content = place.read(RECORD)
+            content = storage.read(RECORD)
         except OSError as error:
-            raise NotARun(f"{place} cannot be read: {error.strerror or error}.") from error
+            raise NotARun(f"{storage} cannot be read: {error.strerror or error}.") from error
         if content is None:
-            raise NotARun(f"{place} is not a run folder: it has no {RECORD}; give a folder that a run made.")
-        name = place / RECORD
-        if shards.is_first_format(content):
-            raise shards.OlderFormat(str(place))
-        record = unsealed(content, str(name))
-        if record.get("format") == shards.FORMAT:
-            raise shards.OlderFormat(str(place))
-        found = checked(record, str(name))
-        return cls(place, found.identity(), found.the_grid(), found.status, found.metadata, found.machine)
+            raise NotARun(f"{storage} is not a run folder: it has no {RECORD}; give a folder that a run made.")
+        name = str(storage / RECORD)
+        record = checked(unsealed(content, name), name)
+        return cls(storage, record.identity(), record.the_grid(), record.status, record.metadata, record.machine)
+
+    @classmethod
+    def begin(cls, storage: Storage, identity: RunIdentity, grid: Grid) -> RunFolder:
+        """A run without results. What was in the folder is deleted."""
+        folder = cls(storage, identity, grid)
+        folder.write()
+        for name in (GROUP, TRAJECTORY):
+            storage.remove(name)
+        return folder
 
     def __repr__(self) -> str:
         done = self.grid.cells if self.status == "done" else self._cells_done()
         cells = f"{done} of {self.grid.cells} cell{'s' * (self.grid.cells != 1)} done"
-        return f"<RunFolder {self.place}: {self.identity.experiment}, {cells}>"
+        return f"<RunFolder {self.storage}: {self.identity.experiment}, {cells}>"
 
     def _repr_html_(self) -> str:
         """For notebooks."""
@@ -93,9 +96,9 @@ class RunFolder:
     @property
     def path(self) -> Path:
         """The folder, for a run on this machine."""
-        require(self.place.path is not None, f"{self.place} is not a folder of this machine.")
-        assert self.place.path is not None
-        return self.place.path
+        require(self.storage.path is not None, f"{self.storage} is not a folder of this machine.")
+        assert self.storage.path is not None
+        return self.storage.path
 
     def write(self) -> None:
         """Write what is known about the run, apart from its results."""
@@ -115,36 +118,35 @@ class RunFolder:
             "versions": self.identity.versions,
             "machine": self.machine,
         }
-        self.place.write(RECORD, record_text(record).encode())
+        self.storage.write(RECORD, record_text(record).encode())
 
-    @cached_property
+    @property
     def store(self) -> GridStore:
         """The results on disk."""
-        return GridStore(self.place, self.grid, self.metadata)
+        return GridStore(self.storage, self.grid, self.metadata)
 
     @property
     def is_made(self) -> bool:
         """Whether there is something to write pieces into."""
         return bool(self.metadata) and bool(self.grid.values)
 
-    def make(self, first: xr.Dataset) -> None:
-        """Make what holds the results, after the first piece that was computed."""
+    def put(self, piece: Piece, dataset: xr.Dataset) -> None:
+        """Keep a piece; the first one makes the arrays."""
+        if not self.grid.values:
+            self.storage.write(TRAJECTORY, as_netcdf(dataset))
+            return
         attributes = {
             "experiment": self.identity.experiment,
             "config": json.dumps(self.identity.config, sort_keys=True),  # as run.json gives it back after a kill
             "source": self.identity.source,
         }
-        self.metadata = self.store.create(first, attributes)
-        self.write()
+        self.store.write(piece, dataset, attributes)
 
-    def put(self, piece: Piece, dataset: xr.Dataset) -> None:
-        """Keep a piece; what holds them is made if necessary."""
-        if not self.grid.values:
-            self.place.write(TRAJECTORY, as_netcdf(dataset))
-            return
-        if not self.is_made:
-            self.make(dataset)
-        self.store.write(piece, dataset)
+    def note_arrays(self, metadata: dict[str, str]) -> None:
+        """Write down what the metadata of the arrays must be, once they are made: from then on, pieces count."""
+        if metadata and not self.metadata:
+            self.metadata = metadata
+            self.write()
 
     def done(self) -> np.ndarray:
         """Which pieces are there and undamaged; a damaged one counts as absent."""
@@ -152,19 +154,20 @@ class RunFolder:
             return np.array(self._trajectory() is not None)
         return self.store.sound() if self.is_made else np.zeros(self.grid.blocks, bool)
 
+    def is_whole(self) -> bool:
+        """Whether all is there and undamaged. Then `dataset`, if it is called next, does not check it a second time."""
+        if self.status != "done" or (self.is_made and self.store.metadata() != self.metadata):
+            return False
+        self._marks = self.done()
+        return bool(self._marks.all())
+
     def mend(self) -> None:
         """Before computing: put damaged metadata back, and clear up after killed processes."""
-        self.place.clear_up()
-        self.place.remove(BEING_MADE)
+        self.storage.clear_up()
         if self.is_made:
             self.store.mend_metadata(self.metadata)
-
-    def clear(self) -> None:
-        """Delete every result, to compute them again."""
-        self.status, self.machine, self.metadata = "running", machine(), {}
-        self.write()
-        for name in (GROUP, BEING_MADE, TRAJECTORY, shards.SHARDS):
-            self.place.remove(name)
+        else:
+            self.storage.remove(GROUP)
 
     def finish(self) -> None:
         """Note that every piece is there."""
@@ -173,17 +176,18 @@ class RunFolder:
 
     def dataset(self) -> xr.Dataset:
         """All finished pieces as one trajectory."""
-        damaged = f"{self.place} is damaged; run the same command again to compute what is missing."
-        if self.is_made and self.store.metadata() != self.metadata:
-            raise DamagedFile(damaged)
-        done = self.done()
+        done, self._marks = self._marks, None
+        if done is None:
+            if self.is_made and self.store.metadata() != self.metadata:
+                raise DamagedFile(f"{self.storage} is damaged; run the same command again to compute what is missing.")
+            done = self.done()
         if self.status == "done" and not done.all():
             missing = int(np.size(done) - np.count_nonzero(done))
             raise DamagedFile(
-                f"{self.place} has {missing} damaged or missing piece(s) of {np.size(done)}; run the same command "
+                f"{self.storage} has {missing} damaged or missing piece(s) of {np.size(done)}; run the same command "
                 "again to compute them anew."
             )
-        require(bool(done.any()), f"{self.place} has no finished piece yet; run the same command again.")
+        require(bool(done.any()), f"{self.storage} has no finished piece yet; run the same command again.")
         whole = self.store.dataset(done) if self.grid.values else self._trajectory()
         assert whole is not None
         notes = notes_of(whole)
@@ -194,27 +198,27 @@ class RunFolder:
         return whole.assign_attrs({NOTES: json.dumps(notes)}) if notes else whole
 
     def _trajectory(self) -> xr.Dataset | None:
-        content = self.place.read(TRAJECTORY)
+        content = self.storage.read(TRAJECTORY)
         try:
-            return load_netcdf(content, str(self.place / TRAJECTORY), ours=True) if content is not None else None
+            return load_netcdf(content, str(self.storage / TRAJECTORY), ours=True) if content is not None else None
         except DamagedFile:
             return None
 
 
 @contextmanager
-def held(place: Storage) -> Iterator[None]:
+def held(storage: Storage) -> Iterator[None]:
     """Hold the lock of a run folder: no other process computes it meanwhile, and the lock ends with this process.
 
-    Whoever finds it taken is refused and has changed nothing. Only folders of this machine have a lock: in an object
-    store two programs that compute the same run write the same bits.
+    A process that finds it taken is refused and has changed nothing. Only folders of this machine have a lock: in an
+    object store two programs that compute the same run write the same bits.
     """
-    if place.path is None:
+    if storage.path is None:
         yield
         return
-    path = place.path
+    path = storage.path
     for _ in range(100):
         path.mkdir(parents=True, exist_ok=True)
-        top = (path / name for name in (".", GROUP, shards.SHARDS, TRAJECTORY, LOCK, RECORD))
+        top = (path / name for name in (".", GROUP, TRAJECTORY, LOCK, RECORD))
         for used in (*top, *_below(path / GROUP)):
             require(
                 not used.is_symlink(),
@@ -245,17 +249,16 @@ def _below(folder: Path) -> Iterator[Path]:
         yield from (Path(above, name) for name in (*folders, *files))
 
 
-def take_back(place: Storage, absent: list[Path]) -> None:
+def take_back(storage: Storage, absent: list[Path]) -> None:
     """Remove a refused run, whose lock is held, and the folders above it that it made and are empty."""
-    for name in (GROUP, BEING_MADE, TRAJECTORY, RECORD, LOCK):
-        place.remove(name)
-    if place.path is None:
-        return
-    for folder in (place.path, *(above for above in absent if above != place.path)):
-        try:
+    storage.clear_up()
+    for name in (GROUP, TRAJECTORY, RECORD, LOCK):
+        storage.remove(name)
+    try:
+        for folder in absent:
             folder.rmdir()
-        except OSError:  # someone else's run is in it by now
-            return
+    except OSError:  # someone else's run is in it by now
+        return
 
 
 def earlier_runs(identity: RunIdentity, root: Storage) -> list[Path]:
@@ -270,29 +273,21 @@ def earlier_runs(identity: RunIdentity, root: Storage) -> list[Path]:
 def load(path: str | Path) -> xr.Dataset:
     """Read a trajectory back: a netCDF file, the .jsonl file of a monitored training, or all finished pieces of a run
     folder as one. A run may also be in a store that fsspec opens, such as s3://bucket/runs/scan_snap/fig6/0123."""
-    if "://" in str(path) and Storage.of(path).path is None:
-        return RunFolder.open(path).dataset()
-    path = Path(Storage.of(path).location)
+    storage = Storage.of(path)
+    if storage.path is None or storage.path.is_dir():
+        return RunFolder.open(storage).dataset()
+    path = storage.path
     require(path.exists(), f"There is nothing at {path}; give the path of a .nc or .jsonl file or of a run folder.")
-    if path.is_dir():
-        try:
-            return RunFolder.open(path).dataset()
-        except shards.OlderFormat:
-            return shards.load_shards(path)
     return as_dataset(read_lines(path)) if path.suffix == ".jsonl" else load_file(path)
 
 
 def describe(path: Path) -> Mapping[str, Any]:
     """What a run folder holds: experiment, arguments, code, versions, and whether it is complete."""
-    try:
-        folder = RunFolder.open(path)
-        identity, done = folder.identity, folder.status == "done"
-    except shards.OlderFormat:
-        identity, done = shards.identity_and_status(path)
+    folder = RunFolder.open(path)
     return {
-        "experiment": identity.experiment,
-        "arguments": identity.config,
-        "code": identity.source,
-        "versions": identity.versions,
-        "complete": done,
+        "experiment": folder.identity.experiment,
+        "arguments": folder.identity.config,
+        "code": folder.identity.source,
+        "versions": folder.identity.versions,
+        "complete": folder.status == "done",
     }

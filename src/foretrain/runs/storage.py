@@ -80,6 +80,10 @@ class Storage:
         except OSError as error:
             raise InputError(f"Cannot write to {self}: {error}; choose another place.") from error
 
+    def has(self, name: str) -> bool:
+        """Whether there is such a file."""
+        return (self.path / name).is_file() if self.path is not None else self.read(name) is not None
+
     def names(self, below: str) -> set[str]:
         """The files below a folder of this place, relative to that folder."""
         if self.path is not None:
@@ -87,8 +91,8 @@ class Storage:
             return {path.relative_to(start).as_posix() for path in start.rglob("*") if path.is_file()}
         files, root = self._files()
         prefix = f"{root}/{below}"
-        found = files.find(prefix) if files.exists(prefix) else []
-        return {str(name).removeprefix(prefix).lstrip("/") for name in found}
+        names = files.find(prefix) if files.exists(prefix) else []
+        return {str(name).removeprefix(prefix).lstrip("/") for name in names}
 
     def remove(self, name: str) -> None:
         """Delete a file, or a folder with all that is in it; nothing happens if it is not there."""
@@ -104,12 +108,15 @@ class Storage:
             files.rm(f"{root}/{name}", recursive=True)
 
     def clear_up(self) -> None:
-        """Delete the temporary files that killed processes left."""
-        if self.path is not None:
-            remove_abandoned(self.path)
-            for path in self.path.rglob("*.partial"):  # written by zarr
-                if not path.is_dir():  # which a variable may be called, too
-                    path.unlink(missing_ok=True)
+        """Delete the temporary files that killed processes left in the folder of a run."""
+        if self.path is None:
+            return
+        remove_abandoned(self.path)
+        for path in self.path.glob("*.new"):  # arrays that were being made
+            shutil.rmtree(path, ignore_errors=True)
+        for path in self.path.rglob("*.partial"):  # written by zarr
+            if not path.is_dir():  # which a variable may be called, too
+                path.unlink(missing_ok=True)
 
     def store(self) -> Store:
         """This place for zarr."""

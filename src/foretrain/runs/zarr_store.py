@@ -1,10 +1,10 @@
 """The results of a grid as one Zarr group that many workers write at the same time and any tool opens.
 
 Every variable is an array over the whole grid, and a chunk of it is one piece of work. Whoever computed a piece writes
-its chunks, and its marks in `done` last; so what is marked is there. Every chunk ends with a checksum (crc32c). Chunks
-are written even if they hold nothing but the fill value: a chunk that is absent though its piece is marked is damage,
-not a result. `made_with` holds the attributes and warnings of each piece, as JSON, and in a folder the checksums of its
-chunks, so that a chunk in the place of another is noticed.
+its chunks, and its marks in `done` last; so what is marked is there. The first one to finish a piece also makes the
+arrays. Every chunk ends with a checksum (crc32c). Chunks are written even if they hold nothing but the fill value: a
+chunk that is absent though its piece is marked is damage, not a result. `made_with` holds the attributes and warnings
+of each piece, as JSON, and in a folder the checksums of its chunks, so that a chunk in the place of another is noticed.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import errno
 import json
 import math
 import os
+import shutil
+import uuid
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,7 +35,7 @@ from foretrain.runs.storage import Storage, load_zarr
 if TYPE_CHECKING:
     import zarr
 
-GROUP, BEING_MADE = "sweep.zarr", "sweep.zarr.new"
+GROUP = "sweep.zarr"
 METADATA = "zarr.json"
 DONE, MADE_WITH = "done", "made_with"  # beside the variables of the result
 CHECKSUMS = "checksums"
@@ -49,14 +51,20 @@ class GridStore:
     """The Zarr group of a grid, in the folder of its run."""
 
     def __init__(self, run: Storage, grid: Grid, metadata: Mapping[str, str]) -> None:
-        self.run, self.grid, self.place = run, grid, run / GROUP
+        self.run, self.grid, self.group = run, grid, run / GROUP
         self.names = {name.rpartition("/")[0] for name in metadata} - {""}  # of the arrays, once they are made
         self._arrays: dict[str, zarr.Array] = {}
 
-    def create(self, first: xr.Dataset, attributes: Mapping[str, Any]) -> dict[str, str]:
-        """Make all arrays, without results, after the first piece that was computed; gives the texts of their metadata.
+    def _listed(self) -> set[str]:
+        """The names of the arrays as the group lists them, which is written last: none before all are made."""
+        listed = json.loads(self.group.read(METADATA) or b"{}").get("consolidated_metadata") or {}
+        return set(listed.get("metadata", {}))
 
-        What a stopped program left of an attempt is removed first.
+    def _make(self, first: xr.Dataset, attributes: Mapping[str, Any]) -> None:
+        """Make all arrays, without results, after the first piece that was computed.
+
+        In a folder they are made under another name and renamed at once, and whoever comes second finds them there. In
+        an object store only one piece may do this at a time.
         """
         load_zarr()
         import zarr
@@ -65,32 +73,29 @@ class GridStore:
         require(not taken, f"A result may not have a variable {', '.join(taken)}: a sweep keeps its marks there.")
         absent = [axis for axis in self.grid.dims if axis not in first.dims]
         require(not absent, f"The result has no axis {', '.join(absent)}, along which it is cut.")
-        for stale in (GROUP, BEING_MADE):
-            self.run.remove(stale)
-        self._arrays.clear()
-        self.names = {DONE, MADE_WITH, *map(str, first.variables)}
-        place = self.run / BEING_MADE if self.run.path is not None else self.place  # renamed when it is whole
         others = [str(name) for name in first.coords if name not in first.dims]
         spaced = [name for name in others if len(name.split()) != 1]  # they are listed with spaces between them
         require(not spaced, f"A sweep cannot keep coordinates with a space in their name: {spaced}; use _ instead.")
         marks = xr.Variable(self.grid.dims, np.zeros(self.grid.shape, bool), {"long_name": "whether it is computed"})
         texts = xr.Variable(self.grid.dims, np.full(self.grid.shape, "", object), {"long_name": "attributes, warnings"})
-        with _told_where(self.place), warnings.catch_warnings():
+        attempt = f"{GROUP}.{uuid.uuid4().hex[:8]}.new" if self.run.path is not None else GROUP
+        self.run.remove(attempt)
+        with _storage_errors(self.group), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # consolidated metadata is not in the specification yet
+            store = (self.run / attempt).store()
             group = zarr.create_group(
-                place.store(), attributes={**attributes, **({"coordinates": " ".join(others)} if others else {})}
+                store, attributes={**attributes, **({"coordinates": " ".join(others)} if others else {})}
             )
             for name, variable in first.variables.items():
-                self._create(group, str(name), variable, self._values(str(name), variable))
-            self._create(group, DONE, marks, None)
-            self._create(group, MADE_WITH, texts, None)
-            zarr.consolidate_metadata(place.store())
-            if place.path is not None and self.place.path is not None:
-                place.path.rename(self.place.path)
-        return self.metadata()
+                self._make_array(group, str(name), variable, self._values(str(name), variable))
+            self._make_array(group, DONE, marks, None)
+            self._make_array(group, MADE_WITH, texts, None)
+            zarr.consolidate_metadata(store)
+            if self.run.path is not None:
+                _rename_unless_there(self.run.path / attempt, self.run.path / GROUP)
 
     def _values(self, name: str, variable: xr.Variable) -> np.ndarray | None:
-        """What can be written at once: variables that are not cut, and the axes, as far as the arguments tell."""
+        """What can be written at once: variables that are not cut, and axes whose values are those of an argument."""
         if not set(variable.dims) & set(self.grid.dims):
             return variable.values
         if name in self.grid.dims and variable.dtype.kind in "fiub":
@@ -98,11 +103,11 @@ class GridStore:
             return values if values.dtype.kind in "fiub" and values.ndim == 1 else None
         return None
 
-    def _create(self, group: zarr.Group, name: str, variable: xr.Variable, values: np.ndarray | None) -> None:
+    def _make_array(self, group: zarr.Group, name: str, variable: xr.Variable, values: np.ndarray | None) -> None:
         from zarr.codecs import Crc32cCodec, ZstdCodec
 
-        odd = not name.strip(".") or {"/", "\\"} & set(name) or not name.isprintable() or name == METADATA
-        require(not odd, f"A sweep cannot keep a variable with the name {name!r}; give it letters, digits and _.")
+        no_folder = not name.strip(".") or {"/", "\\"} & set(name) or not name.isprintable() or name == METADATA
+        require(not no_folder, f"A sweep cannot keep a variable with the name {name!r}; give it letters, digits and _.")
         kind = variable.dtype.kind
         text = kind in "UO" or kind == "T"
         require(
@@ -128,22 +133,26 @@ class GridStore:
             array[...] = _text(name, values) if text else values
 
     def metadata(self) -> dict[str, str]:
-        """The texts of all metadata files, by name."""
-        names = [METADATA, *(f"{name}/{METADATA}" for name in sorted(self.names))]
-        texts = {name: self.place.read(name) for name in names}
+        """The texts of all metadata files, by name; none before the arrays are made."""
+        arrays = sorted(self.names or self._listed())
+        names = [METADATA, *(f"{name}/{METADATA}" for name in arrays)] if arrays else []
+        texts = {name: self.group.read(name) for name in names}
         return {name: content.decode(errors="replace") for name, content in texts.items() if content is not None}
 
-    def mend_metadata(self, known: Mapping[str, str]) -> bool:
-        """Put damaged or missing metadata back as it was written; whether there was any."""
-        wrong = {name: text for name, text in known.items() if self.place.read(name) != text.encode()}
-        for name, text in wrong.items():
-            self.place.write(name, text.encode())
-        return bool(wrong)
+    def mend_metadata(self, known: Mapping[str, str]) -> None:
+        """Put damaged or missing metadata back as it was written."""
+        for name, text in known.items():
+            if self.group.read(name) != text.encode():
+                self.group.write(name, text.encode())
 
-    def write(self, piece: Piece, dataset: xr.Dataset) -> None:
-        """Write a piece and, last, its marks."""
+    def write(self, piece: Piece, dataset: xr.Dataset, attributes: Mapping[str, Any]) -> None:
+        """Write a piece and, last, its marks. If there are no arrays yet, they are made, with these attributes."""
+        if not self.names:
+            if not self._listed():
+                self._make(dataset, attributes)
+            self.names = self._listed()
         region = self.grid.region(piece)
-        with _told_where(self.place):
+        with _storage_errors(self.group):
             self._require_fits(dataset, region)
             for name, variable in dataset.variables.items():
                 array = self._array(str(name))
@@ -162,16 +171,16 @@ class GridStore:
             self._array(DONE)[everywhere] = np.ones(size, bool)
 
     def _checksums(self, piece: Piece) -> dict[str, dict[str, str]]:
-        """Those of the chunks that belong to this piece alone. (In a store, each would take a request of its own.)"""
-        if self.place.path is None:
-            return {}
-        chunks = {name: chunk for name in self._own_arrays() for chunk in self._chunks(name, piece)}
-        return {CHECKSUMS: {name: _last_bytes(self.place.path / chunk).hex() for name, chunk in chunks.items()}}
+        """Those of variables with all axes of the grid, whose chunks belong to one piece each.
 
-    def _own_arrays(self) -> list[str]:
-        """The variables with all axes of the grid: no two pieces share a chunk of them."""
+        In an object store there are none, because each would take a request.
+        """
+        if self.group.path is None:
+            return {}
         names = sorted(self.names - {DONE, MADE_WITH})
-        return [name for name in names if set(self.grid.dims) <= set(_dims(self._array(name)))]
+        whole = [name for name in names if set(self.grid.dims) <= set(_dims(self._array(name)))]
+        chunks = {name: chunk for name in whole for chunk in self._chunks(name, piece)}
+        return {CHECKSUMS: {name: _last_bytes(self.group.path / chunk).hex() for name, chunk in chunks.items()}}
 
     def _require_fits(self, dataset: xr.Dataset, region: Mapping[str, slice]) -> None:
         kept = self.names - {DONE, MADE_WITH}
@@ -210,9 +219,9 @@ class GridStore:
             import zarr
 
             try:
-                array = zarr.open_array(self.place.store(), path=name, mode="r+")
+                array = zarr.open_array(self.group.store(), path=name, mode="r+")
             except (FileNotFoundError, KeyError, ValueError) as error:
-                raise DamagedFile(f"{self.place} has no readable array {name}; give the same command again.") from error
+                raise DamagedFile(f"{self.group} has no readable array {name}; give the same command again.") from error
             self._arrays[name] = array.with_config({"write_empty_chunks": True})
         return self._arrays[name]
 
@@ -223,7 +232,7 @@ class GridStore:
 
         def checksum(chunk: str) -> str:
             if chunk not in checked:
-                content = self.place.read(chunk) if chunk in present else None
+                content = self.group.read(chunk) if chunk in present else None
                 checked[chunk] = content[-4:].hex() if content is not None and _has_its_checksum(content) else ""
             return checked[chunk]
 
@@ -233,9 +242,8 @@ class GridStore:
             chunks = (chunk for name in self.names for chunk in self._chunks(name, piece))
             sound[piece] = bool(np.all(marks)) and all(map(checksum, chunks))
         for piece, texts in self._cells(MADE_WITH, list(map(tuple, np.argwhere(sound).tolist()))):
-            known = json.loads(str(np.ravel(texts)[0]) or "{}").get(CHECKSUMS, {})  # earlier versions wrote none
-            own = {name: checksum(chunk) for name in known for chunk in self._chunks(name, piece)}
-            sound[piece] = own == known
+            known = json.loads(str(np.ravel(texts)[0]) or "{}").get(CHECKSUMS, {})
+            sound[piece] = known == {name: checksum(chunk) for name in known for chunk in self._chunks(name, piece)}
         return sound
 
     def _cells(self, name: str, pieces: Sequence[Piece]) -> Iterator[tuple[Piece, np.ndarray]]:
@@ -247,10 +255,10 @@ class GridStore:
             yield piece, np.asarray(every[region] if every is not None else array[region])
 
     def _require_memory(self) -> None:
-        needed, there = sum(self._array(name).nbytes for name in self.names), _memory()
-        if needed > there:
+        needed, memory = sum(self._array(name).nbytes for name in self.names), _memory()
+        if needed > memory:
             raise TooLarge(
-                f"{self.place} holds {needed / 1e9:,.1f} GB, and this machine has {there / 1e9:,.1f} GB of memory; "
+                f"{self.group} holds {needed / 1e9:,.1f} GB, and this machine has {memory / 1e9:,.1f} GB of memory; "
                 "open it with xarray.open_zarr, which reads what you use."
             )
 
@@ -265,27 +273,30 @@ class GridStore:
     def dataset(self, done: np.ndarray) -> xr.Dataset:
         """The finished pieces: other cells are NaN, and values of an axis without any finished cell are left out."""
         self._require_memory()
-        with _told_where(self.place):
+        with _storage_errors(self.group):
             whole = self._whole()
-        made = sorted({str(text) for text in np.ravel(whole[MADE_WITH].values) if text})
-        attributes = [json.loads(text)["attributes"] for text in made]
+        texts = sorted({str(text) for text in np.ravel(whole[MADE_WITH].values) if text})
+        attributes = [json.loads(text)["attributes"] for text in texts]
         marks = whole[DONE]
         whole = whole.drop_vars([DONE, MADE_WITH])
         if not done.all():
-            there = marks.copy(data=_cells_of(done, self.grid))
-            whole = whole.map(lambda variable: _done_only(variable, there))
-            whole = whole.isel({axis: there.any([d for d in there.dims if d != axis]).values for axis in there.dims})
+            cells = marks.copy(data=_cells_of(done, self.grid))
+            whole = whole.map(lambda variable: _done_only(variable, cells))
+            whole = whole.isel({axis: cells.any([d for d in cells.dims if d != axis]).values for axis in cells.dims})
         common = {
             k: v for k, v in attributes[0].items() if all(other.get(k) == v for other in attributes) and k != NOTES
         }
-        notes = list(dict.fromkeys(note for found in attributes for note in notes_of(xr.Dataset(attrs=found))))
+        notes = list(dict.fromkeys(note for each in attributes for note in notes_of(xr.Dataset(attrs=each))))
         whole.attrs = {**common, **({NOTES: json.dumps(notes)} if notes else {})}
         return whole
 
     def _whole(self) -> xr.Dataset:
         """Everything as it was written: xarray.open_zarr changes numbers whose attributes say that they are packed."""
         arrays = {name: self._array(name) for name in sorted(self.names)}
-        values = {name: np.asarray(array[...]) for name, array in arrays.items()}
+        try:
+            values = {name: np.asarray(array[...]) for name, array in arrays.items()}
+        except ValueError as error:
+            raise DamagedFile(f"{self.group} was damaged while it was read: {error}.") from error
         variables = {
             name: xr.Variable(
                 _dims(array),
@@ -294,19 +305,19 @@ class GridStore:
             )
             for name, array in arrays.items()
         }
-        attributes = json.loads(self.place.read(METADATA) or b"{}").get("attributes", {})
+        attributes = json.loads(self.group.read(METADATA) or b"{}").get("attributes", {})
         others = set(str(attributes.get("coordinates", "")).split())
         return xr.Dataset(variables).set_coords([name for name in variables if name in others])
 
 
 def _memory() -> float:
-    """Bytes of memory that this machine has, as far as it tells."""
+    """Physical memory in bytes; infinite if unknown."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else math.inf
 
 
-def _done_only(variable: xr.DataArray, there: xr.DataArray) -> xr.DataArray:
-    mine = [axis for axis in there.dims if axis in variable.dims]
-    return variable.where(there.any([axis for axis in there.dims if axis not in mine])) if mine else variable
+def _done_only(variable: xr.DataArray, done: xr.DataArray) -> xr.DataArray:
+    shared = [axis for axis in done.dims if axis in variable.dims]
+    return variable.where(done.any([axis for axis in done.dims if axis not in shared])) if shared else variable
 
 
 def _cells_of(done: np.ndarray, grid: Grid) -> np.ndarray:
@@ -318,10 +329,12 @@ def _cells_of(done: np.ndarray, grid: Grid) -> np.ndarray:
 
 def _text(name: str, values: np.ndarray) -> np.ndarray:
     listed = values.astype(object)
-    odd = next((value for value in listed.flat if not isinstance(value, str)), None)
-    require(odd is None, f"A sweep keeps numbers and text, and {name} holds a {type(odd).__name__}; convert it first.")
-    half = next((value for value in listed.flat if not is_unicode(value)), None)
-    require(half is None, f"{name} holds half a character, which a file cannot hold; got {half!r}.")
+    other = next((value for value in listed.flat if not isinstance(value, str)), None)
+    require(
+        other is None, f"A sweep keeps numbers and text, and {name} holds a {type(other).__name__}; convert it first."
+    )
+    broken = next((value for value in listed.flat if not is_unicode(value)), None)
+    require(broken is None, f"{name} holds half a character, which a file cannot hold; got {broken!r}.")
     return listed
 
 
@@ -348,8 +361,18 @@ def _has_its_checksum(content: bytes) -> bool:
     return google_crc32c.value(content[:-4]) == int.from_bytes(content[-4:], "little")
 
 
+def _rename_unless_there(attempt: Path, target: Path) -> None:
+    """Rename a folder, or remove it if another process was faster."""
+    try:
+        attempt.rename(target)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        shutil.rmtree(attempt)
+
+
 @contextmanager
-def _told_where(place: Storage) -> Iterator[None]:
+def _storage_errors(place: Storage) -> Iterator[None]:
     """Errors of storage as one sentence."""
     try:
         yield
