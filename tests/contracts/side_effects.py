@@ -129,7 +129,7 @@ def report(folder: Path) -> None:
 
 
 def export(folder: Path) -> None:
-    export_run(run_sweep(folder).path, "csv", folder / "x.csv")
+    export_run(run_sweep(folder).path, str(folder / "x.csv"))
 
 
 def templates(_: Path) -> None:

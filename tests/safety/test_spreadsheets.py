@@ -65,7 +65,7 @@ def test_what_goes_in_is_not_changed() -> None:
 
 def test_an_exported_run_holds_no_formula(tmp_path: Path) -> None:
     data = xr.Dataset({"=1+1": (("case",), ["=2+2", "plain"])}, {"case": ["@a", "b"]})
-    export_run(save(data, tmp_path / "run.nc"), "csv", tmp_path / "run.csv")
+    export_run(save(data, tmp_path / "run.nc"), str(tmp_path / "run.csv"))
     with open(tmp_path / "run.csv", encoding="utf-8", newline="") as stream:
         assert list(csv.reader(stream))[1] == ["'=1+1", "'@a", "'=2+2"]
 

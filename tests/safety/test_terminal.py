@@ -169,7 +169,7 @@ def test_export(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     data = xr.Dataset({name: ((name + "axis",), np.zeros(2))}, {name + "axis": ["a", ALL]})
     save(data, Path(f"{FILE}.nc"))
     for kind in ("csv", "netcdf"):
-        code, printed = _printed(capfd, "export", f"{FILE}.nc", "--to", kind)
+        code, printed = _printed(capfd, "run", f"{FILE}.nc", "--to", kind)
         assert code == 0, printed
 
 
@@ -179,8 +179,8 @@ def test_export(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
         ("show", ALL), ("list", ALL), ("check", ALL), ("run", ALL), ("run", "scan_snap/fig6", "--set", f"{ALL}=1"),
         ("run", "scan_snap/fig6", "--set", f"steps={ALL}"), ("analyze", ALL), ("compare", ALL, FILE),
         ("forecast", "templates", ALL), ("forecast", "corpus", ALL), ("forecast", "corpus", FILE, "--text", ALL),
-        ("watch", ALL), ("language", ALL), ("export", ALL, "--to", ALL), ("report", ALL), (f"--{ALL}",), (ALL,),
-        ("neurons", ALL, "--text", ALL), ("forecast", "finetune", ALL, FILE), ("check", "--tier", ALL),
+        ("watch", ALL), ("lab", "language", ALL), ("run", ALL, "--to", ALL), ("check", ALL, "--report", ALL), (f"--{ALL}",), (ALL,),
+        ("lab", "neurons", ALL, "--text", ALL), ("forecast", "finetune", ALL, FILE), ("check", "--tier", ALL),
     ],
     ids=lambda arguments: " ".join(a for a in arguments if a not in (ALL, FILE))[:40],
 )  # fmt: skip

@@ -163,7 +163,7 @@ def test_report_uses_saved_verdicts_and_judges_what_is_missing(foretrain: Foretr
     foretrain("check", "toy/holds", "toy/bounds")
     saved = Path("runs/check/fast/toy/holds.json").read_bytes()
     Path("runs/check/fast/toy/bounds.json").unlink()
-    printed = foretrain("report", "toy/holds", "toy/bounds", "--out", "new/report.html")
+    printed = foretrain("check", "toy/holds", "toy/bounds", "--reuse", "--report", "new/report.html")
     assert printed.code == 0
     assert Path("runs/check/fast/toy/holds.json").read_bytes() == saved
     assert Path("runs/check/fast/toy/bounds.json").exists()
@@ -181,7 +181,7 @@ def test_too_many_points_are_thinned_until_the_page_is_small(
 ) -> None:
     foretrain("check", "toy/holds", "toy/matrix", "--report", "large.html")
     monkeypatch.setattr("foretrain.show.report.drawing.BUDGET", 8_000)
-    foretrain("report", "toy/holds", "toy/matrix", "--out", "small.html")
+    foretrain("check", "toy/holds", "toy/matrix", "--reuse", "--report", "small.html")
     assert Path("small.html").stat().st_size < Path("large.html").stat().st_size - 10_000
 
 

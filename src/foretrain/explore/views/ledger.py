@@ -240,8 +240,8 @@ def _python(state: State, worked: Worked, call: str) -> str:
     if not worked.shown:
         return call
     return (
-        f"import foretrain\n\ntable = foretrain.check({worked.shown!r}, tier={state['tier']!r})  # judges it again\n"
-        'print(table[["verdict", "reason"]])\n\n' + call
+        f"import foretrain\n\nchecked = foretrain.check({worked.shown!r}, tier={state['tier']!r})  # judges it again\n"
+        'print(checked.table[["verdict", "reason"]])\n\n' + call
     )
 
 
