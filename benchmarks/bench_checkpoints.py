@@ -23,16 +23,16 @@ CONFIG = {"model_type": "gpt2", "n_layer": LAYERS, "n_embd": WIDTH, "n_head": HE
 PROGRAM = """
 import json, resource, sys, time
 from pathlib import Path
+from benchmarks.memory import peak_memory, restart_peak
 from foretrain.core.workers import settle
 settle()
 from foretrain.checkpoints import analyze
 held = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+restart_peak()
 started = time.process_time()
 analysis = analyze(sys.argv[1], runs=sys.argv[2])
 seconds = time.process_time() - started
-peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
-print(json.dumps([seconds, time.process_time(), 1024 * int(peak.split()[1]) - held]))
+print(json.dumps([seconds, time.process_time(), peak_memory() - held]))
 """
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import partial
 from statistics import median
@@ -15,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, one_hot
 
 from benchmarks import Measured, cpu_seconds
+from benchmarks.memory import peak_of
 from foretrain.data import SequenceClasses
 from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.experiments.training import fig6
@@ -102,12 +101,11 @@ def _linear_in_runs() -> Measured:
 def _memory() -> Measured:
     """Peak memory of a process that runs the whole sweep and nothing else."""
     code = (
-        "import resource, torch; torch.set_num_threads(1)\n"
+        "import torch; torch.set_num_threads(1)\n"
         "from foretrain.papers.scan_snap.experiments.training import fig6\n"
-        "fig6(); print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+        "fig6()"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return Measured("Fig 6 sweep, peak memory", int(done.stdout) / 1024**2, 1.0, unit="GB", at_most=True)
+    return Measured("Fig 6 sweep, peak memory", peak_of(code) / 1e9, 1.0, unit="GB", at_most=True)
 
 
 def _closed_form(points: int = 1_000_000, sample: int = 1000) -> Measured:

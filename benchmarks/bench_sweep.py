@@ -6,8 +6,6 @@ The baseline is what sweeps did before: one netCDF file per cell, timed here on 
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +15,7 @@ import numpy as np
 import xarray as xr
 
 from benchmarks import Measured, cpu_seconds
+from benchmarks.memory import peak_of
 from foretrain.api.sweep import sweep
 from foretrain.core.trajectory import load_file, save, trajectory
 from foretrain.runs.run_folder import load
@@ -95,12 +94,10 @@ def _files(folder: Path) -> tuple[float, float]:
 def _memory() -> float:
     """Peak memory in GB of a process that runs and opens the whole sweep."""
     code = (
-        "import resource, sys, tempfile\n"
+        "import tempfile\n"
         "from benchmarks.bench_sweep import small, sweep, load\n"
         "with tempfile.TemporaryDirectory() as folder:\n"
         "    grid = {'rate': [.1 + k / 100 for k in range(100)], 'seed': range(1, 101)}\n"
         "    load(sweep(small, grid=grid, out=folder).path)\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)\n"
     )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-    return float(said.stdout)
+    return peak_of(code) / 1e9
