@@ -11,20 +11,10 @@ import xarray as xr
 
 from foretrain.core.trajectory import trajectory
 from foretrain.kernels.attention import attention_kernel
-from foretrain.ledger.claim import Claim, Control, Erratum, erratum_pair
+from foretrain.ledger.claim import Claim, Control, Erratum
 from foretrain.ledger.comparators import bounded, slope
 from foretrain.papers.abstract_symbols import theory
 from foretrain.papers.abstract_symbols.tolerances import TAYLOR_ORDER
-
-
-def _analytic(orders: int) -> xr.Dataset:
-    """Lemma G.1 as printed: |a_n|^{1/n} stays bounded, so its power of n is 0."""
-    return trajectory({"power": 0.0})
-
-
-def _smooth(orders: int) -> xr.Dataset:
-    """|a_n|^{1/n} grows like n^{1/2}, as the n-th root of the n-th moment of a Gaussian does."""
-    return trajectory({"power": 0.5})
 
 
 def _coefficient_roots(orders: int, center: float = 0.0) -> xr.Dataset:
@@ -42,18 +32,23 @@ def _coefficient_roots(orders: int, center: float = 0.0) -> xr.Dataset:
     )
 
 
-lemmaG = erratum_pair(
-    printed=_analytic,
-    corrected=_smooth,
+def _power(power: float = 0.5) -> xr.Dataset:
+    """|a_n|^{1/n} grows like n^{1/2}, as the n-th root of a Gaussian's n-th moment does; as printed it is bounded."""
+    return trajectory({"power": power})
+
+
+lemmaG = Claim(
     id="abstract_symbols/lemmaG",
     source="Lemma G.1",
     whose="the paper's statement",
     says="The kernel κ is not analytic at β = 0: its Taylor coefficients there have |a_n|^{1/n} growing as n^{1/2}.",
+    predict=_power,
     observe=_coefficient_roots,
     compare=slope("root", "coefficient", "power"),
     settings={"fast": {"orders": 60}, "full": {"orders": 100}},
     control=Control("the series around β = 1, where κ is analytic", {"center": 1.0}),
     erratum=Erratum(
+        changes={"power": 0.0},
         prints="The kernel κ is real-analytic on ℝ², so the Taylor coefficients of κ(β, 0) at 0 have |a_n|^{1/n} "
         "bounded.",
         says="At β = 0 the Taylor series diverges for every β > 0. For x = y = AB and γ = 0 its coefficients have "
@@ -118,28 +113,14 @@ DRAWS = ((0.0, 0.0), (0.5, 0.5), (1.0, 2.0))  # β, γ
 SIZES = ((1.0, 1.0), (1.0, 100.0), (1e-3, 1e4))  # of ζ and of p
 
 
-def _bound(order: int, draws: int, positions: float) -> xr.Dataset:
-    return _over_draws(
-        order,
-        draws,
-        lambda arguments: theory.log_derivative_bound(
-            **arguments, positions=positions + abs(arguments["beta"]) + abs(arguments["gamma"])
-        ),
-        "log_bound",
-    )
+def _bound(order: int, draws: int, alone: float = 1.0, positions: bool = True) -> xr.Dataset:
+    """The bound for a size with (`alone` + |β| + |γ|)·‖p‖, where print has no 1; without `positions` it has no ‖p‖."""
 
+    def bound(arguments: dict[str, Any]) -> np.ndarray:
+        share = (alone + abs(arguments["beta"]) + abs(arguments["gamma"])) if positions else 0.0
+        return theory.log_derivative_bound(**arguments, positions=share)
 
-def _bound_printed(order: int, draws: int) -> xr.Dataset:
-    return _bound(order, draws, 0.0)
-
-
-def _bound_right(order: int, draws: int, positions: bool = True) -> xr.Dataset:
-    """Without `positions` the bound leaves ‖p‖ out altogether."""
-    if positions:
-        return _bound(order, draws, 1.0)
-    return _over_draws(
-        order, draws, lambda arguments: theory.log_derivative_bound(**arguments, positions=0.0), "log_bound"
-    )
+    return _over_draws(order, draws, bound, "log_bound")
 
 
 def _derivatives(order: int, draws: int) -> xr.Dataset:
@@ -169,9 +150,7 @@ def _over_draws(order: int, draws: int, measure: Callable[[dict[str, Any]], np.n
     return trajectory({name: (axes, values)}, coordinates)
 
 
-lemmaG9 = erratum_pair(
-    printed=_bound_printed,
-    corrected=_bound_right,
+lemmaG9 = Claim(
     id="abstract_symbols/lemmaG9",
     source="Lemmas G.7 and G.9",
     whose="the paper's statement",
@@ -179,11 +158,13 @@ lemmaG9 = erratum_pair(
         "For given ζ and p every derivative of f(β, γ) is at most C(1 + γ²)·k1!·k2!·max(1, (2e²·size)^{k1+k2}), "
         "size = ‖Xζ‖ + ‖X̃ζ̃‖ + (1 + |β| + |γ|)‖p‖, with C = 12·length² from the rules of Lemma G.4."
     ),
+    predict=_bound,
     observe=_derivatives,
     compare=bounded("log_derivative", high="log_bound"),
     settings={"fast": {"order": 3, "draws": 4}, "full": {"order": 5, "draws": 20}},
     control=Control("the bound leaves positions out", {"positions": False}),
     erratum=Erratum(
+        changes={"alone": 0.0},
         prints="For given ζ and p every derivative of f(β, γ) is at most C(1 + γ²)·k1!·k2!·max(1, "
         "(2e²·size)^{k1+k2}), size = ‖Xζ‖ + ‖X̃ζ̃‖ + (|β| + |γ|)‖p‖, with C = 12·length² from the rules of Lemma G.4.",
         says="Lemma G.7 takes βXζ + βγp to be of type (1, ‖Xζ‖ + (|β| + |γ|)‖p‖), but its series around (β, γ) also "
@@ -197,4 +178,4 @@ lemmaG9 = erratum_pair(
     ),
 )
 
-CLAIMS = [*lemmaG, lemmaG_taylor, *lemmaG9]
+CLAIMS = [lemmaG, lemmaG_taylor, lemmaG9]

@@ -12,10 +12,10 @@ import xarray as xr
 
 from foretrain.core.streams import torch_stream
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Claim, Comparator, Control, Drawn, Erratum, Outcome, erratum_pair
+from foretrain.ledger.claim import Claim, Comparator, Control, Drawn, Erratum, Outcome
 from foretrain.ledger.comparators import bounded, close_relative, every, same_mean
 from foretrain.ledger.quantities import Quantities
-from foretrain.ledger.tolerances import THREE_ERRORS
+from foretrain.ledger.tolerances import THREE_ERRORS, Tolerance
 from foretrain.models.finite_transformer import CopyingAttention, Widths, loss_velocities
 from foretrain.papers.abstract_symbols import theory
 from foretrain.papers.abstract_symbols.experiments.unseen import SAMPLES, velocities
@@ -35,14 +35,9 @@ def _limits(embeddings: Sequence[int], test: float, train: float) -> xr.Dataset:
     return trajectory(variables, {"embedding": list(embeddings)})
 
 
-def _vanishes(embeddings: Sequence[int], gamma: float, tokens: int) -> xr.Dataset:
-    """Theorem 4.1 as printed: dL_test/dt → 0."""
-    return _limits(embeddings, 0.0, theory.train_velocity(gamma, tokens, SAMPLES))
-
-
-def _rises(embeddings: Sequence[int], gamma: float, tokens: int) -> xr.Dataset:
-    """dL_test/dt → C/m ≥ 0, with C = 4γ² at unit rates."""
-    test = theory.unseen_velocity(gamma, tokens, dict.fromkeys("VOPE", True))
+def _limit_velocities(embeddings: Sequence[int], gamma: float, tokens: int, rises: bool = True) -> xr.Dataset:
+    """dL_test/dt → C/m with C = 4γ² at unit rates; as printed it vanishes."""
+    test = theory.unseen_velocity(gamma, tokens, dict.fromkeys("VOPE", True)) if rises else 0.0
     return _limits(embeddings, test, theory.train_velocity(gamma, tokens, SAMPLES))
 
 
@@ -54,7 +49,7 @@ def _measured(
 
 WIDE = {"embeddings": (2048, 4096), "heads": 4, "head": 64, "gamma": 1.0, "tokens": 8}
 
-theorem4_1 = erratum_pair(
+theorem4_1 = Claim(
     id="abstract_symbols/theorem4_1",
     source="Theorems 4.1 and J.2",
     whose="the paper's statement",
@@ -62,8 +57,7 @@ theorem4_1 = erratum_pair(
         "Attention alone does not learn to copy an unseen token at early time: with learning rates that keep "
         "dL_train/dt of order 1, dL_test/dt tends to C/m ≥ 0."
     ),
-    printed=_vanishes,
-    corrected=_rises,
+    predict=_limit_velocities,
     observe=_measured,
     compare=every(
         same_mean("test", THREE_ERRORS),
@@ -76,6 +70,7 @@ theorem4_1 = erratum_pair(
     },
     control=Control("every head has b·I and trains it", {"trained": "all"}),
     erratum=Erratum(
+        changes={"rises": False},
         prints="Attention alone does not learn to copy an unseen token at early time: with learning rates that keep "
         "dL_train/dt of order 1, dL_test/dt tends to 0.",
         says="The proof itself ends with C/m ≥ 0, which is 0 only if γ = 0 or the alphabet grows. At γ = 1, m = 8 and "
@@ -89,21 +84,14 @@ theorem4_1 = erratum_pair(
 )
 
 
-def _rates_printed(heads: Sequence[int], gamma: float, tokens: int) -> xr.Dataset:
-    """J.2 as printed: with η_V = d_emb/d_head and η_P = η_E = 1 each part of dL_train/dt is bounded as H grows."""
-    return _parts(heads, "printed", gamma, tokens)
-
-
-def _rates_right(heads: Sequence[int], gamma: float, tokens: int) -> xr.Dataset:
-    """With another 1/H in all three."""
-    return _parts(heads, "unit", gamma, tokens)
-
-
 PARTS = ("V", "P", "E")
 
 
-def _parts(heads: Sequence[int], rule: str, gamma: float, tokens: int) -> xr.Dataset:
-    """What each of W_V, P and W_E adds to dL_train/dt at a rate of 1/K: the same for every H."""
+def _parts(heads: Sequence[int], gamma: float, tokens: int, rule: str = "unit") -> xr.Dataset:
+    """What each of W_V, P and W_E adds to dL_train/dt at a rate of 1/K: the same for every H.
+
+    The rule `printed` has η_V = d_emb/d_head and η_P = η_E = 1, and `unit` another 1/H in all three.
+    """
     off = (SAMPLES - 1) / tokens
     own = 1 - 1 / tokens
     shared = (own - off) * gamma**2
@@ -157,13 +145,12 @@ def _under_its_rule(prediction: xr.Dataset, observation: xr.Dataset, quantities:
     return said(prediction, chosen, quantities)
 
 
-theorem4_1_rates = erratum_pair(
+theorem4_1_rates = Claim(
     id="abstract_symbols/theorem4_1_rates",
     source="Theorem J.2, learning rates of its proof",
     whose="a step of the paper's proof",
     says="With another 1/H in η_V, η_P and η_E, what W_V, P and W_E add to dL_train/dt stays bounded as H grows.",
-    printed=_rates_printed,
-    corrected=_rates_right,
+    predict=_parts,
     observe=_measured_parts,
     compare=Comparator(_under_its_rule, (Drawn("velocity", "velocity"),)),
     settings={
@@ -172,6 +159,7 @@ theorem4_1_rates = erratum_pair(
     },
     control=Control("no 1/H in the rates", {"per_head": False}),
     erratum=Erratum(
+        changes={"rule": "printed"},
         prints="With η_V = O(d_emb/d_head), η_P = O(1) and η_E = O(1), what W_V, P and W_E add to dL_train/dt stays "
         "bounded as H grows.",
         says="The kernels tend to K_V → (H·d_head/d_emb)δ_ij(δ + γ²), K_P → Hγ²δ_ij (the proof leaves out Σ W_OᵀW_V) "
@@ -186,22 +174,13 @@ theorem4_1_rates = erratum_pair(
 )
 
 
-def _identity_velocity(heads: Sequence[int], tokens: int, rule: str) -> xr.Dataset:
+def _identity_velocity(heads: Sequence[int], tokens: int, rule: str = "1/H") -> xr.Dataset:
+    """What keeps dL_train/dt of order 1: η_b = 1/H, and as printed η_b = Ω(H)."""
     value = theory.identity_velocity(tokens)
     return trajectory(
         {"train": ("heads", np.full(len(heads), value)), "test": ("heads", np.full(len(heads), value))},
         {"heads": list(heads), "rule": rule},
     )
-
-
-def _rate_h(heads: Sequence[int], tokens: int) -> xr.Dataset:
-    """As printed: η_b = Ω(H) keeps dL_train/dt of order 1."""
-    return _identity_velocity(heads, tokens, "H")
-
-
-def _rate_per_head(heads: Sequence[int], tokens: int) -> xr.Dataset:
-    """η_b = 1/H."""
-    return _identity_velocity(heads, tokens, "1/H")
 
 
 def _identity_measured(
@@ -253,9 +232,8 @@ def _identity_alone(
     return measured.sel(rule="1/H", drop=True)
 
 
-def _bounded_and_falling() -> xr.Dataset:
-    return trajectory({"fastest": -2.0, "slowest": -0.25})
-
+FASTEST = Tolerance(-2.0, "dL_train/dt = O(1): our reading, for H from 1 to 16")
+SLOWEST = Tolerance(-0.25, "−dL_test/dt = Ω(1): our reading, for H from 1 to 16")
 
 theorem4_2 = Claim(
     id="abstract_symbols/theorem4_2",
@@ -265,28 +243,27 @@ theorem4_2 = Claim(
         "With one trained b·I per head there are learning rates with which dL_train/dt = O(1) and −dL_test/dt = Ω(1), "
         "as the width grows. (For H from 1 to 16 and η_b = 1/H both lie between −2 and −1/4.)"
     ),
-    predict=_bounded_and_falling,
     observe=_identity_alone,
     compare=every(
-        bounded("train", low="fastest"),
-        bounded("test", high="slowest"),
+        bounded("train", low=FASTEST),
+        bounded("test", high=SLOWEST),
     ),
     settings={**IDENTITY, "fast": {**IDENTITY["fast"], "embedding": 1024}},
     control=Control("b stays at 0", {"frozen": True}),
 )
 
-theorem4_2_rate = erratum_pair(
+theorem4_2_rate = Claim(
     id="abstract_symbols/theorem4_2_rate",
     source="Theorem J.3, end of its proof",
     whose="a step of the paper's proof",
     says="For η_b = Θ(1/H), dL_train/dt = O(1) and −dL_test/dt = Ω(1).",
-    printed=_rate_h,
-    corrected=_rate_per_head,
+    predict=_identity_velocity,
     observe=_identity_measured,
     compare=Comparator(_identity_under_its_rule, (Drawn("train", "train"), Drawn("test", "test"))),
     settings=IDENTITY,
     control=Control("b stays at 0", {"frozen": True}),
     erratum=Erratum(
+        changes={"rule": "H"},
         prints="For η_b = Ω(H), dL_train/dt = O(1) and −dL_test/dt = Ω(1).",
         says="Both losses move at the speed −Hη_b(1 − 1/m)². At m = 8 and H = 16 that is −.77 for η_b = 1/H, and −196 "
         "for η_b = H. The proof itself has Θ(1/H) four lines before.",
@@ -295,4 +272,4 @@ theorem4_2_rate = erratum_pair(
     ),
 )
 
-CLAIMS = [*theorem4_1, *theorem4_1_rates, theorem4_2, *theorem4_2_rate]
+CLAIMS = [theorem4_1, theorem4_1_rates, theorem4_2, theorem4_2_rate]

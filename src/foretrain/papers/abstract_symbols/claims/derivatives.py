@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Claim, Control, Erratum, erratum_pair
+from foretrain.ledger.claim import Claim, Control, Erratum
 from foretrain.ledger.comparators import close, close_relative, every
 from foretrain.ledger.tolerances import EXACT
 from foretrain.papers.abstract_symbols import theory
@@ -115,17 +115,21 @@ def _pairs(length: int) -> list[tuple[str, str]]:
     return [(x, y) for x in words for y in words if sorted(x) == sorted(y)]
 
 
-def _traces_printed(length: int) -> xr.Dataset:
-    """F.2.1: tr(XXᵀXYᵀ) = tr(XYᵀYYᵀ) = ‖1ᵀX‖²; F.2.2 (for x = y): tr(XYᵀXYᵀ) = tr(XXᵀ)."""
-    squares = [sum(x.count(t) ** 2 for t in "abc") for x, _ in _pairs(length)]
-    return _traces(squares, squares, [length] * 3**length, length)
+def _trace_identities(length: int, printed: bool = False) -> xr.Dataset:
+    """tr(XXᵀXYᵀ) counts token x_i only at positions with x_i = y_i; tr(XXᵀXXᵀ) = ‖1ᵀX‖².
 
-
-def _traces_right(length: int) -> xr.Dataset:
-    """tr(XXᵀXYᵀ) counts token x_i only at positions with x_i = y_i; tr(XXᵀXXᵀ) = ‖1ᵀX‖²."""
+    Printed: F.2.1 has tr(XXᵀXYᵀ) = tr(XYᵀYYᵀ) = ‖1ᵀX‖², and F.2.2 (for x = y) tr(XYᵀXYᵀ) = tr(XXᵀ).
+    """
+    if printed:
+        squares = [_squared_counts(x) for x, _ in _pairs(length)]
+        return _traces(squares, squares, [length] * 3**length, length)
     same = [sum(x.count(a) for a, b in zip(x, y, strict=True) if a == b) for x, y in _pairs(length)]
     words = ["".join(w) for w in itertools.product("abc", repeat=length)]
-    return _traces(same, same, [sum(x.count(t) ** 2 for t in "abc") for x in words], length)
+    return _traces(same, same, [_squared_counts(x) for x in words], length)
+
+
+def _squared_counts(word: str) -> int:
+    return sum(word.count(token) ** 2 for token in "abc")
 
 
 def _traces_counted(length: int, other: str = "") -> xr.Dataset:
@@ -156,9 +160,7 @@ def _traces(first: list[int], second: list[int], third: list[int], length: int) 
     )
 
 
-appendixF_traces = erratum_pair(
-    printed=_traces_printed,
-    corrected=_traces_right,
+appendixF_traces = Claim(
     id="abstract_symbols/appendixF_traces",
     source="appendix F.2.1 and F.2.2, trace identities",
     whose="a step of the paper's proof",
@@ -166,6 +168,7 @@ appendixF_traces = erratum_pair(
         "If x and y have every token equally often, tr(XXᵀXYᵀ) counts the token of each position with x_i = y_i; if "
         "x = y, tr(XYᵀXYᵀ) = ‖1ᵀX‖²."
     ),
+    predict=_trace_identities,
     observe=_traces_counted,
     compare=every(
         close("tr_xxxy", EXACT, by="by the identity", seen="by multiplying"),
@@ -175,6 +178,7 @@ appendixF_traces = erratum_pair(
     settings={"fast": {"length": 3}, "full": {"length": 4}},
     control=Control("y ends with a token that x does not hold", {"other": "d"}),
     erratum=Erratum(
+        changes={"printed": True},
         prints="If x and y have every token equally often, tr(XXᵀXYᵀ) = ‖1ᵀX‖²; if x = y, tr(XYᵀXYᵀ) = tr(XXᵀ).",
         says="The first identity needs equal positions, not only equal counts of tokens: for ab and ba the trace is "
         "0, not 2. The second should have ‖1ᵀX‖²: for aa the trace is 4, not 2.",
@@ -187,4 +191,4 @@ appendixF_traces = erratum_pair(
     ),
 )
 
-CLAIMS = [appendixF, *appendixF_traces]
+CLAIMS = [appendixF, appendixF_traces]

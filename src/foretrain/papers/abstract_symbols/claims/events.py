@@ -10,24 +10,16 @@ import xarray as xr
 from foretrain.core.streams import stream
 from foretrain.core.trajectory import trajectory
 from foretrain.data.template_examples import same_different
-from foretrain.ledger.claim import Comparator, Control, Drawn, Erratum, Outcome, erratum_pair
+from foretrain.ledger.claim import Claim, Comparator, Control, Drawn, Erratum, Outcome
 from foretrain.ledger.comparators import covered
 from foretrain.ledger.quantities import Quantities
 from foretrain.papers.abstract_symbols.theory import generalisation as theory
 
 
-def _event_probability(samples: int, least_share: float) -> xr.Dataset:
+def _event_probability(samples: int, least_share: float = 0.5) -> xr.Dataset:
     """With which probability every template has at least `least_share`·nμ samples."""
     weights = np.asarray(same_different().weights)
     return trajectory({"least_share": least_share, "probability": theory.all_represented_probability(samples, weights)})
-
-
-def _event_printed(samples: int) -> xr.Dataset:
-    return _event_probability(samples, 1.0)
-
-
-def _event_corrected(samples: int) -> xr.Dataset:
-    return _event_probability(samples, 0.5)
 
 
 def _least_counts(samples: int, draws: int, weight: float = 0.5) -> xr.Dataset:
@@ -44,18 +36,18 @@ def _represented(prediction: xr.Dataset, observation: xr.Dataset, quantities: Qu
     return covered("all_represented", "probability")(prediction, event, quantities)
 
 
-claimsD_event = erratum_pair(
+claimsD_event = Claim(
     id="abstract_symbols/claimsD_event",
     source="Claim D.2, event E1 of its proof",
     whose="a step of the paper's proof",
     says="But for probability Σe^{−nμ/8}, every template has at least nμ/2 samples.",
-    printed=_event_printed,
-    corrected=_event_corrected,
+    predict=_event_probability,
     observe=_least_counts,
     compare=Comparator(_represented, (Drawn("represented", low="least_share"),)),
     settings={"fast": {"samples": 64, "draws": 2000}, "full": {"samples": 64, "draws": 100_000}},
     control=Control("one template is drawn one time in ten", {"weight": 0.1}),
     erratum=Erratum(
+        changes={"least_share": 1.0},
         prints="But for probability e^{−cn}, every template has at least nμ samples.",
         says="|ℐ_j| ≥ nμ_j for all j forces equality, since both sides sum to n: at n = 64 it holds in 10 % of draws, "
         "and ever less often as n grows. The proof needs half of it, which fails with probability at most "
@@ -67,7 +59,7 @@ claimsD_event = erratum_pair(
 )
 
 
-def _overlap_limits(samples: int, per_sample: float, delta: float, printed: bool) -> xr.Dataset:
+def _overlap_limits(samples: int, per_sample: float, delta: float, printed: bool = False) -> xr.Dataset:
     """How many of n samples may share a token with a seen string x, and with what probability.
 
     Printed: P2 ≤ Cn/ρ except with probability e^{−cn}; we take C = 2k, twice its expectation, and c = 1/8. Corrected:
@@ -81,14 +73,6 @@ def _overlap_limits(samples: int, per_sample: float, delta: float, printed: bool
             "probability": 1 - math.exp(-samples / 8) if printed else 1 - delta,
         }
     )
-
-
-def _overlaps_printed(samples: int, per_sample: float, delta: float) -> xr.Dataset:
-    return _overlap_limits(samples, per_sample, delta, printed=True)
-
-
-def _overlaps_corrected(samples: int, per_sample: float, delta: float) -> xr.Dataset:
-    return _overlap_limits(samples, per_sample, delta, printed=False)
 
 
 def _overlaps(samples: int, per_sample: float, draws: int, common_token: bool = False) -> xr.Dataset:
@@ -110,14 +94,13 @@ def _few_overlaps(prediction: xr.Dataset, observation: xr.Dataset, quantities: Q
     return covered("few_overlaps", "probability")(prediction, event, quantities)
 
 
-claimD2_overlaps = erratum_pair(
+claimD2_overlaps = Claim(
     id="abstract_symbols/claimD2_overlaps",
     source="Claim D.2, event E2 of its proof",
     whose="a step of the paper's proof",
     says="But for probability δ, at most 2E + 3·log(1/δ) of the samples share a substituted token with a given string, "
     "where E is their expected number.",
-    printed=_overlaps_printed,
-    corrected=_overlaps_corrected,
+    predict=_overlap_limits,
     observe=_overlaps,
     compare=Comparator(_few_overlaps, (Drawn("sharing", high="most"),)),
     settings={
@@ -126,6 +109,7 @@ claimD2_overlaps = erratum_pair(
     },
     control=Control("every second sample is given a token of the string", {"common_token": True}),
     erratum=Erratum(
+        changes={"printed": True},
         prints="But for probability e^{−cn}, at most Cn/ρ of the samples share a substituted token with a given "
         "string.",
         says="If ρ is well above n, Cn/ρ is below 1, yet some sample shares a token with probability about kn/ρ, "
@@ -138,4 +122,4 @@ claimD2_overlaps = erratum_pair(
     ),
 )
 
-CLAIMS = [*claimsD_event, *claimD2_overlaps]
+CLAIMS = [claimsD_event, claimD2_overlaps]

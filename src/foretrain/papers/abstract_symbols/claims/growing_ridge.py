@@ -19,14 +19,14 @@ from foretrain.kernels.regression import (
     unseen_strings,
 )
 from foretrain.kernels.template_matrix import TemplateMatrix
-from foretrain.ledger.claim import Control, Erratum, erratum_pair
+from foretrain.ledger.claim import Claim, Control, Erratum
 from foretrain.ledger.comparators import bounded
 from foretrain.papers.abstract_symbols.claims.generalisation import DELTA, matrix_of, noisy_task
 from foretrain.papers.abstract_symbols.setting import KernelSetting
 from foretrain.papers.abstract_symbols.theory import generalisation as theory
 
 
-def _proportional(ratios: Sequence[float], samples: Sequence[int], noise: float, printed: bool) -> xr.Dataset:
+def _proportional(ratios: Sequence[float], samples: Sequence[int], noise: float, printed: bool = False) -> xr.Dataset:
     """Where f̂ lies on each template if λ = ratio·n: a centre, and a band of C(√(log(1/δ)/n) + √(1/ρ)) around it.
 
     The printed lemma centres the band at f*; ρ = n/w. C is twice the smallest that covers f* ± its bias at the first n.
@@ -52,14 +52,6 @@ def _proportional(ratios: Sequence[float], samples: Sequence[int], noise: float,
     )
 
 
-def _proportional_printed(ratios: Sequence[float], samples: Sequence[int], noise: float) -> xr.Dataset:
-    return _proportional(ratios, samples, noise, printed=True)
-
-
-def _proportional_corrected(ratios: Sequence[float], samples: Sequence[int], noise: float) -> xr.Dataset:
-    return _proportional(ratios, samples, noise, printed=False)
-
-
 def _proportional_measured(
     ratios: Sequence[float], samples: Sequence[int], noise: float, seeds: int, fixed_ridge: float | None = None
 ) -> xr.Dataset:
@@ -74,13 +66,12 @@ def _proportional_measured(
     return xr.Dataset({"estimate": estimate})
 
 
-lemmaD1 = erratum_pair(
+lemmaD1 = Claim(
     id="abstract_symbols/lemmaD1",
     source="Lemma D.1, Claim D.4",
     whose="the paper's statement",
     says="With λ = c'n the estimator is within C√(log(1/δ)/n) + C√(1/ρ) of N(N + c'·diag(1/μ))⁻¹f*, which is not f*.",
-    printed=_proportional_printed,
-    corrected=_proportional_corrected,
+    predict=_proportional,
     observe=_proportional_measured,
     compare=bounded("estimate", low="low", high="high"),
     settings={
@@ -91,6 +82,7 @@ lemmaD1 = erratum_pair(
         "λ stays at 0.01 while n grows: the estimator goes to f* and leaves the shrunken limit", {"fixed_ridge": 0.01}
     ),
     erratum=Erratum(
+        changes={"printed": True},
         prints="For every λ between c'n and C'n the estimator's error is at most C√(log(1/δ)/n) + C√(1/ρ).",
         says="A λ that grows with n shrinks the estimator for ever. For same/different and MLP + XXᵀ it tends to .42 "
         "instead of 1 at λ = .05n, and to .15 at λ = .2n. The proof of Claim D.4 multiplies ‖1/|ℐ_a| − w‖ = O(1/√n) "
@@ -107,13 +99,15 @@ lemmaD1 = erratum_pair(
 )
 
 
-def _apart_corrected(
-    architectures: Sequence[str], samples: Sequence[int], shares: Sequence[float], noise: float
+def _apart_bounds(
+    architectures: Sequence[str], samples: Sequence[int], shares: Sequence[float], noise: float, printed: bool = False
 ) -> xr.Dataset:
     """Bounds on the error when no two samples share a token, at λ = share·n/‖N⁻¹‖, or λ = .01 if the share is 0.
 
     With probability 1 − e^{−cn} each template has at least nμ/2 samples, so the bound is taken there.
     """
+    if printed:
+        return _apart_printed(architectures, samples, shares, noise)
     bounds = np.empty((len(architectures), len(samples), len(shares)))
     for a, i, s in np.ndindex(bounds.shape):
         matrix, n, share = matrix_of(architectures[a], noise), samples[i], shares[s]
@@ -132,7 +126,7 @@ def _apart_printed(
     """C(√(log(1/δ)/n) + ‖N⁻¹‖/n) at every λ, with C large enough to cover the corrected bound at λ = .01."""
     inverse = np.array([[matrix_of(name, noise).inverse_norm] for name in architectures])
     rate = theory.inverse_norm_rate(np.asarray(samples), inverse, DELTA)
-    fixed_ridge = _apart_corrected(architectures, samples, (0.0,), noise).bound.values[..., 0]
+    fixed_ridge = _apart_bounds(architectures, samples, (0.0,), noise).bound.values[..., 0]
     bound = (fixed_ridge / rate).max() * rate
     return trajectory(
         {"bound": (("architecture", "n", "scaled_ridge"), np.repeat(bound[..., None], len(shares), axis=2))},
@@ -180,13 +174,12 @@ def _apart_measured(
     )
 
 
-D6 = erratum_pair(
+D6 = Claim(
     id="abstract_symbols/D6",
     source="Lemma D.6",
     whose="the paper's statement",
     says="If ρ = ∞, the error is at most C√(log(1/δ)/n) + C(λ + ‖K‖)‖N⁻¹‖/n, with C independent of the kernel's N.",
-    printed=_apart_printed,
-    corrected=_apart_corrected,
+    predict=_apart_bounds,
     observe=_apart_measured,
     compare=bounded("error", high="bound"),
     settings={
@@ -207,6 +200,7 @@ D6 = erratum_pair(
     },
     control=Control("a kernel with singular N: an MLP", {"replaced_by": MLP}),
     erratum=Erratum(
+        changes={"printed": True},
         prints="If ρ = ∞ and λ lies between c'n/‖N⁻¹‖ and C'n/‖N⁻¹‖, the error is at most C√(log(1/δ)/n) + C‖N⁻¹‖/n, "
         "with C independent of the kernel's N.",
         says="With λ = c'n/‖N⁻¹‖ the directions that N sees least are shrunk by a share that does not fall with n: at "
@@ -220,4 +214,4 @@ D6 = erratum_pair(
     ),
 )
 
-CLAIMS = [*lemmaD1, *D6]
+CLAIMS = [lemmaD1, D6]

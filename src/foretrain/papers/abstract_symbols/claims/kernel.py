@@ -10,7 +10,7 @@ import xarray as xr
 from foretrain.core.trajectory import trajectory
 from foretrain.kernels.activations import Cosine
 from foretrain.kernels.attention import attention_matrix
-from foretrain.ledger.claim import Claim, Control, Erratum, erratum_pair
+from foretrain.ledger.claim import Claim, Control, Erratum
 from foretrain.ledger.comparators import close, converges
 from foretrain.ledger.tolerances import EXACT, FLOW, SLOPE
 from foretrain.papers.abstract_symbols import theory
@@ -60,7 +60,7 @@ kernel = Claim(
 )
 
 
-def _sampled(strings: Sequence[str], beta: float, gamma: float, same_scores: bool, log2: int) -> xr.Dataset:
+def _sampled(strings: Sequence[str], beta: float, gamma: float, log2: int, same_scores: bool = True) -> xr.Dataset:
     """K_attn by sampling, with the same scores ζ for both strings or with independent ones."""
     values = [
         [
@@ -76,27 +76,18 @@ def _attention(strings: Sequence[str], values: np.ndarray) -> xr.Dataset:
     return trajectory({"kernel": (("x", "y"), values)}, {"x": list(strings), "y": list(strings)})
 
 
-def _independent_scores(strings: Sequence[str], beta: float, gamma: float, log2: int) -> xr.Dataset:
-    return _sampled(strings, beta, gamma, False, log2)
-
-
-def _same_scores(strings: Sequence[str], beta: float, gamma: float, log2: int) -> xr.Dataset:
-    return _sampled(strings, beta, gamma, True, log2)
-
-
 def _by_quadrature(strings: Sequence[str], beta: float, gamma: float, other_beta: float | None = None) -> xr.Dataset:
     """Eq. 4 itself, whose covariance XYᵀ + γ²I between m(X) and m(Y) says which scores are shared."""
     beta = beta if other_beta is None else other_beta
     return _attention(strings, attention_matrix(strings, strings, beta=beta, gamma=gamma).values)
 
 
-kernel_scores = erratum_pair(
+kernel_scores = Claim(
     id="abstract_symbols/kernel_scores",
     source="appendix G.1, proof of Lemma G.1",
     whose="a step of the paper's proof",
     says="The logits of eq. 4 are m(X) = Xζ + γp and m(X̃) = X̃ζ + γp, with the same Gaussian ζ.",
-    printed=_independent_scores,
-    corrected=_same_scores,
+    predict=_sampled,
     observe=_by_quadrature,
     compare=close("kernel", SAMPLED_KERNEL, by="with these logits", seen="by eq. 4", relative=False),
     settings={
@@ -105,6 +96,7 @@ kernel_scores = erratum_pair(
     },
     control=Control("eq. 4 at another temperature", {"other_beta": OTHER_BETA}),
     erratum=Erratum(
+        changes={"same_scores": False},
         prints="The logits of eq. 4 are m(X) = Xζ + γp and m(X̃) = X̃ζ̃ + γp with independent Gaussians ζ and ζ̃.",
         says="Eq. 4 gives m(X) and m(X̃) the covariance XX̃ᵀ + γ²I; with independent ζ and ζ̃ it would be γ²I. At β = "
         "1.5 and γ = .7, K_attn(AB*, AB*) is .929 by eq. 4, which networks of finite width approach, and .618 with "
@@ -198,4 +190,4 @@ proposition3_1 = Claim(
     control=Control("training without weight decay", {"decay": 0.0}),
 )
 
-CLAIMS = [kernel, *kernel_scores, claimE2, proposition3_1]
+CLAIMS = [kernel, kernel_scores, claimE2, proposition3_1]

@@ -11,14 +11,15 @@ import numpy as np
 import xarray as xr
 
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Claim, Control, Erratum, erratum_pair
+from foretrain.ledger.claim import Claim, Control, Erratum
 from foretrain.ledger.comparators import bounded, close
-from foretrain.ledger.tolerances import ALGEBRA
+from foretrain.ledger.tolerances import ALGEBRA, Tolerance
 from foretrain.papers.abstract_symbols.theory import series
 from foretrain.papers.abstract_symbols.tolerances import TRUNCATED
 
 ORDERS = 8  # of a series in each variable
 TYPE_OF_SOFTMAX = 1 / (2 * math.e**2)  # Lemma G.6
+SECOND = Tolerance(1.0, "the second number of the type in Lemma G.6")
 
 
 def _functions(draws: int, variables: int = 2, orders: int = 3) -> list[np.ndarray]:
@@ -73,18 +74,10 @@ lemmaG3 = Claim(
 )
 
 
-def _sum_rule(draws: int, own_type: bool) -> xr.Dataset:
-    """τ2 + τ2 as printed, or τ2 + σ2, of neighbouring functions."""
+def _sum_rule(draws: int, first_twice: bool = False) -> xr.Dataset:
+    """τ2 + σ2 of neighbouring functions, or τ2 + τ2 as printed."""
     totals = [series.absolute_sum(f, 0.5) for f in _functions(draws)]
-    return _per_draw(allowed=[2 * a if own_type else a + b for a, b in itertools.pairwise(totals)])
-
-
-def _sum_printed(draws: int) -> xr.Dataset:
-    return _sum_rule(draws, True)
-
-
-def _sum_right(draws: int) -> xr.Dataset:
-    return _sum_rule(draws, False)
+    return _per_draw(allowed=[2 * a if first_twice else a + b for a, b in itertools.pairwise(totals)])
 
 
 def _sum_measured(draws: int, factor: float = 1.0) -> xr.Dataset:
@@ -94,18 +87,18 @@ def _sum_measured(draws: int, factor: float = 1.0) -> xr.Dataset:
     return _per_draw(total=totals)
 
 
-lemmaG4 = erratum_pair(
+lemmaG4 = Claim(
     id="abstract_symbols/lemmaG4",
     source="Lemma G.4",
     whose="the paper's statement",
     says="If f has type (τ1, τ2) and g has type (σ1, σ2), f + g has type (min(τ1, σ1), τ2 + σ2).",
-    printed=_sum_printed,
-    corrected=_sum_right,
+    predict=_sum_rule,
     observe=_sum_measured,
     compare=bounded("total", high="allowed", slack=ALGEBRA),
     settings={"fast": {"draws": 10}, "full": {"draws": 60}},
     control=Control("ten times g in place of g", {"factor": 10.0}),
     erratum=Erratum(
+        changes={"first_twice": True},
         prints="If f has type (τ1, τ2) and g has type (σ1, σ2), f + g has type (min(τ1, σ1), τ2 + τ2).",
         says="A slip of the pen: for f = 0, τ2 may be as small as one likes, and f + g = g has σ2. In our draws, with "
         "g 1.7 times as large as f, the printed bound is exceeded by up to 80 %. The product rule beside it is right.",
@@ -148,17 +141,9 @@ lemmaG4_product = Claim(
 )
 
 
-def _derivative_bound(first: int) -> xr.Dataset:
+def _derivative_bound(first: int = 1) -> xr.Dataset:
     """1 for every order |μ| from `first` on, in units of μ!·τ2/τ1^|μ|; lower orders are not bounded."""
     return _orders({"allowed": ("order", np.where(np.arange(5) < first, np.inf, 1.0))})
-
-
-def _derivative_printed() -> xr.Dataset:
-    return _derivative_bound(0)
-
-
-def _derivative_right() -> xr.Dataset:
-    return _derivative_bound(1)
 
 
 def _derivatives(draws: int, factor: float = 1.0) -> xr.Dataset:
@@ -176,18 +161,18 @@ def _orders(variables: dict[str, Any]) -> xr.Dataset:
     return trajectory(variables, {"order": list(range(5))})
 
 
-lemmaG5 = erratum_pair(
+lemmaG5 = Claim(
     id="abstract_symbols/lemmaG5",
     source="Lemma G.5",
     whose="the paper's statement",
     says="If f has type (τ1, τ2), |∂^μf| ≤ μ!·τ2/τ1^|μ| for every multi-index μ but 0.",
-    printed=_derivative_printed,
-    corrected=_derivative_right,
+    predict=_derivative_bound,
     observe=_derivatives,
     compare=bounded("derivative", high="allowed", slack=ALGEBRA),
     settings={"fast": {"draws": 10}, "full": {"draws": 60}},
     control=Control("derivatives ten times as large", {"factor": 10.0}),
     erratum=Erratum(
+        changes={"first": 0},
         prints="If f has type (τ1, τ2), |∂^μf| ≤ μ!·τ2/τ1^|μ| for every multi-index μ.",
         says="Definition G.2 leaves the constant term out of the sum, so nothing bounds f itself: f = 1 + x/10 has "
         "type (1, 1/10), and |f| = 1 at 0. The proof has |μ| ≥ 1.",
@@ -198,10 +183,6 @@ lemmaG5 = erratum_pair(
         consequence="None: Lemma G.9 at order 0 follows from |f| ≤ 1 + γ².",
     ),
 )
-
-
-def _type_of_softmax(tokens: Sequence[int], draws: int) -> xr.Dataset:
-    return trajectory({"allowed": 1.0})
 
 
 def _softmax_sums(tokens: Sequence[int], draws: int, radius: float = TYPE_OF_SOFTMAX) -> xr.Dataset:
@@ -225,9 +206,8 @@ lemmaG6 = Claim(
     source="Lemma G.6",
     whose="the paper's statement",
     says="Each entry of a softmax is real-analytic of type (1/(2e²), 1).",
-    predict=_type_of_softmax,
     observe=_softmax_sums,
-    compare=bounded("total", high="allowed"),
+    compare=bounded("total", high=SECOND),
     settings={"fast": {"tokens": (2, 3), "draws": 6}, "full": {"tokens": (2, 3, 4), "draws": 20}},
     control=Control("a radius of 1.4, about 20 times as large", {"radius": 1.4}),
 )
@@ -236,17 +216,9 @@ lemmaG6 = Claim(
 POINTS = (0.5, 1.0, 2.0)
 
 
-def _reciprocal_series(sign: int) -> xr.Dataset:
+def _reciprocal_series(sign: int = 1) -> xr.Dataset:
     values = [sum(sign * c * (0.2 * y) ** k for k, c in enumerate(series.reciprocal_series(y, 60))) for y in POINTS]
     return _reciprocals(values)
-
-
-def _reciprocal_printed() -> xr.Dataset:
-    return _reciprocal_series(-1)
-
-
-def _reciprocal_right() -> xr.Dataset:
-    return _reciprocal_series(1)
 
 
 def _reciprocal_itself(offset: float = 0.2) -> xr.Dataset:
@@ -261,18 +233,18 @@ def _reciprocals(values: Sequence[float]) -> xr.Dataset:
     )
 
 
-lemmaG6_series = erratum_pair(
+lemmaG6_series = Claim(
     id="abstract_symbols/lemmaG6_series",
     source="Lemma G.6, its proof",
     whose="a step of the paper's proof",
     says="1/y = Σ_k (−1)^k(y − y0)^k/y0^(k+1).",
-    printed=_reciprocal_printed,
-    corrected=_reciprocal_right,
+    predict=_reciprocal_series,
     observe=_reciprocal_itself,
     compare=close("reciprocal", ALGEBRA, by="by the series", seen="by division"),
     settings={"fast": {}},
     control=Control("1/y farther from y0", {"offset": 0.4}),
     erratum=Erratum(
+        changes={"sign": -1},
         prints="1/y = Σ_k (−1)^(k+1)(y − y0)^k/y0^(k+1).",
         says="The printed series is −1/y: at y = y0 = 1 it gives −1, not 1.",
         formulas=(
@@ -284,13 +256,9 @@ lemmaG6_series = erratum_pair(
 )
 
 
-def _positions_printed(gammas: Sequence[float]) -> xr.Dataset:
-    """The type (1, γ), at |γ| for the benefit of the doubt."""
-    return _by_gamma(gammas, "allowed", [abs(g) for g in gammas])
-
-
-def _positions_right(gammas: Sequence[float]) -> xr.Dataset:
-    return _by_gamma(gammas, "allowed", [series.positions_total(g) for g in gammas])
+def _positions(gammas: Sequence[float], printed: bool = False) -> xr.Dataset:
+    """The second part of the type; the printed one is γ, and |γ| for the benefit of the doubt."""
+    return _by_gamma(gammas, "allowed", [abs(g) if printed else series.positions_total(g) for g in gammas])
 
 
 def _positions_sum(gammas: Sequence[float], power: int = 2) -> xr.Dataset:
@@ -303,18 +271,18 @@ def _by_gamma(gammas: Sequence[float], name: str, values: Sequence[float]) -> xr
     return trajectory({name: ("gamma", list(values))}, {"gamma": list(gammas)})
 
 
-lemmaG8 = erratum_pair(
+lemmaG8 = Claim(
     id="abstract_symbols/lemmaG8",
     source="Lemma G.8, its proof",
     whose="a step of the paper's proof",
     says="Each entry of XX̃ᵀ + γ²I is real-analytic in γ, of type (1, 1 + 2|γ|).",
-    printed=_positions_printed,
-    corrected=_positions_right,
+    predict=_positions,
     observe=_positions_sum,
     compare=bounded("total", high="allowed", slack=ALGEBRA),
     settings={"fast": {"gammas": (-2.0, -0.5, 0.0, 0.5, 1.0, 4.0)}},
     control=Control("γ³ in place of γ²", {"power": 3}),
     erratum=Erratum(
+        changes={"printed": True},
         prints="Each entry of XX̃ᵀ + γI is real-analytic in γ, of type (1, γ).",
         says="The kernel has γ²I, and (γ + Δ)² − γ² = 2γΔ + Δ²: at γ = 0 the sum is 1, and the printed bound 0.",
         formulas=(
@@ -325,4 +293,4 @@ lemmaG8 = erratum_pair(
     ),
 )
 
-CLAIMS = [lemmaG3, *lemmaG4, lemmaG4_product, *lemmaG5, lemmaG6, *lemmaG6_series, *lemmaG8]
+CLAIMS = [lemmaG3, lemmaG4, lemmaG4_product, lemmaG5, lemmaG6, lemmaG6_series, lemmaG8]

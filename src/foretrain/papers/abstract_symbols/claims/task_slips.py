@@ -9,7 +9,7 @@ import xarray as xr
 
 from foretrain.core.trajectory import trajectory
 from foretrain.data.template_examples import majority
-from foretrain.ledger.claim import Control, Erratum, erratum_pair
+from foretrain.ledger.claim import Claim, Control, Erratum
 from foretrain.ledger.comparators import close
 from foretrain.ledger.tolerances import EXACT
 from foretrain.papers.abstract_symbols import theory
@@ -18,13 +18,11 @@ from foretrain.papers.abstract_symbols import theory
 PRINTED_LABELS = {"αβγγα□εαβγ": 2.0, "αβγβγ□αγεβ": 1.0, "αβγγβ□εβαγ": 3.0}
 
 
-def _labels_printed() -> xr.Dataset:
-    return trajectory({"label": ("template", list(PRINTED_LABELS.values()))}, {"template": list(PRINTED_LABELS)})
-
-
-def _labels_corrected() -> xr.Dataset:
-    labels = {**PRINTED_LABELS, "αβγγα□εαβγ": 3.0}
-    return trajectory({"label": ("template", list(labels.values()))}, {"template": list(labels)})
+def _labels(of_first: float = 3.0) -> xr.Dataset:
+    """The labels as they should be; `of_first` is the one that is printed wrongly."""
+    return trajectory(
+        {"label": ("template", [of_first, *list(PRINTED_LABELS.values())[1:]])}, {"template": list(PRINTED_LABELS)}
+    )
 
 
 def _labels_by_rule(first_place: int = 1) -> xr.Dataset:
@@ -36,19 +34,19 @@ def _labels_by_rule(first_place: int = 1) -> xr.Dataset:
     return trajectory({"label": ("template", places)}, {"template": list(PRINTED_LABELS)})
 
 
-distribution_of_3_labels = erratum_pair(
+distribution_of_3_labels = Claim(
     id="abstract_symbols/distribution_of_3_labels",
     source="Appendix A, distribution of 3",
     whose="the paper's statement",
     says="The label is the place of the answer that completes the second row; the three example templates have "
     "labels 3, 1 and 3.",
-    printed=_labels_printed,
-    corrected=_labels_corrected,
+    predict=_labels,
     observe=_labels_by_rule,
     compare=close("label", EXACT, by="as printed", seen="by the rule"),
     settings={"fast": {}},
     control=Control("places counted from 0", {"first_place": 0}),
     erratum=Erratum(
+        changes={"of_first": PRINTED_LABELS["αβγγα□εαβγ"]},
         prints="The label is the place of the answer that completes the second row; the three example templates have "
         "labels 2, 1 and 3.",
         says="αβγ γα□ εαβγ is printed with label 2, but the missing β is its third answer. The other two examples "
@@ -62,12 +60,8 @@ distribution_of_3_labels = erratum_pair(
 )
 
 
-def _majorities_printed(lengths: Sequence[int]) -> xr.Dataset:
-    return _majorities(lengths, [2 ** (k - 1) for k in lengths])
-
-
-def _majorities_right(lengths: Sequence[int]) -> xr.Dataset:
-    return _majorities(lengths, [theory.majority_templates(k) for k in lengths])
+def _majorities_formula(lengths: Sequence[int], printed: bool = False) -> xr.Dataset:
+    return _majorities(lengths, [2 ** (k - 1) if printed else theory.majority_templates(k) for k in lengths])
 
 
 def _majorities_counted(lengths: Sequence[int], ties: bool = False) -> xr.Dataset:
@@ -90,19 +84,19 @@ def _majorities(lengths: Sequence[int], counts: Sequence[int]) -> xr.Dataset:
     )
 
 
-majority_templates = erratum_pair(
+majority_templates = Claim(
     id="abstract_symbols/majority_templates",
     source="section 1.1, mathematical functions",
     whose="the paper's statement",
     says="The majority element of a string of length k, over two symbols, is encoded by Σ_{j<k/2} C(k, j) templates, "
     "which is 2^(k−1) for odd k only.",
-    printed=_majorities_printed,
-    corrected=_majorities_right,
+    predict=_majorities_formula,
     observe=_majorities_counted,
     compare=close("templates", EXACT, by="by the formula", seen="by counting"),
     settings={"fast": {"lengths": (2, 3, 4, 5, 6, 7, 8)}, "full": {"lengths": tuple(range(2, 15))}},
     control=Control("half of the positions count as a majority", {"ties": True}),
     erratum=Erratum(
+        changes={"printed": True},
         prints="The majority element of a string of length k, over two symbols, is encoded by 2^(k−1) templates.",
         says="Strings of even length with as many α as β have no majority element. For k = 4 there are 5 templates, "
         "not 8; for k = 3, the paper's example, there are 4, as printed.",
@@ -112,15 +106,10 @@ majority_templates = erratum_pair(
 )
 
 
-def _caption_labels(lengths: Sequence[int]) -> xr.Dataset:
-    """Fig 17 as printed: +1 if α occurs more often in the last k − 1 entries, +1 if it occurs less often."""
-    return _majority_labels(lengths, [1.0 for k in lengths for _ in _majority_rows(k)])
-
-
-def _caption_corrected(lengths: Sequence[int]) -> xr.Dataset:
-    """The same with −1 in the second case."""
+def _caption_labels(lengths: Sequence[int], otherwise: float = -1.0) -> xr.Dataset:
+    """Fig 17: +1 if α occurs more often in the last k − 1 entries, and −1 otherwise, where the caption prints +1."""
     rows = [row[1:] for k in lengths for row in _majority_rows(k)]
-    return _majority_labels(lengths, [1.0 if row.count("α") > len(row) / 2 else -1.0 for row in rows])
+    return _majority_labels(lengths, [1.0 if row.count("α") > len(row) / 2 else otherwise for row in rows])
 
 
 def _appendix_b_labels(lengths: Sequence[int], flipped: bool = False) -> xr.Dataset:
@@ -138,18 +127,18 @@ def _majority_labels(lengths: Sequence[int], labels: Sequence[float]) -> xr.Data
     return trajectory({"label": ("template", list(labels))}, {"template": names})
 
 
-fig17_caption = erratum_pair(
+fig17_caption = Claim(
     id="abstract_symbols/fig17_caption",
     source="Fig 17, caption",
     whose="the paper's statement",
     says="A template of the majority task has label +1 if α is at most of the last k − 1 places, and label −1 if not.",
-    printed=_caption_labels,
-    corrected=_caption_corrected,
+    predict=_caption_labels,
     observe=_appendix_b_labels,
     compare=close("label", EXACT, by="by the caption", seen="by appendix B"),
     settings={"fast": {"lengths": (2, 3, 4, 5)}},
     control=Control("the two labels exchanged", {"flipped": True}),
     erratum=Erratum(
+        changes={"otherwise": 1.0},
         prints="A template of the majority task has label +1 if α is at most of the last k − 1 places, and label +1 "
         "if not.",
         says="The caption gives label +1 in both cases; appendix B has −1 in the second. (The same caption leaves out "
@@ -159,4 +148,4 @@ fig17_caption = erratum_pair(
     ),
 )
 
-CLAIMS = [*distribution_of_3_labels, *majority_templates, *fig17_caption]
+CLAIMS = [distribution_of_3_labels, majority_templates, fig17_caption]
