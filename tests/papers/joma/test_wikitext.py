@@ -42,7 +42,7 @@ def test_fig8_needs_a_dip_and_a_rebound(
     monkeypatch.setenv("FORETRAIN_RESULTS", str(tmp_path))
     save(curves(dip, rebound), tmp_path / "joma_fig8.nc")
     claim = wikitext.fig8
-    assert claim.compare(claim.predict(), claim.observe(**claim.setting("fast"))).status == status
+    assert claim.compare(claim.prediction({}), claim.observe(**claim.setting("fast"))).status == status
 
 
 def test_the_shape_is_read_off_smoothed_curves() -> None:

@@ -1,5 +1,7 @@
 """Tolerances that only the claims of JoMA use, each with its reason."""
 
+import numpy as np
+
 from foretrain.ledger.tolerances import Tolerance
 
 HALF = Tolerance(0.5, "our reading of 'most' components: at least half of them")
@@ -15,6 +17,11 @@ ORDERED = Tolerance(
 SATURATED = Tolerance(
     0.05, "our reading of 'saturates' in a figure: it moves late by less than this share of the fastest component"
 )
+RATIO_LEAST = Tolerance(0.5, "as printed below eq. 59")
+RATIO_MOST = Tolerance(2.0, "as printed below eq. 59")
+CONDITION = Tolerance(0.25, "what eq. 58 asks for")
+EXCESS_MOST = Tolerance(float(np.sqrt(np.pi / 2) + 1), "as printed below eq. 88")
+ONE_GROWS = Tolerance(1, "our reading of 'some' components")
 FALLS = Tolerance(0.5, "our reading of 'sparse': the entropy falls by more than half a nat, of 2.3 at most")
 RISES = Tolerance(0.02, "our reading of 'dense again': a rise of the entropy that a figure shows, in nats")
 ANGLES = Tolerance(2e-8, "an angle from its cosine, which near 1 keeps half of the digits: √eps = 1.5e-8")
@@ -25,4 +32,14 @@ DOUBLES = Tolerance(0.1, "growth in proportion to time doubles a size; the start
 ALIVE = Tolerance(1e-3, "a weight of size 1 to 10 that moves late by less than this does not move")
 RANK_DROP = Tolerance(0.5, "our reading of 'drops': the rank falls to less than half of its start")
 RANK_BOUNCE = Tolerance(1.1, "our reading of 'bounces': the rank rises by more than a tenth from its lowest point")
+SEVERAL = Tolerance(
+    0.05,
+    "our reading of 'the same neuron can be activated by': one neuron in twenty; before training it is one in a "
+    "thousand",
+)
+GPT_DROP = Tolerance(0.9, "of the rank at the start: our reading of 'drop' over checkpoints")
+GPT_BOUNCE = Tolerance(1.05, "times the lowest rank: our reading of 'bounce' over checkpoints")
+DIP = Tolerance(0.5, "a fifth of the entropy at the start: our reading of 'becomes sparse'")
+REBOUND = Tolerance(0.05, "several times the noise of a mean over five evaluations and two seeds")
+NEAR_PUBLISHED = Tolerance(0.3, "nats; the published runs have 33 278 words, ours the 4096 most frequent")
 CONSTANT = Tolerance(1e-4, "a total variation small enough that first-order terms in it do not show")

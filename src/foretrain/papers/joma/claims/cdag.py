@@ -10,6 +10,7 @@ from foretrain.ledger.claim import Assumption, Claim, Control, Erratum
 from foretrain.ledger.comparators import bounded, close, every, positive
 from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.papers.joma import theory
+from foretrain.papers.joma.claims.drawing import drawn
 from foretrain.papers.joma.simulations.cdag import (
     EDGE,
     angle_sum,
@@ -32,12 +33,6 @@ def _in_graphs(graphs: int, samples: int, rho: float, threshold: float, premise:
     return trajectory({name: ("triple", value.transpose(*EDGE).values[chosen]) for name, value in values.items()})
 
 
-def _draw(_: xr.Dataset, measured: xr.Dataset) -> object:
-    from foretrain.papers.joma.figures import claims as drawings  # Plotly is loaded only to draw
-
-    return drawings.correlation_by_angle(measured)
-
-
 def _premise_occurs(graphs: int, samples: int, rho: float, threshold: float) -> tuple[bool, str]:
     correlations = graph_correlations(graphs=graphs, samples=samples, rho=rho).isel(step=0, drop=True)
     met = premise_met(correlations, threshold)
@@ -55,7 +50,6 @@ cdag = Claim(
     whose="the paper's statement",
     says="If σ′_jg_j correlates with z_α, f_k with z_β and z_α with z_β (C1, C2, C3 > 0), the gradient that node k "
     "receives from j correlates with z_β: C4 > 0.",
-    predict=lambda: trajectory({}),
     observe=_in_graphs,
     compare=positive("C4"),
     settings={
@@ -64,7 +58,7 @@ cdag = Claim(
     },
     control=Control("the angles of the three correlations also sum to less than 90°", {"premise": "angles"}),
     assumes=(Assumption("the three conditions are met somewhere", _premise_occurs),),
-    figure=_draw,
+    figure=drawn("correlation_by_angle"),
     expect="fails",
     erratum=Erratum(
         says="Positive C1, C2 and C3 do not make C4 positive; the proof reads it off a drawing. Of the triples with "
@@ -129,7 +123,7 @@ cdag_corrected = Claim(
     ),
     settings={"fast": {"draws": 4000, "largest": 120.0}, "full": {"draws": 200_000, "largest": 120.0}},
     control=Control("the angles belong to other signals", {"unrelated": True}),
-    figure=_draw,
+    figure=drawn("correlation_by_angle"),
 )
 
 
@@ -160,4 +154,4 @@ parents = Claim(
     "σ′_kg_k, from which the recursion would go on (40 random graphs; 2 % where all exceed .5).",
 )
 
-CLAIMS: list[Claim] = [cdag, cdag_corrected, parents]
+CLAIMS = [cdag, cdag_corrected, parents]

@@ -6,19 +6,21 @@ The measurements integrate over the plane (simulations/plane.py) and do not use 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import xarray as xr
 
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Claim, Control, Erratum, erratum_pair
+from foretrain.ledger.claim import Claim, Control, Erratum
 from foretrain.ledger.comparators import bounded, close, every, positive
 from foretrain.ledger.tolerances import EXACT, FLOW, SLOPE
+from foretrain.papers import figure_of
 from foretrain.papers.joma import theory
+from foretrain.papers.joma.experiments.theory import fig9
 from foretrain.papers.joma.quantities import DENSITIES
-from foretrain.papers.joma.simulations.plane import plane_flow, plane_moments
-from foretrain.papers.joma.tolerances import QUADRATURE
+from foretrain.papers.joma.simulations.plane import ORDER_8, plane_flow, plane_moments, slope_by_differences
+from foretrain.papers.joma.tolerances import CONDITION, QUADRATURE
 
 SHAPES: dict[str, theory.RadialDensity] = {
     "gaussian": theory.gaussian(2),
@@ -31,7 +33,6 @@ SHAPES: dict[str, theory.RadialDensity] = {
 X_PLUS = np.array([1.2, 1.6])
 DISTANCE = 2.0  # ‖x̄₊‖
 LEVELS = np.linspace(0.1, 0.9, 9)
-ORDER_8 = (4 / 5, -1 / 5, 4 / 105, -1 / 280)  # weights of the central differences f(x + kh) − f(x − kh), k = 1 to 4
 
 
 def stationary_points(
@@ -82,13 +83,9 @@ def _lemma4_measured(densities: Sequence[str], off: float = 0.0) -> xr.Dataset:
             for bias, a_minus in stationary_points(density, places, weights):
                 r = DISTANCE * np.array([*places, 0.0]) + bias + off
                 sums.append(float(theory.stationary_function(r, SHAPES[density]) @ np.array([*weights, -a_minus])))
-    h, weights_8 = 0.001, np.array(ORDER_8)
-    steps = h * np.arange(1, 5)[:, None]
     slopes = [
-        weights_8
-        @ (theory.critical_function(LEVELS + steps, shape) - theory.critical_function(LEVELS - steps, shape))
-        / h
-        for shape in (SHAPES[density] for density in densities)
+        slope_by_differences(partial(theory.critical_function, density=SHAPES[density]), LEVELS, 0.001)
+        for density in densities
     ]
     F = [theory.stationary_function(np.linspace(-4, 4, 41), SHAPES[density]) for density in densities]
     return trajectory(
@@ -100,13 +97,6 @@ def _lemma4_measured(densities: Sequence[str], off: float = 0.0) -> xr.Dataset:
         },
         {"density": [DENSITIES[name] for name in densities], "y": LEVELS},
     )
-
-
-def _draw_fig9(_: xr.Dataset, measured: xr.Dataset) -> object:
-    from foretrain.papers.joma import figures  # Plotly is loaded only to draw
-    from foretrain.papers.joma.experiments.theory import fig9
-
-    return figures.FIGURES["fig9"](fig9())
 
 
 lemma4 = Claim(
@@ -123,7 +113,7 @@ lemma4 = Claim(
         close("G_slope", FLOW, by="as θ1/p", seen="by differences"),
         positive("F_step"),
     ),
-    figure=_draw_fig9,
+    figure=lambda *_: figure_of("joma/fig9")(fig9()),
     settings={
         "fast": {"densities": ("student_t", "student_t_1.5")},
         "full": {"densities": ("student_t", "student_t_1.5", "gaussian_mixture")},
@@ -135,7 +125,11 @@ lemma4 = Claim(
 # Theorem 3
 
 
-def _matrices(density: str, norms: Sequence[float], coefficients: Callable[..., tuple[float, float]]) -> xr.Dataset:
+def _matrices(
+    density: str,
+    norms: Sequence[float],
+    coefficients: Callable[..., tuple[float, float]] = theory.linear_coefficients,
+) -> xr.Dataset:
     points = theory.critical_points(DISTANCE, SHAPES[density])
     rows = [
         [
@@ -146,14 +140,6 @@ def _matrices(density: str, norms: Sequence[float], coefficients: Callable[..., 
     ]
     C = np.array(rows) if points else np.full((1, len(norms), 2, 2), np.nan)
     return trajectory({"C": (("point", "norm", "row", "column"), C)})
-
-
-def _printed(density: str, norms: Sequence[float]) -> xr.Dataset:
-    return _matrices(density, norms, theory.linear_coefficients_printed)
-
-
-def _corrected(density: str, norms: Sequence[float]) -> xr.Dataset:
-    return _matrices(density, norms, theory.linear_coefficients)
 
 
 def _form(density: str, norms: Sequence[float]) -> xr.Dataset:
@@ -250,19 +236,19 @@ theorem3 = Claim(
     control=Control("Gaussian components: there is no critical point", {"density": "gaussian"}),
 )
 
-coefficients = erratum_pair(
-    printed=_printed,
-    corrected=_corrected,
+coefficients = Claim(
     id="joma/theorem3_coefficients",
     whose="a step of the paper's proof",
     source="Proof of Theorem 3, eq. 73 and 74",
     says="The matrix C(μ) of Theorem 3 has β1 = s·a₊‖x̄₊‖θ1(ρ₊)/‖μ‖ and β2 = −[β1 + ρ₋²(a₊p_n(ρ₊) − a₋p_n(ρ₋))/‖μ‖]/‖μ‖²"
     ", where s is the sign of μᵀx̄₊.",
+    predict=_matrices,
     observe=lambda density, norms, off=0.0: _linearised(density, norms, off)[["C"]].drop_vars("norm"),
     compare=close("C", FLOW, by="by the formula", seen="in the flow"),
     settings=_SIZES,
     control=Control("not a critical point: ξ is off by .05‖μ‖", {"off": 0.05}),
     erratum=Erratum(
+        changes={"coefficients": theory.linear_coefficients_printed},
         prints="The matrix C(μ) of Theorem 3 has β1 and β2 of eq. 73 and 74 as printed.",
         says="Eq. 73 and 74 follow from Lemma 1 as printed. With Lemma 1 corrected, for Student-t(1.5) inputs, ‖x̄₊‖ "
         "= 2 and ‖μ‖ = 1 the eigenvalue of C along μ is .172, the printed one −1.803: μ, which is stable, would not "
@@ -298,11 +284,11 @@ premise = Claim(
     whose="our own expectation",
     says="Two Gaussian components have no critical point μ ≠ 0, so Theorem 3 says nothing about them: F/θ1 rises "
     "everywhere, and so eq. 56 has no solution; the left side of eq. 58 is below ¼; and the flow has no such point.",
-    predict=lambda: trajectory({"points": 0, "asked_for_by_eq._58": 0.25}),
+    predict=lambda: trajectory({"points": 0}),
     observe=_premise_measured,
     compare=every(
         close("points", EXACT, by="by eq. 56", seen="in the flow"),
-        bounded("condition", high="asked_for_by_eq._58"),
+        bounded("condition", high=CONDITION),
         positive("least_rise_of_ratio"),
     ),
     settings={"fast": {"density": "gaussian"}},
@@ -314,4 +300,4 @@ premise = Claim(
     "Student-t has F/θ1 falling in its left tail, so Student-t(3) has critical points as well.",
 )
 
-CLAIMS: list[Claim] = [lemma4, theorem3, *coefficients, premise]
+CLAIMS = [lemma4, theorem3, coefficients, premise]

@@ -8,13 +8,13 @@ import numpy as np
 import xarray as xr
 
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Claim, Control, Erratum, erratum_pair
+from foretrain.ledger.claim import Claim, Control, Erratum
 from foretrain.ledger.comparators import bounded, close, every, positive
 from foretrain.ledger.tolerances import FLOW
 from foretrain.papers.joma import theory
 from foretrain.papers.joma.claims.critical import SHAPES, stationary_points
 from foretrain.papers.joma.simulations.mixture import train_on_mixture
-from foretrain.papers.joma.tolerances import DOUBLES
+from foretrain.papers.joma.tolerances import DOUBLES, RATIO_LEAST, RATIO_MOST
 
 
 def _point(density: str, distance: float) -> tuple[float, float]:
@@ -34,9 +34,8 @@ eq59 = Claim(
     whose="the paper's statement",
     says="Every ratio of weights for which there is a critical point, that is every s in the set S of eq. 59, lies "
     "between ½ and 2.",
-    predict=lambda: trajectory({"least_as_printed": 0.5, "most_as_printed": 2.0}),
     observe=_ratios,
-    compare=bounded("weight_ratio", low="least_as_printed", high="most_as_printed"),
+    compare=bounded("weight_ratio", low=RATIO_LEAST, high=RATIO_MOST),
     settings={"fast": {"density": "student_t_1.5", "distances": (2.0, 4.0, 8.0)}},
     control=Control("components that lie closer together", {"distances": (0.2, 0.5, 1.0)}),
     expect="fails",
@@ -54,32 +53,30 @@ eq59 = Claim(
 )
 
 
-def _levels(formula: Callable[..., np.ndarray]) -> Callable[..., xr.Dataset]:
+def _levels(
+    density: str, distances: Sequence[float], off: float = 0.0, formula: Callable[..., np.ndarray] = theory.theta1
+) -> xr.Dataset:
     """a₋/a₊ = y₊/y₋ with the levels y that a formula gives for r₊ = ξ* + ‖x̄₊‖ and r₋ = ξ*; `off` moves ξ* away."""
-
-    def predict(density: str, distances: Sequence[float], off: float = 0.0) -> xr.Dataset:
-        rows = []
-        for distance in distances:
-            bias = _point(density, distance)[0] + off
-            high, low = formula(np.array([bias + distance, bias]), SHAPES[density])
-            rows.append(float(high / low))
-        return trajectory({"weight_ratio": ("distance", rows)}, {"distance": list(distances)})
-
-    return predict
+    ratios = []
+    for distance in distances:
+        bias = _point(density, distance)[0] + off
+        high, low = formula(np.array([bias + distance, bias]), SHAPES[density])
+        ratios.append(float(high / low))
+    return trajectory({"weight_ratio": ("distance", ratios)}, {"distance": list(distances)})
 
 
-levels = erratum_pair(
-    printed=_levels(theory.theta1_inverse),
-    corrected=_levels(theory.theta1),
+levels = Claim(
     id="joma/eq57_levels",
     source="Appendix A.3, below eq. 57",
     whose="a step of the paper's proof",
     says="With y₊ = θ1(r₊) and y₋ = θ1(r₋), a critical point has the ratio of weights a₋/a₊ = y₊/y₋ (eq. 56).",
+    predict=_levels,
     observe=_ratios,
     compare=close("weight_ratio", FLOW, by="as y₊/y₋", seen="in the flow"),
     settings={"fast": {"density": "student_t_1.5", "distances": (0.2, 0.5)}},
     control=Control("not a critical point: ξ is off by .05", {"off": 0.05}),
     erratum=Erratum(
+        changes={"formula": theory.theta1_inverse},
         prints="With y₊ = θ1⁻¹(r₊) and y₋ = θ1⁻¹(r₋), a critical point has the ratio of weights a₋/a₊ = y₊/y₋ (eq. "
         "56).",
         says="Printed, y± is θ1⁻¹(r±); but r± are distances, and θ1⁻¹ takes numbers between 0 and 1. G(y) = "
@@ -111,7 +108,6 @@ negative_bias = Claim(
     whose="the paper's statement",
     says="At a critical point y₋ < ½ < y₊, so the bias ξ* is negative: the node needs a positive inner product with "
     'its pattern to fire. (The paper says "often"; it holds if the two means are far enough apart.)',
-    predict=lambda: trajectory({}),
     observe=_signs,
     compare=every(
         positive("level_plus"),
@@ -156,4 +152,4 @@ trained = Claim(
     "that can be met, as the squared loss here.",
 )
 
-CLAIMS: list[Claim] = [eq59, *levels, negative_bias, trained]
+CLAIMS = [eq59, levels, negative_bias, trained]

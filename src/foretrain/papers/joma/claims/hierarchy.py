@@ -10,7 +10,7 @@ import xarray as xr
 from foretrain.core.streams import stream
 from foretrain.core.trajectory import trajectory
 from foretrain.data import LatentTree
-from foretrain.ledger.claim import Claim, Control, Erratum, erratum_pair
+from foretrain.ledger.claim import Claim, Control, Erratum
 from foretrain.ledger.comparators import close, every, same_mean
 from foretrain.ledger.tolerances import ALGEBRA, EXACT, SLOPE
 from foretrain.papers.joma import theory
@@ -59,11 +59,7 @@ lemma8_9 = Claim(
     says="M(ρ1)M(ρ2) = M(ρ1ρ2), M(ρ1)p(ρ2) = p(ρ1ρ2) and M(ρ)1 = 1: along a chain of the tree correlations multiply.",
     predict=_products_on_paper,
     observe=_products,
-    compare=every(
-        close("chain", EXACT),
-        close("image", EXACT),
-        close("row_sum", EXACT),
-    ),
+    compare=every(close("chain", EXACT), close("image", EXACT), close("row_sum", EXACT)),
     settings={"fast": {"chains": 1000, "length": 6}, "full": {"chains": 100_000, "length": 12}},
     control=Control("edges with P[1|1] ≠ P[0|0]", {"skew": 0.05}),
 )
@@ -108,22 +104,21 @@ def _cases(depths: Sequence[int]) -> list[tuple[int, int]]:
     return [(depth, ancestor) for depth in depths for ancestor in range(1, depth)]
 
 
-def _cooccurrence_on_paper(formula: Callable[..., np.ndarray]) -> Callable[..., xr.Dataset]:
-    def predict(rhos: Sequence[float], depths: Sequence[int]) -> xr.Dataset:
-        L, H = np.array(_cases(depths)).T
-        p_zero = float(np.dot(CLASS_WEIGHTS, P_ZERO))
-        exact = formula(np.array(rhos)[:, None], L, H, p_zero)
-        return trajectory(
-            {
-                "cooccurrence": (("way", "rho", "case"), np.stack([exact] * len(WAYS))),
-                "sampled": ("rho", formula(np.array(rhos), 5, 2, p_zero)),
-                "sampled_std": ("rho", np.zeros(len(rhos))),
-                "sampled_seeds": 1,
-            },
-            {"rho": list(rhos), "way": list(WAYS)},
-        )
-
-    return predict
+def _cooccurrence_on_paper(
+    rhos: Sequence[float], depths: Sequence[int], formula: Callable[..., np.ndarray] = theory.cooccurrence
+) -> xr.Dataset:
+    L, H = np.array(_cases(depths)).T
+    p_zero = float(np.dot(CLASS_WEIGHTS, P_ZERO))
+    exact = formula(np.array(rhos)[:, None], L, H, p_zero)
+    return trajectory(
+        {
+            "cooccurrence": (("way", "rho", "case"), np.stack([exact] * len(WAYS))),
+            "sampled": ("rho", formula(np.array(rhos), 5, 2, p_zero)),
+            "sampled_std": ("rho", np.zeros(len(rhos))),
+            "sampled_seeds": 1,
+        },
+        {"rho": list(rhos), "way": list(WAYS)},
+    )
 
 
 def _cooccurrence_measured(
@@ -156,19 +151,15 @@ def _cooccurrence_measured(
     )
 
 
-theorem5 = erratum_pair(
-    printed=_cooccurrence_on_paper(theory.cooccurrence_printed),
-    corrected=_cooccurrence_on_paper(theory.cooccurrence),
+theorem5 = Claim(
     id="joma/theorem5",
     whose="the paper's statement",
     source="Theorem 5",
     says="Tokens whose common latent ancestor is at layer H of L have P[y_l = 1 | y_m = 1] = "
     "½(1 + ρ^{2H} − 2ρ^{L−1}ρ0)/(1 − ρ^{L−1}ρ0) with ρ0 = 2P[y = 0] − 1 of the root's children.",
+    predict=_cooccurrence_on_paper,
     observe=_cooccurrence_measured,
-    compare=every(
-        close("cooccurrence", ALGEBRA, by="by the formula", seen="exactly"),
-        same_mean("sampled"),
-    ),
+    compare=every(close("cooccurrence", ALGEBRA, by="by the formula", seen="exactly"), same_mean("sampled")),
     settings={
         "fast": {"rhos": (-0.5, 0.3, 0.9), "depths": (2, 3, 4, 5), "batches": 20, "samples": 1000},
         "full": {
@@ -180,6 +171,7 @@ theorem5 = erratum_pair(
     },
     control=Control("ρ differs from edge to edge by up to 20 %", {"spread": 0.2}),
     erratum=Erratum(
+        changes={"formula": theory.cooccurrence_printed},
         prints="Tokens whose common latent ancestor is at layer H of L have P[y_l = 1 | y_m = 1] = ½(1 + ρ^{2H} − "
         "2ρ^{L−1}ρ0)/(1 − ρ^{L−1}ρ0) with ρ0 = P[y = 0] of the root's children.",
         says="Printed, ρ0 = p_{·|0}ᵀp_0 is P[y = 0] itself; eq. 95 and 102 need 2P[y = 0] − 1. For ρ = .9, L = 5, H = "
@@ -210,13 +202,10 @@ def _edges_on_paper(trees: int, depth: int, ancestor: int, edges: str = "each it
         rho = np.broadcast_to(np.abs(rho).mean(axis=1, keepdims=True), rho.shape)
     stem = depth - ancestor  # nodes of the stem; the first is the root's child, whose own ρ does not count
     above = theory.chain_correlation(rho[:, 1:stem]) if stem > 1 else np.ones(trees)
-    first, last = (theory.chain_correlation(rho[:, part]) for part in _branches(stem, ancestor))
+    branches = (slice(start, start + ancestor) for start in (stem, stem + ancestor))
+    first, last = (theory.chain_correlation(rho[:, branch]) for branch in branches)
     formula = theory.cooccurrence_by_edge(last, first, above * (2 * p_zero - 1))
     return trajectory({"cooccurrence": (("way", "tree"), np.stack([formula] * 2))}, {"way": list(WAYS)})
-
-
-def _branches(stem: int, ancestor: int) -> tuple[slice, slice]:
-    return slice(stem, stem + ancestor), slice(stem + ancestor, stem + 2 * ancestor)
 
 
 def _edges_measured(trees: int, depth: int, ancestor: int) -> xr.Dataset:
@@ -247,14 +236,6 @@ by_edge = Claim(
 SMALL = np.geomspace(1e-5, 1e-3, 5)  # ε
 
 
-def _order_printed(cases: Sequence[tuple[int, int]]) -> xr.Dataset:
-    return trajectory({"order_of_error": ("case", np.full(len(cases), 2.0))})
-
-
-def _order_corrected(cases: Sequence[tuple[int, int]]) -> xr.Dataset:
-    return trajectory({"order_of_error": ("case", np.full(len(cases), 1.0))})
-
-
 def _order_measured(cases: Sequence[tuple[int, int]]) -> xr.Dataset:
     """The slope of ln|P − (1 − H/L)| in ln ε for ρ = ρ0 = 1 − ε, with P by message passing."""
     orders = []
@@ -265,18 +246,18 @@ def _order_measured(cases: Sequence[tuple[int, int]]) -> xr.Dataset:
     return trajectory({"order_of_error": ("case", orders)})
 
 
-eq8 = erratum_pair(
-    printed=_order_printed,
-    corrected=_order_corrected,
+eq8 = Claim(
     id="joma/eq8",
     whose="the paper's statement",
     source="Section 5, eq. 8",
     says="For ρ = ρ0 = 1 − ε the co-occurrence is 1 − H/L up to O(ε), unless L = 2H.",
+    predict=lambda cases, order=1.0: trajectory({"order_of_error": ("case", np.full(len(cases), order))}),
     observe=_order_measured,
     compare=close("order_of_error", SLOPE, relative=False, by="as printed", seen="exactly"),
     settings={"fast": {"cases": ((5, 2), (6, 1), (7, 2), (5, 4))}},
     control=Control("L = 2H, where the first order cancels", {"cases": ((4, 2), (6, 3))}),
     erratum=Erratum(
+        changes={"order": 2.0},
         prints="For ρ = ρ0 = 1 − ε the co-occurrence is 1 − H/L up to O(ε²).",
         says="The error of eq. 8 is printed as O(ε²); it is −(H/L)(L − 2H)·ε/2, first order unless L = 2H: −.2ε for L "
         "= 5, H = 2.",
@@ -288,4 +269,4 @@ eq8 = erratum_pair(
     ),
 )
 
-CLAIMS: list[Claim] = [lemma8_9, *theorem5, by_edge, *eq8]
+CLAIMS = [lemma8_9, theorem5, by_edge, eq8]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -11,18 +13,18 @@ from scipy.special import expit
 
 from foretrain.core.streams import stream
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Claim, Control, Erratum, erratum_pair
+from foretrain.ledger.claim import Claim, Control, Erratum
 from foretrain.ledger.comparators import close, same_mean
 from foretrain.ledger.tolerances import FLOW
 from foretrain.papers.joma import theory
 from foretrain.papers.joma.quantities import DENSITIES
-from foretrain.papers.joma.simulations.plane import plane_flow
+from foretrain.papers.joma.simulations.plane import plane_flow, slope_by_differences
 from foretrain.papers.joma.tolerances import QUADRATURE
 
 NAMES = ("gaussian", "uniform_ball", "student_t", "laplace")
 LEAKY = (0.2, 1.0)
 
-Moments = Callable[..., tuple[np.ndarray, np.ndarray]]
+Pair = Callable[..., tuple[np.ndarray, np.ndarray]]
 
 
 # Lemma 1: three dimensions of a space of five, E[xψ] and E[ψ] side by side.
@@ -37,24 +39,14 @@ def _hyperplane(norm: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]
     return basis, mean, v, 0.3 - float(v @ mean)
 
 
-def _moments_on_paper(moments: Moments) -> Callable[..., xr.Dataset]:
-    def predict(norms: Sequence[float]) -> xr.Dataset:
-        rows = []
-        for norm in norms:
-            basis, mean, v, bias = _hyperplane(norm)
-            first, total = moments(mean, v, bias, theory.gaussian(3), basis=basis)
-            rows.append([*first, float(total)])
-        values = np.array(rows)
-        return trajectory(
-            {
-                "moment": (("norm", "component"), values),
-                "moment_std": (("norm", "component"), np.zeros_like(values)),
-                "moment_seeds": 1,
-            },
-            {"norm": list(norms)},
-        )
-
-    return predict
+def _moments_on_paper(norms: Sequence[float], moments: Pair = theory.hyperplane_moments) -> xr.Dataset:
+    rows = []
+    for norm in norms:
+        basis, mean, v, bias = _hyperplane(norm)
+        first, total = moments(mean, v, bias, theory.gaussian(3), basis=basis)
+        rows.append([*first, float(total)])
+    moment = xr.DataArray(np.array(rows), {"norm": list(norms)}, ("norm", "component"))
+    return trajectory({"moment": moment, "moment_std": 0 * moment, "moment_seeds": 1})
 
 
 def _moments_sampled(norms: Sequence[float], batches: int, samples: int, stretch: float = 1.0) -> xr.Dataset:
@@ -72,14 +64,13 @@ def _moments_sampled(norms: Sequence[float], batches: int, samples: int, stretch
     return trajectory({"moment": (("seed", "norm", "component"), values)}, {"norm": list(norms)})
 
 
-lemma1 = erratum_pair(
-    printed=_moments_on_paper(theory.hyperplane_moments_printed),
-    corrected=_moments_on_paper(theory.hyperplane_moments),
+lemma1 = Claim(
     id="joma/lemma1",
     whose="the paper's statement",
     source="Lemma 1, eq. 23",
     says="For x isotropic about x̄ and a step-like ψ, E[xψ(vᵀx + ξ)] = θ1(ρ)x̄ + θ2(ρ)v/‖v‖ and E[ψ] = θ1(ρ), where "
     "ρ = (vᵀx̄ + ξ)/‖v‖ is the distance of the mean to the hyperplane.",
+    predict=_moments_on_paper,
     observe=_moments_sampled,
     compare=same_mean("moment"),
     settings={
@@ -88,6 +79,7 @@ lemma1 = erratum_pair(
     },
     control=Control("x is not isotropic: one direction is pulled by 1.5", {"stretch": 1.5}),
     erratum=Erratum(
+        changes={"moments": theory.hyperplane_moments_printed},
         prints="For x isotropic about x̄ and a step-like ψ, E[xψ(vᵀx + ξ)] and E[ψ] are θ1 and θ2 at vᵀx̄ + ξ, "
         "divided by powers of ‖v‖ (eq. 23).",
         says="Eq. 23 evaluates θ at vᵀx̄ + ξ and divides by ‖v‖ (by ‖v‖³ in the second term); the distance is (vᵀx̄ + "
@@ -126,18 +118,15 @@ def _flow_dataset(rows: list[list[np.ndarray]]) -> xr.Dataset:
     )
 
 
-def _flow_on_paper(printed: bool) -> Callable[..., xr.Dataset]:
-    def predict(problems: int, components: int) -> xr.Dataset:
-        flows = [
-            [
-                theory.uniform_attention_flow(v, bias, means, a, shape, LEAKY, printed=printed)
-                for v, bias, means, a in _mixtures(problems, components)
-            ]
-            for shape in (theory.radial_density(name, 2) for name in NAMES)
+def _flow_on_paper(problems: int, components: int, printed: bool = False) -> xr.Dataset:
+    rows = [
+        [
+            np.append(*theory.uniform_attention_flow(v, bias, means, a, shape, LEAKY, printed=printed))
+            for v, bias, means, a in _mixtures(problems, components)
         ]
-        return _flow_dataset([[np.append(dv, dbias) for dv, dbias in row] for row in flows])
-
-    return predict
+        for shape in (theory.radial_density(name, 2) for name in NAMES)
+    ]
+    return _flow_dataset(rows)
 
 
 def _flow_by_directions(problems: int, components: int, stretch: float = 1.0) -> xr.Dataset:
@@ -153,19 +142,19 @@ def _flow_by_directions(problems: int, components: int, stretch: float = 1.0) ->
     return _flow_dataset([[np.append(scale * dv, dbias) for dv, dbias in row] for row in flows])
 
 
-lemma2 = erratum_pair(
-    printed=_flow_on_paper(True),
-    corrected=_flow_on_paper(False),
+lemma2 = Claim(
     id="joma/lemma2",
     whose="the paper's statement",
     source="Lemma 2, eq. 42 and 43",
     says="Under uniform attention and a mixture of isotropic inputs with a constant gradient per component, "
     "v̇ = Σ_j a_j(θ1(ρ_j)x̄_j + θ2(ρ_j)v/‖v‖) and ξ̇ = Σ_j a_jθ1(ρ_j).",
+    predict=_flow_on_paper,
     observe=_flow_by_directions,
     compare=close("velocity", QUADRATURE, by="by the formula", seen="by integration over directions"),
     settings={"fast": {"problems": 5, "components": 3}, "full": {"problems": 60, "components": 5}},
     control=Control("the components are not isotropic: one direction is pulled by 1.2", {"stretch": 1.2}),
     erratum=Erratum(
+        changes={"printed": True},
         prints="Under uniform attention and a mixture of isotropic inputs with a constant gradient per component, v̇ "
         "and ξ̇ are as in eq. 42 and 43, with Lemma 1's argument and powers of ‖v‖.",
         says="Eq. 42 and 43 inherit Lemma 1's argument and its powers of ‖v‖; as printed they hold at ‖v‖ = 1 only.",
@@ -191,8 +180,11 @@ def _shapes(dimensions: Sequence[int]) -> list[theory.RadialDensity]:
     return [theory.radial_density(name, n) for name in NAMES for n in dimensions]
 
 
-def _called(dimensions: Sequence[int]) -> list[str]:
-    return [f"{DENSITIES[name]}, n = {n}" for name in NAMES for n in dimensions]
+def _over_densities(
+    name: str, axes: tuple[str, ...], rows: Sequence[Any], dimensions: Sequence[int], r: np.ndarray
+) -> xr.Dataset:
+    called = [f"{DENSITIES[density]}, n = {n}" for density in NAMES for n in dimensions]
+    return trajectory({name: (("density", *axes), np.array(rows))}, {"density": called, "r": r})
 
 
 def _stationary(dimensions: Sequence[int], activation: str) -> xr.Dataset:
@@ -201,7 +193,7 @@ def _stationary(dimensions: Sequence[int], activation: str) -> xr.Dataset:
         theory.theta2(EDGES, shape, derivative) + EDGES * theory.theta1(EDGES, shape, derivative)
         for shape in _shapes(dimensions)
     ]
-    return trajectory({"F": (("density", "r"), np.array(rows))}, {"density": _called(dimensions), "r": EDGES})
+    return _over_densities("F", ("r",), rows, dimensions, EDGES)
 
 
 def _summed_theta1(dimensions: Sequence[int], activation: str) -> xr.Dataset:
@@ -215,7 +207,7 @@ def _summed_theta1(dimensions: Sequence[int], activation: str) -> xr.Dataset:
         ]
         sums = np.concatenate([[0.0], np.cumsum(pieces)])
         rows.append(float(theory.theta2(0.0, shape, derivative)) + sums - sums[EDGES == 0])
-    return trajectory({"F": (("density", "r"), np.array(rows))}, {"density": _called(dimensions), "r": EDGES})
+    return _over_densities("F", ("r",), rows, dimensions, EDGES)
 
 
 lemma3 = Claim(
@@ -239,47 +231,37 @@ lemma3 = Claim(
 POINTS = np.array([-0.8, -0.3, 0.3, 0.7])
 
 
-def _slopes_on_paper(slopes: Callable[..., tuple[np.ndarray, np.ndarray]]) -> Callable[..., xr.Dataset]:
-    def predict(dimensions: Sequence[int]) -> xr.Dataset:
-        rows = [slopes(POINTS, shape, LEAKY) for shape in _shapes(dimensions)]
-        return trajectory(
-            {"slope_of_theta": (("density", "theta", "r"), np.array(rows))},
-            {"density": _called(dimensions), "r": POINTS},
-        )
-
-    return predict
+def _slopes_on_paper(dimensions: Sequence[int], slopes: Pair = theory.theta_slopes) -> xr.Dataset:
+    rows = [slopes(POINTS, shape, LEAKY) for shape in _shapes(dimensions)]
+    return _over_densities("slope_of_theta", ("theta", "r"), rows, dimensions, POINTS)
 
 
 def _slopes_by_differences(dimensions: Sequence[int], smooth: bool = False) -> xr.Dataset:
     """Central differences of order 8; `smooth` takes a φ′ that goes from c₋ to c₊ without a step."""
     derivative: theory.Derivative = (lambda x: LEAKY[0] + (LEAKY[1] - LEAKY[0]) * expit(x)) if smooth else LEAKY
-    h, weights = 0.01, np.array([4 / 5, -1 / 5, 4 / 105, -1 / 280])
-    steps = h * np.arange(1, 5)[:, None]
     rows = [
         [
-            weights @ (theta(POINTS + steps, shape, derivative) - theta(POINTS - steps, shape, derivative)) / h
+            slope_by_differences(partial(theta, density=shape, derivative=derivative), POINTS, 0.01)
             for theta in (theory.theta1, theory.theta2)
         ]
         for shape in _shapes(dimensions)
     ]
-    return trajectory(
-        {"slope_of_theta": (("density", "theta", "r"), np.array(rows))}, {"density": _called(dimensions), "r": POINTS}
-    )
+    return _over_densities("slope_of_theta", ("theta", "r"), rows, dimensions, POINTS)
 
 
-lemma5 = erratum_pair(
-    printed=_slopes_on_paper(theory.theta_slopes_printed),
-    corrected=_slopes_on_paper(theory.theta_slopes),
+lemma5 = Claim(
     id="joma/lemma5",
     whose="the paper's statement",
     source="Lemma 5, eq. 61",
     says="A homogeneous φ has φ′ = c₋ below 0 and c₊ above it, and so dθ1/dr = (c₊ − c₋)p_n(r) and "
     "dθ2/dr = −(c₊ − c₋)r·p_n(r).",
+    predict=_slopes_on_paper,
     observe=_slopes_by_differences,
     compare=close("slope_of_theta", FLOW, by="by the formula", seen="by differences"),
     settings={"fast": {"dimensions": (1, 3)}, "full": {"dimensions": (1, 2, 3, 5, 10)}},
     control=Control("φ′ has the same limits but no step: φ is not homogeneous", {"smooth": True, "dimensions": (1,)}),
     erratum=Erratum(
+        changes={"slopes": theory.theta_slopes_printed},
         prints="A homogeneous φ is a step, and so dθ1/dr = (c₋ + c₊)p_n(r) and dθ2/dr = −(c₋ + c₊)r·p_n(r).",
         says="It is φ′, not φ, that is a step, and the slopes take c₊ − c₋ where eq. 61 prints c₋ + c₊: for a leaky "
         "ReLU (.2, 1) and Gaussian inputs at r = .3 differences give .3051, the printed form .4577. For ReLU they "
@@ -292,4 +274,4 @@ lemma5 = erratum_pair(
     ),
 )
 
-CLAIMS: list[Claim] = [*lemma1, *lemma2, lemma3, *lemma5]
+CLAIMS = [lemma1, lemma2, lemma3, lemma5]

@@ -132,4 +132,4 @@ lemma3_limits = Claim(
     "minus infinity.",
 )
 
-CLAIMS: list[Claim] = [lemma1_signs, lemma3_limits]
+CLAIMS = [lemma1_signs, lemma3_limits]

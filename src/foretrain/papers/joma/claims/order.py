@@ -8,10 +8,11 @@ from typing import Any
 import xarray as xr
 
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Claim, Control, no_number
+from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import bounded, close, every, surely_positive
 from foretrain.measures import spearman
 from foretrain.papers.joma import theory
+from foretrain.papers.joma.claims.drawing import drawn
 from foretrain.papers.joma.experiments.order import MODEL, order_flow, order_training
 from foretrain.papers.joma.experiments.parameters import Objective
 from foretrain.papers.joma.tolerances import BETWEEN_RECORDS, ORDERED
@@ -23,11 +24,7 @@ def _flow_predicted(rho: float, depth: int, p_zero: float, salience: float) -> x
     """The half-way times by Theorem 4, for the targets of Theorem 5."""
     ancestor = order_flow(rho, depth, p_zero, salience)["ancestor"]
     mu = salience * theory.cooccurrence(rho, depth, ancestor.values, p_zero)
-    return trajectory({"half_time": ("token", theory.salient_time(mu, HALF)), "least_allowed": ORDERED.value})
-
-
-def _flow_measured(rho: float, depth: int, p_zero: float, salience: float) -> xr.Dataset:
-    return order_flow(rho, depth, p_zero, salience)[["half_time", "rank_correlation", "logit"]]
+    return trajectory({"half_time": ("token", theory.salient_time(mu, HALF))})
 
 
 flow = Claim(
@@ -39,10 +36,12 @@ flow = Claim(
     "and 5, and its rank correlation with the ancestor's layer is above .8. (This integrates an equation; for training "
     "see joma/hierarchy_order_transformer.)",
     predict=_flow_predicted,
-    observe=_flow_measured,
+    observe=lambda rho, depth, p_zero, salience: order_flow(rho, depth, p_zero, salience)[
+        ["half_time", "rank_correlation", "logit"]
+    ],
     compare=every(
         close("half_time", BETWEEN_RECORDS, by="by Theorems 4 and 5", seen="along the flow"),
-        bounded("rank_correlation", low="least_allowed"),
+        bounded("rank_correlation", low=ORDERED),
     ),
     settings={
         "fast": {"rho": 0.9, "depth": 6, "p_zero": 0.9, "salience": 3.0},
@@ -62,15 +61,18 @@ def _run(
     return order_training(rho, objective, tuple(range(1, seeds + 1)), steps, setting, in_turn)
 
 
-def _training(reading: str = "attended", **setting: Any) -> xr.Dataset:
+def _training(
+    rho: float, seeds: int, depth: int, rate: float, steps: int, objective: Objective = "match",
+    reading: str = "attended",
+) -> xr.Dataset:  # fmt: skip
     """The rank correlation of the mean times with the ancestor's layer, and the lag: by how many steps tokens are later
     per layer, fitted for each seed (`lead` is its negative). `reading` says what is timed.
 
     What never happens counts as happening at the end of the run. The root is left out: tokens that have only the root
     in common share no latent, and since most pairs are of this kind, they are the mean token.
     """
-    run = _run(**setting)
-    times = run[f"{reading}_time"].isel(ancestor=slice(0, -1)).fillna(setting["steps"])
+    run = _run(rho, seeds, depth, rate, steps, objective)
+    times = run[f"{reading}_time"].isel(ancestor=slice(0, -1)).fillna(steps)
     layer = times["ancestor"].astype(float)
     lag = xr.cov(times, layer, "ancestor") / layer.var("ancestor", ddof=1)
     order = spearman(times.mean("seed").values, layer.values)
@@ -85,17 +87,10 @@ def _training(reading: str = "attended", **setting: Any) -> xr.Dataset:
     )
 
 
-def _draw_attended(_: xr.Dataset, measured: xr.Dataset) -> object:
-    from foretrain.papers.joma.figures import claims as drawings  # Plotly is loaded only to draw
-
-    return drawings.attended(measured, MODEL.level)
-
-
 _trained: dict[str, Any] = {
     "source": "Section 5, in a trained multilayer transformer",
-    "predict": lambda: trajectory({"least_allowed": ORDERED.value}),
     "observe": _training,
-    "figure": _draw_attended,
+    "figure": drawn("attended"),
 }
 
 attended = Claim(
@@ -107,10 +102,7 @@ attended = Claim(
     "and it is later from layer to layer by more than three standard errors over seeds.",
     settings={"fast": FAST, "full": FULL},
     control=Control("ρ = 0: no token says anything of another", {"rho": 0.0}),
-    compare=every(
-        bounded("order", low="least_allowed"),
-        surely_positive("lag"),
-    ),
+    compare=every(bounded("order", low=ORDERED), surely_positive("lag")),
     finding="At depth 4 and 1000 steps layers 1, 2 and 3 pass the level at steps 161, 290 and 377, 108 ± 18 per layer; "
     "twelve fresh seeds give 147, 240 and 329, 91 ± 28. Levels of .3 and .4 give the same order, .1 is within the "
     "noise of the start. Single seeds have a rank correlation of .79 and .88 on average. Rate and steps of tier fast "
@@ -145,9 +137,9 @@ by_class = Claim(
 )
 
 
-def _lead(**setting: Any) -> xr.Dataset:
+def _lead(rho: float, seeds: int, depth: int, rate: float, steps: int, in_turn: bool = False) -> xr.Dataset:
     """By how much NCorr of the MLP layers rises, and how many steps the lower one is half way before the upper one."""
-    run = _run(**setting)
+    run = _run(rho, seeds, depth, rate, steps, in_turn=in_turn)
     rise = run["ncorr"].isel(time=-1, drop=True) - run["ncorr"].isel(time=0, drop=True)
     lead = run["layer_time"].diff("layer").isel(layer=0, drop=True)
     return xr.Dataset(
@@ -160,12 +152,6 @@ def _lead(**setting: Any) -> xr.Dataset:
     )
 
 
-def _draw_layers(_: xr.Dataset, measured: xr.Dataset) -> object:
-    from foretrain.papers.joma.figures import claims as drawings
-
-    return drawings.layers(measured)
-
-
 layers = Claim(
     id="joma/hierarchy_order_layers",
     source='Section 5, "the lower hierarchy gets learned" first',
@@ -173,19 +159,15 @@ layers = Claim(
     says="NCorr of the lower MLP layer with the lowest latents rises in training, and is half way before that of the "
     "next layer with theirs, both by more than three standard errors over seeds. (No verdict is expected: that it is "
     "not shown does not refute it.)",
-    predict=no_number,
     observe=_lead,
-    compare=every(
-        surely_positive("lower_rise"),
-        surely_positive("layer_lead"),
-    ),
+    compare=every(surely_positive("lower_rise"), surely_positive("layer_lead")),
     settings={"fast": FAST, "full": FULL},
     control=Control(
         "layers that learn one after the other: both begin empty, and the upper one stands still for half of training",
         {"in_turn": True, "seeds": 4, "steps": 100},
     ),
     expect=None,
-    figure=_draw_layers,
+    figure=drawn("layers"),
     finding="Both layers rise (.48 to .60 and .46 to .61 in 1000 steps), in no order that seeds agree on: the "
     "lower one is half way 138 ± 36 steps after the upper one (twelve seeds), 48 ± 58 before it with twelve fresh "
     "seeds, and on the class label 32 ± 10 after it.",

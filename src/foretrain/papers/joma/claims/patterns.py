@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import xarray as xr
 
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Claim, Control, Erratum, erratum_pair
+from foretrain.ledger.claim import Claim, Control, Erratum
 from foretrain.ledger.comparators import bounded, close, every
 from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.papers.joma import theory
@@ -20,39 +18,30 @@ def _run(seeds: int, steps: int, learns: bool = True) -> xr.Dataset:
     return train_two_patterns(tuple(range(1, seeds + 1)), steps, learns)
 
 
-def _weights_on_paper(sign: float) -> Callable[..., xr.Dataset]:
+def _weights_on_paper(seeds: int, steps: int, queries: str = "own", sign: float = 1.0) -> xr.Dataset:
     """w from v and ξ by eq. 60 (sign 1), or with −ξ as printed below Fig 10."""
-
-    def predict(seeds: int, steps: int, queries: str = "own") -> xr.Dataset:
-        run = _run(seeds, steps)
-        w = run["weights"].transpose("seed", "time", "token").values
-        contexts = PATTERNS.contexts
-        U = np.eye(contexts + 2)  # every token has an axis to itself
-        moved = (w - w[:, :1])[..., :contexts]
-        bias = sign * run["bias"].transpose("seed", "time", "query").values
-        bias = bias[..., ::-1] if queries == "swapped" else bias
-        whole = theory.weights_from_parts(w[:, :1], moved, bias, U[:, :contexts], U[:, contexts:])
-        return trajectory({"weights": (("seed", "time", "token"), whole)}, {"time": run["time"].values})
-
-    return predict
+    run, contexts = _run(seeds, steps), PATTERNS.contexts
+    w, bias = run["weights"].values, sign * run["bias"].values
+    U = np.eye(contexts + 2)  # every token has an axis to itself
+    moved = (w - w[:, :1])[..., :contexts]
+    bias = bias[..., ::-1] if queries == "swapped" else bias
+    whole = theory.weights_from_parts(w[:, :1], moved, bias, U[:, :contexts], U[:, contexts:])
+    return trajectory({"weights": (("seed", "time", "token"), whole)}, {"time": run["time"].values})
 
 
-bias = erratum_pair(
-    printed=_weights_on_paper(-1.0),
-    corrected=_weights_on_paper(1.0),
+bias = Claim(
     id="joma/eq60",
     source="Appendix A.4, eq. 60 and the text below Fig 10",
     whose="the paper's statement",
     says="A node's weight is w(t) = w(0) + U_C(v(t) − v(0)) + Σ_m u_mξ_m(t) with ξ_m(t) = ∫E[g·h′] over the samples "
     "with query m: the bias enters with a plus sign (eq. 60).",
-    observe=lambda seeds, steps: trajectory(
-        {"weights": (("seed", "time", "token"), _run(seeds, steps)["weights"].values)},
-        {"time": _run(seeds, steps)["time"].values},
-    ),
+    predict=_weights_on_paper,
+    observe=lambda seeds, steps: _run(seeds, steps)[["weights"]].drop_vars("seed"),
     compare=close("weights", ALGEBRA, by="from v and ξ", seen="in training"),
     settings={"fast": {"seeds": 3, "steps": 600}, "full": {"seeds": 10, "steps": 2000}},
     control=Control("the biases of the two queries swapped", {"queries": "swapped"}),
     erratum=Erratum(
+        changes={"sign": -1.0},
         prints="A node's weight is made of a pattern v_m and, with a minus sign, a bias ξ_m for each of its queries: "
         "w = Σ_m (v_m − ξ_mu_m).",
         says="Eq. 60 has + u_mξ; the text on pattern superposition has −ξ_mu_m. Training has the plus: after 600 "
@@ -65,10 +54,10 @@ bias = erratum_pair(
 
 
 def _response(seeds: int, steps: int, learns: bool = True) -> xr.Dataset:
-    run = _run(seeds, steps, learns)["response"]
-    own = run.sel(pair=PAIRS[0], drop=True)
-    others = run.sel(pair=list(PAIRS[1:]))
-    return xr.Dataset({"response_own": own, "response_other": others})
+    response = _run(seeds, steps, learns)["response"]
+    return xr.Dataset(
+        {"response_own": response.sel(pair=PAIRS[0], drop=True), "response_other": response.sel(pair=list(PAIRS[1:]))}
+    )
 
 
 superposition = Claim(
@@ -78,12 +67,8 @@ superposition = Claim(
     says="One ReLU node can hold two queries, each with a pattern of its own: trained with exp attention, it fires for "
     "either query with its own pattern (above .8 of 1) and is silent for no pattern and for the other query's (below "
     ".2), in every seed.",
-    predict=lambda: trajectory({"least_of_firing": FIRES.value, "most_of_silence": SILENT.value}),
     observe=_response,
-    compare=every(
-        bounded("response_own", low="least_of_firing"),
-        bounded("response_other", high="most_of_silence"),
-    ),
+    compare=every(bounded("response_own", low=FIRES), bounded("response_other", high=SILENT)),
     settings={"fast": {"seeds": 3, "steps": 600}, "full": {"seeds": 10, "steps": 2000}},
     control=Control("attention stays uniform", {"learns": False}),
     finding="Superposition needs attention. Without it no weight can tell a query with its own pattern from one with "
@@ -91,4 +76,4 @@ superposition = Claim(
     "node says .50 to .64 for its own patterns and .37 to .53 for the crossed ones (three seeds, 2000 steps).",
 )
 
-CLAIMS: list[Claim] = [*bias, superposition]
+CLAIMS = [bias, superposition]

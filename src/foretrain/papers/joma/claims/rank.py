@@ -6,9 +6,9 @@ from typing import Any
 
 import xarray as xr
 
-from foretrain.core.trajectory import trajectory
 from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import bounded, every
+from foretrain.papers.joma.claims.drawing import drawn
 from foretrain.papers.joma.experiments import rank
 from foretrain.papers.joma.experiments.parameters import Activation
 from foretrain.papers.joma.tolerances import RANK_BOUNCE, RANK_DROP
@@ -36,21 +36,11 @@ def _rank(
     return _drop_and_rebound(curves).assign(stable_rank=curves)
 
 
-def _draw(_: xr.Dataset, measured: xr.Dataset) -> object:
-    from foretrain.papers.joma.figures import training  # Plotly is loaded only to draw
-
-    return training.rank_of(measured["stable_rank"])
-
-
 _rank_claim: dict[str, Any] = {
     "source": 'Section 4, "Relationship with rank of MLP lower layer"',
-    "predict": lambda: trajectory({"most_allowed": RANK_DROP.value, "least_allowed": RANK_BOUNCE.value}),
     "observe": _rank,
-    "compare": every(
-        bounded("rank_drop", high="most_allowed"),
-        bounded("rank_rebound", low="least_allowed"),
-    ),
-    "figure": _draw,
+    "compare": every(bounded("rank_drop", high=RANK_DROP), bounded("rank_rebound", low=RANK_BOUNCE)),
+    "figure": drawn("stable_rank"),
 }
 
 rank_layer = Claim(

@@ -8,9 +8,10 @@ import numpy as np
 import xarray as xr
 
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Claim, Control, Erratum, no_number
+from foretrain.ledger.claim import Claim, Control, Erratum
 from foretrain.ledger.comparators import bounded, close, every, positive, surely_positive
 from foretrain.ledger.tolerances import EXACT, PRINTED_DIGITS
+from foretrain.papers import figure_of
 from foretrain.papers.joma.experiments.parameters import Activation, Loss, Variant
 from foretrain.papers.joma.experiments.theory import fig4
 from foretrain.papers.joma.tolerances import FALLS, RISES
@@ -44,11 +45,11 @@ def _dip(variant: Variant) -> xr.Dataset:
     )
 
 
-def _draw_fig4(_: xr.Dataset, measured: xr.Dataset) -> object:
-    from foretrain.papers.joma import figures  # Plotly is loaded only to draw
+def _draw_fig4(*_: xr.Dataset) -> object:
+    from foretrain.papers.joma.figures import theory  # Plotly is loaded only to draw
 
     published = {0: PUBLISHED["start"], PUBLISHED_STEP: PUBLISHED["lowest"], 4999: PUBLISHED["last"]}
-    return figures.theory.fig4(fig4(steps=4999), published)
+    return theory.fig4(fig4(steps=4999), published)
 
 
 figure4 = Claim(
@@ -100,19 +101,12 @@ def _fall_and_comeback(loss: Loss, activation: Activation, seeds: int, steps: in
     )
 
 
-def _draw_training(_: xr.Dataset, measured: xr.Dataset) -> object:
-    from foretrain.papers.joma import figures
-
-    return figures.FIGURES["sparse_dense"](measured)
-
-
 DRAWN: tuple[Loss, ...] = ("squared", "fixed")
 ACTIVATIONS: tuple[Activation, ...] = ("relu", "linear")
 TRAINED = {"fast": {"seeds": 5, "steps": 3000}, "full": {"seeds": 20, "steps": 6000}}
 _training: dict[str, Any] = {
-    "predict": lambda: trajectory({"least_fall": FALLS.value, "size_of_a_comeback": RISES.value}),
     "observe": _fall_and_comeback,
-    "figure": _draw_training,
+    "figure": lambda _, measured: figure_of("joma/sparse_dense")(measured),
 }
 
 sparse_then_dense = Claim(
@@ -121,10 +115,7 @@ sparse_then_dense = Claim(
     whose="the paper's statement",
     says="When a ReLU node with softmax attention learns a teacher that has the targets of Fig 4, the entropy of its "
     "attention first falls (by more than half a nat) and then rises again (by more than .02 nats), in every seed.",
-    compare=every(
-        bounded("fall", low="least_fall"),
-        bounded("comeback", low="size_of_a_comeback"),
-    ),
+    compare=every(bounded("fall", low=FALLS), bounded("comeback", low=RISES)),
     settings={tier: {"loss": "squared", "activation": "relu", **sizes} for tier, sizes in TRAINED.items()},
     control=Control("the back-propagated gradient stays fixed (Assumption 1)", {"loss": "fixed"}),
     finding="In training attention comes back only if the loss can be met. With a squared loss the entropy goes from "
@@ -139,10 +130,7 @@ linear_too = Claim(
     source='Abstract and section 5, "A critical difference between the training dynamics of linear and nonlinear MLP"',
     whose="the paper's statement",
     says="With a linear activation the attention stays sparse: its entropy falls and does not rise again.",
-    compare=every(
-        bounded("fall", low="least_fall"),
-        bounded("comeback", high="size_of_a_comeback"),
-    ),
+    compare=every(bounded("fall", low=FALLS), bounded("comeback", high=RISES)),
     settings={tier: {"loss": "squared", "activation": "linear", **sizes} for tier, sizes in TRAINED.items()},
     control=Control("the back-propagated gradient stays fixed (Assumption 1)", {"loss": "fixed"}),
     expect="fails",
@@ -185,7 +173,6 @@ salient_first = Claim(
     says="In training salient components are learned first, thanks to attention: when a quarter of the squared error "
     "is left, the more a token pulled at the start, the less of its pull is left (by more than three standard errors "
     "over seeds).",
-    predict=no_number,
     observe=_order,
     compare=surely_positive("order_of_learning"),
     settings={
@@ -195,4 +182,4 @@ salient_first = Claim(
     control=Control("attention stays uniform: all components are learned at one rate", {"learns": False}),
 )
 
-CLAIMS: list[Claim] = [figure4, sparse_then_dense, linear_too, salient_first]
+CLAIMS = [figure4, sparse_then_dense, linear_too, salient_first]

@@ -6,19 +6,10 @@ from typing import Any
 
 import xarray as xr
 
-from foretrain.core.trajectory import trajectory
 from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import bounded, every
-from foretrain.ledger.tolerances import Tolerance
+from foretrain.papers.joma.tolerances import GPT_BOUNCE, GPT_DROP, SEVERAL
 from foretrain.papers.kept import kept
-
-SEVERAL = Tolerance(
-    0.05,
-    "our reading of 'the same neuron can be activated by': one neuron in twenty; before training it "
-    "is one in a thousand",
-)
-RANK_DROP = Tolerance(0.9, "of the rank at the start: our reading of 'drop'")
-RANK_BOUNCE = Tolerance(1.05, "times the lowest rank: our reading of 'bounce'")
 
 
 def _superposed(model: str, text: str) -> xr.Dataset:
@@ -32,9 +23,8 @@ superposition = Claim(
     whose="the paper's statement",
     says="In a trained language model at least one MLP neuron in twenty fires for two or more unrelated patterns. A "
     "pattern is a token together with what it attends to.",
-    predict=lambda: trajectory({"least": SEVERAL.value}),
     observe=_superposed,
-    compare=bounded("superposed", low="least"),
+    compare=bounded("superposed", low=SEVERAL),
     settings={"fast": {"model": "trained", "text": "real"}},
     control=Control("the model before training", {"model": "untrained"}),
     finding="Unrelated tokens alone fire one neuron as often before training as after; only combinations of a token "
@@ -54,17 +44,13 @@ def _ranks(weights: str, layer: int) -> xr.Dataset:
 _rank_of_layers: dict[str, Any] = {
     "source": "Fig 7 and section 6, stable rank over checkpoints",
     "whose": "the paper's statement",
-    "predict": lambda: trajectory({"most": RANK_DROP.value, "least": RANK_BOUNCE.value}),
     "observe": _ranks,
 }
 top = Claim(
     id="joma/fig7",
     says="Over the checkpoints of a small GPT, the stable rank of the top layer's lower MLP matrix drops and bounces "
     "back.",
-    compare=every(
-        bounded("rank_drop", high="most"),
-        bounded("rank_rebound", low="least"),
-    ),
+    compare=every(bounded("rank_drop", high=GPT_DROP), bounded("rank_rebound", low=GPT_BOUNCE)),
     settings={"fast": {"weights": "trained", "layer": -1}},
     control=Control("a random walk with steps as long as those of training", {"weights": "random walk"}),
     **_rank_of_layers,
@@ -72,10 +58,7 @@ top = Claim(
 bottom = Claim(
     id="joma/fig7_bottom",
     says="In the bottom layer it drops and does not come back.",
-    compare=every(
-        bounded("rank_drop", high="most"),
-        bounded("rank_rebound", high="least"),
-    ),
+    compare=every(bounded("rank_drop", high=GPT_DROP), bounded("rank_rebound", high=GPT_BOUNCE)),
     settings={"fast": {"weights": "trained", "layer": 0}},
     expect=None,
     finding="In a GPT of four layers on WikiText-2 it is the bottom layer that comes back furthest: its stable rank "

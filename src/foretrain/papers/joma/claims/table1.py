@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from foretrain.ledger.claim import Claim, Control, no_number
+from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import same_mean, surely_positive
+from foretrain.papers.joma.claims.drawing import drawn
+from foretrain.papers.joma.experiments.parameters import Generator
 from foretrain.papers.joma.experiments.table1 import MODEL, align, printed_table
 from foretrain.papers.joma.setting import TABLE1, TABLE1_NODES, TABLE1_SEEDS
 
@@ -27,40 +29,22 @@ def _runs(configurations: tuple[str, ...], seeds: int, steps: int, first_seed: i
     return xr.concat(runs, xr.IndexVariable("configuration", list(configurations)))
 
 
-def _trained(**setting: Any) -> xr.Dataset:
-    return _runs(**setting)[["ncorr"]].isel(time=-1, drop=True)
+def _trained(configurations: tuple[str, ...], seeds: int, steps: int, hidden: int, first_seed: int = 1) -> xr.Dataset:
+    return _runs(configurations, seeds, steps, first_seed, hidden=hidden)[["ncorr"]].isel(time=-1, drop=True)
 
 
-def _table(table: str = "printed", **setting: Any) -> xr.Dataset:
+def _table(configurations: tuple[str, ...], seeds: int, steps: int, hidden: int, table: str = "printed") -> xr.Dataset:
     """Table 1 as printed, or as measured with fresh seeds.
 
     The rounding error of a printed mean does not shrink with more seeds. The comparison divides the spread by √5, so
     the rounding is multiplied by √5 first.
     """
     if table == "fresh seeds":
-        return _with_spread(_trained(**setting, first_seed=FRESH)["ncorr"])
-    printed = printed_table(setting["configurations"])
+        ncorr = _trained(configurations, seeds, steps, hidden, FRESH)["ncorr"]
+        return xr.Dataset({"ncorr": ncorr.mean("seed"), "ncorr_std": ncorr.std("seed", ddof=1), "ncorr_seeds": seeds})
+    printed = printed_table(configurations)
     spread = np.hypot(printed["ncorr_std"], ROUNDING * np.sqrt(TABLE1_SEEDS))
     return printed.assign(ncorr_std=spread, ncorr_seeds=TABLE1_SEEDS)
-
-
-def _with_spread(values: xr.DataArray) -> xr.Dataset:
-    """A measurement in the form of a prediction: its mean over seeds, its spread and the number of seeds."""
-    name = str(values.name)
-    spread, seeds = values.std("seed", ddof=1), values.sizes["seed"]
-    return xr.Dataset({name: values.mean("seed"), f"{name}_std": spread, f"{name}_seeds": seeds})
-
-
-def _draw_table(prediction: xr.Dataset, measured: xr.Dataset) -> object:
-    from foretrain.papers.joma.figures import claims as drawings  # Plotly is loaded only to draw
-
-    return drawings.table(prediction, measured)
-
-
-def _draw_gain(_: xr.Dataset, measured: xr.Dataset) -> object:
-    from foretrain.papers.joma.figures import claims as drawings
-
-    return drawings.before_and_after(measured)
 
 
 table1 = Claim(
@@ -71,7 +55,7 @@ table1 = Claim(
     "layer that correlates with it as printed (NCorr for s = 0 and s = 1), in all columns. (Tier fast looks at one "
     "column, chosen because it disagrees.)",
     predict=_table,
-    observe=lambda table="", **setting: _trained(**setting),
+    observe=_trained,
     compare=same_mean("ncorr"),
     settings={
         "fast": {"configurations": LAST_SHORT, "seeds": 5, "steps": 20, "hidden": TABLE1_NODES[0]},
@@ -82,7 +66,7 @@ table1 = Claim(
         {"table": "fresh seeds", "configurations": LAST_SHORT},
     ),
     expect="fails",
-    figure=_draw_table,
+    figure=drawn("table"),
     finding="Table 1 is reproduced in part. With 400 hidden nodes, as in the published experiments, 16 of the 24 means "
     "are within three combined standard errors (p = .04 by Student's t with five seeds) and 8 are not: on average s = "
     "0 is .03 and s = 1 .05 too low. The paper does not give the number of nodes; with 1024, a number chosen because "
@@ -92,13 +76,17 @@ table1 = Claim(
 )
 
 
-def _gain(s: int, **setting: Any) -> xr.Dataset:
+def _gain(
+    configurations: tuple[str, ...], s: int, seeds: int, steps: int, generator: Generator = "set union",
+    shuffled: bool = False, width: int = MODEL.width, batch: int | None = None, first_seed: int = 1,
+) -> xr.Dataset:  # fmt: skip
     """NCorr after training minus before, averaged over the configurations, by seed (`overall`).
 
     It also gives the gain and its standard error by configuration, the share of the trained NCorr that the untrained
     network already has, and NCorr of nodes of noise.
     """
-    run = _runs(**setting)
+    setting: dict[str, Any] = {"generator": generator, "shuffled": shuffled, "width": width, "batch": batch}
+    run = _runs(configurations, seeds, steps, first_seed, **setting)
     ncorr = run["ncorr"].sel(s=s, drop=True)
     before, after = ncorr.isel(time=0, drop=True), ncorr.isel(time=-1, drop=True)
     gain = after - before
@@ -127,7 +115,6 @@ upper = Claim(
     whose="the paper's statement",
     says="Training raises the alignment of layer s = 1 above that of the untrained network (mean over the "
     "configurations, by more than three standard errors over seeds).",
-    predict=no_number,
     observe=_gain,
     compare=surely_positive("overall"),
     settings={
@@ -135,7 +122,7 @@ upper = Claim(
         "full": {"configurations": ALL, "s": 1, "seeds": 5, "steps": MODEL.steps},
     },
     control=Control("labels shuffled at every step", {"shuffled": True}),
-    figure=_draw_gain,
+    figure=drawn("before_and_after"),
     finding="Training adds .050 ± .005 to NCorr at s = 1 with 400 hidden nodes, sure by itself in 9 of 12 columns; the "
     "untrained network already has 85 to 101 % of what the trained one has.",
 )
@@ -145,7 +132,6 @@ lower = Claim(
     whose="our own expectation",
     says="The alignment of layer s = 0, the highest of the table, is not learned: training does not raise it above "
     "that of the untrained network by three standard errors. (One might have expected that it does.)",
-    predict=no_number,
     observe=_gain,
     compare=surely_positive("overall", surely=False),
     settings={
@@ -153,7 +139,7 @@ lower = Claim(
         "full": {"configurations": ALL, "s": 0, "seeds": 5, "steps": MODEL.steps},
     },
     control=Control("the layer above in its place", {"s": 1}),
-    figure=_draw_gain,
+    figure=drawn("before_and_after"),
     finding="The printed .94 to 1.00 at s = 0 are there before training: with 400 hidden nodes the untrained network "
     "has .93 to 1.00 and the trained one .87 to .98, less in all 12 columns (surely so in 8). At s = 1 most of what "
     "the untrained network has is selection from noise: of 400 nodes of standard normal noise on the same sequences "
@@ -162,15 +148,19 @@ lower = Claim(
 )
 
 
-def _lack(generator: str, seeds: int, set_union_seeds: int, **setting: Any) -> xr.Dataset:
+def _lack(
+    configurations: tuple[str, ...], s: int, generator: Generator, seeds: int, set_union_seeds: int, steps: int,
+    width: int, batch: int,
+) -> xr.Dataset:  # fmt: skip
     """How much less training gains on this generator's data than on set unions (fresh seeds), and its error."""
+    setting: dict[str, Any] = {"configurations": configurations, "s": s, "steps": steps, "width": width, "batch": batch}
     run = _gain(generator=generator, seeds=seeds, **setting)
-    own = run["overall"]
-    theirs = _gain(generator="set union", seeds=set_union_seeds, first_seed=FRESH, **setting)["overall"]
-    lack = theirs.mean() - own.mean()
-    error = np.hypot(_error(own), _error(theirs))
-    drawn = run[["chance", "untrained", "trained", "overall"]]
-    return drawn.assign(shortfall=lack, shortfall_error=error)
+    gain = run["overall"]
+    gain_on_unions = _gain(seeds=set_union_seeds, first_seed=FRESH, **setting)["overall"]
+    return run[["chance", "untrained", "trained", "overall"]].assign(
+        shortfall=gain_on_unions.mean() - gain.mean(),
+        shortfall_error=np.hypot(_error(gain), _error(gain_on_unions)),
+    )
 
 
 hblt = Claim(
@@ -180,7 +170,6 @@ hblt = Claim(
     says="On true HBLT(ρ) data, from which Table 1 is said to be sampled, training adds less to the alignment of layer "
     "s = 1 than on the set unions the table was made from (by more than three combined standard errors; the same "
     "network, batch and steps).",
-    predict=no_number,
     observe=_lack,
     compare=surely_positive("shortfall", error="shortfall_error"),
     settings={
@@ -196,7 +185,7 @@ hblt = Claim(
         },
     },
     control=Control("the set-union generator in its place", {"generator": "set union"}),
-    figure=_draw_gain,
+    figure=drawn("before_and_after"),
     finding="The table's data are not HBLT(ρ) but deterministic unions of sets, and it matters: on HBLT with ρ = .9 "
     "training lowers NCorr at s = 1 by .030 ± .003 over the 12 columns, in 100 steps that bring the loss from 3.6 to "
     "1.7; on set unions the same network, batch and steps raise it by .046 ± .006. It falls by .024 to .052 with N_ch "

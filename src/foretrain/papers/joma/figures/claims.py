@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 import xarray as xr
 
 from foretrain.papers.joma.figures.training import mean_and_runs
+from foretrain.papers.joma.setting import OrderModel
 from foretrain.show.plotting import (
     CONTROL,
     INK,
@@ -67,7 +68,7 @@ def smallness(prediction: xr.Dataset, observation: xr.Dataset) -> go.Figure:
     return figure.update_layout(height=440, legend=BELOW)
 
 
-def correlation_by_angle(observation: xr.Dataset) -> go.Figure:
+def correlation_by_angle(_: xr.Dataset, observation: xr.Dataset) -> go.Figure:
     """Multi-layer Theorem 1: C4 against the sum of the three angles."""
     angle, c4 = observation["angle"].values, observation["C4"].values
     chosen = slice(None, None, max(1, angle.size // 1500))
@@ -82,7 +83,7 @@ def correlation_by_angle(observation: xr.Dataset) -> go.Figure:
     return figure.update_layout(height=420)
 
 
-def attended(observation: xr.Dataset, level: float) -> go.Figure:
+def attended(_: xr.Dataset, observation: xr.Dataset) -> go.Figure:
     """Section 5 in training: the attention logits to other tokens by common ancestor, and the level they must pass."""
     figure = new_panels("Attention to tokens by the layer of their common ancestor with the query", [""], columns=1)
     logits = observation["logits"]
@@ -90,19 +91,32 @@ def attended(observation: xr.Dataset, level: float) -> go.Figure:
     for color, ancestor in enumerate(logits["ancestor"].values.tolist()):
         words = f"ancestor at layer {ancestor}" + " (the root)" * (ancestor == last)
         mean_and_runs(figure, logits.sel(ancestor=ancestor), words, color, 0, 1)
-    figure.add_hline(y=level, line={"dash": "dash", "color": INK}, annotation_text="counts as attended")
+    figure.add_hline(y=OrderModel().level, line={"dash": "dash", "color": INK}, annotation_text="counts as attended")
     figure.update_xaxes(title="training (steps)")
     figure.update_yaxes(title="logit above the mean token")
     return figure.update_layout(height=460, legend=BELOW)
 
 
-def layers(observation: xr.Dataset) -> go.Figure:
+def layers(_: xr.Dataset, observation: xr.Dataset) -> go.Figure:
     """Section 5 in training: how well the two MLP layers align with their latents."""
     figure = new_figure("Which layer learns its latents first?", x="training (steps)", y="NCorr, mean over seeds")
     for color, layer in enumerate(observation["layer"].values.tolist()):
         curve = observation["ncorr"].sel(layer=layer)
         figure.add_trace(prediction_line(curve["time"], curve, ("lower layer", "upper layer")[layer], color))
     return figure.update_layout(height=420, legend=BELOW)
+
+
+def stable_rank(_: xr.Dataset, observation: xr.Dataset) -> go.Figure:
+    """Stable rank along one training: [time, seed], or [time, seed, layer] in a transformer."""
+    curves = observation["stable_rank"]
+    figure = new_panels("Stable rank of the lower MLP matrix along training", [""], columns=1)
+    layers = curves["layer"].values.tolist() if "layer" in curves.dims else [None]
+    for color, layer in enumerate(layers):
+        words = "mean over seeds" if layer is None else f"layer {layer}"
+        mean_and_runs(figure, curves if layer is None else curves.sel(layer=layer), words, color, 0, 1)
+    figure.update_xaxes(title="step")
+    figure.update_yaxes(title="stable rank", rangemode="tozero")
+    return figure.update_layout(height=420, showlegend=True)
 
 
 def table(prediction: xr.Dataset, observation: xr.Dataset) -> go.Figure:
@@ -125,7 +139,7 @@ def table(prediction: xr.Dataset, observation: xr.Dataset) -> go.Figure:
     return figure.update_layout(height=480, legend={**BELOW, "y": -0.3})
 
 
-def before_and_after(observation: xr.Dataset) -> go.Figure:
+def before_and_after(_: xr.Dataset, observation: xr.Dataset) -> go.Figure:
     """Table 1: NCorr of nodes of noise, of the untrained and of the trained network."""
     names = observation["configuration"].values.tolist()
     figure = new_figure("What training adds to the alignment", x="", y="NCorr, mean over seeds")

@@ -97,18 +97,6 @@ def rank(data: xr.Dataset) -> go.Figure:
     return figure.update_layout(height=700, legend={"orientation": "h", "y": -0.12, "yanchor": "top"})
 
 
-def rank_of(curves: xr.DataArray) -> go.Figure:
-    """Stable rank along one training: [time, seed], or [time, seed, layer] in a transformer."""
-    figure = new_panels("Stable rank of the lower MLP matrix along training", [""], columns=1)
-    layers = curves["layer"].values.tolist() if "layer" in curves.dims else [None]
-    for color, layer in enumerate(layers):
-        words = "mean over seeds" if layer is None else f"layer {layer}"
-        mean_and_runs(figure, curves if layer is None else curves.sel(layer=layer), words, color, 0, 1)
-    figure.update_xaxes(title="step")
-    figure.update_yaxes(title="stable rank", rangemode="tozero")
-    return figure.update_layout(height=420, showlegend=True)
-
-
 def sparse_dense(data: xr.Dataset) -> go.Figure:
     """The entropy of attention while one node learns a teacher, one panel per activation, one curve per loss."""
     words = {

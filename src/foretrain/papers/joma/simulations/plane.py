@@ -18,6 +18,7 @@ from foretrain.core.errors import require_known
 Array = np.ndarray
 Beyond = Callable[[Array], tuple[Array, Array]]  # radius t -> ∫_t f(u) du and ∫_t u·f(u) du, f the radius's density
 
+ORDER_8 = (4 / 5, -1 / 5, 4 / 105, -1 / 280)  # weights of the central differences f(x + kh) − f(x − kh), k = 1 to 4
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 
 
@@ -50,6 +51,12 @@ BEYOND: dict[str, Beyond] = {
     "laplace": _laplace,
     "gaussian_mixture": partial(_gaussian, scales=(1.0, 10.0), weights=(0.5, 0.5)),
 }
+
+
+def slope_by_differences(function: Callable[[Array], Array], at: Array, h: float) -> Array:
+    """The slope at every point by central differences of order 8."""
+    steps = h * np.arange(1, 5)[:, None]
+    return np.asarray(np.array(ORDER_8) @ (function(at + steps) - function(at - steps)) / h)
 
 
 def plane_moments(mean: Array, v: Array, bias: float, density: str, slopes: tuple[float, float]) -> tuple[Array, float]:

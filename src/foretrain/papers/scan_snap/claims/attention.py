@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import xarray as xr
 from numpy import ndarray as Array
 
 from foretrain.core.streams import stream
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Assumption, Claim, Control, Erratum, erratum_pair
+from foretrain.ledger.claim import Assumption, Claim, Control, Erratum
 from foretrain.ledger.comparators import close
 from foretrain.ledger.tolerances import EXACT, GRADIENT
 from foretrain.papers.scan_snap import theory
@@ -82,12 +80,10 @@ lemma4 = Claim(
 )
 
 
-def _step_by_lemma4(share: bool) -> Callable[..., xr.Dataset]:
-    def predict(classes: int, vocab: int, eta_y: float, time: float) -> xr.Dataset:
-        summed = _velocity_by_lemma4(classes, vocab, eta_y, time)["velocity"]
-        return trajectory({"velocity": summed / classes if share else summed})
-
-    return predict
+def _step_by_lemma4(classes: int, vocab: int, eta_y: float, time: float, share: bool = True) -> xr.Dataset:
+    """Eq. 10, and with `share` the K-th part of it."""
+    summed = _velocity_by_lemma4(classes, vocab, eta_y, time)["velocity"]
+    return trajectory({"velocity": summed / classes if share else summed})
 
 
 def _mean_step(classes: int, vocab: int, eta_y: float, time: float, tilt: float = 0.0) -> xr.Dataset:
@@ -96,11 +92,12 @@ def _mean_step(classes: int, vocab: int, eta_y: float, time: float, tilt: float 
     return _gradient(weights / weights.sum(), vocab, eta_y, time)
 
 
-lemma4_per_step = erratum_pair(
+lemma4_per_step = Claim(
     id="scan_snap/lemma4_per_step",
     source="Lemma 4, eq. 10, against the clock of Theorem 1",
     says="A step of batch size 1 moves the logits by 1/K of eq. 10 on average, because it sees one of K classes.",
     erratum=Erratum(
+        changes={"share": False},
         prints="A step of batch size 1 moves the logits by all of eq. 10 on average.",
         says="Eq. 10 and 94 sum over the classes, but t in γ(t), eq. 85, counts steps of batch size 1: h(t/K) has the "
         "1/K that eq. 10 lacks. So Γ of Theorem 4 is that of a learning rate K·η_Z.",
@@ -110,8 +107,7 @@ lemma4_per_step = erratum_pair(
         ),
         consequence="Every growth of attention in section 6 is that of a learning rate K times too large.",
     ),
-    printed=_step_by_lemma4(share=False),
-    corrected=_step_by_lemma4(share=True),
+    predict=_step_by_lemma4,
     observe=_mean_step,
     compare=close("velocity", GRADIENT, by="by the formula", seen="by autograd"),
     whose="the paper's statement",
@@ -187,10 +183,6 @@ theorem2 = Claim(
 )
 
 
-def _common_sign() -> xr.Dataset:
-    return trajectory({"sign": ((), -1.0)})
-
-
 def _common_under_eq10(task: RandomClasses, vocab: int, eta_y: float, eta_z: float, until: float) -> xr.Dataset:
     """The sign of the velocity of the first query's common token along the flow of eq. 10."""
     fate = _fates_by_eq10(task, vocab, eta_y, eta_z, until)["fate"].isel({"class": 0, "token": 0}, drop=True)
@@ -202,7 +194,7 @@ theorem2_common = Claim(
     source="Theorem 2 (b), under eq. 10",
     says="The single common token loses attention as soon as one class of the query has a distinct token, even if "
     "another class of that query has nothing but the common token.",
-    predict=_common_sign,
+    predict=lambda: trajectory({"sign": -1.0}),
     observe=_common_under_eq10,
     compare=close("sign", EXACT, relative=False, by="by Theorem 2", seen="under eq. 10"),
     settings={
@@ -274,4 +266,4 @@ corollary2 = Claim(
     assumes=(weak_correlations,),
 )
 
-CLAIMS = [lemma4, *lemma4_per_step, theorem2, theorem2_common, theorem2_training, corollary2]
+CLAIMS = [lemma4, lemma4_per_step, theorem2, theorem2_common, theorem2_training, corollary2]

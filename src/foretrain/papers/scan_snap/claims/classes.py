@@ -25,10 +25,6 @@ from foretrain.papers.scan_snap.tolerances import STEPS_AS_FLOW
 BOUNDS = ("count", "count, simpler", "growth", "error", "theta", "error, late")
 
 
-def _promised_coverage(failure: float) -> xr.Dataset:
-    return trajectory({"coverage_low": 1 - failure})
-
-
 def _coverage_of_bounds(
     samples: int, classes: int, eta_y: float, vocab: int, failure: float, draws: int, first: float | None = None
 ) -> xr.Dataset:
@@ -72,7 +68,7 @@ lemma10_12 = Claim(
     says="If classes are drawn uniformly, then with probability 1 − δ the count of a class is within "
     "√(N/2·ln(2/δ)) + 1 of ⌈N/K⌉, its growth h(N_n) within a share Δ/N̄ of h(N̄), its error within a factor "
     "exp(η_Y·Δ/3), or 1 + 2Δ/(N̄−Δ) once late, of that at N̄, and all |θ_n| ≤ K/√N·√ln(K/δ).",
-    predict=_promised_coverage,
+    predict=lambda failure: trajectory({"coverage_low": 1 - failure}),
     observe=_coverage_of_bounds,
     compare=bounded("coverage", low="coverage_low"),
     settings={
@@ -85,55 +81,42 @@ lemma10_12 = Claim(
 )
 
 
-def _order(runs: int, samples: int, classes: int, first: float | None) -> Array:
-    draw = stream("scan_snap/theorem5", runs, samples)
-    return drawn_order(draw, runs=runs, steps=samples, classes=classes, first=first)
-
-
-def _checkpoints(samples: int) -> list[int]:
-    return [samples // 16, samples // 4, samples]
+def _drawn(
+    runs: int, samples: int, classes: int, eta_y: float, vocab: int, first: float | None
+) -> tuple[Array, list[int], Array]:
+    """The classes drawn [run, step, 1], the times at which the decoder is read, and h(N̄) at them [time, 1, 1]."""
+    draw, times = stream("scan_snap/theorem5", runs, samples), [samples // 16, samples // 4, samples]
+    h = theory.decoder_growth(theory.mean_count(samples=times, classes=classes), eta_y=eta_y, vocab=vocab)
+    order = drawn_order(draw, runs=runs, steps=samples, classes=classes, first=first)
+    return order, times, h[:, None, None]
 
 
 def _decoder_in_closed_form(
-    runs: int,
-    samples: int,
-    classes: int,
-    overlap: float,
-    eta_y: float,
-    vocab: int,
-    failure: float,
+    runs: int, samples: int, classes: int, overlap: float, eta_y: float, vocab: int, failure: float,
     first: float | None = None,
-) -> xr.Dataset:
+) -> xr.Dataset:  # fmt: skip
     """Eq. 70 with θ_n = h*(N_n)/h(N̄) − 1, where N_n counts how often class n was drawn."""
-    features, times = equal_overlaps(classes, overlap), _checkpoints(samples)
-    order = _order(runs, samples, classes, first)[..., 0]
-    counts = np.array([[(order[:, :t] == n).sum(axis=1) for n in range(classes)] for t in times])
+    features = equal_overlaps(classes, overlap)
+    order, times, h = _drawn(runs, samples, classes, eta_y, vocab, first)
+    counts = np.array([[(order[:, :t, 0] == n).sum(axis=1) for n in range(classes)] for t in times])
     stepped = theory.decoder_growth_discrete(samples, eta_y=eta_y, vocab=vocab)[np.swapaxes(counts, 1, 2)]
-    h = theory.decoder_growth(theory.mean_count(samples=times, classes=classes), eta_y=eta_y, vocab=vocab)
-    theta = stepped / h[:, None, None] - 1
-    W = (vocab - 1) * h[:, None, None] * theory.class_directions(classes, vocab)
+    theta = stepped / h - 1
+    W = (vocab - 1) * h * theory.class_directions(classes, vocab)
     unmixed = (np.eye(classes) - theory.unmixing(theory.overlaps(features))) @ features
     Y = unmixed.T @ ((1 + theta[..., None]) * W[:, None])
     return trajectory({"Y": (("time", "run", "token", "label"), Y), "promised": 1 - failure}, {"time": times})
 
 
 def _decoder_trained(
-    runs: int,
-    samples: int,
-    classes: int,
-    overlap: float,
-    eta_y: float,
-    vocab: int,
-    failure: float,
+    runs: int, samples: int, classes: int, overlap: float, eta_y: float, vocab: int, failure: float,
     first: float | None = None,
-) -> xr.Dataset:
+) -> xr.Dataset:  # fmt: skip
     """Y trained by eq. 26 step by step, with θ taken from the rows of FᵀY."""
-    features, times = equal_overlaps(classes, overlap), _checkpoints(samples)
-    order = _order(runs, samples, classes, first)
+    features = equal_overlaps(classes, overlap)
+    order, times, h = _drawn(runs, samples, classes, eta_y, vocab, first)
     Y = train_decoder(features, order, eta_y=eta_y, vocab=vocab, save_at=times)
-    h = theory.decoder_growth(theory.mean_count(samples=times, classes=classes), eta_y=eta_y, vocab=vocab)
-    own = np.diagonal(features @ Y, axis1=-2, axis2=-1)  # (1+θ_n)(M−1)h at each class's own label
-    theta = own / ((vocab - 1) * h[:, None, None]) - 1
+    at_label = np.diagonal(features @ Y, axis1=-2, axis2=-1)  # (1+θ_n)(M−1)h
+    theta = at_label / ((vocab - 1) * h) - 1
     allowed = theory.theta_bound(samples=times, classes=classes, failure=failure)
     within = (abs(theta) <= allowed[:, None, None]).all(axis=-1)
     axes = ("time", "run")
@@ -151,10 +134,7 @@ theorem5 = Claim(
     "n, with probability 1 − δ.",
     predict=_decoder_in_closed_form,
     observe=_decoder_trained,
-    compare=every(
-        close("Y", ALGEBRA, by="by eq. 70", seen="by gradient steps"),
-        covered("within", "promised"),
-    ),
+    compare=every(close("Y", ALGEBRA, by="by eq. 70", seen="by gradient steps"), covered("within", "promised")),
     settings={
         "fast": {
             "runs": 100,

@@ -13,16 +13,18 @@ import xarray as xr
 from numpy import ndarray as Array
 
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Claim, Control, Erratum, no_number
+from foretrain.ledger.claim import Claim, Control, Erratum
 from foretrain.ledger.comparators import bounded, close_relative, conserved, every, ranked
+from foretrain.papers import figure_of
 from foretrain.papers.scan_snap import theory
+from foretrain.papers.scan_snap.experiments import curves as experiments
 from foretrain.papers.scan_snap.experiments.axes import rate_axis
 from foretrain.papers.scan_snap.simulations.full_gradient import (
     common_for_overlap,
     shared_token_classes,
     trained_logits,
 )
-from foretrain.papers.scan_snap.tolerances import ORDER_ONE, PREDICTS, SNAP_READ
+from foretrain.papers.scan_snap.tolerances import ONE_OVER_ORDER_ONE, ORDER_ONE, PREDICTS, SNAP_READ
 
 Values = tuple[float, ...]
 DOMINANT = 1
@@ -39,21 +41,6 @@ def _curves(classes: int, vocab: int, overlap: float, eta_y: Values, eta_z: Valu
     return times, z.isel({"seed": 0, "class": 0, "token": DOMINANT}).transpose("pair", "time").values
 
 
-def _draw_fig3(_: xr.Dataset, __: xr.Dataset) -> object:
-    """Fig 3 as printed, corrected and in training."""
-    from foretrain.papers.scan_snap import figures  # Plotly is loaded only to draw
-    from foretrain.papers.scan_snap.experiments import curves
-
-    return figures.fig3(curves.fig3())
-
-
-def _draw_fig9(_: xr.Dataset, __: xr.Dataset) -> object:
-    from foretrain.papers.scan_snap import figures
-    from foretrain.papers.scan_snap.experiments import curves
-
-    return figures.fig9(curves.fig9())
-
-
 # (a): a larger decoder rate snaps earlier
 
 
@@ -61,10 +48,11 @@ def _snaps_by_decoder_rate(
     classes: int, vocab: int, overlap: float, eta_z: float, ratio: Values, steps: int, attention: bool = False
 ) -> xr.Dataset:
     """When training snaps, by η_Y; for the control the rates differ in η_Z instead."""
-    own = tuple(eta_z * r for r in ratio)
-    fixed = (own[-1],) * len(own)
-    decoder, moved = (fixed, tuple(own[-1] / r for r in ratio)) if attention else (own, (eta_z,) * len(own))
-    times, z = _curves(classes, vocab, overlap, decoder, moved, steps)
+    decoder = tuple(eta_z * r for r in ratio)
+    rates = (decoder, (eta_z,) * len(ratio))
+    if attention:
+        rates = ((decoder[-1],) * len(ratio), tuple(decoder[-1] / r for r in ratio))
+    times, z = _curves(classes, vocab, overlap, *rates, steps)
     return trajectory({"snap": ("ratio", theory.snap_of_curve(times, z))}, {"ratio": list(ratio)})
 
 
@@ -76,10 +64,9 @@ fig3 = Claim(
     source="Fig 3 and section 6, point (a)",
     says="In training, with η_Z fixed, a larger η_Y snaps attention earlier: the time at which d ln z/d ln t falls "
     "below 1 falls as η_Y rises.",
-    predict=no_number,
     observe=_snaps_by_decoder_rate,
     compare=ranked("snap", "ratio", rising=False),
-    figure=_draw_fig3,
+    figure=lambda *_: figure_of("scan_snap/fig3")(experiments.fig3()),
     settings={
         "fast": {**_SMALL, "eta_z": 0.1, "ratio": (1.0, 3.0, 10.0), "steps": 500},
         "full": {**_LARGE, "eta_z": 0.02, "ratio": (10.0, 25.0, 50.0, 100.0), "steps": 2000},
@@ -125,7 +112,6 @@ fig3_growth = Claim(
     id="scan_snap/fig3_growth",
     says="In training, with η_Z fixed, a smaller η_Y leaves the dominant token with a larger z once attention has "
     "snapped, hence a larger B_n and χ and a sparser pattern.",
-    predict=no_number,
     compare=ranked("logit", "ratio", rising=False),
     control=Control("only the two largest rates, where the decoder's memory has faded", {"without": (0, 1)}),
     expect="fails",
@@ -184,13 +170,12 @@ fig9 = Claim(
     source="Fig 9, eq. 131, and section 6, point (b)",
     says="In training, with η_Y/η_Z fixed, z of the dominant token at t0 does not depend on η_Z, and after it a larger "
     "η_Z gives a larger z. This is exact for small steps: both rates times a factor is time times that factor.",
-    predict=no_number,
     observe=_both_rates,
     compare=every(
         conserved("relative_logit_at_snap", SNAP_READ, axis="eta_z"),
         ranked("late_logit", "eta_z", rising=True),
     ),
-    figure=_draw_fig9,
+    figure=lambda *_: figure_of("scan_snap/fig9")(experiments.fig9()),
     settings={
         "fast": {**_SMALL, "eta_z": (0.02, 0.04, 0.08), "ratio": 5.0, "late": 600},
         "full": {**_LARGE, "eta_z": (0.01, 0.02, 0.05), "ratio": 50.0, "late": 1000},
@@ -201,10 +186,6 @@ fig9 = Claim(
 
 
 # The snap itself
-
-
-def _order_of_snap(overlaps: Values, classes: int, vocab: int, ratio: float) -> xr.Dataset:
-    return trajectory({"low": 1 / ORDER_ONE.value, "high": ORDER_ONE.value})
 
 
 def _snap_in_training(overlaps: Values, classes: int, vocab: int, ratio: float, rate: float) -> xr.Dataset:
@@ -221,9 +202,8 @@ snap_training = Claim(
     source="Theorem 4, attention scanning and snapping",
     says="In training attention scans, with z of the dominant token growing at least as fast as t, and then snaps: "
     "d ln z/d ln t falls below 1 within a factor of 2 of t0 = 2(1+ω1)K·ln M/η_Y, for overlaps from .05 to .7.",
-    predict=_order_of_snap,
     observe=_snap_in_training,
-    compare=bounded("relative_snap", low="low", high="high"),
+    compare=bounded("relative_snap", low=ONE_OVER_ORDER_ONE, high=ORDER_ONE),
     settings={
         "fast": {"overlaps": (0.1, 0.5), "classes": 3, "vocab": 100, "ratio": 300.0, "rate": 0.1},
         "full": {"overlaps": (0.05, 0.2, 0.5, 0.7), "classes": 10, "vocab": 1000, "ratio": 1000.0, "rate": 0.05},

@@ -237,16 +237,8 @@ def _winners_by_training(
 ) -> xr.Dataset:
     """The distinct token that gained most in each head. All heads train together, and their outputs are added."""
     P, z = _head_starts(heads, classes, distinct, spread)
-    flow = flows.joint_flow(
-        P,
-        np.zeros(classes, int),
-        vocab=30,
-        eta_y=eta_y,
-        eta_z=eta_z,
-        save_at=np.array([0.0, until]),
-        start=z,
-        rtol=1e-9,
-    )
+    rates, times = {"eta_y": eta_y, "eta_z": eta_z}, np.array([0.0, until])
+    flow = flows.joint_flow(P, np.zeros(classes, int), vocab=30, **rates, save_at=times, start=z, rtol=1e-9)
     return _winners(flow["z"].values[-1, 0] - z[0], classes, distinct)
 
 

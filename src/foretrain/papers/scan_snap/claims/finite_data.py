@@ -38,13 +38,6 @@ def _signs_at_finite_length(vocab: int, shares: tuple[float, ...]) -> xr.Dataset
     return trajectory({"at_start": ("share", np.sign(force))}, {"share": list(shares)})
 
 
-def _signs(start: Array, end: Array, shares: tuple[float, ...], lengths: tuple[int, ...]) -> xr.Dataset:
-    return trajectory(
-        {"at_start": ("share", np.sign(start)), "at_end": ("length", np.sign(end))},
-        {"share": list(shares), "length": list(lengths)},
-    )
-
-
 def _signs_in_training(
     vocab: int,
     shares: tuple[float, ...],
@@ -62,7 +55,10 @@ def _signs_in_training(
     needed = float(theory.least_length(_rare_token(vocab))[0, 2])
     first = [_trained(vocab, round(times * s * needed), sequences, 1.0, 1.0, 2) for s in shares]
     last = [_trained(vocab, round(times * T), 512, eta_y, eta_z, steps) for T in lengths]
-    return _signs(np.array(first), np.array(last), shares, lengths)
+    return trajectory(
+        {"at_start": ("share", np.sign(first)), "at_end": ("length", np.sign(last))},
+        {"share": list(shares), "length": list(lengths)},
+    )
 
 
 @lru_cache(maxsize=32)
@@ -160,20 +156,15 @@ def _attention_on_spurious(
     )
 
 
-def _less_than_half() -> xr.Dataset:
-    return trajectory({"left_high": HALF.value})
-
-
 section9 = Claim(
     id="scan_snap/section9",
     source="Section 9",
     says="A common token that a small dataset shows with one class only is taken for a distinct one and gains "
     "attention. The more data, the less attention such tokens get.",
-    predict=_less_than_half,
     observe=_attention_on_spurious,
     compare=every(
         ranked("attention", "tokens", rising=False),
-        bounded("left", high="left_high"),
+        bounded("left", high=HALF),
         positive("spurious_logit"),
     ),
     settings={

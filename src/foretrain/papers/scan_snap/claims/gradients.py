@@ -109,10 +109,6 @@ lemma1 = Claim(
 )
 
 
-def _promised_coverage(failure: float) -> xr.Dataset:
-    return trajectory({"coverage_low": 1 - failure})
-
-
 def _attention_of_sequences(lengths: tuple[int, ...], draws: int, failure: float, repeated: int = 1) -> xr.Dataset:
     """Distance of Xᵀb from its limit, and coverage of the token shares, over drawn sequences.
 
@@ -145,12 +141,9 @@ lemma2 = Claim(
     source="Lemma 2, eq. 6; Lemma 18, eq. 136",
     says="As T grows, Xᵀb tends to c_n and Xᵀdiag(b)X to diag(c_n), at the rate T^(−1/2); the share of each token is "
     "within √(ln(2/δ)/(2(T−1))) of P(l|n) with probability 1 − δ at least.",
-    predict=_promised_coverage,
+    predict=lambda failure: trajectory({"coverage_low": 1 - failure}),
     observe=_attention_of_sequences,
-    compare=every(
-        slope("distance", "length", -0.5),
-        bounded("coverage", low="coverage_low"),
-    ),
+    compare=every(slope("distance", "length", -0.5), bounded("coverage", low="coverage_low")),
     settings={
         "fast": {"lengths": LENGTHS, "draws": 1000, "failure": 0.2},
         "full": {"lengths": LENGTHS, "draws": 20_000, "failure": 0.2},

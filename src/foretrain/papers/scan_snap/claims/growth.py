@@ -9,7 +9,7 @@ import xarray as xr
 from numpy import ndarray as Array
 
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Claim, Control, no_number
+from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import bounded, close_relative, every, positive, slope
 from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.claims.attention import weak_correlations
@@ -29,6 +29,13 @@ def _flow(task: RandomClasses, vocab: int, eta_y: float, eta_z: float, until: fl
 def _own(task: RandomClasses, values: Array) -> Array:
     """The values [..., class, token] at the distinct tokens of each class: [..., class, slot]."""
     return np.take_along_axis(values, np.broadcast_to(task.own, (*values.shape[:-2], *task.own.shape)), axis=-1)
+
+
+def _ranked_token(task: RandomClasses, values: Array, rank: int) -> Array:
+    """The values [..., class, token] at the distinct token of each class with this rank in P(l|n); −1 is dominant."""
+    distinct = _own(task, values)
+    slot = np.argsort(_own(task, task.probabilities), axis=-1)[..., rank, None]
+    return np.take_along_axis(distinct, np.broadcast_to(slot, (*distinct.shape[:-1], 1)), axis=-1)[..., 0]
 
 
 def _square_ratios(task: RandomClasses, z: Array, z_common: Array | None = None) -> Array:
@@ -104,9 +111,7 @@ def _growth_factor(
 ) -> xr.Dataset:
     """χ of the distinct token with this rank in P(l|n); the last one (rank −1) is dominant."""
     flow = _flow(task, vocab, eta_y, eta_z, until).isel(time=slice(1, None))
-    z = _own(task, flow["z"].values)
-    slot = np.argsort(_own(task, task.probabilities), axis=-1)[..., rank]
-    gain = np.take_along_axis(z, np.broadcast_to(slot[..., None], (*z.shape[:-1], 1)), axis=-1)[..., 0]
+    gain = _ranked_token(task, flow["z"].values, rank)
     return trajectory({"growth_factor": (PAIRS[:3], theory.growth_factor(gain))}, {"time": flow["time"].values})
 
 
@@ -152,7 +157,6 @@ theorem3_training = Claim(
     source="Theorem 3, eq. 11, under eq. 7 and 94",
     says="When decoder and attention train together, eq. 11 is off by a share of the growth that falls in proportion "
     "to η_Z/η_Y: the decoder still remembers the features it was trained on (Assumption 1c).",
-    predict=lambda: trajectory({"slope": ((), 1.0)}),
     observe=_defect_of_training,
     compare=slope("defect", "inverse_ratio", 1.0),
     settings={
@@ -181,13 +185,6 @@ def _trained(task: RandomClasses, vocab: int, eta_y: float, eta_z: float, until:
     ).isel(head=0)
 
 
-def _ranked_token(task: RandomClasses, values: Array, rank: int) -> Array:
-    """The values [..., class, token] at the distinct token of each class with this rank in P(l|n); −1 is dominant."""
-    own = _own(task, values)
-    slot = np.argsort(_own(task, task.probabilities), axis=-1)[..., rank, None]
-    return np.take_along_axis(own, np.broadcast_to(slot, (*own.shape[:-1], 1)), axis=-1)[..., 0]
-
-
 def _rises_in_training(
     task: RandomClasses, vocab: int, eta_y: float, eta_z: float, until: float, rank: int = -1
 ) -> xr.Dataset:
@@ -204,7 +201,6 @@ theorem3_monotone = Claim(
     id="scan_snap/theorem3_monotone",
     source="Theorem 3, eq. 112 to 114, under eq. 7 and 94",
     says="In training both z and f of the dominant distinct token rise all the time.",
-    predict=no_number,
     observe=_rises_in_training,
     compare=every(
         positive("z_rise"),

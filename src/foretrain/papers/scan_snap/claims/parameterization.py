@@ -148,17 +148,11 @@ parameters = Claim(
 )
 
 
-def _mixed_velocity(vocab: int, width: int, seeds: int, orthonormal: bool = True) -> xr.Dataset:
-    """Ẏ = G_Y and Ż = (G_Z·U W_K W_Kᵀ Uᵀ + U W_Q W_Qᵀ Uᵀ·G_Z)/d, with G_Y and G_Z the gradients in Y and Z."""
-    return _velocities(vocab, width, seeds, orthonormal, direct=False)
+def _velocities(vocab: int, width: int, seeds: int, direct: bool, orthonormal: bool = True) -> xr.Dataset:
+    """Ẏ = G_Y and Ż = (G_Z·U W_K W_Kᵀ Uᵀ + U W_Q W_Qᵀ Uᵀ·G_Z)/d, with G_Y and G_Z the gradients in Y and Z.
 
-
-def _velocity_by_parameters(vocab: int, width: int, seeds: int, orthonormal: bool = True) -> xr.Dataset:
-    """Ẏ and Ż from small changes of W_V, W_Q and W_K along their own gradients."""
-    return _velocities(vocab, width, seeds, orthonormal, direct=True)
-
-
-def _velocities(vocab: int, width: int, seeds: int, orthonormal: bool, direct: bool) -> xr.Dataset:
+    With `direct` from small changes of W_V, W_Q and W_K along their own gradients.
+    """
     import torch
 
     both = []
@@ -193,8 +187,8 @@ parameters_velocity = Claim(
     says="With orthonormal embeddings, training W_V moves Y by its own gradient (eq. 3), and training W_Q and W_K "
     "moves Z by (G·U W_K W_Kᵀ Uᵀ + U W_Q W_Qᵀ Uᵀ·G)/d, where G is the gradient in Z. So (Y, Z) stand for the usual "
     "parameters only as long as W_Q and W_K are orthogonal.",
-    predict=_mixed_velocity,
-    observe=_velocity_by_parameters,
+    predict=lambda vocab, width, seeds, orthonormal=True: _velocities(vocab, width, seeds, False, orthonormal),
+    observe=lambda vocab, width, seeds, orthonormal=True: _velocities(vocab, width, seeds, True, orthonormal),
     compare=close("matrix_velocity", GRADIENT, by="by the formula", seen="by autograd"),
     settings={"fast": {"vocab": 12, "width": 16, "seeds": 3}},
     control=Control("embeddings that are not orthonormal", {"orthonormal": False}),

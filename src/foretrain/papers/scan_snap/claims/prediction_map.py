@@ -10,37 +10,26 @@ import xarray as xr
 from foretrain.core.trajectory import trajectory
 from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import bounded, close_relative
+from foretrain.papers import figure_of
 from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.experiments.training_map import training_map
 from foretrain.papers.scan_snap.tolerances import PREDICTS
 
 Values = tuple[float, ...]
 Sizes = tuple[int, ...]
-
-
-@lru_cache(maxsize=4)
-def _map(
-    overlap: Values, classes: Sizes, vocab: Sizes, ratio: Values, at: Values, rate: float, length: int
-) -> xr.Dataset:
-    return training_map(overlap=overlap, classes=classes, vocab=vocab, ratio=ratio, at=at, rate=rate, length=length)
+_map = lru_cache(maxsize=4)(training_map)
 
 
 def _predicted(
-    overlap: Values,
-    classes: Sizes,
-    vocab: Sizes,
-    ratio: Values,
-    at: Values,
-    rate: float,
-    prediction: str = "flow",
+    overlap: Values, classes: Sizes, vocab: Sizes, ratio: Values, at: Values, rate: float, prediction: str = "flow"
 ) -> xr.Dataset:
-    run = _map(overlap, classes, vocab, ratio, at, rate, 0)
+    run = _map(overlap, classes, vocab, ratio, at, rate)
     return trajectory({"logit": run["predicted"].sel(prediction=prediction, drop=True)})
 
 
 def _trained(overlap: Values, classes: Sizes, vocab: Sizes, ratio: Values, at: Values, rate: float) -> xr.Dataset:
     """What training gives; for the figure, also every prediction."""
-    run = _map(overlap, classes, vocab, ratio, at, rate, 0)
+    run = _map(overlap, classes, vocab, ratio, at, rate)
     return trajectory({"logit": run["trained"], "predicted": run["predicted"]})
 
 
@@ -64,12 +53,6 @@ _GRID: dict[str, dict[str, Any]] = {
 }
 
 
-def _draw_map(_: xr.Dataset, measured: xr.Dataset) -> object:
-    from foretrain.papers.scan_snap import map_figures  # Plotly is loaded only to draw
-
-    return map_figures.training_map(measured.rename(logit="trained"))
-
-
 predicted_logits = Claim(
     id="scan_snap/predicted_logits",
     source="Eq. 7 and 94, for classes that share one query",
@@ -79,7 +62,7 @@ predicted_logits = Claim(
     predict=_predicted,
     observe=_trained,
     compare=close_relative("logit", PREDICTS, by="by the flow", seen="in training"),
-    figure=_draw_map,
+    figure=lambda _, measured: figure_of("scan_snap/training_map")(measured.rename(logit="trained")),
     settings=_GRID,
     control=Control("the decoder's memory is left out of the flow", {"prediction": "flow without memory"}),
     whose="our own expectation",
@@ -89,15 +72,11 @@ predicted_logits = Claim(
 )
 
 
-def _error_allowed() -> xr.Dataset:
-    return trajectory({"error_high": PREDICTS.value})
-
-
 def _error_without_memory(
     overlap: Values, classes: Sizes, vocab: Sizes, ratio: Values, at: Values, rate: float, most: float
 ) -> xr.Dataset:
     """Relative error of the flow without memory up to t0, where `memory` is at most `most`; 0 elsewhere."""
-    run = _map(overlap, classes, vocab, ratio, at, rate, 0).sel(at=[t for t in at if t <= 1])
+    run = _map(overlap, classes, vocab, ratio, at, rate).sel(at=[t for t in at if t <= 1])
     error = abs(run["predicted"].sel(prediction="flow without memory", drop=True) / run["trained"] - 1)
     return trajectory({"memory_error": error.where(run["memory"] <= most, 0.0)})
 
@@ -108,9 +87,8 @@ memory = Claim(
     says="The decoder's memory of past attention may be left out, at a cost of less than 10 % up to t0, where "
     "f²·(η_Z/η_Y)·u²/2 ≤ .2, with f² summed over the classes that pull at a token and u = (1+ω1)·ln M the decoder's "
     "logit at the snap.",
-    predict=_error_allowed,
     observe=_error_without_memory,
-    compare=bounded("memory_error", high="error_high"),
+    compare=bounded("memory_error", high=PREDICTS),
     settings={tier: {**grid, "most": theory.MEMORY_ALLOWED} for tier, grid in _GRID.items()},
     control=Control("ten times as much memory", {"most": 10 * theory.MEMORY_ALLOWED}),
     whose="our own expectation",

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy.special import softmax
+from numpy.typing import ArrayLike
 
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Control, Erratum, erratum_pair
+from foretrain.ledger.claim import Claim, Control, Erratum
 from foretrain.ledger.comparators import close_relative
 from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.papers.scan_snap import theory
+from foretrain.papers.scan_snap.claims.theorem1 import decomposed
 from foretrain.papers.scan_snap.simulations import flows
 from foretrain.papers.scan_snap.simulations.decoder_training import equal_overlaps, train_decoder, with_overlaps
 from foretrain.papers.scan_snap.simulations.full_gradient import (
@@ -32,17 +33,15 @@ def _steps(steps: int) -> list[int]:
     return sorted({1, *np.geomspace(2, steps, 10).astype(int).tolist()})
 
 
-def _drive_at_lower_rate(eta_y: float, vocab: int, classes: int, overlap: float, steps: int) -> xr.Dataset:
-    """γβ_nn' of Theorem 1 with the effective rate (1 − ρ)η_Y."""
+def _drive(eta_y: float, vocab: int, classes: int, overlap: float, steps: int, of_confusion: bool = True) -> xr.Dataset:
+    """γβ_nn' as confusions make it, or that of Theorem 1 with the effective rate (1 − ρ)η_Y."""
     times = _steps(steps)
-    beta = theory.gradient_coefficients(equal_overlaps(classes, overlap), vocab=vocab)[1][0, 1]
-    speed = theory.speed(np.array(times, float), eta_y=(1 - overlap) * eta_y, vocab=vocab, classes=classes)
-    return trajectory({"drive": ("time", speed * beta)}, {"time": times}, {"time": "steps"})
-
-
-def _drive_of_confusion(eta_y: float, vocab: int, classes: int, overlap: float, steps: int) -> xr.Dataset:
-    times = _steps(steps)
-    drive = theory.confusion_drive(steps, eta_y=eta_y, vocab=vocab, classes=classes, overlap=overlap)[times]
+    if of_confusion:
+        drive = theory.confusion_drive(steps, eta_y=eta_y, vocab=vocab, classes=classes, overlap=overlap)[times]
+    else:
+        beta = theory.gradient_coefficients(equal_overlaps(classes, overlap), vocab=vocab)[1][0, 1]
+        rate = (1 - overlap) * eta_y
+        drive = theory.speed(np.array(times, float), eta_y=rate, vocab=vocab, classes=classes) * beta
     return trajectory({"drive": ("time", drive)}, {"time": times}, {"time": "steps"})
 
 
@@ -56,18 +55,15 @@ def _drive_trained(
     features, times = with_overlaps(table), _steps(steps)
     order = np.broadcast_to(np.arange(classes), (1, steps, classes))
     Y = train_decoder(features, order, eta_y=eta_y / classes, vocab=vocab, save_at=times, unmixed=False)[:, 0]
-    error = np.eye(classes, vocab) - softmax(features @ Y, axis=-1)
-    parts = error @ np.swapaxes(Y, -1, -2) @ np.linalg.pinv(features)
-    return trajectory({"drive": ("time", -parts[:, 0, 1])}, {"time": times}, {"time": "steps"})
+    return trajectory({"drive": ("time", -decomposed(features, Y)[:, 0, 1])}, {"time": times}, {"time": "steps"})
 
 
-remark1_theorem1 = erratum_pair(
+remark1_theorem1 = Claim(
     id="scan_snap/remark1_theorem1",
     source="Section 4, after Theorem 1; Remark 1",
     says="Under the original dynamics (eq. 7) with all f_n·f_n' = ρ, the drive on attention is made of confusions: "
     "γβ_nn' = (η_Y/K)·Σ_s [α_nn'(t) + α_n'n(s) − α_n'(s)·α_n(t)], at first η_Y·t/(KM).",
-    printed=_drive_at_lower_rate,
-    corrected=_drive_of_confusion,
+    predict=_drive,
     observe=_drive_trained,
     compare=close_relative("drive", ALGEBRA, by="by the formula", seen="in the trained decoder"),
     settings={
@@ -77,6 +73,7 @@ remark1_theorem1 = erratum_pair(
     control=Control("one pair of classes overlaps half as much", {"uneven": True}),
     whose="the paper's statement",
     erratum=Erratum(
+        changes={"of_confusion": False},
         prints="Under the original dynamics (eq. 7) with all f_n·f_n' = ρ, Theorem 1 still holds with the effective "
         "rate (1−ρ)η_Y: γβ_nn' is that of eq. 85 and 88.",
         says="Trained by its own gradient on features that stand still, the decoder is Y = Σ_n f_n·a_nᵀ with a_n = "
@@ -106,19 +103,22 @@ def _at(t0: float, at: tuple[float, ...]) -> np.ndarray:
     return np.rint(t0 * np.array(at))
 
 
-def _logits_of_eq10(classes: int, vocab: int, overlap: float, ratio: float, at: tuple[float, ...]) -> xr.Dataset:
-    """z of the dominant token by eq. 10 with the coefficients of Theorem 1, at the rate η_Z/K that steps have."""
+def _logits_predicted(
+    classes: int, vocab: int, overlap: float, ratio: float, at: tuple[float, ...], in_training: bool = True
+) -> xr.Dataset:
+    """z of the dominant token by the flow of training.
+
+    Or by eq. 10 with the coefficients of Theorem 1, at the rate η_Z/K that steps have.
+    """
     P, t0 = _setting(classes, vocab, overlap)
-    columns, times = P[None, :, P.any(axis=0)], np.concatenate([[0.0], _at(t0, at)])
-    rates: dict[str, Any] = {"eta_y": 1.0, "eta_z": 1 / ratio / classes, "vocab": vocab}
-    flow = flows.attention_flow(columns, np.zeros(classes, int), **rates, save_at=times, rtol=1e-9)
+    if in_training:
+        z = theory.predicted_logits(P, eta_y=1.0, eta_z=1 / ratio, times=_at(t0, at))
+        return _over_time(z[:, DOMINANT], at)
+    flow = flows.attention_flow(
+        P[None, :, P.any(axis=0)], np.zeros(classes, int), vocab=vocab, eta_y=1.0, eta_z=1 / ratio / classes,
+        save_at=np.concatenate([[0.0], _at(t0, at)]), rtol=1e-9,
+    )  # fmt: skip
     return _over_time(flow["z"].values[1:, 0, 0, DOMINANT], at)
-
-
-def _logits_of_flow(classes: int, vocab: int, overlap: float, ratio: float, at: tuple[float, ...]) -> xr.Dataset:
-    P, t0 = _setting(classes, vocab, overlap)
-    z = theory.predicted_logits(P, eta_y=1.0, eta_z=1 / ratio, times=_at(t0, at))
-    return _over_time(z[:, DOMINANT], at)
 
 
 def _logits_trained(
@@ -135,12 +135,11 @@ def _over_time(z: np.ndarray, at: tuple[float, ...]) -> xr.Dataset:
     return trajectory({"logit": ("at", z)}, {"at": list(at)})
 
 
-theorem1_training = erratum_pair(
+theorem1_training = Claim(
     id="scan_snap/theorem1_training",
     source="Theorem 1, eq. 9, and Lemma 4, eq. 10, against training",
     says="Attention logits move as the flow of eq. 7 and 94 predicts: the drive on them is made of confusions.",
-    printed=_logits_of_eq10,
-    corrected=_logits_of_flow,
+    predict=_logits_predicted,
     observe=_logits_trained,
     compare=close_relative("logit", PREDICTS, by="by the formula", seen="in training"),
     settings={
@@ -150,6 +149,7 @@ theorem1_training = erratum_pair(
     control=Control("the first class has a common token twice as likely", {"first": 0.6}),
     whose="the paper's statement",
     erratum=Erratum(
+        changes={"in_training": False},
         prints="Attention logits move by eq. 10 with γ and β of Theorem 1 (here at the rate η_Z/K that a step has).",
         says="Eq. 10 is off by M·E' at first, and stays off. With K = 10, M = 1000, overlap .2 and η_Y/η_Z = 100, z "
         "of the dominant token by eq. 10 is 37, 16 and 11 times that in training at .25, 1 and 4 t0.",
@@ -165,14 +165,15 @@ theorem1_training = erratum_pair(
 # Remark 2: when the logarithmic stage begins
 
 
-def _start_of_stage(printed: bool) -> Any:
-    formula = theory.logarithmic_start_printed if printed else theory.logarithmic_start
-
-    def predict(classes: int, vocab: int, overlaps: tuple[float, ...], ratio: float, rate: float) -> xr.Dataset:
-        start = classes * float(formula(eta_y=rate * classes, vocab=vocab))
-        return trajectory({"start": ("overlap", np.full(len(overlaps), start))}, {"overlap": list(overlaps)})
-
-    return predict
+def _start_of_stage(
+    classes: int,
+    vocab: int,
+    overlaps: tuple[float, ...],
+    rate: float,
+    formula: Callable[..., ArrayLike] = theory.logarithmic_start,
+) -> xr.Dataset:
+    start = classes * float(np.asarray(formula(eta_y=rate * classes, vocab=vocab)))
+    return trajectory({"start": ("overlap", np.full(len(overlaps), start))}, {"overlap": list(overlaps)})
 
 
 @lru_cache(maxsize=4)
@@ -197,13 +198,12 @@ def _start_in_training(
     return trajectory({"start": ("overlap", np.array(starts))}, {"overlap": list(overlaps)})
 
 
-remark2_training = erratum_pair(
+remark2_training = Claim(
     id="scan_snap/remark2_training",
     source="Remark 2, with decoder and attention trained together",
     says="In training the decoder's logit u grows logarithmically, e^u ≥ (M−1)u, from K·s1 = 2(1+ω1)K·ln M/η_Y steps "
     "on.",
-    printed=_start_of_stage(printed=True),
-    corrected=_start_of_stage(printed=False),
+    predict=_start_of_stage,
     observe=_start_in_training,
     compare=close_relative("start", PREDICTS, by="by the formula", seen="in training"),
     settings={
@@ -213,6 +213,7 @@ remark2_training = erratum_pair(
     control=Control("e^u must be twice (M−1)u", {"balance": 2.0}),
     whose="the paper's statement",
     erratum=Erratum(
+        changes={"formula": theory.logarithmic_start_printed},
         prints="In training the decoder's logit u grows logarithmically, e^u ≥ (M−1)u, from K·s1 = 2K·ln(1+ω1)/η_Y "
         "steps on.",
         says="With K = 3, M = 100 and η_Y = .3 the printed stage begins after 7 steps. In training it begins after "
@@ -222,4 +223,4 @@ remark2_training = erratum_pair(
     ),
 )
 
-CLAIMS = [*remark1_theorem1, *theorem1_training, *remark2_training]
+CLAIMS = [remark1_theorem1, theorem1_training, remark2_training]

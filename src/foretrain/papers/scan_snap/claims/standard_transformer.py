@@ -6,8 +6,9 @@ import xarray as xr
 
 from foretrain.core.errors import require
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Claim, Control, no_number
+from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import positive
+from foretrain.papers import figure_of
 from foretrain.papers.kept import kept
 from foretrain.papers.scan_snap.tolerances import HALF
 
@@ -23,10 +24,10 @@ def _shortfall(predictor: str, agree: float) -> xr.Dataset:
     """
     run = kept(EXPERIMENT).stack(network=("corpus", "model"))
     agreement = run["agreement"]
-    told = run["pilot"].sel(share=0.5) if predictor == PILOT else run["statistic"].sel(of=predictor)
+    predicted = run["pilot"].sel(share=0.5) if predictor == PILOT else run["statistic"].sel(of=predictor)
     wanted = agreement.mean("seed") >= agree
     require(bool(wanted.any()), f"No two seeds agree to {agree:g}.")
-    parts = {"agreement": agreement, "told": told, "shortfall": HALF.value * agreement - told}
+    parts = {"agreement": agreement, "told": predicted, "shortfall": HALF.value * agreement - predicted}
     names = [f"{corpus}, {model}" for corpus, model in run["network"].values[wanted.values]]
     return trajectory(
         {
@@ -37,22 +38,15 @@ def _shortfall(predictor: str, agree: float) -> xr.Dataset:
     )
 
 
-def _draw(_: xr.Dataset, __: xr.Dataset) -> object:
-    from foretrain.papers.scan_snap import map_figures  # Plotly is loaded only to draw
-
-    return map_figures.standard_transformer(kept(EXPERIMENT))
-
-
 counts_fail = Claim(
     id="scan_snap/standard_transformer",
     source="Lemma 1 at the start of training, for standard transformers on WikiText-2, IMDB and AG News",
     says="In transformers with positions and AdamW, counts do not say which words attention picks: wherever two seeds "
     "agree on them (rank correlation per query of .5 or more, distance removed), the force on z computed from counts "
     "reaches less than half of that agreement, in every seed.",
-    predict=no_number,
     observe=_shortfall,
     compare=positive("shortfall"),
-    figure=_draw,
+    figure=lambda *_: figure_of(EXPERIMENT)(kept(EXPERIMENT)),
     settings={"fast": {"predictor": FORCE, "agree": 0.5}},
     control=Control("the same run stopped halfway, in place of the force", {"predictor": PILOT}),
     whose="our own expectation",

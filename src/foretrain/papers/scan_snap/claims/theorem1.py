@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import xarray as xr
 from numpy import ndarray as Array
@@ -11,13 +9,12 @@ from scipy.special import softmax
 
 from foretrain.core.streams import stream
 from foretrain.core.trajectory import trajectory
-from foretrain.data import SequenceClasses
-from foretrain.ledger.claim import Assumption, Claim, Control, Erratum, erratum_pair, no_number
+from foretrain.ledger.claim import Assumption, Claim, Control, Erratum
 from foretrain.ledger.comparators import close, close_relative, every, positive
 from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.claims.assumptions import weak_correlations
-from foretrain.papers.scan_snap.claims.weak_correlation import start_features
+from foretrain.papers.scan_snap.claims.weak_correlation import synthetic_settings
 from foretrain.papers.scan_snap.simulations.decoder_training import (
     drawn_order,
     equal_overlaps,
@@ -27,28 +24,29 @@ from foretrain.papers.scan_snap.simulations.decoder_training import (
 )
 from foretrain.papers.scan_snap.tolerances import STEPS_AS_FLOW
 
-Coefficients = Callable[..., tuple[Array, Array]]
-
-
-def _coefficients_printed(vocab: int, classes: int, overlap: float, eta_y: float, epochs: int) -> xr.Dataset:
-    """Eq. 86 and 88 as printed."""
-    return _coefficients(theory.gradient_coefficients_printed, vocab, classes, overlap, eta_y, epochs)
-
-
-def _coefficients_corrected(vocab: int, classes: int, overlap: float, eta_y: float, epochs: int) -> xr.Dataset:
-    """Eq. 86, and eq. 88 with −q0(1+θ_n')."""
-    return _coefficients(theory.gradient_coefficients, vocab, classes, overlap, eta_y, epochs)
+CLASSES = ("time", "class", "other")
 
 
 def _coefficients(
-    formula: Coefficients, vocab: int, classes: int, overlap: float, eta_y: float, epochs: int
+    vocab: int, classes: int, overlap: float, eta_y: float, epochs: int, corrected: bool = True
 ) -> xr.Dataset:
-    """γ(ι_n on the diagonal, −β_nn' off it), with θ = σ = 0: the coefficient of f_n' in g_n."""
+    """γ(ι_n on the diagonal, −β_nn' off it), with θ = σ = 0: the coefficient of f_n' in g_n.
+
+    By eq. 86 and 88, with −q0(1+θ_n') in eq. 88 or as printed.
+    """
+    formula = theory.gradient_coefficients if corrected else theory.gradient_coefficients_printed
     iota, beta = formula(equal_overlaps(classes, overlap), vocab=vocab)
     times = _epochs(epochs) * classes
     shape = np.diag(iota) - beta
     speed = theory.speed(times, eta_y=eta_y, vocab=vocab, classes=classes)
-    return _by_class({"coefficient": speed[:, None, None] * shape}, shape / iota[:, None], times)
+    return trajectory(
+        {
+            "coefficient": (CLASSES, speed[:, None, None] * shape),
+            "coefficient_ratio": (CLASSES[1:], shape / iota[:, None]),
+        },
+        {"time": times},
+        units={"time": "steps"},
+    )
 
 
 def _coefficients_trained(
@@ -63,24 +61,23 @@ def _coefficients_trained(
         order = drawn_order(draw, runs=1, steps=epochs * classes, classes=classes, first=first)
     times = _epochs(epochs) * classes
     Y = train_decoder(features, order, eta_y=eta_y, vocab=vocab, save_at=times.tolist())[:, 0]
-    parts = _decomposed(features, Y)
-    own = np.diagonal(parts, axis1=1, axis2=2)
-    xi = -(parts * theory.overlaps(features)).sum(axis=-1)
-    return _by_class({"coefficient": parts}, parts / own[..., None], times).assign(xi=(("time", "class"), xi))
+    parts = decomposed(features, Y)
+    iota = np.diagonal(parts, axis1=1, axis2=2)
+    return trajectory(
+        {
+            "coefficient": (CLASSES, parts),
+            "coefficient_ratio": (CLASSES, parts / iota[..., None]),
+            "xi": (CLASSES[:2], -(parts * theory.overlaps(features)).sum(axis=-1)),
+        },
+        {"time": times},
+        units={"time": "steps"},
+    )
 
 
-def _decomposed(features: Array, Y: Array) -> Array:
+def decomposed(features: Array, Y: Array) -> Array:
     """Coefficients of the f_n' in g_n = Y(e_n − α_n): [time, class, other]."""
     error = np.eye(len(features), Y.shape[-1]) - softmax(features @ Y, axis=-1)
     return error @ np.swapaxes(Y, -1, -2) @ np.linalg.pinv(features)
-
-
-def _by_class(variables: dict[str, Array], ratio: Array, times: Array) -> xr.Dataset:
-    axes = ("time", "class", "other")
-    named = {name: (axes, values) for name, values in variables.items()}
-    return trajectory(
-        {**named, "coefficient_ratio": (axes[-ratio.ndim :], ratio)}, {"time": times}, units={"time": "steps"}
-    )
 
 
 def _epochs(epochs: int) -> Array:
@@ -89,14 +86,13 @@ def _epochs(epochs: int) -> Array:
 
 ASSUMPTION2 = Assumption("Assumption 2: 6/√M ≤ |λ_i(E)| < 1/K", weak_correlations)
 
-theorem1 = erratum_pair(
+theorem1 = Claim(
     id="scan_snap/theorem1",
     source="Theorem 1, eq. 9, 85 to 89",
     says="After t steps over uniform classes the gradient sent back is g = γ(t)(ι_n f_n − Σ_{n'≠n} β_nn' f_n') with γ, "
     "ι and β of eq. 85, 86 and 88, and ξ_n = γΣβ_nn' f_n·f_n' > 0. Measured: coefficients to 2 %, what remains being "
     "h for h*; their ratios β/ι, in which h cancels, to 1e-12.",
-    printed=_coefficients_printed,
-    corrected=_coefficients_corrected,
+    predict=_coefficients,
     observe=_coefficients_trained,
     compare=every(
         close_relative("coefficient", STEPS_AS_FLOW, by="by the formula", seen="trained by eq. 26"),
@@ -112,6 +108,7 @@ theorem1 = erratum_pair(
     control=Control("classes are not drawn uniformly: the first has 80 %", {"first": 0.8}),
     assumes=(ASSUMPTION2,),
     erratum=Erratum(
+        changes={"corrected": False},
         prints="After t steps over uniform classes the gradient sent back is g = γ(t)(ι_n f_n − Σ_{n'≠n} β_nn' f_n') "
         "with β of eq. 88 as printed, +q0(1+θ_n') in it.",
         says="In eq. 88 the term q0(1+θ_n') has the wrong sign: β_nn' = (1+σ)[q1(1+θ_n)E'_nn' + "
@@ -140,22 +137,14 @@ def _star() -> Array:
 
 def _case(name: str) -> tuple[Array, int]:
     """The features and the vocabulary size of a named case."""
-    small, medium = SequenceClasses.syn_small(), SequenceClasses.syn_medium()
     cases = {
         "Fig 3, overlap .1": (equal_overlaps(10, 0.1), 1000),
         "Fig 3, overlap .001": (equal_overlaps(10, 0.001), 1000),
         "pairs": (paired_overlaps(4, 0.9), 100),
-        "Syn-Small": (start_features(small), small.vocab),
-        "Syn-Medium": (start_features(medium), medium.vocab),
         "star": (_star(), 100),
+        **synthetic_settings(),
     }
     return cases[name]
-
-
-def _growth_speed_closed(cases: tuple[str, ...]) -> xr.Dataset:
-    return _by_case(
-        "relative_xi", [theory.growth_speed_closed_form(f, vocab=vocab) for f, vocab in map(_case, cases)], cases
-    )
 
 
 def _growth_speed_trained(cases: tuple[str, ...], eta_y: float, epochs: int) -> xr.Dataset:
@@ -166,7 +155,7 @@ def _growth_speed_trained(cases: tuple[str, ...], eta_y: float, epochs: int) -> 
         Y = train_decoder(features, order, eta_y=eta_y, vocab=vocab, save_at=[epochs])[:, 0]
         h = theory.decoder_growth_discrete(epochs, eta_y=eta_y, vocab=vocab)[-1]
         gamma = (vocab - 1) ** 2 * h / (vocab - 1 + np.exp(vocab * h))
-        speeds.append(-(_decomposed(features, Y)[0] * theory.overlaps(features)).sum(axis=-1) / gamma)
+        speeds.append(-(decomposed(features, Y)[0] * theory.overlaps(features)).sum(axis=-1) / gamma)
     return _by_case("relative_xi", speeds, cases)
 
 
@@ -181,7 +170,9 @@ theorem1a = Claim(
     says="ξ_n/γ = −(q1−q0)E'_nn − q0(1 − Σ_k(I+E)⁻¹_nk). It is positive wherever class n overlaps with another and the "
     "overlaps of each class sum to at most 1, or are all equal: so in the paper's settings too, though Assumption 2 "
     "cannot be met there. No lower bound on |λ_i(E)| is needed.",
-    predict=_growth_speed_closed,
+    predict=lambda cases: _by_case(
+        "relative_xi", [theory.growth_speed_closed_form(f, vocab=vocab) for f, vocab in map(_case, cases)], cases
+    ),
     observe=_growth_speed_trained,
     compare=every(
         close_relative("relative_xi", ALGEBRA, by="in closed form", seen="trained by eq. 26"),
@@ -210,7 +201,7 @@ def _growth_speed_in_training(cases: tuple[str, ...], eta_y: float, epochs: int,
         order = np.broadcast_to(np.arange(len(features)), (1, epochs, len(features)))
         times = sorted({1, *np.geomspace(2, epochs, 8).astype(int).tolist()})
         Y = train_decoder(features, order, eta_y=eta_y, vocab=vocab, save_at=times, unmixed=modified)[:, 0]
-        xi = -(_decomposed(features, Y) * theory.overlaps(features)).sum(axis=-1)
+        xi = -(decomposed(features, Y) * theory.overlaps(features)).sum(axis=-1)
         smallest.append(xi.min(axis=0))
     return _by_case("xi", smallest, cases)
 
@@ -221,7 +212,6 @@ assumption2_needed = Claim(
     says="What Assumption 2 is for, ξ_n > 0, needs no condition on the overlaps in training: for a decoder trained by "
     "the loss's own gradient it holds at all times, in the paper's own settings and even in a star of overlaps for "
     "which eq. 26 gives ξ_n < 0.",
-    predict=no_number,
     observe=_growth_speed_in_training,
     compare=positive("xi"),
     settings={
@@ -234,4 +224,4 @@ assumption2_needed = Claim(
     "attention whether or not Assumption 2 is met.",
 )
 
-CLAIMS = [*theorem1, theorem1a, assumption2_needed]
+CLAIMS = [theorem1, theorem1a, assumption2_needed]

@@ -11,7 +11,7 @@ from numpy import ndarray as Array
 from numpy.typing import ArrayLike
 
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Claim, Control, Erratum, erratum_pair, no_number
+from foretrain.ledger.claim import Claim, Control, Erratum
 from foretrain.ledger.comparators import bounded, close, conserved, every, ranked, slope
 from foretrain.ledger.tolerances import FLOW
 from foretrain.papers.scan_snap import theory
@@ -42,13 +42,13 @@ def _times(until: float) -> Array:
 # Theorem 4: the closed form of B_n
 
 
-def _growth(formula: Callable[..., ArrayLike]) -> Callable[..., xr.Dataset]:
-    def predict(eta_y: float, eta_z: float, vocab: int, classes: int, c0: float, until: float) -> xr.Dataset:
-        t = _times(until)
-        growth = formula(t, eta_y=eta_y, eta_z=eta_z, vocab=vocab, classes=classes, c0=c0)
-        return trajectory({"growth": ("time", growth)}, {"time": t})
-
-    return predict
+def _growth(
+    eta_y: float, eta_z: float, vocab: int, classes: int, c0: float, until: float,
+    formula: Callable[..., ArrayLike] = theory.attention_growth,
+) -> xr.Dataset:  # fmt: skip
+    t = _times(until)
+    growth = formula(t, eta_y=eta_y, eta_z=eta_z, vocab=vocab, classes=classes, c0=c0)
+    return trajectory({"growth": ("time", growth)}, {"time": t})
 
 
 def _growth_integrated(
@@ -74,12 +74,13 @@ def integrated_growth(
 
 FIG3 = {"eta_y": 0.1, "eta_z": 0.5, "vocab": 1000, "classes": 10, "c0": 0.1}
 
-theorem4 = erratum_pair(
+theorem4 = Claim(
     id="scan_snap/theorem4",
     source="Theorem 4, eq. 124 and 129",
     says="If ż = −η_Z·γ·e^{4z}/C0 and ξ_n = γ·e^{4z}/C0, then B_n = ¼·ln(1 + 4Γ/C0) "
     "with Γ = (η_Z/η_Y)·(K(M−1)²/2)·h²(t/K).",
     erratum=Erratum(
+        changes={"formula": theory.attention_growth_printed},
         prints="If ż = −η_Z·γ·e^{4z}/C0 and ξ_n = γ·e^{4z}/C0, then B_n = ¼·ln(C0 + 4Γ) with Γ = "
         "(η_Z/η_Y)·(K(M−1)²/2)·h²(t/K).",
         says="Eq. 124 drops the constant of integration and prints ¼·ln(C0 + 4Γ), which is not 0 at t = 0. With C0 = "
@@ -91,8 +92,7 @@ theorem4 = erratum_pair(
         consequence="B is not 0 at the start. This compares two solutions of the printed ODE; for training see "
         "theorem4_training.",
     ),
-    printed=_growth(theory.attention_growth_printed),
-    corrected=_growth(theory.attention_growth),
+    predict=_growth,
     observe=_growth_integrated,
     compare=close("growth", FLOW, by="by the formula", seen="by integration of eq. 118 and 119"),
     whose="the paper's statement",
@@ -104,15 +104,11 @@ theorem4 = erratum_pair(
 # Theorem 4: ż and ξ_n cannot share one C0
 
 
-def _ratio_bounds(per_class: bool) -> Callable[..., xr.Dataset]:
+def _ratio_bounds(classes: tuple[int, ...], common: float, per_class: bool = True) -> xr.Dataset:
     """−z/B_n lies between 1 − f_l(0)² and 1 times the ratio of the two constants, which is K, or 1 as printed."""
-
-    def predict(classes: tuple[int, ...], common: float) -> xr.Dataset:
-        K = np.array(classes, dtype=float) if per_class else np.ones(len(classes))
-        share = common**2 / (common**2 + (1 - common) ** 2)  # f_l(0)²
-        return trajectory({"low": ("classes", K * (1 - share)), "high": ("classes", K)}, {"classes": list(classes)})
-
-    return predict
+    K = np.array(classes, dtype=float) if per_class else np.ones(len(classes))
+    share = common**2 / (common**2 + (1 - common) ** 2)  # f_l(0)²
+    return trajectory({"low": ("classes", K * (1 - share)), "high": ("classes", K)}, {"classes": list(classes)})
 
 
 def _ratio_under_eq10(classes: tuple[int, ...], common: float, until: float, spread: float = 0.0) -> xr.Dataset:
@@ -134,12 +130,13 @@ def _under_drive(P: Array, drive: float) -> xr.Dataset:
     return flows.driven_flow(P[None], query, vocab=10**12, drives=drives, rtol=1e-9).isel(time=-1, instance=0)
 
 
-theorem4_shared_c0 = erratum_pair(
+theorem4_shared_c0 = Claim(
     id="scan_snap/theorem4_shared_c0",
     source="Section 6, eq. 13; Theorem 4, eq. 118 and 119",
     says="The common token's logit falls K times as fast as B_n grows, because all K classes push it down and one "
     "class pushes its distinct tokens up: K(1 − f_l(0)²) ≤ −z/B_n ≤ K.",
     erratum=Erratum(
+        changes={"per_class": False},
         prints="ż of the common token and ξ_n have one constant C0 = ρ0⁴/K, so that −z = B_n.",
         says="Eq. 13 gives ż and ξ_n the same constant C0 = ρ0⁴/K, hence −z = B_n. They differ by a factor K: eq. 10 "
         "with γ = 1 and P(common) = .2 gives −z/B_n = 1.96, 4.93, 9.87 for K = 2, 5, 10.",
@@ -150,8 +147,7 @@ theorem4_shared_c0 = erratum_pair(
         ),
         consequence="Distinct tokens grow K times less than Theorem 4 says while the common token falls.",
     ),
-    printed=_ratio_bounds(per_class=False),
-    corrected=_ratio_bounds(per_class=True),
+    predict=_ratio_bounds,
     observe=_ratio_under_eq10,
     compare=bounded("fall_per_growth", low="low", high="high"),
     whose="the paper's statement",
@@ -182,7 +178,6 @@ theorem4_equal_overlaps = Claim(
     says="With equal overlaps ρ = 1/ρ0² and D equally frequent distinct tokens per class, "
     "B_n = ln(1 + 4ΓK'(K−1)/ρ0⁴)/4K' with K' = K + 1/D, up to a relative error in proportion to ρ. With many distinct "
     "tokens this is (1/4K)·ln(1 + 4ΓK(K−1)/ρ0⁴); with few of them ρ0 is not constant, as section 6 assumes.",
-    predict=lambda: trajectory({"slope": ((), 1.0)}),
     observe=_error_of_equal_overlaps,
     compare=slope("growth_error", "overlap", 1.0),
     settings={"fast": {"classes": 5, "common": (0.01, 0.03, 0.09), "distinct": 3, "stretch": 10.0}},
@@ -279,7 +274,6 @@ section6_ode = Claim(
     says="Under the ODE of Theorem 4 itself, with η_Z fixed, a larger η_Y leaves B_n smaller once all have snapped, "
     "and with η_Y/η_Z fixed B_n at t0 does not depend on the rates. In training only the second is true: see "
     "fig3_growth and fig9.",
-    predict=no_number,
     observe=_late_growth_by_rate,
     compare=every(
         ranked("late_growth", "eta_y", rising=False),
@@ -290,4 +284,4 @@ section6_ode = Claim(
     whose="the paper's statement",
 )
 
-CLAIMS = [*theorem4, *theorem4_shared_c0, theorem4_equal_overlaps, theorem4_stages, section6_ode]
+CLAIMS = [theorem4, theorem4_shared_c0, theorem4_equal_overlaps, theorem4_stages, section6_ode]

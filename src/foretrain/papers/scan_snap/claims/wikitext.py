@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import xarray as xr
 
-from foretrain.core.trajectory import trajectory
 from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import bounded, gains
-from foretrain.ledger.tolerances import Tolerance
 from foretrain.papers.kept import kept
+from foretrain.papers.scan_snap.tolerances import FROZEN, SPARSER
 
-SPARSER = Tolerance(0.3, "nats, a tenth of the entropy at the start: our reading of 'becomes sparse'")
-FROZEN = Tolerance(0.5, "of its fastest: our reading of 'freezes', since the theory has it slow down, never stop")
 LAST = 0.25  # of the training
 
 
@@ -41,9 +38,8 @@ sparse = Claim(
     whose="the paper's statement",
     says="Trained on WikiText-2 with SGD at rate 5, the first layer's attention becomes sparse, in one layer and in "
     "three.",
-    predict=lambda: trajectory({"least": SPARSER.value}),
     observe=_sparsity,
-    compare=bounded("fall", low="least"),
+    compare=bounded("fall", low=SPARSER),
     settings={"fast": {"rate": 5.0, "until": 1.0}},
     control=Control("before training", {"until": 0.0}),
 )
@@ -53,9 +49,8 @@ freezes = Claim(
     whose="the paper's statement",
     says="At some point it freezes, although the rate stays the same: in the last quarter of training it moves at most "
     "half as fast as at its fastest.",
-    predict=lambda: trajectory({"most": FROZEN.value}),
     observe=_movement,
-    compare=bounded("late_movement", high="most"),
+    compare=bounded("late_movement", high=FROZEN),
     settings={"fast": {"rate": 5.0}},
     expect=None,
     finding="At rate 5 attention on WikiText-2 becomes nearly one-hot but does not freeze: in the last quarter of 2500 "
@@ -68,7 +63,6 @@ by_rate = Claim(
     source="Fig 10 and appendix G",
     whose="the paper's statement",
     says="The larger the learning rate, the lower the entropy of attention on validation text after training.",
-    predict=lambda: trajectory({}),
     observe=_falls,
     compare=gains("fall_by_rate"),
     settings={"fast": {"text": "real", "moment": -1}},
