@@ -10,6 +10,8 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+from foretrain.core.imports import imports_of, is_import_by_name
+
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
 MAP = ROOT / "architecture.toml"
@@ -93,16 +95,9 @@ def _covers(allowed: str, imported: str, other: Package) -> bool:
 
 def imports(path: Path) -> Iterator[str]:
     """Every module that a file imports, as an absolute name, including imports in functions and for type checkers."""
-    module = ("foretrain", *filter(None, module_of(path).split(".")))
-    package = module if path.name == "__init__.py" else module[:-1]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1] if node.level else ()
-            source = ".".join((*base, *([node.module] if node.module else [])))
-            for alias in node.names:
-                yield f"{source}.{alias.name}" if _is_module(f"{source}.{alias.name}") else source
+    module = ".".join(filter(None, ("foretrain", module_of(path))))
+    for source, name in imports_of(path, module):
+        yield f"{source}.{name}" if name and _is_module(f"{source}.{name}") else source
 
 
 @cache
@@ -119,8 +114,8 @@ def inner_imports(path: Path) -> list[str]:
 
 def hidden_imports(path: Path) -> list[int]:
     """Lines that import a module by a name in a variable or a string, which no map can follow."""
-    calls = [n for n in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(n, ast.Call)]
-    return [n.lineno for n in calls if ast.unparse(n.func).split(".")[-1] in ("import_module", "__import__")]
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Call) and is_import_by_name(node)]
 
 
 def cycles() -> list[list[str]]:

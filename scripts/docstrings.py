@@ -13,27 +13,12 @@ from typing import Any
 
 import griffe
 
-ARGUMENT = re.compile(r"(?P<name>\S+(?:, \S+)*) {2,}(?P<says>\S.*)")
+ARGUMENT = re.compile(r"^(\S+(?:, \S+)*) {2,}(?=\S)", re.MULTILINE)
 
 
 def with_lists(text: str) -> str:
     """A docstring with its two-column parts as Markdown lists."""
-    return "\n\n".join(map(_paragraph, text.split("\n\n")))
-
-
-def _paragraph(text: str) -> str:
-    lines = text.split("\n")
-    start = next((i for i, line in enumerate(lines) if ARGUMENT.fullmatch(line)), None)
-    if start is None or not all(ARGUMENT.fullmatch(line) or line.startswith(" ") for line in lines[start:]):
-        return text
-    listed: list[str] = []
-    for line in lines[start:]:
-        found = ARGUMENT.fullmatch(line)
-        if found:
-            listed.append(f"- `{found['name']}`: {found['says']}")
-        else:
-            listed[-1] += f" {line.strip()}"
-    return "\n".join([*lines[:start], *([""] if start else []), *listed])
+    return ARGUMENT.sub(r"\n- `\1`: ", text)
 
 
 class Lists(griffe.Extension):

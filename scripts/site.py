@@ -17,9 +17,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))  # MkDocs loads this file 
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from scripts.architecture import ROOT
-from scripts.docstrings import with_lists
 from scripts.paper_pages import in_order, introduction_of, page
-from scripts.reference import Module, modules
+from scripts.reference import all_undocumented, page_of_commands, page_of_package, public_names
 
 from foretrain.papers import claims, names
 
@@ -31,7 +30,7 @@ CLAIM = re.compile(r"<code>(?P<id>[a-z0-9_]+/[A-Za-z0-9_]+)</code>")
 
 def on_config(config: Any) -> Any:
     """Put the papers and the packages into the navigation."""
-    missing = undocumented()
+    missing = all_undocumented()
     if missing:
         raise PluginError(f"Public names without a docstring: {', '.join(missing)}.")
     sections = {"PAPERS": _paper_navigation(), "REFERENCE": _reference_navigation()}
@@ -52,49 +51,23 @@ def _paper_navigation() -> list[dict[str, Any]]:
 
 
 def _reference_navigation() -> list[Any]:
-    return [{"Overview": "reference.md"}, *({title: place} for title, place, _ in _packages())]
+    pages = ["Command line", *public_names()]
+    return [{"Overview": "reference.md"}, *({title: _reference_page(title)} for title in pages)]
 
 
-@cache
-def _packages() -> list[tuple[str, str, list[Module]]]:
-    """Title, page and modules of every package with public names."""
-    return [(title, f"reference/{_slug(title)}.md", listed) for title, _, listed in modules()]
-
-
-def _slug(title: str) -> str:
-    return title.lower().replace(" ", "-")
-
-
-def undocumented() -> list[str]:
-    """Public names without a docstring: modules, functions, classes, and methods and properties of these classes."""
-    found: list[str] = []
-    for _, _, listed in modules():
-        for module in listed:
-            found += [] if module.docstring else [module.name]
-            for entry in module.entries:
-                name = f"{module.name}.{entry.name}"
-                found += [] if entry.docstring else [name]
-                found += [f"{name}.{method}" for method in entry.bare]
-    return found
+def _reference_page(title: str) -> str:
+    return f"reference/{title.lower().replace(' ', '-')}.md"
 
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are made here."""
-    made = {place: (ROOT / name).read_text(encoding="utf-8") for name, place in TOP.items()}
-    made |= {f"papers/{paper.name}.md": page(paper) for paper in in_order()}
-    made |= {place: _package_page(title, listed) for title, place, listed in _packages()}
-    for place, text in made.items():
+    pages = {place: (ROOT / name).read_text(encoding="utf-8") for name, place in TOP.items()}
+    pages |= {f"papers/{paper.name}.md": page(paper) for paper in in_order()}
+    pages |= {_reference_page(title): page_of_package(title, listed) for title, listed in public_names().items()}
+    pages |= {_reference_page("Command line"): page_of_commands()}
+    for place, text in pages.items():
         files.append(File.generated(config, place, content=text))
     return files
-
-
-def _package_page(title: str, listed: list[Module]) -> str:
-    lines = [f"# Reference: {title}", ""]
-    for module in listed:
-        lines += [f"## `{module.name}`", "", with_lists(module.docstring), ""]
-        for entry in module.entries:
-            lines += [f"::: {module.name}.{entry.name}", ""]
-    return "\n".join(lines)
 
 
 def on_page_markdown(text: str, page: Any, **_: Any) -> str:
@@ -116,20 +89,11 @@ def on_page_markdown(text: str, page: Any, **_: Any) -> str:
         name = target.removeprefix("../") if not at_top else target
         if name in TOP:
             return f"[{match['text']}]({TOP[name]}{hash}{anchor})"
-        if name.startswith("src/") and source == "reference.md":
-            return f"[Details]({_reference_of(name)})"
         if name and "/" not in source and (ROOT / name).exists() and (at_top or target.startswith("../")):
             return match["text"] if name in match["text"] else f"{match['text']} (`{name}`)"  # not on the site
         return match[0]
 
     return LINK.sub(bent, text)
-
-
-def _reference_of(file: str) -> str:
-    """The page and heading of a source file in the reference."""
-    module = file.removeprefix("src/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    place = next(place for _, place, listed in _packages() if any(m.name == module for m in listed))
-    return f"{place}#{module.replace('.', '')}"
 
 
 def on_page_content(html: str, page: Any, **_: Any) -> str:

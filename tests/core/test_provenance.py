@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from foretrain import papers
-from foretrain.core import provenance
+from foretrain.core import imports, provenance
 from foretrain.monitor.monitor import Monitor
 from foretrain.papers.scan_snap.experiments import training
 from foretrain.runs.identity import RunIdentity
@@ -122,7 +122,7 @@ def test_every_way_to_import_is_followed(
     made = types.ModuleType("made")
     made.__path__, made.__file__ = [str(package)], str(package / "__init__.py")
     monkeypatch.setitem(sys.modules, "made", made)
-    provenance._imports.cache_clear()
+    imports.imports_of.cache_clear()
     assert module in provenance.import_closure("made.probe")
 
 
@@ -149,13 +149,13 @@ def test_no_experiment_depends_on_figures_or_on_another_paper() -> None:
         assert not [path for path in closure if "figures" in Path(path).with_suffix("").parts]
         # what a monitored training leaves on disk is read back by experiments on language models
         outside = [path for path in closure if path.startswith(("show/", "cli/", "runs/"))]
-        assert set(outside) <= {"runs/__init__.py", "runs/monitored.py"}
+        assert set(outside) <= {"runs/__init__.py", "runs/training_log.py"}
     assert max(sizes) < 80
 
 
 def test_the_monitor_counts_in_a_digest_and_its_page_does_not() -> None:
     closure = closure_of(Monitor.step)
-    assert {"monitor/monitor.py", "monitor/alarms.py", "runs/monitored.py"} <= closure
+    assert {"monitor/monitor.py", "monitor/alarms.py", "runs/training_log.py"} <= closure
     assert not [path for path in closure if path.startswith(("monitor/page", "show"))]
 
 

