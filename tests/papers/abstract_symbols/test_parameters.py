@@ -24,7 +24,7 @@ def test_names_are_those_that_the_code_knows():
 
 def test_lengths_of_majorities_are_those_that_are_tasks():
     """Fig 23: every length that can be set has its task, and no other."""
-    lengths = _parameters("fig23")["lengths"]
+    lengths = _parameters("fig23")["length"]
     for length in range(13):
         if f"majority_{length}" in TASKS:
             assert lengths.read(str(length)) == (length,)

@@ -9,13 +9,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
+from foretrain import papers
 from foretrain.core.errors import InputError
 from foretrain.core.progress import listening
 from foretrain.core.trajectory import trajectory
 from foretrain.papers.abstract_symbols.claims import data_need as gains
 from foretrain.papers.abstract_symbols.claims.forecast import kendall
 from foretrain.papers.abstract_symbols.claims.published import LENGTH_4, _published
-from foretrain.papers.abstract_symbols.experiments import data_need, difficulty
+from foretrain.papers.abstract_symbols.experiments import data_need
 from foretrain.papers.abstract_symbols.experiments.architectures import SAMPLES, chosen_rate, train
 from foretrain.papers.abstract_symbols.simulations import trained
 from foretrain.papers.abstract_symbols.simulations.trained import (
@@ -257,8 +258,9 @@ def test_the_network_of_a_run_may_be_changed():
 
 
 def test_a_seed_does_not_depend_on_those_beside_it():
+    fig21 = papers.experiments("abstract_symbols/fig21")["abstract_symbols/fig21"]
     drawn = {"templates": (4,), "n": (16,), "setting": "glance"}  # the templates of seed 3 hold one token, not two
-    beside, alone = (difficulty.fig21(seeds=seeds, **drawn).test_loss.sel(seed=3).item() for seeds in ((1, 2, 3), (3,)))
+    beside, alone = (fig21.run(seeds=seeds, **drawn).test_loss.sel(seed=3).item() for seeds in ((1, 2, 3), (3,)))
     assert beside == pytest.approx(alone, rel=1e-4)
 
 

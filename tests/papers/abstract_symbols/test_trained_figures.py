@@ -97,7 +97,7 @@ def test_a_comparison_draws_every_seed_and_what_is_published():
     made = trajectory(
         {"test_loss": (("side", "seed"), [[0.1, 0.3], [1.0, 0.8]], {"long_name": "loss"})},
         {"side": [VANILLA, "RNN"], "seed": [1, 2]},
-        argument="architectures",
+        argument="architecture",
         setting="tiny",
         n=[64],
     )

@@ -14,9 +14,10 @@ from foretrain.papers.abstract_symbols.simulations.trained import (
     WITH_B,
 )
 
+RUNS = {experiment.id: experiment.run for experiment in figures.EXPERIMENTS}
 fig2 = better_than(
-    figures.fig2,
-    "architectures",
+    RUNS["abstract_symbols/fig2"],
+    "architecture",
     id="abstract_symbols/fig2",
     source="Fig 2",
     says="On the two print programs, a·I in every head lowers the loss on unseen variables from the same samples.",
@@ -40,8 +41,8 @@ fig2 = better_than(
 )
 
 fig3 = better_than(
-    figures.fig3,
-    "architectures",
+    RUNS["abstract_symbols/fig3"],
+    "architecture",
     id="abstract_symbols/fig3",
     source="Fig 3",
     says="With symbols as labels, b·I in every head lowers the loss on unseen symbols from the same samples.",
@@ -75,8 +76,8 @@ fig3 = better_than(
 )
 
 fig5 = better_than(
-    figures.fig5,
-    "embeddings",
+    RUNS["abstract_symbols/fig5"],
+    "embedding",
     id="abstract_symbols/fig5",
     source="Fig 5 (a)",
     says="Without b·I, more unseen symbols are copied wrongly at a larger embedding dimension, from the same samples.",
@@ -88,7 +89,7 @@ fig5 = better_than(
             "rates": (1e-2,),
             "seeds": 3,
             "n": (48,),
-            "architectures": (VANILLA,),
+            "architecture": (VANILLA,),
             "better": 32,
             "worse": (128,),
         },
@@ -97,7 +98,7 @@ fig5 = better_than(
             "rates": (1e-3,),
             "seeds": 3,
             "n": (64,),
-            "architectures": (VANILLA,),
+            "architecture": (VANILLA,),
             "better": 64,
             "worse": (512,),
         },
@@ -105,8 +106,8 @@ fig5 = better_than(
 )
 
 fig5_repaired = better_than(
-    figures.fig5,
-    "architectures",
+    RUNS["abstract_symbols/fig5"],
+    "architecture",
     id="abstract_symbols/fig5_repaired",
     source="Fig 5 (b)",
     says="With b·I, fewer unseen symbols are copied wrongly at the same embedding dimension, from the same samples.",
@@ -118,21 +119,21 @@ fig5_repaired = better_than(
             "rates": (1e-2,),
             "seeds": 3,
             "n": (48,),
-            "embeddings": (32, 128),
+            "embedding": (32, 128),
         },
         "full": {
             "setting": "base",
             "rates": (1e-3,),
             "seeds": 3,
             "n": (64,),
-            "embeddings": (64, 512),
+            "embedding": (64, 512),
         },
     },
 )
 
 fig22_plain = better_than(
-    figures.fig22,
-    "architectures",
+    RUNS["abstract_symbols/fig22"],
+    "architecture",
     id="abstract_symbols/fig22_plain",
     source="Fig 22",
     says="The plain transformer outperforms RNN, LSTM and MLP on αβα against αββ.",
@@ -152,8 +153,8 @@ fig22_plain = better_than(
 )
 
 fig22 = better_than(
-    figures.fig22,
-    "architectures",
+    RUNS["abstract_symbols/fig22"],
+    "architecture",
     id="abstract_symbols/fig22",
     source="Fig 22",
     says="A transformer with a·I outperforms the plain one, RNN, LSTM and MLP on αβα against αββ.",
@@ -173,8 +174,8 @@ fig22 = better_than(
 
 
 fig23 = better_than(
-    figures.fig23,
-    "architectures",
+    RUNS["abstract_symbols/fig23"],
+    "architecture",
     id="abstract_symbols/fig23",
     source="Fig 23",
     says="On majorities of k symbols, a·I and b·I together lower the loss from the same samples.",
@@ -183,21 +184,21 @@ fig23 = better_than(
         "fast": {
             "setting": "tiny",
             "seeds": 4,
-            "lengths": (2,),
+            "length": (2,),
             "n": (96,),
             "rates": (),
         },
         "full": {
             "setting": "small",
             "seeds": 5,
-            "lengths": (2, 4),
+            "length": (2, 4),
             "n": (512,),
             "rates": (),
         },
         "paper": {
             "setting": "base",
             "seeds": 10,
-            "lengths": (2, 3, 4, 5, 6),
+            "length": (2, 3, 4, 5, 6),
             "n": (128, 512, 2048),
             "rates": figures.BASE_RATES,
         },
@@ -205,8 +206,8 @@ fig23 = better_than(
 )
 
 fig25 = better_than(
-    figures.fig25,
-    "architectures",
+    RUNS["abstract_symbols/fig25"],
+    "architecture",
     id="abstract_symbols/fig25",
     source="Fig 25",
     says="An MLP that is given vec(XXᵀ) has a lower loss on unseen symbols than one that is not.",

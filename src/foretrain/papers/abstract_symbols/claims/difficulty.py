@@ -15,6 +15,7 @@ from foretrain.papers.abstract_symbols.claims.sides import better_than
 from foretrain.papers.abstract_symbols.experiments import difficulty as figures
 from foretrain.papers.abstract_symbols.simulations.trained import VANILLA, WITH_AB
 
+RUNS = {experiment.id: experiment.run for experiment in figures.EXPERIMENTS}
 PLAIN = {"setting": "small", "architecture": VANILLA, "seeds": 5, "n": (512, 1024)}
 SCALED = {"setting": "small", "architecture": WITH_AB, "seeds": 24, "n": (128,)}
 
@@ -39,8 +40,8 @@ def _harder(
 
 
 fig17 = _harder(
-    figures.fig17,
-    "tasks",
+    RUNS["abstract_symbols/fig17"],
+    "task",
     "abstract_symbols/fig17",
     "Tasks differ in difficulty: a majority of two symbols is learned from fewer samples than one of four.",
     "majority_2",
@@ -48,8 +49,8 @@ fig17 = _harder(
     fast={"seeds": 4, "n": (96,)},
 )
 fig18 = _harder(
-    figures.fig18,
-    "lengths",
+    RUNS["abstract_symbols/fig18"],
+    "length",
     "abstract_symbols/fig18",
     "Two random templates over two wildcards are harder to tell apart the longer they are. (At tier full: lengths 3 "
     "and 9, networks with a·I and b·I.)",
@@ -61,7 +62,7 @@ fig18 = _harder(
     expect_from="full",
 )
 fig19 = _harder(
-    figures.fig19,
+    RUNS["abstract_symbols/fig19"],
     "wildcards",
     "abstract_symbols/fig19",
     "Two random templates of length 5 are harder the more wildcards there are. (At tier full: 2 and 4 wildcards, "
@@ -74,7 +75,7 @@ fig19 = _harder(
     expect_from="full",
 )
 fig20 = _harder(
-    figures.fig20,
+    RUNS["abstract_symbols/fig20"],
     "tokens",
     "abstract_symbols/fig20",
     "Two random templates of length 5 are easier with two regular tokens in them than with none.",
@@ -83,7 +84,7 @@ fig20 = _harder(
     fast={"seeds": 8, "n": (64,)},
 )
 fig21 = _harder(
-    figures.fig21,
+    RUNS["abstract_symbols/fig21"],
     "templates",
     "abstract_symbols/fig21",
     "Sixteen random templates of length 5 are harder than two.",

@@ -25,6 +25,7 @@ from foretrain.papers.abstract_symbols.claims.sides import (
 from foretrain.papers.abstract_symbols.experiments import hyperparameters as figures
 from foretrain.papers.abstract_symbols.simulations.trained import VANILLA, WITH_A
 
+RUNS = {experiment.id: experiment.run for experiment in figures.EXPERIMENTS}
 GLANCE = {"setting": "glance", "seeds": 3, "n": 32}  # where nothing is expected at tier fast
 TINY = {"setting": "tiny", "architecture": WITH_A, "seeds": 4, "n": 128, "rates": (1e-2,)}
 SMALL = {"setting": "small", "architecture": VANILLA, "seeds": 16, "n": 1024, "rates": (3e-3,)}
@@ -40,7 +41,7 @@ def _without_rates(settings: dict[str, dict[str, Any]]) -> dict[str, dict[str, A
 
 
 fig8 = better_than(
-    figures.fig8,
+    RUNS["abstract_symbols/fig8"],
     "rates",
     id="abstract_symbols/fig8",
     source="Fig 8",
@@ -64,7 +65,7 @@ fig8_train_loss = Claim(
         "learns from 128 samples.)"
     ),
     predict=lambda seeds: some_gain(seeds).assign(most_train_loss=0.05),
-    observe=with_train_loss(figures.fig8, "rates"),
+    observe=with_train_loss(RUNS["abstract_symbols/fig8"], "rates"),
     compare=every(GAIN, bounded("train_loss", high="most_train_loss")),
     figure=drawn_by_side(),
     settings={
@@ -90,8 +91,8 @@ fig8_train_loss = Claim(
 )
 
 fig9 = as_good_as(
-    figures.fig9,
-    "depths",
+    RUNS["abstract_symbols/fig9"],
+    "depth",
     id="abstract_symbols/fig9",
     source="Fig 9",
     says="With fewer samples there is no clear relationship between depth, from 2 on, and generalisation.",
@@ -101,8 +102,8 @@ fig9 = as_good_as(
 )
 
 fig10 = better_than(
-    figures.fig10,
-    "depths",
+    RUNS["abstract_symbols/fig10"],
+    "depth",
     id="abstract_symbols/fig10",
     source="Fig 10",
     says="With 1024 samples a deeper network does better. (Two layers than one; see fig10_deeper for more.)",
@@ -112,8 +113,8 @@ fig10 = better_than(
 )
 
 fig10_deeper = better_than(
-    figures.fig10,
-    "depths",
+    RUNS["abstract_symbols/fig10"],
+    "depth",
     id="abstract_symbols/fig10_deeper",
     source="Fig 10",
     says="With 1024 samples four layers do better than two.",
@@ -128,7 +129,7 @@ fig10_deeper = better_than(
 )
 
 fig11 = better_than(
-    figures.fig11,
+    RUNS["abstract_symbols/fig11"],
     "heads",
     id="abstract_symbols/fig11",
     source="Fig 11",
@@ -140,7 +141,7 @@ fig11 = better_than(
 )
 
 fig12 = better_than(
-    figures.fig12,
+    RUNS["abstract_symbols/fig12"],
     "heads",
     id="abstract_symbols/fig12",
     source="Fig 12",
@@ -154,8 +155,8 @@ fig12 = better_than(
 )
 
 fig13 = better_than(
-    figures.fig13,
-    "embeddings",
+    RUNS["abstract_symbols/fig13"],
+    "embedding",
     id="abstract_symbols/fig13",
     source="Fig 13",
     says="A smaller embedding dimension is generally better at n = 1024.",
@@ -168,8 +169,8 @@ fig13 = better_than(
 )
 
 fig14 = better_than(
-    figures.fig14,
-    "batch_sizes",
+    RUNS["abstract_symbols/fig14"],
+    "batch",
     id="abstract_symbols/fig14",
     source="Fig 14",
     says="A smaller batch is better at n = 512.",
@@ -182,8 +183,8 @@ fig14 = better_than(
 )
 
 fig15 = better_than(
-    figures.fig15,
-    "multipliers",
+    RUNS["abstract_symbols/fig15"],
+    "multiplier",
     id="abstract_symbols/fig15",
     source="Fig 15",
     says="With only the last layer trained, attention logits that start 64 times as large generalise better than those "
@@ -199,7 +200,7 @@ fig15 = better_than(
 
 def _below_a_guess(n: Sequence[int], seeds: int, multiplier: float = 64.0, **sizes: Any) -> xr.Dataset:
     """By how much the last layer, trained alone, is below the loss 1 of a guess, in standard errors over seeds."""
-    losses = figures.fig15(n=n, multipliers=(multiplier,), seeds=seeds, **sizes).test_loss
+    losses = RUNS["abstract_symbols/fig15"](n=n, multiplier=(multiplier,), seeds=seeds, **sizes).test_loss
     by_seed = losses.mean([axis for axis in losses.dims if axis != "seed"])
     gain = 1 - by_seed
     error = gain.std("seed", ddof=1) / seeds**0.5
@@ -253,8 +254,8 @@ fig15_samples = better_than(
 )
 
 fig16 = better_than(
-    figures.fig16,
-    "batch_sizes",
+    RUNS["abstract_symbols/fig16"],
+    "batch",
     id="abstract_symbols/fig16",
     source="Fig 16",
     says="A smaller batch is generally better, over several n.",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import xarray as xr
 from pydantic import Field
@@ -11,20 +10,20 @@ from pydantic import Field
 from foretrain.core.errors import require
 from foretrain.dynamics.validated import best_rate
 from foretrain.ledger.experiment import Experiment
-from foretrain.ledger.parameters import Count, Positive, Seeds, about
+from foretrain.ledger.parameters import Positive, Seeds, about
 from foretrain.models.sequence_baselines import LSTM, MLP, MLP_XX, RNN
 from foretrain.papers.abstract_symbols.experiments.parameters import (
-    NOT_EMPTY,
-    Architectures,
-    Embeddings,
+    Architecture,
+    BatchSize,
+    Depth,
+    Embedding,
+    HeadCount,
     OwnEpochs,
     Patience,
     Rates,
     SampleSize,
-    SampleSizes,
     Setting,
     TaskName,
-    Transformers,
 )
 from foretrain.papers.abstract_symbols.simulations.trained import (
     RATES,
@@ -35,7 +34,6 @@ from foretrain.papers.abstract_symbols.simulations.trained import (
     WITH_B,
     at_best_rate,
     cell,
-    grid,
     setting_called,
 )
 
@@ -52,12 +50,10 @@ def train(
     seeds: Seeds = 5,
     setting: Setting = "base",
     epochs: OwnEpochs = None,
-    depth: Annotated[Count | None, about("Number of layers; none takes that of the setting.", unit="layers")] = None,
-    heads: Annotated[Count | None, about("Heads per layer; none takes those of the setting.", unit="heads")] = None,
-    embedding: Annotated[Count | None, about("Embedding dimension; none takes that of the setting.")] = None,
-    batch: Annotated[
-        Count | None, about("Samples in each training step; none takes those of the setting.", unit="samples")
-    ] = None,
+    depth: Depth = None,
+    heads: HeadCount = None,
+    embedding: Embedding = None,
+    batch: BatchSize = None,
     scaling_multiplier: Annotated[
         Positive | None,
         about("Learning rate of a and b as a multiple of that of the weights; none takes that of the setting."),
@@ -103,106 +99,36 @@ def chosen_rate(runs: xr.Dataset) -> str:
     )
 
 
-def fig2(
-    n: SampleSizes = SAMPLES,
-    architectures: Architectures = (VANILLA, WITH_A),
-    rates: Rates = RATES,
-    seeds: Seeds = 5,
-    setting: Setting = "base",
-) -> xr.Dataset:
-    """Fig 2: the two print programs as regression, test loss against n at the best rate of each curve."""
-    s = setting_called(setting)
-
-    def one(architecture: str, n: int) -> xr.Dataset:
-        return at_best_rate("print_program", architecture, n=n, seeds=seeds, setting=s, rates=rates)
-
-    return grid({"architecture": architectures, "n": n}, one)
-
-
-def fig3(
-    n: SampleSizes = SAMPLES,
-    architectures: Transformers = (VANILLA, WITH_B),
-    rates: Rates = RATES,
-    seeds: Seeds = 5,
-    setting: Setting = "base",
-    depth: Annotated[Count, about("Number of layers.", unit="layers")] = 4,
-    embedding: Annotated[Count, about("Embedding dimension.")] = 512,
-) -> xr.Dataset:
-    """Fig 3: the two print programs as next token, error on unseen symbols against n at the best rate."""
-    s = setting_called(setting, depth=depth, embedding=embedding)
-
-    def one(architecture: str, n: int) -> xr.Dataset:
-        return at_best_rate("print_symbol", architecture, n=n, seeds=seeds, setting=s, rates=rates)
-
-    return grid({"architecture": architectures, "n": n}, one)
-
-
-def fig5(
-    n: SampleSizes = (16, 32, 64, 128, 256, 512, 1024),
-    embeddings: Embeddings = (64, 512, 2048),
-    architectures: Transformers = (VANILLA, WITH_B),
-    rates: Rates = RATES,
-    seeds: Seeds = 5,
-    setting: Setting = "base",
-) -> xr.Dataset:
-    """Fig 5: copying an unseen symbol, against n and the embedding dimension.
-
-    The answer is read at a CLS token, because at the symbol itself the residual stream holds it before any training.
-    """
-
-    def one(architecture: str, embedding: int, n: int) -> xr.Dataset:
-        s = setting_called(setting, embedding=embedding)
-        return at_best_rate("copying", architecture, n=n, seeds=seeds, setting=s, rates=rates, readout="cls")
-
-    return grid({"architecture": architectures, "embedding": embeddings, "n": n}, one)
-
-
-def fig22(
-    n: SampleSizes = SAMPLES,
-    architectures: Architectures = (*TRANSFORMERS, RNN, LSTM, MLP),
-    seeds: Seeds = 5,
-    setting: Setting = "base",
+def at_the_best_rate(
+    architecture: Architecture = VANILLA,
+    n: SampleSize = 512,
     task: TaskName = "aba_abb",
-    rates: Rates = BASE_RATES,
-) -> xr.Dataset:
-    """Fig 22: test loss of seven architectures against n, at the best of the rates."""
-    s = setting_called(setting)
-
-    def one(architecture: str, n: int) -> xr.Dataset:
-        return at_best_rate(task, architecture, n=n, seeds=seeds, setting=s, rates=rates)
-
-    return grid({"architecture": architectures, "n": n}, one)
-
-
-def fig23(
-    lengths: Annotated[
-        Sequence[Annotated[int, Field(ge=2, le=10)]], NOT_EMPTY, about("Lengths k of the majorities.", unit="symbols")
-    ] = (2, 3, 4, 5, 6),
-    n: SampleSizes = SAMPLES,
-    architectures: Architectures = (VANILLA, WITH_AB),
+    rates: Rates = RATES,
     seeds: Seeds = 5,
     setting: Setting = "base",
-    rates: Rates = BASE_RATES,
+    depth: Depth = None,
+    embedding: Embedding = None,
+    readout: Literal["cls", "last"] | None = None,
 ) -> xr.Dataset:
-    """Fig 23: majority of k symbols, test loss against n with and without both scalings, at the best of the rates."""
-    s = setting_called(setting)
-
-    def one(architecture: str, length: int, n: int) -> xr.Dataset:
-        return at_best_rate(f"majority_{length}", architecture, n=n, seeds=seeds, setting=s, rates=rates)
-
-    return grid({"architecture": architectures, "length": lengths, "n": n}, one)
+    """Test loss at the rate that validation chooses."""
+    s = setting_called(setting, depth=depth, embedding=embedding)
+    read = {} if readout is None else {"readout": readout}
+    return at_best_rate(task, architecture, n=n, seeds=seeds, setting=s, rates=rates, **read)
 
 
-def fig25(
-    n: SampleSizes = (4, 32, 64, 256, 2048, 8192),
-    architectures: Architectures = (MLP_XX, MLP, VANILLA),
+def majority(
+    architecture: Architecture = VANILLA,
+    length: Annotated[int, Field(ge=2, le=10), about("Length k of the majority.", unit="symbols")] = 3,
+    n: SampleSize = 512,
+    rates: Rates = BASE_RATES,
     seeds: Seeds = 5,
     setting: Setting = "base",
 ) -> xr.Dataset:
-    """Fig 25: an MLP that is given vec(XXᵀ), one that is not, and a transformer."""
-    return fig22(n, architectures, seeds, setting, rates=())
+    """Fig 23: majority of k symbols, at the best of the rates."""
+    return at_the_best_rate(architecture, n, f"majority_{length}", rates, seeds, setting)
 
 
+AS_SET: dict[str, Any] = {"depth": None, "embedding": None, "readout": None}
 QUICK = {"n": (16, 32), "seeds": 2, "setting": "glance"}
 # Small networks train for 300 epochs, in which Adam moves a parameter by at most about 300 times the rate: the smaller
 # of the paper's rates get nowhere.
@@ -223,52 +149,64 @@ EXPERIMENTS = [
     Experiment(
         "abstract_symbols/fig2",
         "Print programs as regression: test loss against n, with and without a·I",
-        fig2,
-        batched={"n": "n"},
+        at_the_best_rate,
+        {"architecture": (VANILLA, WITH_A), "n": SAMPLES},
+        fixed={"task": "print_program", **AS_SET},
         settings={"fast": {**QUICK, "n": (8, 16), "rates": (1e-2,)}, "full": FULL},
     ),
     Experiment(
         "abstract_symbols/fig3",
         "Print programs as next token: error on unseen symbols against n, with and without b·I",
-        fig3,
-        batched={"n": "n"},
+        at_the_best_rate,
+        {"architecture": (VANILLA, WITH_B), "n": SAMPLES},
+        fixed={"task": "print_symbol", "readout": None},
         settings={
-            "fast": {**QUICK, "n": (8, 16), "rates": (1e-2,), "depth": 2, "embedding": 32, "architectures": (WITH_B,)},
-            "full": {**FULL, "n": (32, 64, 128, 256), "embedding": 128},
+            "fast": {**QUICK, "n": (8, 16), "rates": (1e-2,), "depth": 2, "embedding": 32, "architecture": (WITH_B,)},
+            "full": {**FULL, "n": (32, 64, 128, 256), "depth": 4, "embedding": 128},
+            "paper": {"depth": 4, "embedding": 512},
         },
     ),
+    # The answer is read at a CLS token, because at the symbol itself the residual stream holds it before any training.
     Experiment(
         "abstract_symbols/fig5",
         "Copying unseen symbols against n and embedding dimension, with and without b·I",
-        fig5,
-        batched={"n": "n"},
-        settings={"fast": {**QUICK, "embeddings": (16, 32), "rates": (1e-2,)}, "full": {**FULL, "n": (16, 64, 256)}},
+        at_the_best_rate,
+        {
+            "architecture": (VANILLA, WITH_B),
+            "embedding": (64, 512, 2048),
+            "n": (16, 32, 64, 128, 256, 512, 1024),
+        },
+        fixed={"task": "copying", "readout": "cls", "depth": None},
+        settings={"fast": {**QUICK, "embedding": (16, 32), "rates": (1e-2,)}, "full": {**FULL, "n": (16, 64, 256)}},
     ),
     Experiment(
         "abstract_symbols/fig22",
         "Test loss of different architectures against n",
-        fig22,
-        batched={"n": "n"},
+        at_the_best_rate,
+        {"architecture": (*TRANSFORMERS, RNN, LSTM, MLP), "n": SAMPLES},
+        fixed=AS_SET,
         settings={
-            "fast": {**QUICK, "architectures": (VANILLA, WITH_A, LSTM, MLP), "rates": ()},
+            "fast": {**QUICK, "architecture": (VANILLA, WITH_A, LSTM, MLP), "rates": ()},
             "full": {"n": SAMPLES[2:10], "setting": "small", "rates": ()},
+            "paper": {"rates": BASE_RATES},
         },
     ),
     Experiment(
         "abstract_symbols/fig23",
         "Majority of k symbols against n, with and without both scalings",
-        fig23,
-        batched={"lengths": "length", "n": "n"},
+        majority,
+        {"architecture": (VANILLA, WITH_AB), "length": (2, 3, 4, 5, 6), "n": SAMPLES},
         settings={
-            "fast": {**QUICK, "lengths": (2, 3), "rates": ()},
+            "fast": {**QUICK, "length": (2, 3), "rates": ()},
             "full": {"n": SAMPLES[2:9], "setting": "small", "rates": ()},
         },
     ),
     Experiment(
         "abstract_symbols/fig25",
         "MLP with vec(XXᵀ), MLP and transformer against n",
-        fig25,
-        batched={"n": "n"},
+        at_the_best_rate,
+        {"architecture": (MLP_XX, MLP, VANILLA), "n": (4, 32, 64, 256, 2048, 8192)},
+        fixed={"task": "aba_abb", "rates": (), **AS_SET},
         settings={"fast": QUICK, "full": {"setting": "small"}},
     ),
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import xarray as xr
 from pydantic import Field
@@ -12,146 +12,83 @@ from foretrain.core.streams import seed_list
 from foretrain.data.template_examples import random_templates
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import Count, Seeds, about
-from foretrain.papers.abstract_symbols.experiments.parameters import (
-    NOT_EMPTY,
-    Architecture,
-    SampleSizes,
-    Setting,
-    TaskNames,
-)
-from foretrain.papers.abstract_symbols.simulations.trained import VANILLA, at_its_rate, grid, setting_called
+from foretrain.papers.abstract_symbols.experiments.parameters import Architecture, SampleSize, Setting, TaskName
+from foretrain.papers.abstract_symbols.simulations.trained import VANILLA, at_its_rate, setting_called
 
 SAMPLES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
-# The limits of `random_templates`
-WildcardCount = Annotated[int, Field(ge=1, le=24)]
-TokenCount = Annotated[int, Field(ge=0, le=26)]
-TemplateCount = Annotated[int, Field(ge=2, le=10**9)]
 
 
-def fig17(
-    tasks: TaskNames = (
-        "aba_abb",
-        "abab_aabb",
-        "majority_2",
-        "majority_3",
-        "majority_4",
-        "majority_5",
-        "majority_6",
-    ),
-    n: SampleSizes = SAMPLES,
+def simple_task(
+    task: TaskName = "aba_abb",
+    n: SampleSize = 512,
     seeds: Seeds = 5,
     setting: Setting = "base",
     architecture: Architecture = VANILLA,
 ) -> xr.Dataset:
-    """Fig 17: test and train loss against n for simple tasks."""
-    s = setting_called(setting)
-    return grid(
-        {"task": tasks, "n": n},
-        lambda task, n: at_its_rate(task, architecture, n=n, seeds=seeds, setting=s),
+    """Fig 17: test and train loss on simple tasks, at the rate of the setting."""
+    return at_its_rate(task, architecture, n=n, seeds=seeds, setting=setting_called(setting))
+
+
+def random_task(
+    templates: Annotated[int, Field(ge=2, le=10**9), about("Number of templates.")] = 2,
+    length: Annotated[Count, about("Length of the templates.", unit="symbols")] = 5,
+    wildcards: Annotated[int, Field(ge=1, le=24), about("Number of wildcards.")] = 2,
+    tokens: Annotated[int, Field(ge=0, le=26), about("Number of regular tokens.")] = 0,
+    n: SampleSize = 512,
+    seeds: Seeds = 5,
+    setting: Setting = "base",
+    architecture: Architecture = VANILLA,
+) -> xr.Dataset:
+    """Fig 18 to 21: random templates, drawn anew for each seed."""
+    listed = seed_list(seeds)
+    tasks = tuple(
+        random_templates(count=templates, length=length, wildcards=wildcards, tokens=tokens, seed=seed)
+        for seed in listed
     )
-
-
-def _random(
-    axis: str,
-    varied: str,
-    values: Sequence[int],
-    n: Sequence[int],
-    seeds: Seeds,
-    setting: str,
-    architecture: str,
-    **templates: int,
-) -> xr.Dataset:
-    """Random templates, drawn anew for each seed, against n and one argument (`varied`) of `random_templates`."""
-    listed, s = seed_list(seeds), setting_called(setting)
-
-    def one(n: int, **point: int) -> xr.Dataset:
-        drawn = {**templates, varied: point[axis]}
-        tasks = tuple(random_templates(seed=seed, **drawn) for seed in listed)
-        return at_its_rate(tasks, architecture, n=n, seeds=listed, setting=s, regular_tokens=drawn["tokens"])
-
-    return grid({axis: values, "n": n}, one)
-
-
-def fig18(
-    lengths: Annotated[Sequence[Count], NOT_EMPTY, about("Lengths of the templates.", unit="symbols")] = (3, 5, 7, 9),
-    n: SampleSizes = SAMPLES,
-    seeds: Seeds = 5,
-    setting: Setting = "base",
-    architecture: Architecture = VANILLA,
-) -> xr.Dataset:
-    """Fig 18: two random templates over two wildcards, against their length."""
-    return _random("length", "length", lengths, n, seeds, setting, architecture, count=2, wildcards=2, tokens=0)
-
-
-def fig19(
-    wildcards: Annotated[Sequence[WildcardCount], NOT_EMPTY, about("Numbers of wildcards.")] = (2, 3, 4, 5),
-    n: SampleSizes = SAMPLES,
-    seeds: Seeds = 5,
-    setting: Setting = "base",
-    architecture: Architecture = VANILLA,
-) -> xr.Dataset:
-    """Fig 19: two random templates of length 5 over wildcards only, against the number of wildcards."""
-    return _random("wildcard", "wildcards", wildcards, n, seeds, setting, architecture, count=2, length=5, tokens=0)
-
-
-def fig20(
-    tokens: Annotated[Sequence[TokenCount], NOT_EMPTY, about("Numbers of regular tokens.")] = (0, 1, 2),
-    n: SampleSizes = SAMPLES,
-    seeds: Seeds = 5,
-    setting: Setting = "base",
-    architecture: Architecture = VANILLA,
-) -> xr.Dataset:
-    """Fig 20: two random templates of length 5 over two wildcards, against the number of regular tokens."""
-    return _random("token", "tokens", tokens, n, seeds, setting, architecture, count=2, length=5, wildcards=2)
-
-
-def fig21(
-    templates: Annotated[Sequence[TemplateCount], NOT_EMPTY, about("Numbers of templates.")] = (2, 4, 8, 16),
-    n: SampleSizes = SAMPLES,
-    seeds: Seeds = 5,
-    setting: Setting = "base",
-    architecture: Architecture = VANILLA,
-) -> xr.Dataset:
-    """Fig 21: random templates of length 5, against their number; the printed caption repeats the one before it."""
-    return _random("template", "count", templates, n, seeds, setting, architecture, length=5, wildcards=3, tokens=2)
+    s = setting_called(setting)
+    return at_its_rate(tasks, architecture, n=n, seeds=listed, setting=s, regular_tokens=tokens)
 
 
 QUICK = {"n": (16, 32), "seeds": 1, "setting": "glance"}
 FULL = {"n": SAMPLES[:-1], "setting": "small"}
+
+
+def _random(id: str, says: str, axis: str, values: Sequence[int], few: Sequence[int], **others: int) -> Experiment:
+    settings: dict[str, dict[str, Any]] = {
+        "fast": {**QUICK, **others, axis: few},
+        "full": {**FULL, **others},
+        "paper": others,
+    }
+    return Experiment(id, says, random_task, {axis: values, "n": SAMPLES}, settings=settings)
+
+
 EXPERIMENTS = [
     Experiment(
         "abstract_symbols/fig17",
         "Test and train loss of the transformer on simple tasks against n",
-        fig17,
-        batched={"tasks": "task", "n": "n"},
-        settings={"fast": {**QUICK, "tasks": ("aba_abb", "majority_2")}, "full": FULL},
+        simple_task,
+        {
+            "task": (
+                "aba_abb", "abab_aabb", "majority_2", "majority_3", "majority_4", "majority_5", "majority_6",
+            ),
+            "n": SAMPLES,
+        },
+        settings={"fast": {**QUICK, "task": ("aba_abb", "majority_2")}, "full": FULL},
     ),
-    Experiment(
-        "abstract_symbols/fig18",
-        "Two random templates against their length",
-        fig18,
-        batched={"lengths": "length", "n": "n"},
-        settings={"fast": {**QUICK, "lengths": (3, 5)}, "full": FULL},
+    _random(
+        "abstract_symbols/fig18", "Two random templates against their length", "length", (3, 5, 7, 9), (3, 5)
     ),
-    Experiment(
-        "abstract_symbols/fig19",
-        "Two random templates against the number of wildcards",
-        fig19,
-        batched={"wildcards": "wildcard", "n": "n"},
-        settings={"fast": {**QUICK, "wildcards": (2, 3)}, "full": FULL},
+    _random(
+        "abstract_symbols/fig19", "Two random templates against the number of wildcards", "wildcards", (2, 3, 4, 5),
+        (2, 3),
     ),
-    Experiment(
-        "abstract_symbols/fig20",
-        "Two random templates against the number of regular tokens",
-        fig20,
-        batched={"tokens": "token", "n": "n"},
-        settings={"fast": {**QUICK, "tokens": (0, 2)}, "full": FULL},
+    _random(
+        "abstract_symbols/fig20", "Two random templates against the number of regular tokens", "tokens", (0, 1, 2),
+        (0, 2),
     ),
-    Experiment(
-        "abstract_symbols/fig21",
-        "Random templates against their number",
-        fig21,
-        batched={"templates": "template", "n": "n"},
-        settings={"fast": {**QUICK, "templates": (2, 4)}, "full": FULL},
+    # The printed caption of Fig 21 repeats the one before it.
+    _random(
+        "abstract_symbols/fig21", "Random templates against their number", "templates", (2, 4, 8, 16), (2, 4),
+        wildcards=3, tokens=2,
     ),
-]
+]  # fmt: skip

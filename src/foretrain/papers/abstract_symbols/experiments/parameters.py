@@ -54,10 +54,13 @@ Rates = Annotated[
     about("Learning rates, of which validation chooses the best; if empty, the rate of the setting."),
 ]
 RateAxis = Annotated[Sequence[Positive], about("Learning rates to compare; if empty, the rate of the setting.")]
-Depths = Annotated[Sequence[Count], NOT_EMPTY, about("Numbers of layers.", unit="layers")]
-HeadCounts = Annotated[Sequence[Count], NOT_EMPTY, about("Numbers of attention heads per layer.", unit="heads")]
+Depth = Annotated[Count | None, about("Number of layers; none takes that of the setting.", unit="layers")]
+HeadCount = Annotated[Count | None, about("Heads per layer; none takes those of the setting.", unit="heads")]
+Embedding = Annotated[Count | None, about("Embedding dimension; none takes that of the setting.")]
 Embeddings = Annotated[Sequence[Count], NOT_EMPTY, about("Embedding dimensions.")]
-BatchSizes = Annotated[Sequence[Count], NOT_EMPTY, about("Samples in each training step.", unit="samples")]
+BatchSize = Annotated[
+    Count | None, about("Samples in each training step; none takes those of the setting.", unit="samples")
+]
 OwnEpochs = Annotated[EpochCount | None, about("Epochs of training; none takes those of the setting.", unit="epochs")]
 Patience = Annotated[
     Count | None,

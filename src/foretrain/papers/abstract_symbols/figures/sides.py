@@ -15,16 +15,16 @@ from foretrain.papers.abstract_symbols.quantities import QUANTITIES
 from foretrain.show.plotting import PALETTE, add_subtitle, measurement_marks, new_figure
 
 AXES = {
-    "architectures": "network",
-    "embeddings": "embedding dimension",
+    "architecture": "network",
+    "embedding": "embedding dimension",
     "rates": "learning rate",
-    "depths": "layers",
+    "depth": "layers",
     "heads": "heads per layer",
-    "batch_sizes": "batch size",
-    "multipliers": "attention logits at the start, times",
+    "batch": "batch size",
+    "multiplier": "attention logits at the start, times",
     "parts": "trained",
-    "tasks": "task",
-    "lengths": "length of the templates",
+    "task": "task",
+    "length": "length of the templates",
     "wildcards": "wildcards",
     "tokens": "regular tokens",
     "templates": "number of templates",

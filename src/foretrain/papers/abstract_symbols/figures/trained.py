@@ -246,23 +246,23 @@ FIGURES: dict[str, Callable[[xr.Dataset], go.Figure]] = {
             (11, "heads", "heads per layer"),
             (12, "heads", "heads per layer"),
             (13, "embedding", "embedding"),
-            (14, "batch_size", "batch size"),
+            (14, "batch", "batch size"),
         )
     },
     "fig15": partial(
         against_n, title="Fig 15: the last layer trained alone", lines="multiplier", legend="attention logits ×"
     ),
-    "fig16": partial(against_n, title="Fig 16: batch size and n", lines="batch_size", legend="batch size"),
+    "fig16": partial(against_n, title="Fig 16: batch size and n", lines="batch", legend="batch size"),
     "fig17": partial(beside_train_loss, title="Fig 17: tasks of different difficulty", x="n", lines="task"),
     "fig18": partial(against_n, title="Fig 18: two random templates, by length", lines="length", legend="length"),
     "fig19": partial(
-        against_n, title="Fig 19: two random templates, by wildcards", lines="wildcard", legend="wildcards"
+        against_n, title="Fig 19: two random templates, by wildcards", lines="wildcards", legend="wildcards"
     ),
     "fig20": partial(
-        against_n, title="Fig 20: two random templates, by regular tokens", lines="token", legend="regular tokens"
+        against_n, title="Fig 20: two random templates, by regular tokens", lines="tokens", legend="regular tokens"
     ),
     "fig21": partial(
-        against_n, title="Fig 21: random templates, by their number", lines="template", legend="templates"
+        against_n, title="Fig 21: random templates, by their number", lines="templates", legend="templates"
     ),
     "fig22": partial(against_n, title="Fig 22: different architectures", lines="architecture"),
     "fig23": partial(by_architecture, title="Fig 23: majority of k symbols", lines="length", legend="k"),
