@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Iterator
 from dataclasses import replace
 from statistics import median
@@ -10,9 +9,10 @@ from statistics import median
 import torch
 
 from benchmarks import Measured, cpu_seconds
+from benchmarks.memory import peak_memory, restart_peak
 from foretrain.core.workers import single_threaded
 from foretrain.forecast.finetuning.dynamics import FinetuneSetting, forecast_outputs
-from foretrain.forecast.finetuning.prepared import Prepared, WhatIf, prepare
+from foretrain.forecast.finetuning.prepared import LivePass, WhatIf, prepare
 from foretrain.forecast.finetuning.texts import from_body
 from foretrain.forecast.finetuning.training import train_outputs
 
@@ -23,13 +23,14 @@ SETTING = FinetuneSetting()  # 48 steps of AdamW
 def measure() -> Iterator[Measured]:
     with single_threaded():
         times: list[float] = []
-        before = _peak()
+        restart_peak()
+        before = peak_memory()
         prepared = _pass(ROWS, times)
         yield Measured("forecast of fine-tuning, the pass", times[0], 12, "CPU s", at_most=True, detail=f"{ROWS} rows")
         memory = prepared.start.jacobian.nbytes / 1e9
         yield Measured(
             "forecast of fine-tuning, memory of the pass", memory, 1.5, "GB", at_most=True,
-            detail=f"the process grew by {(_peak() - before) / 1e9:.2f} GB",
+            detail=f"the process grew by {(peak_memory() - before) / 1e9:.2f} GB",
         )  # fmt: skip
         yield from _settings(prepared)
         _pass(ROWS // 2, times)
@@ -39,7 +40,7 @@ def measure() -> Iterator[Measured]:
         )  # fmt: skip
 
 
-def _settings(prepared: Prepared) -> Iterator[Measured]:
+def _settings(prepared: LivePass) -> Iterator[Measured]:
     labels = prepared.labels[:TRAIN]
     middle_seconds = cpu_seconds(lambda: prepared.middle_for(SETTING, WhatIf()))
     middle, reach = prepared.middle_for(SETTING, WhatIf())
@@ -60,7 +61,7 @@ def _settings(prepared: Prepared) -> Iterator[Measured]:
     )  # fmt: skip
 
 
-def _pass(rows: int, times: list[float]) -> Prepared:
+def _pass(rows: int, times: list[float]) -> LivePass:
     """Probe and gradients of a random encoder on random tokens: what they are does not matter here."""
     import transformers as hf
 
@@ -73,10 +74,6 @@ def _pass(rows: int, times: list[float]) -> Prepared:
     texts = [" ".join(map(str, row.tolist())) for row in common]
     classifier = from_body(body, lambda text: [int(token) for token in text.split()], texts, 2, length=LENGTH)
     labels = torch.randint(0, 2, (rows,), generator=generator)
-    found: list[Prepared] = []
+    found: list[LivePass] = []
     times.append(cpu_seconds(lambda: found.append(prepare(classifier, labels, rows=min(TRAIN, rows - 100)))))
     return found[0]
-
-
-def _peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0

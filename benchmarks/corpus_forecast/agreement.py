@@ -12,9 +12,8 @@ from foretrain.data.tokens import TokenTexts, words
 from foretrain.forecast.corpora import baselines, heldout
 from foretrain.forecast.corpora.baselines import guesses
 from foretrain.forecast.corpora.counting import counted
-from foretrain.forecast.corpora.flow import flow, grid
 from foretrain.forecast.corpora.leans import Lean
-from foretrain.forecast.corpora.scores import SCALES, architectures, last_of, scored, set_up, targets
+from foretrain.forecast.corpora.scores import TrainingSet, architectures, scored, set_up
 from foretrain.forecast.corpora.training import trained_scores
 
 STRONGEST = 200
@@ -31,10 +30,10 @@ def compare(train: LabelledTexts, test: LabelledTexts) -> dict[str, Any]:
     further = count.vocabulary.encode([words(t)[:LONGEST] for t in test.texts])
     kinds = {name: architectures(2)[name] for name in NETWORKS_COMPARED}
     folds = heldout.split(count.tokenised, train.labels)
-    curves = heldout.learning_curves(kinds, texts, train.labels, classes, folds, SCALES, adaptive=True)
-    penalty = heldout.baseline_curves(texts.counts, train.labels, classes, folds)["logistic regression"].setting
-    target = targets(train.labels, classes)
-    regression = baselines.logistic_regression(texts.counts, target, penalty)
+    whole = TrainingSet(texts, train.labels, classes)
+    curves = heldout.learning_curves(kinds, whole, folds)
+    penalty = heldout.baseline_curves(whole, folds)["logistic regression"].setting
+    regression = baselines.logistic_regression(texts.counts, whole.target, penalty)
     lean = baselines.leaning(texts.counts, train.labels, classes)
     token_models = {
         "logistic regression": regression,
@@ -49,7 +48,7 @@ def compare(train: LabelledTexts, test: LabelledTexts) -> dict[str, Any]:
         items = count.items[kind.order]
         rows = TokenTexts.of_rows(items.tokens, texts.vocab)
         candidates = {
-            "forecast": scored(kind, texts, rows, target, SCALES, curves[name].setting, adaptive=True).scores,
+            "forecast": scored(kind, whole, rows, curves[name].setting).scores,
         }
         for label, model in token_models.items():
             added = " (added up)" if kind.order > 1 else ""
@@ -59,7 +58,7 @@ def compare(train: LabelledTexts, test: LabelledTexts) -> dict[str, Any]:
             candidates["log-odds of the bigram"] = baselines.log_odds(own).weights
             candidates["signed χ² of the bigram"] = baselines.signed_chi2(own).weights
         learned = [
-            trained_scores(kind, texts, train.labels, classes, items.tokens, epochs=EPOCHS, width=WIDTH, seed=seed)
+            trained_scores(kind, whole, items.tokens, epochs=EPOCHS, width=WIDTH, seed=seed)
             for seed in range(1, SEEDS + 1)
         ]
         agreement = {}
@@ -70,8 +69,8 @@ def compare(train: LabelledTexts, test: LabelledTexts) -> dict[str, Any]:
                 "overlap": float(np.mean([p[1] for p in pairs])),
             }
         result[name] = {"time": curves[name].setting, "agreement": agreement}
-        setup = set_up(kind, texts, further, classes, SCALES, True)
-        pulls = last_of(flow(setup.kernel, target[setup.chosen], grid(curves[name].setting)))
+        setup = set_up(kind, whole, further)
+        pulls = setup.pulls_after(whole, curves[name].setting)
         result["test_accuracy"][name] = accuracy(setup.cross(pulls), test.labels)
     return result
 

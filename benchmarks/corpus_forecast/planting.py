@@ -13,7 +13,7 @@ from foretrain.core.streams import stream
 from foretrain.data.labelled_texts import LabelledTexts
 from foretrain.forecast.corpora import heldout, leans
 from foretrain.forecast.corpora.counting import counted
-from foretrain.forecast.corpora.scores import SCALES, architectures
+from foretrain.forecast.corpora.scores import TrainingSet, architectures
 from foretrain.forecast.corpora.shortcuts import Shortcut, find_shortcuts
 
 LOG_ODDS_LISTED = 10  # tokens that a person would look at in a list by log-odds
@@ -84,15 +84,11 @@ def planted(corpus: LabelledTexts, plant: Plant, target: int = 0) -> tuple[Label
 def listed(corpus: LabelledTexts) -> dict[str, Any]:
     """What the three ways of listing suspicious tokens say about a corpus."""
     count = counted(corpus, window=None, least=None, most=30_000)
-    classes, labels = len(corpus.classes), corpus.labels
-    folds = heldout.split(count.tokenised, labels)
-    kind = architectures(2)["MLP GeLU"]
-    curve = heldout.learning_curves({"": kind}, count.texts, labels, classes, folds, SCALES, adaptive=True)[""]
-    parts = (count.texts, labels, classes, folds, SCALES, curve.setting)
-    scores = heldout.fold_scores(kind, *parts, adaptive=True)
-    judged = count.texts.select(folds.rows)
-    own = labels[folds.rows]
-    found = find_shortcuts(judged, count.vocabulary.tokens, own, classes, folds.fold, scores, folds.group)
+    folds = heldout.split(count.tokenised, corpus.labels)
+    kind, whole = architectures(2)["MLP GeLU"], TrainingSet(count.texts, corpus.labels, len(corpus.classes))
+    curve = heldout.learning_curves({"": kind}, whole, folds)[""]
+    scores = heldout.fold_scores(kind, whole, folds, curve.setting)
+    found = find_shortcuts(whole.select(folds.rows), count.vocabulary.tokens, folds, scores)
     items = count.items[1]
     mean = scores.mean(axis=0)[:-1]
     strong = leans.strong([mean])

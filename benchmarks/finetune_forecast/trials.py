@@ -15,7 +15,7 @@ from foretrain.data.labelled_texts import LabelledTexts
 from foretrain.forecast.finetuning.curves import compared, curves, score
 from foretrain.forecast.finetuning.dynamics import FinetuneSetting
 from foretrain.forecast.finetuning.forecast import forecast_with
-from foretrain.forecast.finetuning.prepared import Prepared, WhatIf, prepare
+from foretrain.forecast.finetuning.prepared import LivePass, WhatIf, prepare_texts
 from foretrain.forecast.finetuning.training import train_outputs
 
 PILOT = 4  # real steps that a judge of trust may look at
@@ -56,7 +56,7 @@ def corpus(name: str, data: Path) -> LabelledTexts:
 def run_case(case: Case, folder: str, data: Path) -> list[dict[str, Any]]:
     """The trials of a case, one for each rate."""
     started = time.process_time()
-    prepared = prepare(
+    prepared = prepare_texts(
         folder, corpus(case.corpus, data), rows=case.n, test=case.test, length=case.length, seed=case.seed
     )
     passed = time.process_time() - started
@@ -72,7 +72,7 @@ def run_case(case: Case, folder: str, data: Path) -> list[dict[str, Any]]:
     return found
 
 
-def trial(prepared: Prepared, setting: FinetuneSetting) -> dict[str, Any]:
+def trial(prepared: LivePass, setting: FinetuneSetting) -> dict[str, Any]:
     started = time.process_time()
     forecast = forecast_with(prepared, setting, orders=1)
     forecast_seconds = time.process_time() - started
@@ -109,7 +109,7 @@ def trial(prepared: Prepared, setting: FinetuneSetting) -> dict[str, Any]:
     }
 
 
-def removal(prepared: Prepared, setting: FinetuneSetting) -> dict[str, float]:
+def removal(prepared: LivePass, setting: FinetuneSetting) -> dict[str, float]:
     """Leave out training rows of the first class: forecast and real shift of the test logits."""
     own = np.flatnonzero(prepared.labels[: prepared.train].numpy() == 0)[:DROPPED]
     what = prepared.check(WhatIf(dropped=tuple(own.tolist())))

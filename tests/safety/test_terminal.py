@@ -20,8 +20,8 @@ from safetensors.torch import save_file
 
 import foretrain
 from foretrain.cli import main
-from foretrain.cli.common import say, show, show_json
-from foretrain.cli.terminal import PlainConsole
+from foretrain.cli.common import say, show
+from foretrain.cli.terminal import PlainConsole, show_json
 from foretrain.core.trajectory import save
 from safety.hostile import ALL, CONTROLS, FILE, SCRIPTS
 

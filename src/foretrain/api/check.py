@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import os
 import time
 import warnings
@@ -49,7 +48,7 @@ class Checked:
         return f"<Checked: {self.summary}>"
 
     def _repr_html_(self) -> str:
-        return self.table.to_html()
+        return self.table._repr_html_()
 
     @property
     def as_expected(self) -> bool:
@@ -87,13 +86,8 @@ class Checked:
         return pd.DataFrame(rows).set_index("claim")
 
     def rows(self) -> list[dict[str, Any]]:
-        """What `foretrain check --json` writes: a number that is not finite is null."""
-
-        def valid(value: Any) -> Any:
-            return None if isinstance(value, float) and not math.isfinite(value) else value
-
-        summaries = [verdict.summary() for verdict in self.verdicts.values()]
-        return [{key: valid(value) for key, value in row.items()} for row in summaries]
+        """What `foretrain check --json` writes."""
+        return [verdict.summary() for verdict in self.verdicts.values()]
 
     def report(self, file: str | Path = "report.html") -> Path:
         """Write one HTML file with these verdicts, errata, numbers and interactive figures; it opens offline."""

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Kind = Literal["claim", "experiment"]
-HELP = 'An id or its beginning, a glob, a number in the paper ("Theorem 3", fig22), or words.'
 NEVER = "never"  # in place of the last verdict, where a claim has not been checked
 
 

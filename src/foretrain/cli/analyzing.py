@@ -2,57 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
+from rich import box
 
-from foretrain.cli.common import RUNS, Runs, console, say, show_json
+from foretrain.checkpoints import Analysis, Comparison
+from foretrain.checkpoints import analyze as analyze_checkpoints
+from foretrain.checkpoints import compare as compare_both
+from foretrain.checkpoints.matrix_names import in_order
+from foretrain.checkpoints.run_comparison import RunComparison
+from foretrain.checkpoints.sentences import PRODUCTS, chance, layer_table, share, shown
+from foretrain.cli.common import RUNS, Runs, option, say
+from foretrain.cli.files import require_outputs
 from foretrain.cli.progress import progress_shown
-from foretrain.core.errors import require, visible
+from foretrain.cli.terminal import PlainConsole, console, show_json, table
+from foretrain.core.errors import require
 from foretrain.core.files import require_writable
-
-if TYPE_CHECKING:
-    from foretrain.checkpoints import Analysis, Comparison
-    from foretrain.checkpoints.run_comparison import RunComparison
 
 FAULTS, INCOMPLETE = 1, 2  # exit codes
 LISTED, LAYERS, TENSORS = 10, 12, 12  # most faults, layers and tensors to print
+WRITTEN = ("nan", "inf", "-inf")  # how records spell numbers that are not finite
 
-Heads = Annotated[
-    int | None, typer.Option(help="Attention heads, if no config.json gives them.", metavar="N", show_default=False)
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
+Heads = Annotated[int | None, option("Attention heads, if no config.json gives them.", "N")]
+AsJson = Annotated[bool, option("Print everything as JSON.", None, "--json")]
+MODEL = "A folder, a file, a folder of checkpoints, or a hub name."
+CHECKPOINTS = ("Folder with checkpoints; MODEL has config and tokenizer.", "DIR")
 
 
 def analyze(
-    model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A folder, a file, a folder of checkpoints, or a hub name.")
-    ],
-    revisions: Annotated[
-        str | None,
-        typer.Option(help="Revisions on the hub; main=143000: main is that step.", metavar="A,B,…", show_default=False),
-    ] = None,
-    checkpoints: Annotated[
-        Path | None,
-        typer.Option(help="Folder with checkpoints; MODEL has config and tokenizer.", metavar="DIR",
-                     show_default=False),
-    ] = None,
-    text: Annotated[
-        Path | None,
-        typer.Option(help="Text to run each checkpoint on: loss and attention.", metavar="FILE", show_default=False),
-    ] = None,
-    context: Annotated[
-        int | None,
-        typer.Option(help="Tokens per window; by default the model's, at most 256.", metavar="N", show_default=False),
-    ] = None,
+    model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL)],
+    revisions: Annotated[str | None, option("Revisions on the hub; main=143000: main is that step.", "A,B,…")] = None,
+    checkpoints: Annotated[Path | None, option(*CHECKPOINTS)] = None,
+    text: Annotated[Path | None, option("Text to run each checkpoint on: loss and attention.", "FILE")] = None,
+    context: Annotated[int | None, option("Tokens per window; by default the model's, at most 256.", "N")] = None,
     heads: Heads = None,
-    report: Annotated[
-        Path | None, typer.Option(help="Write an HTML page with curves.", metavar="FILE.html", show_default=False)
-    ] = None,
+    report: Annotated[Path | None, option("Write an HTML page with curves.", "FILE.html")] = None,
     json_out: AsJson = False,
     runs: Runs = RUNS,
-) -> None:  # fmt: skip
+) -> None:
     """What do the weights of a model say, how did they change over training, and is the series of checkpoints sound?
 
     One checkpoint is read at a time, tensor by tensor. Each result is saved: after an interruption, run the same
@@ -65,13 +55,8 @@ def analyze(
       foretrain analyze gpt2 --text sample.txt --context 256
       foretrain analyze config/ --checkpoints out/ --json
     """  # fmt: skip
-    if report is not None:
-        is_html = report.suffix.lower() in (".html", ".htm")
-        require(is_html, f"--report writes HTML; got {report.name}; give a name that ends in .html.")
-        require_writable("--report", report)
+    require_outputs({"--report": report})
     require_writable("--runs", runs, folder=True)
-    from foretrain.checkpoints import analyze as analyze_checkpoints
-
     names = [name.strip() for name in (revisions or "").split(",") if name.strip()]
     require(revisions is None or bool(names), "--revisions names no revision; give a list such as step0,step1000.")
     with progress_shown("analyzing"):
@@ -81,7 +66,7 @@ def analyze(
     for note in analysis.notes:
         say(note)
     if json_out:
-        _print_json(analysis.as_dict())
+        show_json(analysis.as_dict(), nulls=WRITTEN)
     else:
         _print_analysis(analysis)
     if report is not None:
@@ -105,13 +90,10 @@ def compare(
       foretrain compare gpt2 my-fine-tuned-gpt2
       foretrain compare first-run.jsonl second-run.jsonl
     """
-    from foretrain.checkpoints import Comparison
-    from foretrain.checkpoints import compare as compare_both
-
     with progress_shown("comparing"):
         comparison = compare_both(a, b, heads=heads)
     if json_out:
-        _print_json(comparison.as_dict())
+        show_json(comparison.as_dict(), nulls=WRITTEN)
     elif isinstance(comparison, Comparison):
         _print_models(comparison)
     else:
@@ -119,29 +101,22 @@ def compare(
 
 
 def _print_analysis(analysis: Analysis) -> None:
-    from foretrain.checkpoints.sentences import layer_table
-
     out = console(results=True)
-    out.print(visible(analysis.summary), markup=False)
-    for fault in analysis.faults[:LISTED]:
-        out.print(visible(f"  {fault.kind}: {fault.sentence}"), markup=False)
+    out.lines(analysis.summary, *(f"  {fault.kind}: {fault.sentence}" for fault in analysis.faults[:LISTED]))
     if len(analysis.faults) > LISTED:
-        out.print(f"  … and {len(analysis.faults) - LISTED} more (--report and --json have all)")
+        out.lines(f"  … and {len(analysis.faults) - LISTED} more (--report and --json have all)")
     head, rows = layer_table(analysis)
     chosen = _spread(len(rows), LAYERS)
     title = "From the first step to the last" if len(analysis.records) > 1 else "By layer"
     if len(chosen) < len(rows):
         title += f"; {len(chosen)} of {len(rows)} layers (--report has all)"
     _table(out, title, head, [rows[k] for k in chosen])
-    out.print(visible(f"Records: {analysis.file}"), markup=False)
+    out.lines(f"Records: {analysis.file}")
 
 
 def _print_models(comparison: Comparison) -> None:
-    from foretrain.checkpoints.matrix_names import in_order
-    from foretrain.checkpoints.sentences import PRODUCTS, chance, share, shown
-
     out = console(results=True)
-    out.print(visible(comparison.summary), markup=False)
+    out.lines(comparison.summary)
     if comparison.distances and not comparison.shapes and len(comparison.identical) == len(comparison.distances):
         return
     moved = list(comparison.moved(vectors=False).items())
@@ -166,11 +141,8 @@ def _print_models(comparison: Comparison) -> None:
 
 
 def _print_runs(comparison: RunComparison) -> None:
-    from foretrain.checkpoints.matrix_names import in_order
-    from foretrain.checkpoints.sentences import shown
-
     out = console(results=True)
-    out.print(visible(comparison.summary), markup=False)
+    out.lines(comparison.summary)
     layers = [(layer, comparison.entropies[layer]) for layer in in_order(comparison.entropies)]
     chosen = [layers[k] for k in _spread(len(layers), LAYERS)]
     if chosen:
@@ -183,28 +155,5 @@ def _spread(count: int, most: int) -> list[int]:
     return list(range(count)) if count <= most else [round(k * (count - 1) / (most - 1)) for k in range(most)]
 
 
-def _table(out: Any, title: str, head: list[str], rows: list[list[Any]]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=title, title_justify="left")
-    for index, name in enumerate(head):
-        table.add_column(name, justify="right" if index else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(visible(str(value))) for value in row))
-    out.print(table)
-
-
-def _print_json(content: dict[str, Any]) -> None:
-    show_json(_strict(content), allow_nan=False)
-
-
-def _strict(value: Any) -> Any:
-    """Strict JSON: numbers that are not finite become null."""
-    if isinstance(value, dict):
-        return {key: _strict(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_strict(item) for item in value]
-    if (isinstance(value, float) and value - value != 0) or value in ("nan", "inf", "-inf"):
-        return None
-    return value
+def _table(out: PlainConsole, title: str, head: list[str], rows: Sequence[Sequence[object]]) -> None:
+    out.print(table(head, rows, title=title, frame=box.HEAVY_HEAD))

@@ -2,39 +2,34 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from foretrain.api.check import check as check_claims
-from foretrain.cli.common import RUNS, Cluster, Jobs, Runs, Tier, say, show_json
-from foretrain.cli.listing import Patterns
+from foretrain.cli.common import RUNS, Cluster, Jobs, Patterns, Runs, Tier, option, say
 from foretrain.cli.progress import progress_shown
+from foretrain.cli.terminal import json_text, show_json
 from foretrain.cli.verdicts import print_verdicts
-from foretrain.core.files import plain, require_writable, write_text
+from foretrain.core.files import require_writable, write_text
 
-Data = Annotated[
-    Path | None,
-    typer.Option(help="Folder with the corpora that larger tiers need.", metavar="DIR", show_default="$FORETRAIN_DATA"),
-]
+DATA = ("Folder with the corpora that larger tiers need.", "DIR")
+REUSE = ("Take saved verdicts whose code and setting are unchanged.", None, "--reuse")
+JSON = ("Write the verdicts as JSON to this file; - for stdout.", "FILE", "--json")
 
 
 def check(
     patterns: Patterns = None,
     tier: Tier = "fast",
-    as_json: Annotated[
-        Path | None,
-        typer.Option("--json", help="Write the verdicts as JSON to this file; - for stdout.", metavar="FILE"),
-    ] = None,
-    report: Annotated[Path | None, typer.Option(help="Also write an HTML report to this file.", metavar="FILE")] = None,
+    as_json: Annotated[Path | None, option(*JSON)] = None,
+    report: Annotated[Path | None, option("Also write an HTML report to this file.", "FILE")] = None,
     reuse: Annotated[
-        bool, typer.Option("--reuse", help="Take saved verdicts whose code and setting are unchanged.")
+        bool, option(*REUSE)
     ] = False,
     jobs: Jobs = 1,
     cluster: Cluster = None,
-    data: Data = None,
+    data: Annotated[Path | None, option(*DATA, default="$FORETRAIN_DATA")] = None,
     runs: Runs = RUNS,
 ) -> None:
     """Check claims: compare prediction with measurement, and run the control, a change that must flip the verdict.
@@ -56,9 +51,9 @@ def check(
       foretrain check --tier full --cluster tcp://scheduler:8786
     """
     to_stdout = as_json == Path("-")
-    for option, file in (("--json", None if to_stdout else as_json), ("--report", report)):
+    for name, file in (("--json", None if to_stdout else as_json), ("--report", report)):
         if file is not None:
-            require_writable(option, file)
+            require_writable(name, file)
     with progress_shown("checking"):
         checked = check_claims(
             *patterns or (), tier=tier, jobs=jobs, cluster=cluster, runs=runs, data=data, reuse=reuse
@@ -68,10 +63,9 @@ def check(
     for claim, surprise in checked.surprises.items():
         say(f"{claim}: {surprise}")
     if to_stdout:
-        show_json(checked.rows(), allow_nan=False, default=plain)
+        show_json(checked.rows())
     elif as_json:
-        text = json.dumps(checked.rows(), indent=1, ensure_ascii=False, allow_nan=False, default=plain)
-        write_text(as_json, text + "\n")
+        write_text(as_json, json_text(checked.rows()) + "\n")
     if report:
         with progress_shown("writing the report"):
             checked.report(report)

@@ -1,26 +1,36 @@
-"""What every command shares: options, output, and checks that files can be written before work begins."""
+"""What every command shares: its options, and messages on stderr."""
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-from foretrain.core.errors import require, visible, visible_lines
+from foretrain.core.errors import InputError, visible, visible_lines
 from foretrain.ledger.tiers import SIZES
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Number of processes, with one thread each.", metavar="N")]
-TIER_HELP = f"Size: {SIZES}."
-Tier = Annotated[str, typer.Option(help=TIER_HELP)]
-Runs = Annotated[Path, typer.Option("--runs", help="Folder with saved runs and verdicts.", metavar="DIR")]
-Cluster = Annotated[str | None, typer.Option(help="Address of a Dask scheduler to run on.", metavar="ADDRESS")]
+Number = TypeVar("Number", int, float)
 RUNS = Path("runs")
+QUERY = 'An id or its beginning, a glob, a number in the paper ("Theorem 3", fig22), or words.'
+
+
+def option(help: str, metavar: str | None = None, *names: str, default: str | None = None) -> Any:
+    """An option of a command: its help, what its value is called, and its names where they are not the argument's.
+
+    `default` is shown in place of a default that is chosen while the command runs.
+    """
+    return typer.Option(*names, help=help, metavar=metavar, show_default=True if default is None else default)
+
+
+Jobs = Annotated[int, option("Number of processes, with one thread each.", "N", "--jobs", "-j")]
+Tier = Annotated[str, option(f"Size: {SIZES}.", None, "--tier")]
+Runs = Annotated[Path, option("Folder with saved runs and verdicts.", "DIR", "--runs")]
+Cluster = Annotated[str | None, option("Address of a Dask scheduler to run on.", "ADDRESS")]
+Patterns = Annotated[list[str] | None, typer.Argument(metavar="QUERY", help=QUERY, show_default=False)]
+Data = Annotated[Path | None, option("Folder with sst2, imdb and ag_news.", "DIR")]
+Classes = Annotated[str | None, option("Allowed labels, in order; by default, all.", "A,B,…")]
 
 
 def say(sentence: str) -> None:
@@ -33,19 +43,17 @@ def show(text: str) -> None:
     print(visible_lines(text))
 
 
-def show_json(value: Any, **options: Any) -> None:
-    """Print a result as JSON on stdout. Characters that would steer the terminal are written as \\uXXXX."""
-    text = json.dumps(value, indent=1, ensure_ascii=False, **options)
-    print("".join(c if c == "\n" or c.isprintable() else json.dumps(c)[1:-1] for c in text))
+def numbers_of(option: str, given: str | None, kind: type[Number]) -> list[Number]:
+    """The numbers of a list such as 1,2,3."""
+    try:
+        return [kind(each) for each in given.split(",")] if given else []
+    except ValueError as error:
+        raise InputError(f"{option} takes numbers separated by commas; got {given!r}.") from error
 
 
-def console(*, results: bool) -> Console:
-    """A console for tables: results go to stdout. Outside a terminal, lines are long enough not to cut off names."""
-    from foretrain.cli.terminal import PlainConsole
-
-    stream = sys.stdout if results else sys.stderr
-    return PlainConsole(file=stream, width=None if stream.isatty() else 140)
-
-
-def require_jobs(jobs: int) -> None:
-    require(jobs >= 1, f"--jobs must be at least 1; got {jobs}.")
+def names_of(option: str, given: str | None) -> list[str]:
+    """The names of a list such as a, b; none if the option is not given."""
+    names = [name.strip() for name in (given or "").split(",") if name.strip()]
+    if given is not None and not names:
+        raise InputError(f"{option} names nothing; give a list such as a,b.")
+    return names

@@ -6,36 +6,35 @@ import math
 import os
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from foretrain.cli.common import say, show
+from foretrain.cli.common import option, say, show
 from foretrain.cli.progress import progress_shown
 from foretrain.core.errors import InputError, require
 from foretrain.core.files import require_writable
+from foretrain.language.setting import LanguageSetting
+from foretrain.language.state import reached
+from foretrain.language.text import read_texts, tokenize
+from foretrain.language.training import LanguageRun, train_language_model
+from foretrain.monitor.page.curves import curves_of
+from foretrain.monitor.page.story import story
+from foretrain.monitor.page.writing import write_page
+from foretrain.runs.training_log import read_lines
 
-if TYPE_CHECKING:
-    from foretrain.language.setting import LanguageSetting
-    from foretrain.language.training import LanguageRun
+SET = ("Any other setting, such as layers=3 or rate=1e-3.", "NAME=VALUE", "--set")
 
 
 def language(
     texts: Annotated[list[str], typer.Argument(help="Text files, or wikitext-2.", metavar="TEXT...")],
-    out: Annotated[Path, typer.Option(help="Folder to train in.", metavar="DIR")] = Path("language"),
-    steps: Annotated[int, typer.Option(help="Length of training.", metavar="N")] = 1000,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Any other setting, such as layers=3 or rate=1e-3.", metavar="NAME=VALUE"),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the initial weights and the order of the text.", metavar="N")] = 1,
-    every: Annotated[int, typer.Option(help="Steps between measurements of attention and weights.", metavar="N")] = 20,
-    data: Annotated[
-        Path | None, typer.Option(help="Folder that has wikitext-2/.", metavar="DIR", show_default="$FORETRAIN_DATA")
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option(help="Page to write.", metavar="FILE", show_default="DIR/report.html")
-    ] = None,
+    out: Annotated[Path, option("Folder to train in.", "DIR")] = Path("language"),
+    steps: Annotated[int, option("Length of training.", "N")] = 1000,
+    settings: Annotated[list[str] | None, option(*SET)] = None,
+    seed: Annotated[int, option("Seed of the initial weights and the order of the text.", "N")] = 1,
+    every: Annotated[int, option("Steps between measurements of attention and weights.", "N")] = 20,
+    data: Annotated[Path | None, option("Folder that has wikitext-2/.", "DIR", default="$FORETRAIN_DATA")] = None,
+    report: Annotated[Path | None, option("Page to write.", "FILE", default="DIR/report.html")] = None,
 ) -> None:
     """Train a small language model on your own text, watch it, and write a report.
 
@@ -50,10 +49,6 @@ def language(
       foretrain lab language notes.txt --set identity_scaling=true
       torchrun --nproc-per-node 8 -m foretrain lab language wikitext-2
     """
-    from foretrain.language.state import reached
-    from foretrain.language.text import read_texts, tokenize
-    from foretrain.language.training import train_language_model
-
     setting = read_setting(settings or [], steps=steps, seed=seed)
     require(every >= 1, f"--every must be at least 1; got {every}.")
     require_writable("--out", out, folder=True)
@@ -76,8 +71,6 @@ def language(
 
 def read_setting(given: list[str], **more: Any) -> LanguageSetting:
     """A setting from NAME=VALUE pairs; each value is read as the type of the setting's own default."""
-    from foretrain.language.setting import LanguageSetting
-
     defaults = {field.name: field.default for field in fields(LanguageSetting)}
     values: dict[str, Any] = {}
     for pair in given:
@@ -101,22 +94,12 @@ def _read(name: str, value: str, default: Any) -> Any:
 
 
 def _tell(run: LanguageRun, page: Path) -> None:
-    from foretrain.monitor.page.curves import curves_of
-    from foretrain.monitor.page.story import story
-    from foretrain.monitor.page.writing import write_page
-    from foretrain.runs.training_log import read_lines
-
     losses = run.evaluated.loss.values
     best, step = float(losses.min()), int(run.evaluated.step.values[losses.argmin()])
     last = int(run.evaluated.step.values[-1])
     later = f" at step {step}, and rose to {losses[-1]:.2f} by step {last}" if step < last else ""
-    show(
-        f"Validation loss fell from {losses[0]:.2f} to {best:.2f} nats per token{later}; "
-        f"the lowest is a perplexity of {math.exp(best):.0f}."
-        if later
-        else f"Validation loss fell from {losses[0]:.2f} to {best:.2f} nats per token, a perplexity of "
-        f"{math.exp(best):.0f}."
-    )
+    perplexity = f"{'; the lowest is' if later else ','} a perplexity of {math.exp(best):.0f}"
+    show(f"Validation loss fell from {losses[0]:.2f} to {best:.2f} nats per token{later}{perplexity}.")
     records = read_lines(run.folder / "run.jsonl")
     show(" ".join(story(run.watched, curves_of(run.watched), run.setting.steps)[1:]))
     write_page(records, page, title=f"Language model in {run.folder.name}")

@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich import box
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from foretrain import papers
-from foretrain.api.find import HELP, Found, find
-from foretrain.cli.common import RUNS, Runs, console, say, show_json
+from foretrain.api.find import Found, find
+from foretrain.cli.common import QUERY, RUNS, Patterns, Runs, option, say
 from foretrain.cli.common import show as print_result
+from foretrain.cli.terminal import PlainConsole, console, show_json, table
 from foretrain.core.errors import visible
 from foretrain.ledger.citations import citations, results_in
 from foretrain.ledger.claim import Claim, other_half
@@ -28,13 +26,11 @@ from foretrain.ledger.tiers import TIERS
 NARROWEST = 40  # characters of a sentence, however narrow the terminal is
 MEASURED = "(measured)"  # in place of an expected verdict
 
-Patterns = Annotated[list[str] | None, typer.Argument(metavar="QUERY", help=HELP, show_default=False)]
-
 
 def list_all(
     patterns: Patterns = None,
-    experiments: Annotated[bool, typer.Option("--experiments", help="List experiments instead of claims.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")] = False,
+    experiments: Annotated[bool, option("List experiments instead of claims.", None, "--experiments")] = False,
+    as_json: Annotated[bool, option("Write JSON to stdout.", None, "--json")] = False,
     runs: Runs = RUNS,
 ) -> None:
     """List the claims of every paper with the expected verdict and the last one, or the experiments.
@@ -56,7 +52,7 @@ def list_all(
 
 def _list(found: Found, as_json: bool = False) -> None:
     if as_json:
-        show_json(_claim_rows(found) or _experiment_rows(found.experiments), default=str)
+        show_json(_claim_rows(found) or _experiment_rows(found.experiments))
         return
     if found.claims:
         _print_claims(_claim_rows(found))
@@ -131,7 +127,7 @@ def _print_tabs(rows: Sequence[tuple[str, ...]]) -> None:
         print_result("\t".join(" ".join(cell.split()) for cell in row))
 
 
-def _print_entry(out: Console, id: str, remark: str, *paragraphs: str) -> None:
+def _print_entry(out: PlainConsole, id: str, remark: str, *paragraphs: str) -> None:
     """The id on a line of its own, and paragraphs below it, wrapped to the terminal."""
     text = Text(visible(id), style="bold").append(f"  {remark}" if remark else "", style="not bold dim")
     for paragraph in filter(None, paragraphs):
@@ -140,20 +136,8 @@ def _print_entry(out: Console, id: str, remark: str, *paragraphs: str) -> None:
     out.print(text, soft_wrap=True)
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, caption_justify="left", pad_edge=False)
-    for position, column in enumerate(columns):
-        table.add_column(column, no_wrap=position == 0, overflow="fold")
-    return table
-
-
-def _text(words: Any) -> Any:
-    """Words on one line, shown literally: brackets in a formula are not markup."""
-    return Text(" ".join(str(words).split()))
-
-
 def show(
-    name: Annotated[str, typer.Argument(metavar="QUERY", help=HELP)],
+    name: Annotated[str, typer.Argument(metavar="QUERY", help=QUERY)],
     runs: Runs = RUNS,
 ) -> None:
     """Show what a claim says and how it is checked, or what an experiment takes. Several matches are listed.
@@ -178,11 +162,9 @@ def show(
 def _print_facts(heading: str, facts: Sequence[tuple[str, str]]) -> None:
     if not facts:
         return
-    table = _table(heading, "")
-    table.columns[0].style = "bold"
-    for label, value in facts:
-        table.add_row(label, _text(value))
-    console(results=True).print(table)
+    drawn = table((heading, ""), [(label, " ".join(value.split())) for label, value in facts], justify="left")
+    drawn.columns[0].style, drawn.columns[0].no_wrap = "bold", True
+    console(results=True).print(drawn)
 
 
 def _claim_facts(claim: Claim, last: str) -> list[tuple[str, str]]:
@@ -227,12 +209,8 @@ def _experiment_facts(experiment: Experiment) -> list[tuple[str, str]]:
     facts = [("says", experiment.says)]
     facts += [(f"--set {name}", _parameter_words(p)) for name, p in experiment.parameters().items()]
     if experiment.cut:
-        facts.append(
-            (
-                "saved in parts along",
-                ", ".join(f"{argument} (axis {axis})" for argument, axis in experiment.cut.items()),
-            )
-        )
+        parts = ", ".join(f"{argument} (axis {axis})" for argument, axis in experiment.cut.items())
+        facts.append(("saved in parts along", parts))
     facts += [(f"--tier {tier}", assignments(setting)) for tier, setting in experiment.settings.items() if setting]
     facts.append(("code", f"{_short(inspect.getsourcefile(code) or '?')}:{inspect.getsourcelines(code)[1]}"))
     return facts

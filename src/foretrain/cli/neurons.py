@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.text import Text
+from torch import nn
 
-from foretrain.cli.common import console, say, show_json
+from foretrain.cli.common import option, say
+from foretrain.cli.files import require_outputs
 from foretrain.cli.progress import progress_shown
-from foretrain.core.errors import InputError, require, visible
-from foretrain.core.files import require_writable
-
-if TYPE_CHECKING:
-    from foretrain.language.decoders import Decoder
-    from foretrain.language.neurons import NeuronStudy
-    from foretrain.language.shown_neurons import ShownNeuron
+from foretrain.cli.terminal import console, show_json, table
+from foretrain.core.errors import InputError, require
+from foretrain.core.files import write_text
+from foretrain.language.decoders import Decoder, open_decoder
+from foretrain.language.neuron_words import CAVEAT, FOOTNOTE, TABLE_HEAD, answer, as_dict, layer_rows
+from foretrain.language.neurons import NeuronStudy, cut_windows, study_neurons
+from foretrain.language.shown_neurons import ShownNeuron, shown_neurons
+from foretrain.show.pages import render
 
 MOST_CONTEXT = 128  # tokens, unless more are asked for
 PRINTED = 6  # neurons
@@ -23,27 +27,16 @@ PRINTED = 6  # neurons
 
 def neurons(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A folder with a decoder, or a hub name.")],
-    text: Annotated[Path, typer.Option(help="Text that the model reads.", metavar="FILE")],
-    layers: Annotated[
-        str | None,
-        typer.Option(help="Layers, from 0 at the bottom; by default all.", metavar="A,B,…", show_default=False),
-    ] = None,
-    context: Annotated[
-        int | None,
-        typer.Option(help="Tokens per window; by default the model's, at most 128.", metavar="N", show_default=False),
-    ] = None,
-    windows_read: Annotated[
-        int, typer.Option("--windows", help="Windows of the text to read, at most.", metavar="N")
-    ] = 2048,
-    shown: Annotated[int, typer.Option("--neurons", help="How many neurons the page shows.", metavar="N")] = 50,
-    report: Annotated[
-        Path | None,
-        typer.Option(help="Write a page with contexts and attention.", metavar="FILE.html", show_default=False),
-    ] = None,
+    text: Annotated[Path, option("Text that the model reads.", "FILE")],
+    layers: Annotated[str | None, option("Layers, from 0 at the bottom; by default all.", "A,B,…")] = None,
+    context: Annotated[int | None, option("Tokens per window; by default the model's, at most 128.", "N")] = None,
+    windows_read: Annotated[int, option("Windows of the text to read, at most.", "N", "--windows")] = 2048,
+    shown: Annotated[int, option("How many neurons the page shows.", "N", "--neurons")] = 50,
+    report: Annotated[Path | None, option("Write a page with contexts and attention.", "FILE.html")] = None,
     untrained: Annotated[
-        bool, typer.Option("--untrained/--no-untrained", help="Compare with an untrained model of the same size.")
+        bool, option("Compare with an untrained model of the same size.", None, "--untrained/--no-untrained")
     ] = True,
-    json_out: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    json_out: Annotated[bool, option("Print everything as JSON.", None, "--json")] = False,
 ) -> None:
     """Do the neurons of a language model fire for several unrelated patterns (JoMA's pattern superposition)?
 
@@ -56,18 +49,10 @@ def neurons(
       foretrain lab neurons runs/my-training --text sample.txt --layers 0,1
       foretrain lab neurons gpt2 --text sample.txt --no-untrained --json
     """
-    if report is not None:
-        is_html = report.suffix.lower() in (".html", ".htm")
-        require(is_html, f"--report writes HTML; got {report.name}; give a name that ends in .html.")
-        require_writable("--report", report)
+    require_outputs({"--report": report})
     require(shown >= 1, f"--neurons must be at least 1; got {shown}.")
     require(windows_read >= 80, f"--windows must be at least 80; got {windows_read}.")
     chosen, words = _numbers(layers), _read(text)
-    from foretrain.language.decoders import open_decoder
-    from foretrain.language.neuron_words import as_dict
-    from foretrain.language.neurons import cut_windows, study_neurons
-    from foretrain.language.shown_neurons import shown_neurons
-
     with progress_shown("neurons"):
         decoder = open_decoder(model)
         windows = cut_windows(decoder.encode(words), _length(context, decoder), windows_read)
@@ -76,21 +61,16 @@ def neurons(
         other = study_neurons(decoder.untrained(), windows, layers=chosen) if untrained else None
     best = shown_neurons(study, decoder.pieces(windows.ravel().tolist()), most=shown)
     if json_out:
-        show_json(as_dict(study, other, best), allow_nan=False)
+        show_json(as_dict(study, other, best))
     else:
         _print(study, other, best)
     if report is not None:
-        from foretrain.core.files import write_text
-
         write_text(report, page(decoder.name, study, other, best))
         say(f"Wrote {report}.")
 
 
 def page(name: str, study: NeuronStudy, untrained: NeuronStudy | None, best: list[ShownNeuron]) -> str:
     """The study as an HTML page."""
-    from foretrain.language.neuron_words import CAVEAT, FOOTNOTE, TABLE_HEAD, answer, layer_rows
-    from foretrain.show.pages import render
-
     return render(
         "neurons.html",
         title=f"What the neurons of {name} fire for",
@@ -104,26 +84,15 @@ def page(name: str, study: NeuronStudy, untrained: NeuronStudy | None, best: lis
 
 
 def _print(study: NeuronStudy, untrained: NeuronStudy | None, best: list[ShownNeuron]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from foretrain.language.neuron_words import CAVEAT, FOOTNOTE, TABLE_HEAD, answer, layer_rows
-
     out = console(results=True)
-    out.print(Text(answer(study, untrained)))
-    out.print("")
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for head in TABLE_HEAD:
-        table.add_column(head, justify="right")
-    for row in layer_rows(study, untrained):
-        table.add_row(*row)
-    out.print(table)
+    out.lines(answer(study, untrained), "")
+    out.print(table(TABLE_HEAD, layer_rows(study, untrained), frame=None, justify="right"))
     out.print(Text(f"\n{CAVEAT}\n{FOOTNOTE}", style="dim"))
     if best:
-        out.print(Text("\nNeurons with the most even patterns (what fires ← what it attends to):"))
+        out.lines("", "Neurons with the most even patterns (what fires ← what it attends to):")
     for neuron in best[:PRINTED]:
         patterns = "   |   ".join(pattern.label for pattern in neuron.patterns)
-        out.print(Text(visible(f"  layer {neuron.layer}, neuron {neuron.index}, score {neuron.score:.2f}: {patterns}")))
+        out.lines(f"  layer {neuron.layer}, neuron {neuron.index}, score {neuron.score:.2f}: {patterns}")
 
 
 def _numbers(layers: str | None) -> list[int] | None:
@@ -154,7 +123,5 @@ def _length(context: int | None, decoder: Decoder) -> int:
 
 def _require_fit(decoder: Decoder, largest: int) -> None:
     """Refuse a tokenizer that belongs to another model."""
-    from torch import nn
-
     rows = max((m.num_embeddings for m in decoder.model.modules() if isinstance(m, nn.Embedding)), default=largest + 1)
     require(largest < rows, f"The tokenizer gives token {largest}, but the model has {rows} embeddings.")

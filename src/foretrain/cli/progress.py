@@ -8,7 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from foretrain.cli.common import console, say
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+
+from foretrain.cli.common import say
+from foretrain.cli.terminal import console
 from foretrain.core.progress import Listener, Progress, listening
 
 LINE_EVERY = 10.0  # seconds
@@ -24,9 +28,6 @@ def progress_shown(label: str) -> Iterator[None]:
 
 @contextmanager
 def _bar(label: str) -> Iterator[Listener]:
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
-
     columns: tuple[Any, ...] = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),

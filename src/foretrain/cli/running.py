@@ -8,15 +8,14 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 import xarray as xr
-from rich import box
-from rich.table import Table
 
-from foretrain.api.find import HELP, find_experiment
+from foretrain.api.find import find_experiment
 from foretrain.api.grid_values import read_grid
 from foretrain.api.run import Run, require_figure_file
 from foretrain.api.run import run as run_experiment
-from foretrain.cli.common import RUNS, TIER_HELP, Cluster, Jobs, console, say, show
+from foretrain.cli.common import QUERY, RUNS, Cluster, Jobs, Tier, option, say, show
 from foretrain.cli.progress import progress_shown
+from foretrain.cli.terminal import console, table
 from foretrain.cli.values import read_settings
 from foretrain.core.errors import require
 from foretrain.core.files import require_writable
@@ -27,51 +26,31 @@ from foretrain.runs.export import export_run, table_file
 from foretrain.runs.run_folder import RECORD, describe
 from foretrain.runs.zarr_store import TooLarge
 
-Name = Annotated[str, typer.Argument(metavar="EXPERIMENT", help=f"{HELP} With --to, also the folder of a saved run.")]
-Set = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", help="Give the experiment an argument; a list, with commas, goes to it whole.", metavar="NAME=VALUE"
-    ),
-]
-GridOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--grid",
-        help="Run the experiment once for every combination of these values, in pieces that are saved one by one: "
-        "NAME=.5,1,2 or NAME=first:last:count (log5 for 5 values with equal ratios).",
-        metavar="NAME=VALUES",
-    ),
-]
-Seeds = Annotated[int | None, typer.Option(help="Use the seeds 1 to N.", metavar="N")]
-Size = Annotated[str, typer.Option("--tier", help=TIER_HELP)]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Delete this run from disk and compute it again.")]
-Piece = Annotated[
-    int | None,
-    typer.Option(help="Cells to compute and save at once.", metavar="N", show_default="the experiment's own"),
-]
+NAME = f"{QUERY} With --to, also the folder of a saved run."
+SET = ("Give the experiment an argument; a list, with commas, goes to it whole.", "NAME=VALUE", "--set")
+GRID = (
+    "Run the experiment once for every combination of these values, in pieces that are saved one by one: "
+    "NAME=.5,1,2 or NAME=first:last:count (log5 for 5 values with equal ratios).",
+    "NAME=VALUES",
+)
+PIECE = ("Cells to compute and save at once.", "N")
 
 
 def run(
-    name: Name,
-    settings: Set = None,
-    grid: GridOption = None,
-    seeds: Seeds = None,
-    tier: Size = "fast",
-    figure: Annotated[
-        Path | None, typer.Option(help="Draw it to a file: .html, .png, .svg or .pdf.", metavar="FILE")
-    ] = None,
+    name: Annotated[str, typer.Argument(metavar="EXPERIMENT", help=NAME)],
+    settings: Annotated[list[str] | None, option(*SET)] = None,
+    grid: Annotated[list[str] | None, option(*GRID)] = None,
+    seeds: Annotated[int | None, option("Use the seeds 1 to N.", "N")] = None,
+    tier: Tier = "fast",
+    figure: Annotated[Path | None, option("Draw it to a file: .html, .png, .svg or .pdf.", "FILE")] = None,
     to: Annotated[
-        str | None,
-        typer.Option(help="Convert it: netcdf, csv or parquet, or a file with such an ending.", metavar="KIND"),
+        str | None, option("Convert it: netcdf, csv or parquet, or a file with such an ending.", "KIND")
     ] = None,
     jobs: Jobs = 1,
-    out: Annotated[
-        str, typer.Option(help="Folder for runs, or a store such as s3://bucket/runs.", metavar="PLACE")
-    ] = str(RUNS),
+    out: Annotated[str, option("Folder for runs, or a store such as s3://bucket/runs.", "PLACE")] = str(RUNS),
     cluster: Cluster = None,
-    piece: Piece = None,
-    fresh: Fresh = False,
+    piece: Annotated[int | None, option(*PIECE, default="the experiment's own")] = None,
+    fresh: Annotated[bool, option("Delete this run from disk and compute it again.", None, "--fresh")] = False,
 ) -> None:
     """Run an experiment and save it in PLACE/<experiment>/<hash of its arguments>.
 
@@ -161,16 +140,14 @@ def _report(done: Run, tier: str) -> None:
 
 def _summarise(dataset: xr.Dataset) -> None:
     """Print every variable with its axes and range, then notes and runs that diverged."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
-    for column in ("variable", "axes", "least", "mean", "greatest", "unit"):
-        table.add_column(column, justify="right" if column in ("least", "mean", "greatest") else "left")
+    rows = []
     for name, variable in dataset.data_vars.items():
         axes = " × ".join(f"{axis} {size}" for axis, size in variable.sizes.items()) or "one value"
         numbers = [""] * 3
         if variable.dtype.kind in "fiub" and variable.size and variable.notnull().any():
             numbers = [f"{float(f()):.4g}" for f in (variable.min, variable.mean, variable.max)]
-        table.add_row(str(name), axes, *numbers, variable.attrs.get("units", ""))
-    console(results=False).print(table)
+        rows.append((name, axes, *numbers, variable.attrs.get("units", "")))
+    console(results=False).print(table(("variable", "axes", "least", "mean", "greatest", "unit"), rows))
     for note in notes_of(dataset):
         say(f"Note: {note}")
     for sentence in diverged(dataset):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from foretrain.cli.common import console
+from foretrain.cli.terminal import console
 from foretrain.core.errors import visible
 from foretrain.ledger.claim import Claim
 from foretrain.ledger.margins import margin_words

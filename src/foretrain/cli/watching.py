@@ -5,18 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import numpy as np
 import typer
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.text import Text
 
-from foretrain.cli.common import console, say
+from foretrain.cli.common import option, say
+from foretrain.cli.files import require_outputs
+from foretrain.cli.terminal import console, table
 from foretrain.core.errors import require, visible
-from foretrain.core.files import require_writable
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from foretrain.runs.training_log import Record
+from foretrain.monitor.alarms import alarms_of, evidence_of, in_words
+from foretrain.monitor.page.curves import curves_of
+from foretrain.monitor.page.story import short_names, story
+from foretrain.runs.training_log import Record, as_dataset, read_training
 
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH = 24  # of a curve made of bars
@@ -25,8 +29,8 @@ LOOK_EVERY = 1.0  # seconds
 
 def watch(
     file: Annotated[Path, typer.Argument(help="The .jsonl file that a Monitor writes.")],
-    once: Annotated[bool, typer.Option("--once", help="Show the current state and stop.")] = False,
-    report: Annotated[Path | None, typer.Option(help="Also write a page with curves.", metavar="FILE.html")] = None,
+    once: Annotated[bool, option("Show the current state and stop.", None, "--once")] = False,
+    report: Annotated[Path | None, option("Also write a page with curves.", "FILE.html")] = None,
 ) -> None:
     """Follow a training that a Monitor records: what attention does, layer by layer, and warnings.
 
@@ -38,13 +42,9 @@ def watch(
       foretrain watch run.jsonl
       foretrain watch run.jsonl --once --report run.html
     """
-    from foretrain.runs.training_log import read_training
-
     require(not file.is_dir(), f"{file} is a folder; give the file in it that Monitor(model, file=...) writes.")
     require(file.is_file(), f"There is no file {file}; give the file that Monitor(model, file=...) writes.")
-    if report is not None:
-        require(report.suffix == ".html", f"--report must end in .html; got {report.name!r}.")
-        require_writable("--report", report)
+    require_outputs({"--report": report})
     records, finished = read_training(file)
     screen = console(results=True)
     if once or finished or not screen.is_terminal:
@@ -52,7 +52,7 @@ def watch(
     else:
         records = _follow(file, screen)
     if report is not None:
-        from foretrain.monitor.page.writing import write_page
+        from foretrain.monitor.page.writing import write_page  # on use: Plotly takes longer to import than all else
 
         write_page(records, report, title=file.name)
         say(f"Wrote {report}.")
@@ -60,10 +60,6 @@ def watch(
 
 def _follow(file: Path, screen: Any) -> list[Record]:
     """Show the file again whenever it grows, until it is finished or the user presses Ctrl-C."""
-    from rich.live import Live
-
-    from foretrain.runs.training_log import read_training
-
     records, finished = read_training(file)
     size = -1
     with Live(console=screen, auto_refresh=False, vertical_overflow="visible") as live:
@@ -81,16 +77,6 @@ def _follow(file: Path, screen: Any) -> list[Record]:
 
 
 def _view(records: Sequence[Record], finished: bool, age: float = 0.0) -> RenderableType:
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
-    from foretrain.monitor.alarms import alarms_of, in_words
-    from foretrain.monitor.page.curves import curves_of
-    from foretrain.monitor.page.story import short_names, story
-    from foretrain.monitor.page.writing import evidence_of
-    from foretrain.runs.training_log import as_dataset
-
     dataset = as_dataset(records)
     drawn = curves_of(dataset)
     sentences = story(dataset, drawn, records[-1].get("total") if records else None)
@@ -103,23 +89,23 @@ def _view(records: Sequence[Record], finished: bool, age: float = 0.0) -> Render
     if dataset.loss.notnull().any():
         parts.append(Text(f"\nloss {bars(dataset.loss.values)}  {float(dataset.loss[-1]):.3g}"))
     if "attention_relative_entropy" in dataset:
-        table = Table(box=None, pad_edge=False, header_style="dim")
-        table.add_column("layer")
-        for name in ("entropy / maximum", "now", "sparsest head", "largest logit", "on first token"):
-            table.add_column(name, justify="left" if name == "entropy / maximum" else "right", no_wrap=True)
-        entropy = dataset.attention_relative_entropy
+        rows = []
         curves = {curve.layer: curve for curve in drawn}  # smoothed, as in the sentences above
         for layer, short in short_names(dataset).items():
-            own, last = entropy.sel(layer=layer), dataset.sel(layer=layer).isel(step=-1)
-            table.add_row(
-                visible(short),
-                bars(own.mean("head").values, low=0.0, high=1.0),
-                f"{curves[layer].end:.2f}",
-                f"{float(own.isel(step=-1).min()):.2f}",
-                f"{float(last.attention_largest_logit.max()):.3g}",
-                f"{float(last.attention_first_token.mean()):.2f}",
+            entropy = dataset.attention_relative_entropy.sel(layer=layer)
+            last = dataset.sel(layer=layer).isel(step=-1)
+            rows.append(
+                (
+                    short,
+                    bars(entropy.mean("head").values, low=0.0, high=1.0),
+                    f"{curves[layer].end:.2f}",
+                    f"{float(entropy.isel(step=-1).min()):.2f}",
+                    f"{float(last.attention_largest_logit.max()):.3g}",
+                    f"{float(last.attention_first_token.mean()):.2f}",
+                )
             )
-        parts += [Text(""), table]
+        head = ("layer", "entropy / maximum", "now", "sparsest head", "largest logit", "on first token")
+        parts += [Text(""), table(head, rows, frame=None, no_wrap=True)]
     return Group(*parts)
 
 
@@ -131,8 +117,6 @@ def _ago(seconds: float) -> str:
 
 def bars(values: Any, *, low: float | None = None, high: float | None = None) -> str:
     """A curve as a line of bars, from `low` to `high`; "·" where there is no number."""
-    import numpy as np
-
     values = np.asarray(values, dtype=float)
     pieces = np.array_split(values, min(WIDTH, len(values)))
     means = np.array([piece[np.isfinite(piece)].mean() if np.isfinite(piece).any() else np.nan for piece in pieces])

@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from foretrain.api.new_paper import new_paper as write_paper
-from foretrain.cli.common import say, show
+from foretrain.cli.common import option, say, show
 
 
 def new_paper(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What the paper and its package are called.")],
-    out: Annotated[Path, typer.Option(help="Folder to write the package into.", metavar="DIR")] = Path(),
+    out: Annotated[Path, option("Folder to write the package into.", "DIR")] = Path(),
 ) -> None:
     """Write a package with one claim, one experiment and a test that passes, for you to go on from.
 

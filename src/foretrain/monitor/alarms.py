@@ -109,6 +109,13 @@ def evidence(kind: str) -> str | None:
     return f"{found}; it came in {row['false_alarms']} of {row['sound']} that stayed sound."
 
 
+def evidence_of(alarms: Iterable[Alarm]) -> list[str]:
+    """How each serious kind of alarm that came up did in the benchmark."""
+    kinds = dict.fromkeys(alarm.kind for alarm in alarms if alarm.serious)
+    sentences = {kind: evidence(kind) for kind in kinds}
+    return [f"{kind}: {sentence}" for kind, sentence in sentences.items() if sentence]
+
+
 class Watcher:
     """Takes one record after another and returns the alarms that each of them sets off."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
@@ -15,6 +16,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from foretrain.core.errors import InputError, visible
+from foretrain.core.files import write_bytes
 from foretrain.show.finishing import HEIGHT, WIDTH, finished
 from foretrain.show.formulas import typeset
 from foretrain.show.prose import prose
@@ -78,6 +80,12 @@ def as_html(figure: go.Figure, title: str) -> str:
     """A page with one interactive figure."""
     drawn = figure_html(figure, post_script=own_file("narrow.js") + FIT)
     return render("figure.html", title=title, figure=drawn)
+
+
+def write_figure(file: Path, figure: go.Figure, title: str) -> None:
+    """Write a figure as a page if the file ends in .html, else as an image."""
+    kind = file.suffix.lower()
+    write_bytes(file, as_html(figure, title).encode() if kind == ".html" else as_image(figure, kind))
 
 
 def as_image(figure: go.Figure, ending: str) -> bytes:

@@ -44,8 +44,8 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["x.csv", "--least", "99"], "No token occurs 99 times"),
         (["x.csv", "--report", "f.pdf"], "got f.pdf; give a name that ends in .html"),
         (["x.csv", "--report", "f.html", "--json", "./f.html"], "--json and --report both write f.html"),
-        (["x.csv", "--json", "x.csv"], "--json x.csv would overwrite the corpus"),
-        (["./x.csv", "--report", "link.html"], "--report link.html would overwrite the corpus"),
+        (["x.csv", "--json", "x.csv"], "--json x.csv would overwrite the texts"),
+        (["./x.csv", "--report", "link.html"], "--report link.html would overwrite the texts"),
         (["stt2"], "There is no file stt2; did you mean sst2?"),
         (["quite_else"], "There is no file quite_else; the built-in corpora are sst2, imdb, ag_news."),
         (["absent.csv"], "There is no file absent.csv."),
@@ -113,7 +113,7 @@ def test_a_corpus_known_by_name_is_not_overwritten(
     before = corpus.read_bytes()
     monkeypatch.setenv("FORETRAIN_DATA", str(file.parent))
     assert typed(name, option, corpus if option == "--json" else "f.html") == 2
-    assert "would overwrite the corpus" in capsys.readouterr().err
+    assert "would overwrite the texts" in capsys.readouterr().err
     assert corpus.read_bytes() == before
 
 

@@ -14,7 +14,7 @@ from scipy.integrate import solve_ivp
 from foretrain.data.tokens import TokenTexts
 from foretrain.forecast.corpora.flow import STIFF, dense_kernel, flow, grid, sparse_kernel
 from foretrain.forecast.corpora.rows import answers
-from foretrain.forecast.corpora.scores import SCALES, alike, architectures, last_of, targets
+from foretrain.forecast.corpora.scores import SCALES, TrainingSet, alike, architectures, last_of, targets
 from foretrain.kernels import features, label_flow
 from foretrain.kernels.tangent import cnn_window_kernel, mlp_kernel
 
@@ -104,7 +104,7 @@ def test_contributions_of_training_rows_sum_to_the_score(name: str, classes: int
     train, further = texts(30, 1), texts(5, 2)
     labels = np.random.default_rng(3).integers(0, classes, 30)
     kinds = {name: architectures(2)[name]}
-    said = answers(kinds, train, labels, classes, further, {name: 50.0}, SCALES, adaptive=True)[name]
+    said = answers(kinds, TrainingSet(train, labels, classes), further, {name: 50.0})[name]
     assert np.abs(said.logits).max() > 1e-3
     for text in range(5):
         own = said.contributions(text)
@@ -120,7 +120,7 @@ def test_a_removed_row_would_have_pulled_what_it_contributes_at_first() -> None:
     train, further = texts(20, 4), texts(3, 5)
     labels = np.arange(20) % 2
     kind = {"m": architectures(2)["MLP tanh"]}
-    early = answers(kind, train, labels, 2, further, {"m": 1e-4}, SCALES, adaptive=False)["m"]
+    early = answers(kind, TrainingSet(train, labels, 2, adaptive=False), further, {"m": 1e-4})["m"]
     kept = np.arange(1, 20)
     target = targets(labels, 2)
     unit = early.setup.kernel.unit
@@ -161,7 +161,7 @@ def test_the_rate_of_a_token_is_adagrads() -> None:
 
 def test_networks_share_a_forecast_only_if_their_kernels_agree() -> None:
     sample = texts(50, 6)
-    first = alike(architectures(2), sample, SCALES, False)
+    first = alike(architectures(2), TrainingSet(sample, np.zeros(50, dtype=int), 2, adaptive=False))
     assert first["MLP SiLU"] == first["MLP tanh"] == "MLP GeLU"
     assert first["MLP ReLU"] == "MLP ReLU"
     assert len({first[name] for name in ("MLP ReLU", "CNN ReLU", "CNN linear", "matrix-vector", "linear RNN")}) == 5

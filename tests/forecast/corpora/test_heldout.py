@@ -12,8 +12,8 @@ from scipy.stats import binomtest, chi2_contingency
 from foretrain.data.tokens import TokenTexts
 from foretrain.forecast.clustered_errors import mean_and_error, share_interval
 from foretrain.forecast.corpora import baselines, heldout
-from foretrain.forecast.corpora.heldout import Curve
-from foretrain.forecast.corpora.scores import SCALES, architectures, targets
+from foretrain.forecast.corpora.heldout import HeldOut, Split
+from foretrain.forecast.corpora.scores import TrainingSet, architectures, targets
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 2)), min_size=3, max_size=120))
@@ -41,10 +41,10 @@ def test_the_time_of_a_fold_is_chosen_on_the_others() -> None:
     logits = np.zeros((2, 6, 1))
     logits[0, :, 0] = [9, 9, -1, -1, -1, -1]
     logits[1, :, 0] = [1, 1, 2, 2, 2, 2]
-    curve = Curve.of(np.array([1.0, 2.0]), logits, target, fold, np.arange(6))
+    curve = HeldOut.of(np.array([1.0, 2.0]), logits, target, Split(np.arange(6), fold, np.arange(6)))
     assert curve.logits[:, 0].tolist() == [1, 1, 2, 2, 2, 2]
     assert (curve.best, curve.setting, curve.accuracy) == (1, 2.0, 1.0)
-    alone = Curve.of(np.array([1.0]), -logits[1:], target, fold, np.arange(6))
+    alone = HeldOut.of(np.array([1.0]), -logits[1:], target, Split(np.arange(6), fold, np.arange(6)))
     assert alone.accuracy == 0
     assert alone.interval[0] == pytest.approx(0, abs=1e-12)
     assert 0 < alone.interval[1] < 1
@@ -60,10 +60,14 @@ def made_up(count: int, seed: int, strength: float) -> tuple[TokenTexts, np.ndar
     return TokenTexts.of_rows(rows, 11), labels
 
 
-def curve_of(texts: TokenTexts, labels: np.ndarray) -> Curve:
+def three_folds(group: np.ndarray) -> Split:
+    return Split(np.arange(len(group)), group % 3, group)
+
+
+def curve_of(texts: TokenTexts, labels: np.ndarray) -> HeldOut:
     folds = heldout.split([[*map(str, texts[i]), str(i)] for i in range(len(texts))], labels)
     kind = {"m": architectures(2)["MLP tanh"]}
-    return heldout.learning_curves(kind, texts, labels, 2, folds, SCALES, adaptive=True)["m"]
+    return heldout.learning_curves(kind, TrainingSet(texts, labels, 2), folds)["m"]
 
 
 def test_a_marked_corpus_is_learned_up_to_what_the_mark_allows() -> None:
@@ -72,7 +76,7 @@ def test_a_marked_corpus_is_learned_up_to_what_the_mark_allows() -> None:
     assert curve.accuracy == pytest.approx(0.8, abs=0.03)
     assert curve.interval[0] < 0.8 < curve.interval[1] + 0.01
     assert curve.loss.mean(axis=1)[curve.best] == curve.loss.mean(axis=1).min()
-    assert heldout.signal(curve, labels, 2).there
+    assert heldout.signal(curve, labels, 2).exists
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -80,7 +84,7 @@ def test_random_labels_have_no_signal(seed: int) -> None:
     texts, labels = made_up(400, seed, 0.0)
     curve = curve_of(texts, labels)
     signal = heldout.signal(curve, labels, 2)
-    assert not signal.there
+    assert not signal.exists
     assert curve.accuracy <= signal.floor + 0.03
     assert 0.45 < signal.floor < 0.6
 
@@ -99,12 +103,12 @@ def test_the_noise_floor_is_that_of_shuffled_labels() -> None:
     draw = np.random.default_rng(0)
     labels = np.repeat([0, 1], 200)
     logits = draw.standard_normal((1, 400, 1))
-    curve = Curve.of(np.array([1.0]), logits, targets(labels, 2), np.arange(400) % 3, np.arange(400))
+    curve = HeldOut.of(np.array([1.0]), logits, targets(labels, 2), three_folds(np.arange(400)))
     signal = heldout.signal(curve, labels, 2)
     assert signal.floor == pytest.approx(0.5 + 1.645 * np.sqrt(0.25 / 399), abs=0.01)
     assert signal.largest_class == 0.5
     sure = (2.0 * labels - 1)[None, :, None]
-    perfect = Curve.of(np.array([1.0]), sure, targets(labels, 2), np.arange(400) % 3, np.arange(400))
+    perfect = HeldOut.of(np.array([1.0]), sure, targets(labels, 2), three_folds(np.arange(400)))
     assert heldout.signal(perfect, labels, 2).chance == pytest.approx(0.001)
 
 
@@ -115,9 +119,9 @@ def test_copies_of_random_texts_have_no_signal_and_an_honest_interval() -> None:
     for _ in range(40):
         labels, logits = np.repeat(draw.integers(0, 2, 40), 10), np.repeat(draw.standard_normal(40), 10)
         group = np.repeat(draw.permutation(40), 10)
-        curve = Curve.of(np.array([1.0]), logits[None, :, None], targets(labels, 2), group % 3, group)
+        curve = HeldOut.of(np.array([1.0]), logits[None, :, None], targets(labels, 2), three_folds(group))
         low, high = curve.interval
-        found += heldout.signal(curve, labels, 2).there
+        found += heldout.signal(curve, labels, 2).exists
         covers += low < 0.5 < high
     assert found <= 1
     assert covers >= 34
@@ -131,7 +135,7 @@ def test_a_text_counts_once_however_many_copies_it_has() -> None:
     for copies in (1, 5):
         group, own = np.repeat(np.arange(60), copies), np.repeat(labels, copies)
         repeated = np.repeat(logits, copies, axis=0)[None]
-        curve = Curve.of(np.array([1.0]), repeated, targets(own, 3), group % 3, group)
+        curve = HeldOut.of(np.array([1.0]), repeated, targets(own, 3), three_folds(group))
         whole.append((*curve.interval, heldout.signal(curve, own, 3)))
     assert whole[1][:2] == pytest.approx(whole[0][:2])
     assert whole[1][2].chance == whole[0][2].chance

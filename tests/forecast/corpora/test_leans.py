@@ -18,7 +18,7 @@ from foretrain.forecast.corpora import leans
 from foretrain.forecast.corpora import scores as corpus_scores
 from foretrain.forecast.corpora.forecast import corpus as forecast_corpus
 from foretrain.forecast.corpora.leans import Lean
-from foretrain.forecast.corpora.shown import CorpusForecast
+from foretrain.forecast.corpora.result import CorpusForecast
 
 
 def texts(draw: np.random.Generator, positive: int, negative: int, plant=lambda draw, k: "") -> LabelledTexts:

@@ -15,7 +15,7 @@ from foretrain.core.errors import InputError
 from foretrain.core.progress import listening
 from foretrain.data.labelled_texts import LabelledTexts, read_labelled
 from foretrain.forecast.corpora.page import excerpt
-from foretrain.forecast.corpora.shown import CorpusForecast
+from foretrain.forecast.corpora.result import CorpusForecast
 from foretrain.forecast.corpora.words import better_baseline
 
 REVIEWS = Path(__file__).parents[3] / "examples" / "reviews.csv"
@@ -137,16 +137,15 @@ def test_real_sources_are_found_and_topics_are_not(data_dir: Path) -> None:
     from foretrain.data.corpora import labelled_corpus
     from foretrain.forecast.corpora import heldout
     from foretrain.forecast.corpora.counting import counted
-    from foretrain.forecast.corpora.scores import SCALES, architectures
+    from foretrain.forecast.corpora.scores import TrainingSet, architectures
     from foretrain.forecast.corpora.shortcuts import find_shortcuts
 
     news = labelled_corpus("ag_news", data=data_dir)
     count = counted(news, window=None, least=None, most=30_000)
     folds = heldout.split(count.tokenised, news.labels)
-    parts = (count.texts, news.labels, 4, folds, SCALES, 256.0)
-    scores = heldout.fold_scores(architectures(2)["MLP GeLU"], *parts, adaptive=True)
-    judged, own = count.texts.select(folds.rows), news.labels[folds.rows]
-    found = find_shortcuts(judged, count.vocabulary.tokens, own, 4, folds.fold, scores, folds.group)
+    whole = TrainingSet(count.texts, news.labels, 4)
+    scores = heldout.fold_scores(architectures(2)["MLP GeLU"], whole, folds, 256.0)
+    found = find_shortcuts(whole.select(folds.rows), count.vocabulary.tokens, folds, scores)
     named = {token for shortcut in found for token in shortcut.phrase.split(" ")}
     assert {"ap", "afp", "reuters"} <= named
     assert {"ap", "afp"} <= {token for s in found if s.costs for token in s.phrase.split(" ")}

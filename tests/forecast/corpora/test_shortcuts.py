@@ -13,13 +13,14 @@ from foretrain.data.labelled_texts import LabelledTexts
 from foretrain.data.tokens import TokenTexts, Vocabulary, words
 from foretrain.forecast.corpora import scores as corpus_scores
 from foretrain.forecast.corpora.baselines import guesses, losses
-from foretrain.forecast.corpora.fixed_positions import MOST, Place, by_chance, shortest
+from foretrain.forecast.corpora.fixed_positions import MOST, Position, by_chance, shortest
 from foretrain.forecast.corpora.fixes import fixes, normal_form
 from foretrain.forecast.corpora.forecast import corpus
+from foretrain.forecast.corpora.heldout import Split
 from foretrain.forecast.corpora.heldout_summary import removed
-from foretrain.forecast.corpora.scores import targets
+from foretrain.forecast.corpora.result import CorpusForecast
+from foretrain.forecast.corpora.scores import TrainingSet, targets
 from foretrain.forecast.corpora.shortcuts import Shortcut, find_shortcuts
-from foretrain.forecast.corpora.shown import CorpusForecast
 
 
 @pytest.fixture(autouse=True)
@@ -83,7 +84,7 @@ def test_a_planted_shortcut_is_the_only_one_and_says_where_it_stands(kind: str) 
 def test_words_that_sentences_place_are_no_shortcuts(seed: int) -> None:
     result = corpus(sentences(700, seed))
     assert result.signal is not None
-    assert result.signal.there
+    assert result.signal.exists
     assert [s.phrase for s in result.shortcuts if s.costs] == []
     assert "No shortcut" in result.summary
 
@@ -106,7 +107,8 @@ def test_costs_are_those_of_taking_the_phrase_out() -> None:
     scores = 0.1 * draw.standard_normal((2, len(vocabulary), 1))
     scores[:, vocabulary.number["phone"]] = -2
     fold = np.arange(400) % 2
-    found = find_shortcuts(texts, vocabulary.tokens, data.labels, 2, fold, scores, np.arange(400))[0]
+    folds = Split(np.arange(400), fold, np.arange(400))
+    found = find_shortcuts(TrainingSet(texts, data.labels, 2), vocabulary.tokens, folds, scores)[0]
     assert found.phrase == "sent from my phone"
 
     def judged(changed: TokenTexts) -> tuple[np.ndarray, np.ndarray]:
@@ -167,7 +169,7 @@ def test_fixes_name_conflicts_labels_empty_texts_repetitions_and_imbalance() -> 
 def test_a_shortcut_is_weighed_by_the_texts_that_were_judged() -> None:
     """Found in 50 of 100 judged texts, it is as important in a corpus of 1,000; the counts say what they are of."""
     rows = [(f"text number {k}x", k % 2) for k in range(1000)]
-    has, place = tuple(range(0, 100, 2)), Place("end", 0.0, 0.0, 0.0)
+    has, place = tuple(range(0, 100, 2)), Position("end", 0.0, 0.0, 0.0)
     one = Shortcut("sent from", ((1, 2),), "end", 0, (50, 0), 1.0, 1.0, has, 0.0, 0.0, 1.0, 0.1, place)
     corpora = labelled(rows), labelled(rows[:100])
     large, small = (next(f for f in fixes(c, [3] * len(c), [one], 100) if f.kind == "shortcut") for c in corpora)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from foretrain.forecast.finetuning.classifier import Classifier
+from foretrain.forecast.finetuning.classifier import HeadedModel
 from foretrain.forecast.finetuning.texts import PooledClassifier
 
 
-def tiny(kind: str, classes: int = 2, rows: int = 6, seed: int = 0) -> Classifier:
+def tiny(kind: str, classes: int = 2, rows: int = 6, seed: int = 0) -> HeadedModel:
     """A random BERT, GPT-2 or Llama with a head, on random texts of which some are padded."""
     from transformers import BertConfig, BertModel, GPT2Config, GPT2Model, LlamaConfig, LlamaModel
 
@@ -31,14 +31,14 @@ def tiny(kind: str, classes: int = 2, rows: int = 6, seed: int = 0) -> Classifie
         tokens = torch.randint(1, 50, (rows, 7))
     mask = torch.ones_like(tokens)
     mask[0, 4:], mask[3, 2:] = 0, 0
-    return Classifier(module, module.head, {"input_ids": tokens, "attention_mask": mask}, classes)
+    return HeadedModel(module, module.head, {"input_ids": tokens, "attention_mask": mask}, classes)
 
 
-def smooth(rows: int = 40, width: int = 5, hidden: int = 16, classes: int = 2) -> tuple[Classifier, Tensor]:
+def smooth(rows: int = 40, width: int = 5, hidden: int = 16, classes: int = 2) -> tuple[HeadedModel, Tensor]:
     """A two-layer network on random vectors, in double precision, with labels that it can learn."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
         module = nn.Sequential(nn.Linear(width, hidden), nn.Tanh(), nn.Linear(hidden, 1 if classes == 2 else classes))
         x = torch.randn(rows, width)
         labels = (x[:, 0] * x[:, 1] > 0).long() if classes == 2 else (x[:, :classes].argmax(1))
-    return Classifier(module.eval(), module[2], {"": x}, classes), labels
+    return HeadedModel(module.eval(), module[2], {"": x}, classes), labels

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from foretrain.core.errors import InputError
 from foretrain.forecast.finetuning import samples
-from foretrain.forecast.finetuning.classifier import Classifier, from_module
+from foretrain.forecast.finetuning.classifier import HeadedModel, from_module
 from foretrain.forecast.finetuning.tangent import linearise, sampled
 from foretrain.forecast.finetuning.texts import from_body, padded, tokenised
 
@@ -72,7 +72,7 @@ def texts(rows: int = 5) -> list[str]:
     return [" ".join(map(str, torch.randint(3, 50, (n,), generator=random).tolist())) for n in lengths]
 
 
-def agrees(classifier: Classifier, monkeypatch: pytest.MonkeyPatch) -> Any:
+def agrees(classifier: HeadedModel, monkeypatch: pytest.MonkeyPatch) -> Any:
     """All trained coordinates, compared with automatic differentiation row by row."""
     monkeypatch.setattr(samples, "EMBEDDING_COLUMNS", ALL)
     monkeypatch.setattr(samples, "QUARTER", ALL)

@@ -12,7 +12,7 @@ from torch import nn
 
 from forecast.finetuning.models import smooth
 from foretrain.core.errors import InputError
-from foretrain.forecast.finetuning.classifier import Classifier
+from foretrain.forecast.finetuning.classifier import HeadedModel
 from foretrain.forecast.finetuning.dynamics import FinetuneSetting, forecast_outputs
 from foretrain.forecast.finetuning.midpoint import midpoint
 from foretrain.forecast.finetuning.tangent import linearise
@@ -32,7 +32,7 @@ def test_on_a_linear_model_the_forecast_is_the_training(setting: FinetuneSetting
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
         head = nn.Linear(5, 1 if classes == 2 else classes)
-        classifier = Classifier(head, head, {"": torch.randn(20, 5)}, classes)
+        classifier = HeadedModel(head, head, {"": torch.randn(20, 5)}, classes)
         labels = torch.randint(0, classes, (14,))
     tangent = linearise(classifier)
     at = [0, 1, 5, 12]

@@ -20,14 +20,14 @@ from foretrain.forecast.finetuning.curves import curves, recorded_steps
 from foretrain.forecast.finetuning.dynamics import FinetuneSetting
 from foretrain.forecast.finetuning.forecast import FinetuneForecast, forecast_with
 from foretrain.forecast.finetuning.kept import load_pass
-from foretrain.forecast.finetuning.prepared import Prepared, WhatIf, prepare
+from foretrain.forecast.finetuning.prepared import LivePass, WhatIf, prepare, prepare_texts
 from foretrain.forecast.finetuning.trust import Trust
 from foretrain.forecast.finetuning.words import summary
 
 SETTING = FinetuneSetting(rate=1e-3, steps=10, batch=8)
 
 
-def prepared(rows: int = 30) -> Prepared:
+def prepared(rows: int = 30) -> LivePass:
     classifier, labels = smooth()
     return prepare(classifier, labels, rows=rows)
 
@@ -295,8 +295,8 @@ def test_the_command_answers_in_a_sentence(
     [
         (["--n", "59"], "leave too few to test on"),
         (["--momentum", "0.9"], "momentum is for sgd"),
-        (["--report", "page.pdf"], "--report must end in .html"),
-        (["--json", "x.json", "--rows", "x.json"], "must be different files"),
+        (["--report", "page.pdf"], "--report writes HTML; got page.pdf"),
+        (["--json", "x.json", "--rows", "x.json"], "--json and --rows both write x.json"),
         (["--rate", "1e30", "--n", "30"], "the weights leave the range of numbers; give a smaller rate"),
         (["--rate", "0"], "rate must be a finite number above 0"),
         (["--optimizer", "adam"], "optimizer must be adamw or sgd"),
@@ -352,9 +352,9 @@ def test_models_and_labels_that_do_not_fit_are_refused(tmp_path: Path, texts: Pa
 
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"There is no folder nowhere, .* and the hub cannot be reached"):
-        prepare("nowhere", read_labelled(texts))
+        prepare_texts("nowhere", read_labelled(texts))
     with pytest.raises(InputError, match="is not a model that can be loaded"):
-        prepare(str(tmp_path / "empty"), read_labelled(texts), rows=20)
+        prepare_texts(str(tmp_path / "empty"), read_labelled(texts), rows=20)
     classifier, labels = smooth()
     with pytest.raises(InputError, match="All training rows have the same label"):
         prepare(classifier, torch.zeros_like(labels), rows=30)

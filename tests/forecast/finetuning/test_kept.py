@@ -13,19 +13,19 @@ from foretrain.core.errors import DamagedFile, InputError
 from foretrain.core.trajectory import load_file, save, trajectory
 from foretrain.forecast.finetuning.dynamics import FinetuneSetting
 from foretrain.forecast.finetuning.forecast import forecast_with
-from foretrain.forecast.finetuning.kept import Kept, kept_pass, load_pass, save_pass
+from foretrain.forecast.finetuning.kept import KeptPass, kept_pass, load_pass, save_pass
 from foretrain.forecast.finetuning.prepared import prepare
 
 SETTING = FinetuneSetting(rate=1e-3, steps=10, batch=8)
 
 
 @pytest.fixture(scope="module")
-def kept() -> Kept:
+def kept() -> KeptPass:
     classifier, labels = smooth()
     return kept_pass(prepare(classifier, labels, rows=30), SETTING)
 
 
-def test_all_coordinates_give_the_forecast_of_the_model_itself(kept: Kept) -> None:
+def test_all_coordinates_give_the_forecast_of_the_model_itself(kept: KeptPass) -> None:
     classifier, labels = smooth()
     own = forecast_with(prepare(classifier, labels, rows=30), SETTING, orders=2)
     again = forecast_with(kept, SETTING, orders=2)
@@ -44,7 +44,7 @@ def test_a_part_of_the_coordinates_comes_close() -> None:
     assert np.corrcoef(moved.ravel(), near.ravel())[0, 1] > 0.95
 
 
-def test_it_survives_the_disk_to_the_bit(kept: Kept, tmp_path: Path) -> None:
+def test_it_survives_the_disk_to_the_bit(kept: KeptPass, tmp_path: Path) -> None:
     read = load_pass(save_pass(kept, tmp_path / "pass.nc"))
     assert (read.train, read.classes, read.name, read.setting) == (kept.train, kept.classes, kept.name, kept.setting)
     for changes in ({}, {"rate": 3e-3, "schedule": "cosine"}, {"batch": 4, "steps": 20}):
@@ -53,7 +53,7 @@ def test_it_survives_the_disk_to_the_bit(kept: Kept, tmp_path: Path) -> None:
         np.testing.assert_array_equal(one["logits"], two["logits"])
 
 
-def test_what_it_was_not_kept_for_is_refused(kept: Kept) -> None:
+def test_what_it_was_not_kept_for_is_refused(kept: KeptPass) -> None:
     with pytest.raises(InputError, match="must sum to between"):
         forecast_with(kept, replace(SETTING, rate=1e-2), orders=1)
     with pytest.raises(InputError, match="kept for adamw, not for sgd"):
@@ -64,7 +64,7 @@ def test_what_it_was_not_kept_for_is_refused(kept: Kept) -> None:
         forecast_with(kept, SETTING, orders=1).checked()
 
 
-def test_other_files_and_damaged_ones_are_refused(kept: Kept, tmp_path: Path) -> None:
+def test_other_files_and_damaged_ones_are_refused(kept: KeptPass, tmp_path: Path) -> None:
     other = save(trajectory({"x": ("time", [1.0])}), tmp_path / "other.nc")
     with pytest.raises(InputError, match="is no kept pass"):
         load_pass(other)

@@ -12,6 +12,7 @@ import pytest
 import xarray as xr
 
 from foretrain.cli import main
+from foretrain.cli.terminal import json_text
 from foretrain.core.errors import InputError
 from foretrain.core.progress import Progress, listening
 from foretrain.data import template_examples as tasks
@@ -215,7 +216,7 @@ def test_trivial_loss() -> None:
 
 
 def test_summary_is_plain_json(same: xr.Dataset) -> None:
-    read = json.loads(json.dumps(summary(same), allow_nan=False))
+    read = json.loads(json_text(summary(same)))
     assert [a["architecture"] for a in read["architectures"]] == same.architecture.values.tolist()
     assert read["architectures"][2]["samples_needed"] is None
     assert [point["n"] for point in read["architectures"][0]["curve"]] == list(SAMPLES)
@@ -282,7 +283,7 @@ TWO = "label = -1".join(ONE_LABEL.rsplit("label = 1", 1))
         (TWO, ["--gamma", "-1"], "gamma must lie between 0 and 100; got -1."),
         (TWO, ["--activation", "tanhh"], "no activation 'tanhh'"),
         (TWO, ["--figure", "x.pdf"], "must end in .html, .png, .svg"),
-        (TWO, ["--report", "x.pdf"], "--report must end in .html"),
+        (TWO, ["--report", "x.pdf"], "--report writes HTML; got x.pdf"),
         (TWO, ["--beta", "1e308"], "beta must lie between 0 and 100; got 1e+308."),
         (TWO, ["--gamma", "nan"], "gamma must lie between 0 and 100; got nan."),
         (TWO, ["--error", "nan"], "error must lie between 0 and 1"),

@@ -14,7 +14,7 @@ from foretrain.explore.figure_theme import BELOW
 from foretrain.explore.view import Cell, Formula, Light, Picture, Places, Table, View, python_call
 
 if TYPE_CHECKING:
-    from foretrain.forecast.finetuning.kept import Kept
+    from foretrain.forecast.finetuning.kept import KeptPass
 
 RATE, STEPS, BATCH = 2e-3, 60, 16  # of the made-up model
 ORDERS = 2
@@ -56,21 +56,21 @@ def _made_for(kept: Path | None) -> tuple[float, int, int]:
 
 
 @lru_cache(maxsize=2)
-def pass_of(kept: Path | None) -> Kept:
+def pass_of(kept: Path | None) -> KeptPass:
     """The stored pass, or one over a made-up model."""
     from foretrain.forecast.finetuning.kept import load_pass
 
     return made_up_pass() if kept is None else load_pass(kept)
 
 
-def made_up_pass() -> Kept:
+def made_up_pass() -> KeptPass:
     """A small network with random weights, and labels that need more than a linear probe; it takes a second."""
     import torch
     from torch import nn
 
     from foretrain.forecast.finetuning.dynamics import FinetuneSetting
     from foretrain.forecast.finetuning.kept import kept_pass
-    from foretrain.forecast.finetuning.prepared import prepare
+    from foretrain.forecast.finetuning.prepared import prepare_tensors
 
     draw = stream("explore/finetune", "made up")
     inputs = torch.from_numpy(draw.standard_normal((380, 12))).float()
@@ -81,10 +81,10 @@ def made_up_pass() -> Kept:
             size = parameter.shape[-1] ** -0.5
             parameter.copy_(torch.from_numpy(draw.standard_normal(tuple(parameter.shape))) * size)
     setting = FinetuneSetting(rate=RATE, steps=STEPS, batch=BATCH)
-    return kept_pass(prepare(model, (inputs, labels), rows=180, test=200), setting)
+    return kept_pass(prepare_tensors(model, (inputs, labels), rows=180, test=200), setting)
 
 
-def wrong_labels(own: Kept, share: float) -> Any:
+def wrong_labels(own: KeptPass, share: float) -> Any:
     """The same rows always get a wrong label first, so that a slider changes one row after the other."""
     from foretrain.forecast.finetuning.prepared import WhatIf
 

@@ -26,7 +26,7 @@ ANYWHERE_TEXTS = 40  # with fewer occurrences chance hides where a word can stan
 
 
 @dataclass(frozen=True)
-class Place:
+class Position:
     """Where a phrase stands; `kind` is "start", "end", "same place", "anywhere", or empty if grammar decides."""
 
     kind: str
@@ -65,7 +65,7 @@ class Neighbours:
         place = np.minimum(np.searchsorted(self._seen, pairs), len(self._seen) - 1)
         return np.where(self._seen[place] == pairs, self._times[place], 0)
 
-    def place(self, occurrences: Int[Array, "occurrence"], order: int) -> Place:
+    def place(self, occurrences: Int[Array, "occurrence"], order: int) -> Position:
         """Where a phrase of `order` tokens stands that starts at these places of the flattened texts."""
         text = self.text[occurrences]
         length, start = self.lengths[text], self.offset[occurrences]
@@ -88,7 +88,7 @@ class Neighbours:
             kind = narrowest if near else "same place"
         elif len(occurrences) >= ANYWHERE_TEXTS and reads_on >= READS_ON and unlike <= LIKE_ANY:
             kind = "anywhere"
-        return Place(kind, stretch, reads_on, unlike)
+        return Position(kind, stretch, reads_on, unlike)
 
     def _unlike(self, tokens: Int[Array, "occurrence"]) -> float:
         """Total variation between the shares of these tokens and of all, over what sampling alone would give."""

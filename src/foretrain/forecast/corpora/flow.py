@@ -23,7 +23,7 @@ STIFF = 10.0  # times as fast as all others: from there on, the fastest directio
 
 
 @dataclass(frozen=True)
-class Kernel:
+class TextKernel:
     """Θ between training rows as a product, its largest rate, and the rate that sets the unit of time."""
 
     times: Callable[[Array], Array]  # a -> Θa
@@ -33,12 +33,12 @@ class Kernel:
     rows: int
 
 
-def sparse_kernel(rows: sparse.csr_array, slope: float) -> Kernel:
+def sparse_kernel(rows: sparse.csr_array, slope: float) -> TextKernel:
     """Θ = R Rᵀ; column 0 of R is what all texts share."""
     rows, by_feature = _narrow(rows), _narrow(sparse.csr_array(rows.T))
     others = sparse.diags_array(np.arange(rows.shape[1]) > 0, dtype=np.float64)
     unit = fastest(aslinearoperator(rows) @ aslinearoperator(others))
-    return Kernel(
+    return TextKernel(
         lambda pulls: rows @ (by_feature @ pulls),
         1.1 * fastest(rows, slope=slope),  # power iteration comes from below
         unit,
@@ -54,14 +54,14 @@ def _narrow(table: sparse.csr_array) -> sparse.csr_array:
     return sparse.csr_array((table.data, table.indices.astype(np.int32), table.indptr.astype(np.int32)), table.shape)
 
 
-def dense_kernel(whole: Float[Array, "row row"], unshared: Float[Array, "row row"], slope: float) -> Kernel:
+def dense_kernel(whole: Float[Array, "row row"], unshared: Float[Array, "row row"], slope: float) -> TextKernel:
     n = len(whole)
     largest, unit = (float(np.linalg.eigvalsh(table)[-1]) / n for table in (whole, unshared))
     rate = 1.01 * largest * slope
-    return Kernel(lambda pulls: whole @ pulls, rate, unit * 0.25, rate, n)
+    return TextKernel(lambda pulls: whole @ pulls, rate, unit * 0.25, rate, n)
 
 
-def flow(kernel: Kernel, target: Array, times: Array) -> Iterator[Float[Array, "row output"]]:
+def flow(kernel: TextKernel, target: Array, times: Array) -> Iterator[Float[Array, "row output"]]:
     """The pulls a at each of the growing `times`, in units of the fastest direction of the counts."""
     pulls, before = np.zeros_like(target), 0.0
     stiff = target.ndim == 1 and kernel.largest > STIFF * kernel.others
@@ -86,7 +86,7 @@ class _FastestDirection:
     It turns slowly, so each is found from the last, by power iteration on DΘ/n, where D is the slope of the residuals.
     """
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: TextKernel) -> None:
         self.kernel = kernel
         self.pulled = kernel.times(np.ones(kernel.rows))  # Θ times the direction
         self.iterations = 8  # at first; then one for each step

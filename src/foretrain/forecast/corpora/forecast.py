@@ -14,24 +14,16 @@ import numpy as np
 
 from foretrain.core.errors import require, require_known, require_positive
 from foretrain.core.progress import Progress, tell
-from foretrain.data.labelled_texts import LabelledTexts, as_labelled_texts
+from foretrain.data.labelled_texts import LabelledTexts
 from foretrain.data.tokens import TokenTexts
 from foretrain.forecast.corpora import leans
 from foretrain.forecast.corpora.counting import Counted, counted, tokenizer_of
 from foretrain.forecast.corpora.fixes import fixes
 from foretrain.forecast.corpora.heldout_summary import TIME, judge
+from foretrain.forecast.corpora.result import CorpusForecast
 from foretrain.forecast.corpora.rows import answers
-from foretrain.forecast.corpora.scores import (
-    SCALES,
-    Architecture,
-    Scored,
-    alike,
-    architectures,
-    plateaus,
-    scored,
-    targets,
-)
-from foretrain.forecast.corpora.shown import CorpusForecast
+from foretrain.forecast.corpora.scores import SCALES, Scored, TrainingSet, alike, architectures, plateaus, scored
+from foretrain.forecast.sources import further_texts, texts_of
 from foretrain.kernels.tangent import Scales
 
 LONGEST = 100_000  # largest `time` of the flow
@@ -54,7 +46,7 @@ def corpus(
 ) -> CorpusForecast:
     """Forecast what text classifiers will learn from labelled texts, and what to fix in them first.
 
-    data       LabelledTexts, a file, a DataFrame, a Hugging Face dataset, or (text, label) pairs
+    data       LabelledTexts, a file, sst2, imdb or ag_news, a DataFrame, a Hugging Face dataset, or (text, label) pairs
     test       further labelled texts of the same kind: predicted errors, and the training rows behind every score
     tokenizer  a function from a text to its tokens, or a Hugging Face tokenizer; by default words and marks
     window     tokens in a CNN's window. If given, shorter texts are an error; by default it is 2, and they get a note
@@ -69,33 +61,38 @@ def corpus(
     if time is not None:
         require_positive("time", time)
         require(time <= LONGEST, f"time must be at most {LONGEST}, because computing grows with it; got {time:g}.")
-    texts = as_labelled_texts(data, text=text, label=label)
+    texts = texts_of(data, text=text, label=label)
     tokenize = tokenizer_of(tokenizer)
     tell(Progress(0, 4, "counting"))
     count = counted(texts, window=window, least=least, most=most, tokenize=tokenize)
-    adaptive = optimizer == "adaptive"
+    whole = TrainingSet(count.texts, texts.labels, len(texts.classes), scales, optimizer == "adaptive")
     kinds = {name: kind for name, kind in architectures(count.window).items() if len(count.items[kind.order])}
-    same_as = alike(kinds, count.texts, scales, adaptive)
+    same_as = alike(kinds, whole)
     distinct = {name: kinds[name] for name in dict.fromkeys(same_as.values())}
     tell(Progress(1, 4, "held-out rows"))
-    judged = judge(texts, count, distinct, scales, adaptive, time)
+    judged = judge(count, distinct, whole, time)
     times = {name: judged.curves[same_as[name]].setting if judged.curves else time or TIME for name in kinds}
     tell(Progress(2, 4, "scores"))
-    scores = _scores(count, texts, distinct, same_as, times, scales, adaptive)
+    by_name = {}
+    for done, (name, kind) in enumerate(distinct.items()):
+        tell(Progress(done, len(distinct), f"scores, {name}", inner=True))
+        items = TokenTexts.of_rows(count.items[kind.order].tokens, count.texts.vocab)
+        by_name[name] = scored(kind, whole, items, times[name])
+    scores = {name: by_name[first] for name, first in same_as.items()}
     result = CorpusForecast(
-        corpus=texts, counted=count, adaptive=adaptive, same_as=same_as, times=times, scores=scores,
+        corpus=texts, counted=count, adaptive=whole.adaptive, same_as=same_as, times=times, scores=scores,
         folds=judged.folds, curves=judged.curves, baselines=judged.baselines, signal=judged.signal,
         shortcuts=judged.shortcuts, without=judged.without,
         fixes=tuple(fixes(texts, [len(t) for t in count.tokenised], judged.shortcuts, judged.rows)),
-        plateau=plateaus(count.texts, texts.labels, len(texts.classes), scales),
+        plateau=plateaus(whole),
         notes=(*count.notes, *judged.notes), **_lists(count, scores, texts.classes),
     )  # fmt: skip
     if test is None:
         return result
     tell(Progress(3, 4, "test rows"))
-    further = _with_classes(as_labelled_texts(test, text=text, label=label, classes=texts.classes), texts.classes)
+    further = _with_classes(further_texts(test, texts, text=text, label=label), texts.classes)
     encoded = count.vocabulary.encode([tokenize(t) for t in further.texts])
-    said = answers(distinct, count.texts, texts.labels, len(texts.classes), encoded, times, scales, adaptive=adaptive)
+    said = answers(distinct, whole, encoded, times)
     return replace(result, test=further, answered=said)
 
 
@@ -105,20 +102,6 @@ def _with_classes(further: LabelledTexts, classes: tuple[str, ...]) -> LabelledT
     require(not unknown, f"The test rows have the label {', '.join(unknown)}, which the corpus does not have.")
     number = np.array([classes.index(name) if name in classes else 0 for name in further.classes])
     return replace(further, labels=number[further.labels], classes=classes)
-
-
-def _scores(
-    count: Counted, texts: LabelledTexts, distinct: dict[str, Architecture], same_as: dict[str, str],
-    times: dict[str, float], scales: Scales, adaptive: bool,
-) -> dict[str, Scored]:  # fmt: skip
-    """Scores by architecture, trained on all texts; those that share a forecast share them."""
-    target = targets(texts.labels, len(texts.classes))
-    by_name = {}
-    for done, (name, kind) in enumerate(distinct.items()):
-        tell(Progress(done, len(distinct), f"scores, {name}", inner=True))
-        items = TokenTexts.of_rows(count.items[kind.order].tokens, count.texts.vocab)
-        by_name[name] = scored(kind, count.texts, items, target, scales, times[name], adaptive=adaptive)
-    return {name: by_name[first] for name, first in same_as.items()}
 
 
 def _lists(count: Counted, scores: dict[str, Scored], classes: tuple[str, ...]) -> dict[str, Any]:

@@ -23,8 +23,7 @@ from foretrain.forecast.clustered_errors import share_interval
 from foretrain.forecast.corpora import baselines
 from foretrain.forecast.corpora.baselines import guesses, losses
 from foretrain.forecast.corpora.flow import flow, grid
-from foretrain.forecast.corpora.scores import Architecture, scored, set_up, targets
-from foretrain.kernels.tangent import Scales
+from foretrain.forecast.corpora.scores import Architecture, TrainingSet, scored, set_up
 
 FOLDS = 3
 MOST_ROWS = 4000  # more rows are sampled: the interval is then below ± 1.6 %
@@ -65,7 +64,7 @@ def split(texts: Sequence[Sequence[str]], labels: Int[Array, "text"], most: int 
 
 
 @dataclass(frozen=True)
-class Curve:
+class HeldOut:
     """Held-out results of one learner at each setting: a time of the flow, or a penalty of logistic regression."""
 
     settings: Float[Array, "setting"]
@@ -78,18 +77,15 @@ class Curve:
     group: Int[Array, "row"]  # rows of one group are copies of one text
 
     @classmethod
-    def of(
-        cls, settings: Array, logits: Float[Array, "setting row output"], target: Array, fold: Array, group: Array
-    ) -> Curve:
+    def of(cls, settings: Array, logits: Float[Array, "setting row output"], target: Array, folds: Split) -> HeldOut:
         loss = np.array([losses(z, target) for z in logits])
         label = guesses(target[:, None] if target.ndim == 1 else target)
         right = np.array([guesses(z) == label for z in logits])
-        best_for = [int(loss[:, fold != k].mean(axis=1).argmin()) for k in range(fold.max() + 1)]
-        at = np.array(best_for)[fold]
-        places = np.arange(len(fold))
+        best_for = [int(loss[:, training].mean(axis=1).argmin()) for training, _ in folds.parts()]
+        at, places = np.array(best_for)[folds.fold], np.arange(len(folds.fold))
         return cls(
             np.asarray(settings, dtype=np.float64), loss, right, int(loss.mean(axis=1).argmin()), logits[at, places],
-            loss[at, places], right[at, places], group,
+            loss[at, places], right[at, places], folds.group,
         )  # fmt: skip
 
     @property
@@ -107,102 +103,70 @@ class Curve:
 
 
 def learning_curves(
-    kinds: Mapping[str, Architecture],
-    texts: TokenTexts,
-    labels: Int[Array, "text"],
-    classes: int,
-    folds: Split,
-    scales: Scales,
-    *,
-    adaptive: bool,
-    time: float | None = None,
-) -> dict[str, Curve]:
+    kinds: Mapping[str, Architecture], whole: TrainingSet, folds: Split, time: float | None = None
+) -> dict[str, HeldOut]:
     """The curve of each architecture; with `time` there is no choice, and the flow ends there."""
     curves = {}
     work, done = len(kinds) * len(folds.parts()), 0
-    chosen, target = texts.select(folds.rows), targets(labels[folds.rows], classes)
+    judged = whole.select(folds.rows)
     for name, kind in kinds.items():
         by_fold = []
         for training, held_out in folds.parts():
             tell(Progress(done, work, f"held-out rows, {name}", inner=True))
-            parts = chosen.select(training), chosen.select(held_out)
-            by_fold.append(_fold_logits(kind, *parts, target[training], target[held_out], scales, adaptive, time))
+            by_fold.append(_fold_logits(kind, judged.select(training), judged.select(held_out), time))
             done += 1
         length = min(len(logits) for logits in by_fold)
-        outputs = 1 if target.ndim == 1 else classes
-        logits = np.zeros((length, len(folds.rows), outputs))
+        logits = np.zeros((length, len(folds.rows), whole.outputs))
         for (_, held_out), values in zip(folds.parts(), by_fold, strict=True):
             logits[:, held_out] = values[:length]
         times = grid(time or LONGEST)[:length]
         if time is not None:
             times, logits = times[-1:], logits[-1:]
-        curves[name] = Curve.of(times, logits, target, folds.fold, folds.group)
+        curves[name] = HeldOut.of(times, logits, judged.target, folds)
     return curves
 
 
 def _fold_logits(
-    kind: Architecture, texts: TokenTexts, others: TokenTexts, target: Array, held: Array, scales: Scales,
-    adaptive: bool, time: float | None,
-) -> Float[Array, "time row output"]:  # fmt: skip
-    """Scores of the other texts at the times of the grid, until their loss rises."""
-    setup = set_up(kind, texts, others, 2 if target.ndim == 1 else target.shape[1], scales, adaptive)
+    kind: Architecture, training: TrainingSet, held_out: TrainingSet, time: float | None
+) -> Float[Array, "time row output"]:
+    """Scores of the held-out texts at the times of the grid, until their loss rises."""
+    setup = set_up(kind, training, held_out.texts)
     logits: list[Array] = []
     loss: list[float] = []
-    for pulls in flow(setup.kernel, target[setup.chosen], grid(time or LONGEST)):
+    for pulls in flow(setup.kernel, training.target[setup.chosen], grid(time or LONGEST)):
         logits.append(setup.cross(pulls))
-        loss.append(float(losses(logits[-1], held).mean()))
+        loss.append(float(losses(logits[-1], held_out.target).mean()))
         if time is None and len(loss) - 1 - int(np.argmin(loss)) >= PATIENCE:
             break
     return np.array(logits)
 
 
-def fold_scores(
-    kind: Architecture,
-    texts: TokenTexts,
-    labels: Int[Array, "text"],
-    classes: int,
-    folds: Split,
-    scales: Scales,
-    time: float,
-    *,
-    adaptive: bool,
-) -> Float[Array, "fold token output"]:
+def fold_scores(kind: Architecture, whole: TrainingSet, folds: Split, time: float) -> Float[Array, "fold token output"]:
     """Scores that an additive network gives every token if trained on the other folds."""
-    chosen, target = texts.select(folds.rows), targets(labels[folds.rows], classes)
-    every = TokenTexts.of_rows(np.arange(texts.vocab)[:, None], texts.vocab)
-    return np.array(
-        [
-            scored(kind, chosen.select(training), every, target[training], scales, time, adaptive=adaptive).scores
-            for training, _ in folds.parts()
-        ]
-    )
+    judged, vocab = whole.select(folds.rows), whole.texts.vocab
+    every = TokenTexts.of_rows(np.arange(vocab)[:, None], vocab)
+    return np.array([scored(kind, judged.select(training), every, time).scores for training, _ in folds.parts()])
 
 
-def baseline_curves(
-    counts: sparse.csr_array, labels: Int[Array, "text"], classes: int, folds: Split
-) -> dict[str, Curve]:
+def baseline_curves(whole: TrainingSet, folds: Split) -> dict[str, HeldOut]:
     """The same rows for log-odds, signed χ² and logistic regression."""
-    table, own = sparse.csr_array(counts[folds.rows]), labels[folds.rows]
-    target = targets(own, classes)
-    shape = (len(own), 1 if target.ndim == 1 else classes)
-    found = {"logistic regression": np.zeros((len(baselines.PENALTIES), *shape))}
-    found |= {name: np.zeros((1, *shape)) for name in ("log-odds", "signed χ²")}
+    table, labels = sparse.csr_array(whole.texts.counts[folds.rows]), whole.labels[folds.rows]
+    target = whole.select(folds.rows).target
+    settings = {"logistic regression": np.array(baselines.PENALTIES), "log-odds": np.zeros(1), "signed χ²": np.zeros(1)}
+    logits = {name: np.zeros((len(tried), len(labels), whole.outputs)) for name, tried in settings.items()}
     for training, held_out in folds.parts():
-        lean = baselines.leaning(sparse.csr_array(table[training]), own[training], classes)
-        rest = sparse.csr_array(table[held_out])
-        found["log-odds"][0, held_out] = baselines.log_odds(lean).logits(rest)
-        found["signed χ²"][0, held_out] = baselines.signed_chi2(lean).logits(rest)
+        known, rest = sparse.csr_array(table[training]), sparse.csr_array(table[held_out])
+        lean = baselines.leaning(known, labels[training], whole.classes)
+        logits["log-odds"][0, held_out] = baselines.log_odds(lean).logits(rest)
+        logits["signed χ²"][0, held_out] = baselines.signed_chi2(lean).logits(rest)
         for k, penalty in enumerate(baselines.PENALTIES):
-            model = baselines.logistic_regression(sparse.csr_array(table[training]), target[training], penalty)
-            found["logistic regression"][k, held_out] = model.logits(rest)
-    settings = {"logistic regression": np.array(baselines.PENALTIES)}
-    return {
-        name: Curve.of(settings.get(name, np.zeros(1)), z, target, folds.fold, folds.group) for name, z in found.items()
-    }
+            model = baselines.logistic_regression(known, target[training], penalty)
+            logits["logistic regression"][k, held_out] = model.logits(rest)
+    return {name: HeldOut.of(settings[name], z, target, folds) for name, z in logits.items()}
 
 
 @dataclass(frozen=True)
-class Signal:
+class LabelSignal:
     """Whether the held-out predictions have anything to do with the labels."""
 
     chance: float  # share of shuffled labels that the predictions fit at least as well as the real ones
@@ -210,11 +174,11 @@ class Signal:
     largest_class: float  # accuracy of always guessing the largest class
 
     @property
-    def there(self) -> bool:
+    def exists(self) -> bool:
         return self.chance <= CHANCE
 
 
-def signal(curve: Curve, labels: Int[Array, "row"], classes: int) -> Signal:
+def signal(curve: HeldOut, labels: Int[Array, "row"], classes: int) -> LabelSignal:
     """Shuffle the labels of the held-out texts, and see how well the same predictions fit.
 
     Every different text counts once: copies get the same prediction and keep their labels together.
@@ -233,4 +197,4 @@ def signal(curve: Curve, labels: Int[Array, "row"], classes: int) -> Signal:
         right.append(float(copies @ shuffled[places, guess]) / len(labels))
     as_good = np.array(fits) >= float((table * shares).sum()) - 1e-12
     share = np.bincount(labels, minlength=classes) / len(labels)
-    return Signal(float((as_good.sum() + 1) / (SHUFFLES + 1)), float(np.quantile(right, 0.95)), float(share.max()))
+    return LabelSignal(float((as_good.sum() + 1) / (SHUFFLES + 1)), float(np.quantile(right, 0.95)), float(share.max()))

@@ -9,8 +9,7 @@ from typing import Any
 from foretrain.core.errors import visible
 from foretrain.forecast.corpora.figures import learning_curves, scatter, trained_scatter
 from foretrain.forecast.corpora.fixes import PLACES
-from foretrain.forecast.corpora.result import CorpusResult
-from foretrain.forecast.corpora.training import Learned
+from foretrain.forecast.corpora.result import CorpusForecast
 from foretrain.forecast.corpora.words import (
     CHI2,
     CONTRADICTIONS,
@@ -38,14 +37,9 @@ _CONTRADICTION_SAYS = {
 }
 
 
-def page(
-    forecast: CorpusResult,
-    name: str = "",
-    learned: Mapping[str, Learned] | None = None,
-    top: int = ON_PAGE,
-) -> str:
+def page(forecast: CorpusForecast, name: str = "", top: int = ON_PAGE) -> str:
     """One self-contained HTML file, with the `top` items of every class."""
-    words = summary(forecast, learned, top)
+    words, learned = summary(forecast, top), forecast.learned or {}
     figure, views = scatter(forecast)
     lists = {**words["tokens"], **words["ngrams"]}
     by_network = {", ".join(forecast.rows_of(k)): lists[k] for k in dict.fromkeys(forecast.same_as.values())}
@@ -59,7 +53,7 @@ def page(
         fixes=[_fix(forecast, fix) for fix in forecast.fixes[:FIXES]],
         nothing_to_fix=nothing_to_fix_words(forecast),
         more_fixes=[_fix(forecast, fix) for fix in forecast.fixes[FIXES : FIXES + LISTED]],
-        held_out=_held_out(forecast),
+        held_out=[cells for *cells, _ in held_out_rows(forecast)],
         curves=figure_html(learning_curves(forecast)) if forecast.curves else "",
         shortcuts=_shortcuts(forecast),
         listed=LISTED,
@@ -76,19 +70,20 @@ def page(
         views=views,
         scatter=figure_html(figure, div_id="scatter", with_plotly=not forecast.curves),
         test_rows=missed_rows(forecast),
-        learned_rows=[(name, scores.spearman, scores.pearson) for name, scores in (learned or {}).items()],
-        learned_scatter=figure_html(trained_scatter(forecast, learned), with_plotly=False) if learned else "",
+        learned_rows=[(name, scores.spearman, scores.pearson) for name, scores in learned.items()],
+        learned_scatter=figure_html(trained_scatter(forecast), with_plotly=False) if learned else "",
         notes=forecast.notes,
         notes_say=_notes_say(len(forecast.notes)),
     )
 
 
-def fragment(forecast: CorpusResult) -> str:
+def fragment(forecast: CorpusForecast) -> str:
     """For a notebook: the answer, what to fix, how far to trust it, and the table."""
     fixes = "".join(f"<li>{escape(visible(fix_words(forecast, fix)))}</li>" for fix in forecast.fixes[:FIXES])
     head = "<tr><th></th><th>held-out accuracy</th><th>95 % interval</th><th>held-out loss</th></tr>"
     rows = "".join(
-        f"<tr>{''.join(f'<td>{escape(visible(cell))}</td>' for cell in row)}</tr>" for row in _held_out(forecast)
+        f"<tr>{''.join(f'<td>{escape(visible(cell))}</td>' for cell in row[:4])}</tr>"
+        for row in held_out_rows(forecast)
     )
     return (
         f"<p>{escape(visible(answer(forecast)))}</p><ol>{fixes}</ol><p>Trust: {escape(visible(trust(forecast)))}</p>"
@@ -106,7 +101,7 @@ def excerpt(text: str, phrase: str = "") -> str:
     return ("…" if start else "") + line[start : start + EXCERPT] + ("…" if start + EXCERPT < len(line) else "")
 
 
-def _fix(forecast: CorpusResult, fix: Any) -> dict[str, Any]:
+def _fix(forecast: CorpusForecast, fix: Any) -> dict[str, Any]:
     phrase = fix.says.split('"')[1] if fix.kind == "shortcut" else ""
     texts = [
         (forecast.corpus.place(row), forecast.classes[forecast.corpus.labels[row]],
@@ -116,18 +111,18 @@ def _fix(forecast: CorpusResult, fix: Any) -> dict[str, Any]:
     return {"says": fix.says, "texts": texts}
 
 
-def _held_out(forecast: CorpusResult) -> list[tuple[str, ...]]:
-    """Name, accuracy, interval and loss in words. The loss of signed χ² means nothing: it is no log-probability."""
+def held_out_rows(forecast: CorpusForecast) -> list[tuple[str, ...]]:
+    """Name, accuracy, interval, loss and best time in words; signed χ² has no loss: it is no log-probability."""
     return [
         (
-            str(name), f"{row.accuracy:.3f}", f"{row.low:.3f} to {row.high:.3f}",
-            "" if name == "signed χ²" else f"{row.loss:.3f}",
+            str(row.Index), f"{row.accuracy:.3f}", f"{row.low:.3f} to {row.high:.3f}",
+            "" if row.Index == "signed χ²" else f"{row.loss:.3f}", f"{row.setting:g}" if row.kind == "network" else "",
         )
-        for name, row in zip(forecast.table.index, forecast.table.itertuples(), strict=True)
+        for row in forecast.table.itertuples()
     ]  # fmt: skip
 
 
-def _shortcuts(forecast: CorpusResult) -> list[tuple[Any, ...]]:
+def _shortcuts(forecast: CorpusForecast) -> list[tuple[Any, ...]]:
     return [
         (
             s.phrase, PLACES[s.kind], forecast.classes[s.towards], len(s.rows), f"{100 * s.share:.0f} %",
@@ -138,7 +133,7 @@ def _shortcuts(forecast: CorpusResult) -> list[tuple[Any, ...]]:
     ]  # fmt: skip
 
 
-def missed_rows(forecast: CorpusResult) -> list[tuple[Any, ...]]:
+def missed_rows(forecast: CorpusForecast) -> list[tuple[Any, ...]]:
     """Test rows that some architecture gets wrong: place, label, text, who errs, and the row that drives it most (for
     the best of those that err)."""
     if forecast.answered is None or forecast.test is None:
@@ -157,7 +152,7 @@ def missed_rows(forecast: CorpusResult) -> list[tuple[Any, ...]]:
     return sorted(rows, key=lambda row: -row[3].count(","))
 
 
-def _loss(forecast: CorpusResult, name: str) -> float:
+def _loss(forecast: CorpusForecast, name: str) -> float:
     return float(forecast.curves[name].chosen_loss.mean()) if name in forecast.curves else 0.0
 
 
@@ -165,12 +160,12 @@ def _notes_say(count: int) -> str:
     return f"The first {LISTED} of {count:,}; every row is kept." if count > LISTED else "Every row is kept."
 
 
-def _contradictions(forecast: CorpusResult, kind: str) -> list[tuple[Any, ...]]:
+def _contradictions(forecast: CorpusForecast, kind: str) -> list[tuple[Any, ...]]:
     columns = ("bigram", "class", "log_odds", "log_odds_of_parts", "texts")
     return [tuple(row[column] for column in columns) for row in forecast.contradictions if row["kind"] == kind]
 
 
-def _bias(forecast: CorpusResult, words: Mapping[str, Any]) -> dict[str, Any]:
+def _bias(forecast: CorpusForecast, words: Mapping[str, Any]) -> dict[str, Any]:
     heads = ("architecture", *(f"for {output}" for output in forecast.outputs))
     plateau = tuple(f"would settle at, for {output}" for output in forecast.outputs)
     unknown = dict.fromkeys(forecast.outputs, "")

@@ -1,30 +1,39 @@
-"""The result of a corpus forecast: scores, held-out curves, shortcuts, what to fix, and how to show them."""
+"""The forecast that a user gets: scores, held-out curves, shortcuts and what to fix, in words, figures and pages."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray as Array
 
 from foretrain.core.errors import InputError
+from foretrain.core.files import write_text
 from foretrain.data.labelled_texts import LabelledTexts
 from foretrain.forecast.corpora.baselines import signed_chi2
 from foretrain.forecast.corpora.counting import Counted, Items
 from foretrain.forecast.corpora.fixes import Fix
-from foretrain.forecast.corpora.heldout import Curve, Signal, Split
+from foretrain.forecast.corpora.heldout import HeldOut, LabelSignal, Split
 from foretrain.forecast.corpora.rows import Answered, records
 from foretrain.forecast.corpora.scores import Scored
 from foretrain.forecast.corpora.shortcuts import Shortcut
+from foretrain.forecast.corpora.words import answer, as_dataset, summary
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from foretrain.forecast.corpora.training import Learned
 
 
 @dataclass(frozen=True)
-class Without:
+class WithoutShortcuts:
     """Held-out accuracy of the additive network if all costly shortcuts are taken out of the corpus before training."""
 
     network: str
@@ -35,7 +44,7 @@ class Without:
 
 
 @dataclass(frozen=True)
-class CorpusResult:
+class CorpusForecast:
     """What classifiers will learn from a corpus. Scores are [item, output]; `outputs` has the outputs' names."""
 
     corpus: LabelledTexts
@@ -45,11 +54,11 @@ class CorpusResult:
     times: dict[str, float]  # length of the flow, by architecture
     scores: dict[str, Scored]  # by architecture
     folds: Split | None
-    curves: dict[str, Curve]  # held-out results by architecture; empty if no rows could be held out
-    baselines: dict[str, Curve]
-    signal: Signal | None
+    curves: dict[str, HeldOut]  # held-out results by architecture; empty if no rows could be held out
+    baselines: dict[str, HeldOut]
+    signal: LabelSignal | None
     shortcuts: tuple[Shortcut, ...]
-    without: Without | None
+    without: WithoutShortcuts | None
     fixes: tuple[Fix, ...]
     plateau: dict[str, Float[Array, "output"]]  # where an MLP's bias would settle if tokens were uninformative
     from_imbalance: Bool[Array, "token"]
@@ -57,6 +66,47 @@ class CorpusResult:
     notes: tuple[str, ...]
     test: LabelledTexts | None = None
     answered: Mapping[str, Answered] | None = None  # to the test rows
+    learned: Mapping[str, Learned] | None = None  # scores of trained networks, after `train`
+
+    def __repr__(self) -> str:
+        return self.summary
+
+    @property
+    def summary(self) -> str:
+        """One paragraph: will it be learned, how well, and how much of that is a shortcut?"""
+        return answer(self)
+
+    @cached_property
+    def dataset(self) -> xr.Dataset:
+        """Learning curves [architecture, time] (NaN after a flow has stopped) and scores by order of the n-grams."""
+        return as_dataset(self)
+
+    def train(self) -> CorpusForecast:
+        """Also train small networks of every architecture on these texts, and keep their scores beside the forecast."""
+        from foretrain.forecast.corpora.training import learned_scores  # on use: it loads torch
+
+        return replace(self, learned=learned_scores(self.corpus, self))
+
+    def figure(self) -> go.Figure:
+        """The predicted learning curves on held-out rows, with the baselines beside them."""
+        from foretrain.forecast.corpora.figures import learning_curves
+
+        return learning_curves(self)
+
+    def numbers(self, top: int | None = None) -> dict[str, Any]:
+        """Everything as plain data, for JSON, with the `top` items of every class."""
+        return summary(self) if top is None else summary(self, top)
+
+    def report(self, path: str | Path, **options: Any) -> None:
+        """Write a page with the answer, what to fix, and all details; `options` are those of `page.page`."""
+        from foretrain.forecast.corpora.page import page
+
+        write_text(Path(path), page(self, **options))
+
+    def _repr_html_(self) -> str:
+        from foretrain.forecast.corpora.page import fragment
+
+        return fragment(self)
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -18,9 +18,7 @@ from scipy.special import expit, softmax
 from foretrain.core.progress import Progress, tell
 from foretrain.data.tokens import TokenTexts
 from foretrain.forecast.corpora.baselines import guesses
-from foretrain.forecast.corpora.flow import flow, grid
-from foretrain.forecast.corpora.scores import Architecture, Setup, last_of, set_up, targets
-from foretrain.kernels.tangent import Scales
+from foretrain.forecast.corpora.scores import Architecture, Setup, TrainingSet, set_up
 
 DRIVERS = 3  # training rows named for each score
 
@@ -56,23 +54,14 @@ class Answered:
 
 
 def answers(
-    kinds: Mapping[str, Architecture],
-    texts: TokenTexts,
-    labels: Int[Array, "text"],
-    classes: int,
-    further: TokenTexts,
-    times: Mapping[str, float],
-    scales: Scales,
-    *,
-    adaptive: bool,
+    kinds: Mapping[str, Architecture], training: TrainingSet, further: TokenTexts, times: Mapping[str, float]
 ) -> dict[str, Answered]:
     """What each architecture will say about further texts once it has been trained for its time."""
-    target = targets(labels, classes)
     result = {}
     for done, (name, kind) in enumerate(kinds.items()):
         tell(Progress(done, len(kinds), f"test rows, {name}", inner=True))
-        setup = set_up(kind, texts, further, classes, scales, adaptive)
-        pulls = last_of(flow(setup.kernel, target[setup.chosen], grid(times[name])))
+        setup = set_up(kind, training, further)
+        pulls = setup.pulls_after(training, times[name])
         result[name] = Answered(setup, pulls, setup.cross(pulls))
     return result
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -12,7 +13,7 @@ from scipy import sparse
 
 from foretrain.core.streams import stream
 from foretrain.data.tokens import TokenTexts
-from foretrain.forecast.corpora.flow import Kernel, dense_kernel, flow, grid, sparse_kernel
+from foretrain.forecast.corpora.flow import TextKernel, dense_kernel, flow, grid, sparse_kernel
 from foretrain.kernels import features
 from foretrain.kernels.label_flow import bias_plateau
 from foretrain.kernels.tangent import Scales, even_attention_relu, mlp_kernel
@@ -62,17 +63,49 @@ def architectures(window: int) -> dict[str, Architecture]:
     }
 
 
-def alike(kinds: dict[str, Architecture], texts: TokenTexts, scales: Scales, adaptive: bool) -> dict[str, str]:
+def targets(labels: Int[Array, "text"], classes: int) -> Array:
+    """Training targets of texts: ±1 for two classes, a one-hot row for more."""
+    return 2.0 * labels - 1 if classes == 2 else np.eye(classes)[labels]
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """Texts with their labels, and the setting in which networks learn them."""
+
+    texts: TokenTexts
+    labels: Int[Array, "text"]
+    classes: int
+    scales: Scales = SCALES
+    adaptive: bool = True  # every token learns at the rate that Adagrad gives it, instead of one for all, as in SGD
+
+    @property
+    def target(self) -> Array:
+        return targets(self.labels, self.classes)
+
+    @property
+    def outputs(self) -> int:
+        return 1 if self.classes == 2 else self.classes
+
+    @property
+    def rates(self) -> features.Rates:
+        return features.token_rates(self.texts) if self.adaptive else None
+
+    def select(self, rows: Int[Array, "chosen"]) -> TrainingSet:
+        """The same with these texts only, in this order."""
+        return replace(self, texts=self.texts.select(rows), labels=self.labels[rows])
+
+
+def alike(kinds: dict[str, Architecture], training: TrainingSet) -> dict[str, str]:
     """For each architecture the first one whose kernel is practically the same on these texts, or itself."""
-    sample = texts.select(np.sort(stream("forecast/alike").permutation(len(texts))[:SAMPLED]))
-    rates = features.token_rates(texts) if adaptive else None
+    sample = training.texts.select(np.sort(stream("forecast/alike").permutation(len(training.texts))[:SAMPLED]))
+    rates = training.rates
     first: dict[str, str] = {}
     kernels: dict[str, Array] = {}
     for name, kind in kinds.items():
         first[name] = name
         if kind.features is None:
             continue
-        kernel = kind.features(sample, scales, rates).kernel()
+        kernel = kind.features(sample, training.scales, rates).kernel()
         kernel = kernel / max(np.linalg.norm(kernel), 1e-300)
         same = (k for k, other in kernels.items() if kinds[k].order == kind.order and (other * kernel).sum() >= ALIKE)
         first[name] = next(same, name)
@@ -96,39 +129,35 @@ class Scored:
         return cls(order, np.where(np.abs(scores) < least, 0.0, scores), np.where(np.abs(bias) < least, 0.0, bias))
 
 
-def targets(labels: Int[Array, "text"], classes: int) -> Array:
-    """Training targets of the texts: ±1 for two classes, a one-hot row for more."""
-    return 2.0 * labels - 1 if classes == 2 else np.eye(classes)[labels]
-
-
 @dataclass(frozen=True)
 class Setup:
     """Training rows of one architecture and further texts to score, before any flow."""
 
-    kernel: Kernel
+    kernel: TextKernel
     cross: Callable[[Array], Array]  # pulls of the training rows -> scores of the further texts
     between: Callable[[int], Array]  # number of a further text -> Θ with each training row
     bias: Callable[[Array], Array]  # pulls -> score of an item never seen
     chosen: Int[Array, "row"]  # the training texts used; all of them unless the kernel needs all pairs
 
+    def pulls_after(self, training: TrainingSet, time: float) -> Float[Array, "row output"]:
+        """What every training row has pulled after a flow of this length."""
+        return last_of(flow(self.kernel, training.target[self.chosen], grid(time)))
 
-def set_up(
-    kind: Architecture, texts: TokenTexts, further: TokenTexts, classes: int, scales: Scales, adaptive: bool
-) -> Setup:
-    """`adaptive`: every token learns at the rate that Adagrad gives it, instead of one rate for all, as in SGD."""
-    slope = 0.25 if classes == 2 else 0.5
+
+def set_up(kind: Architecture, training: TrainingSet, further: TokenTexts) -> Setup:
+    """The kernels of an architecture between the training texts, and with further texts."""
+    slope = 0.25 if training.classes == 2 else 0.5
     if kind.features is None:
-        return _attention_relu(texts, further, slope, scales)
-    rates = features.token_rates(texts) if adaptive else None
-    whole = kind.features(texts.followed_by(further), scales, rates)
-    rows, others = whole.split(len(texts))
+        return _attention_relu(training.texts, further, slope, training.scales)
+    whole = kind.features(training.texts.followed_by(further), training.scales, training.rates)
+    rows, others = whole.split(len(training.texts))
     by_feature = sparse.csr_array(rows.T)
     return Setup(
         sparse_kernel(rows, slope),
         lambda pulls: others @ (by_feature @ pulls),
         lambda text: rows @ others[[text]].toarray()[0],
         lambda pulls: whole.shared * (rows[:, [0]].T @ pulls)[0],
-        np.arange(len(texts)),
+        np.arange(len(training.texts)),
     )
 
 
@@ -138,7 +167,6 @@ def _attention_relu(texts: TokenTexts, further: TokenTexts, slope: float, scales
     counts, others = sparse.csr_array(texts.counts[chosen]), further.counts
     part, first, second = even_attention_relu(counts, counts, scales)
     own = part.toarray()
-
     table, asked, weights = even_attention_relu(others, counts, scales)
 
     def cross(pulls: Array) -> Array:
@@ -156,39 +184,25 @@ def _attention_relu(texts: TokenTexts, further: TokenTexts, slope: float, scales
     return Setup(dense_kernel(own + np.outer(first, second), own, slope), cross, between, bias, chosen)
 
 
-def scored(
-    kind: Architecture,
-    texts: TokenTexts,
-    items: TokenTexts,
-    target: Array,
-    scales: Scales,
-    time: float,
-    *,
-    adaptive: bool = False,
-) -> Scored:
+def scored(kind: Architecture, training: TrainingSet, items: TokenTexts, time: float) -> Scored:
     """Scores of the items after a flow of length `time`."""
-    classes = 2 if target.ndim == 1 else target.shape[1]
-    setup = set_up(kind, texts, items, classes, scales, adaptive)
-    pulls = last_of(flow(setup.kernel, target[setup.chosen], grid(time)))
+    setup = set_up(kind, training, items)
+    pulls = setup.pulls_after(training, time)
     return Scored.rounded(kind.order, setup.cross(pulls), setup.bias(pulls))
 
 
 def last_of(values: Iterable[Array]) -> Array:
     """The last of some values, without keeping the others."""
-    result: Array = np.empty(0)
-    for value in values:
-        result = value
-    return result
+    return deque(values, maxlen=1)[0]
 
 
-def plateaus(texts: TokenTexts, labels: Array, classes: int, scales: Scales) -> dict[str, Float[Array, "output"]]:
+def plateaus(training: TrainingSet) -> dict[str, Float[Array, "output"]]:
     """Where the bias of each MLP would settle if tokens carried no information about the class."""
-    sizes = np.bincount(labels, minlength=classes)
+    texts, sizes = training.texts, np.bincount(training.labels, minlength=training.classes)
     share = np.bincount(texts.flat, minlength=texts.vocab) / max(1, len(texts.flat))
+    same_token, length = float(share @ share), max(1.0, float(texts.lengths.mean()))
     plateaus = {}
     for name in ("ReLU", "GeLU", "SiLU", "tanh"):
-        settled = bias_plateau(
-            sizes, max(1.0, float(texts.lengths.mean())), float(share @ share), mlp_kernel(name.lower(), scales)
-        )
-        plateaus[f"MLP {name}"] = settled[1:] - settled[:1] if classes == 2 else settled
+        settled = bias_plateau(sizes, length, same_token, mlp_kernel(name.lower(), training.scales))
+        plateaus[f"MLP {name}"] = settled[1:] - settled[:1] if training.classes == 2 else settled
     return plateaus

@@ -1,8 +1,8 @@
 """Shortcuts: markers that a classifier will use although the text does not mean them.
 
 A candidate is a token or a phrase of up to five tokens that leans to a class by more than chance. It is a shortcut if
-grammar does not decide where it stands (see `places`) and the flow relies on it: without it, the held-out loss rises.
-Shortcuts are ranked by what their removal costs; markers in many texts are listed even if that is nothing.
+grammar does not decide where it stands (see `fixed_positions`) and the flow relies on it: without it, the held-out
+loss rises. Shortcuts are ranked by what their removal costs; markers in many texts are listed even if that is nothing.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from scipy.stats import false_discovery_control
 from foretrain.data.tokens import TokenTexts
 from foretrain.forecast.clustered_errors import SIDES, mean_and_error
 from foretrain.forecast.corpora.baselines import guesses, losses
-from foretrain.forecast.corpora.fixed_positions import Neighbours, Place, begins_and_ends_with_words, is_mark
+from foretrain.forecast.corpora.fixed_positions import Neighbours, Position, begins_and_ends_with_words, is_mark
+from foretrain.forecast.corpora.heldout import Split
 from foretrain.forecast.corpora.leans import FALSE_DISCOVERIES, Lean
-from foretrain.forecast.corpora.scores import targets
+from foretrain.forecast.corpora.scores import TrainingSet
 
 ORDERS = range(1, 6)  # phrases of up to five tokens
 FREQUENT = 6000  # phrases are made of at most this many tokens, so that a phrase is one 64-bit number
@@ -50,7 +51,7 @@ class Shortcut:
     accuracy_error: float  # half of its 95 % interval
     loss_cost: float  # rise of the held-out loss, in nats per row
     loss_error: float
-    place: Place
+    place: Position
 
     @property
     def costs(self) -> bool:
@@ -71,25 +72,21 @@ class _Candidate:
 
 
 def find_shortcuts(
-    texts: TokenTexts,
-    names: Sequence[str],
-    labels: Int[Array, "text"],
-    classes: int,
-    fold: Int[Array, "text"],
-    scores: Float[Array, "fold token output"],
-    copies: Int[Array, "text"],
+    judged: TrainingSet, names: Sequence[str], folds: Split, scores: Float[Array, "fold token output"]
 ) -> list[Shortcut]:
-    """`scores` are those of an additive network trained on the other folds; the score of a text is their sum.
-    Texts with the same number in `copies` are copies of each other."""
+    """The shortcuts in these texts, the most costly first; `folds` are theirs, and `names` those of the tokens.
+
+    `scores` are those of an additive network trained on the other folds; the score of a text is their sum.
+    """
+    texts, labels, classes, target = judged.texts, judged.labels, judged.classes, judged.target
     if not len(texts.flat):
         return []
     near = Neighbours(texts)
-    target = targets(labels, classes)
-    by_text = scores[fold[near.text], texts.flat]
+    by_text = scores[folds.fold[near.text], texts.flat]
     logits = np.zeros((len(texts), scores.shape[2]))
     np.add.at(logits, near.text, by_text)
 
-    def judged(candidate: _Candidate, kind: str, place: Place, together: Sequence[_Candidate]) -> Shortcut:
+    def shortcut_of(candidate: _Candidate, kind: str, place: Position, together: Sequence[_Candidate]) -> Shortcut:
         """What it costs to take a phrase, and all that always comes with it, out of the held-out rows."""
         gone = np.zeros(len(texts.flat), dtype=bool)
         for other in together:
@@ -108,25 +105,26 @@ def find_shortcuts(
             int(shares.argmax()), tuple(int(n) for n in candidate.by_class), float(shares.max()),
             float(shares.max() - (shares.sum() - shares.max()) / (classes - 1)),
             tuple(np.unique(near.text[candidate.occurrences]).tolist()),
-            *mean_and_error(missed, copies), *mean_and_error(rise, copies), place,
+            *mean_and_error(missed, folds.group), *mean_and_error(rise, folds.group), place,
         )  # fmt: skip
 
     found = []
-    for candidate in _candidates(texts, names, labels, classes):
+    for candidate in _candidates(judged, names):
         place = near.place(candidate.occurrences, len(candidate.tokens))
         if place.kind:
-            shortcut = judged(candidate, place.kind, place, [candidate])
+            shortcut = shortcut_of(candidate, place.kind, place, [candidate])
             if shortcut.costs or len(shortcut.rows) >= WIDESPREAD * len(texts):
                 found.append((candidate, shortcut))
     merged = []
     for group in _groups(found):
         first, whole, kind = _named(group, texts)
-        merged.append(judged(first[0], kind, first[1].place, [candidate for candidate, _ in whole]))
+        merged.append(shortcut_of(first[0], kind, first[1].place, [candidate for candidate, _ in whole]))
     return sorted(merged, key=lambda s: -s.loss_cost)
 
 
-def _candidates(texts: TokenTexts, names: Sequence[str], labels: Array, classes: int) -> Iterator[_Candidate]:
+def _candidates(judged: TrainingSet, names: Sequence[str]) -> Iterator[_Candidate]:
     """Phrases framed by words that are a unit and lean to a class by more than chance."""
+    texts, labels, classes = judged.texts, judged.labels, judged.classes
     number, unknown = _renumbered(texts)
     flat = number[texts.flat]
     occurrences = np.bincount(flat, minlength=unknown + 1)

@@ -17,8 +17,8 @@ from foretrain.data.tokens import UNKNOWN, TokenTexts, Vocabulary
 from foretrain.dynamics.epochs import padded_batch, train_epochs
 from foretrain.dynamics.optimizers import Adagrad
 from foretrain.forecast.corpora.baselines import losses
-from foretrain.forecast.corpora.result import CorpusResult
-from foretrain.forecast.corpora.scores import SCALES, Architecture, architectures, scored, targets
+from foretrain.forecast.corpora.result import CorpusForecast
+from foretrain.forecast.corpora.scores import Architecture, TrainingSet, architectures, scored
 from foretrain.models.classifiers import Classifier
 from foretrain.models.parameters import Parameters
 from foretrain.models.text_networks import NETWORKS
@@ -39,35 +39,30 @@ class Learned:
 
 
 def learned_scores(
-    corpus: LabelledTexts, forecast: CorpusResult, *, epochs: int = 10, width: int = 64, most: int = 4000
+    corpus: LabelledTexts, forecast: CorpusForecast, *, epochs: int = 10, width: int = 64, most: int = 4000
 ) -> dict[str, Learned]:
     """Train a small network of each architecture on at most `most` texts, and compare its scores with those of the flow
     on the same texts. Networks too large to train are left out."""
     rows = np.sort(stream("forecast/training").permutation(len(corpus))[:most])
     vocabulary = Vocabulary((*forecast.tokens, UNKNOWN))
     texts = vocabulary.encode([forecast.counted.tokenised[i][:LONGEST] for i in rows])
-    classes, labels = len(corpus.classes), corpus.labels[rows]
+    training = TrainingSet(texts, corpus.labels[rows], len(corpus.classes), adaptive=forecast.adaptive)
     learned = {}
     for name, kind in architectures(forecast.window).items():
         if name not in forecast.scores:
             continue
         tokens = forecast.of(name).tokens
-        scores = trained_scores(
-            kind, texts, labels, classes, tokens, epochs=epochs, width=width, window=forecast.window, name=name
-        )
+        scores = trained_scores(kind, training, tokens, epochs=epochs, width=width, window=forecast.window, name=name)
         if scores is not None:
             items = TokenTexts.of_rows(tokens, texts.vocab)
-            target, time = targets(labels, classes), forecast.times[name]
-            predicted = scored(kind, texts, items, target, SCALES, time, adaptive=forecast.adaptive)
+            predicted = scored(kind, training, items, forecast.times[name])
             learned[name] = _compared(scores, predicted.scores)
     return learned
 
 
 def trained_scores(
     kind: Architecture,
-    texts: TokenTexts,
-    labels: Int[Array, "text"],
-    classes: int,
+    training: TrainingSet,
     items: Int[Array, "item order"],
     *,
     epochs: int,
@@ -78,17 +73,17 @@ def trained_scores(
 ) -> Float[Array, "item output"] | None:
     """Scores of a network after the epoch with the lowest loss on a tenth of the texts, which is not trained on; None
     if the network is too large."""
-    network = NETWORKS[kind.network]
-    outputs = 1 if classes == 2 else classes
+    network, texts, labels = NETWORKS[kind.network], training.texts, training.labels
     net = Classifier(
-        network.architecture, texts.vocab, width, network.activation, outputs, window=window, scales=SCALES
-    )
+        network.architecture, texts.vocab, width, network.activation, training.outputs,
+        window=window, scales=training.scales,
+    )  # fmt: skip
     if sum(int(np.prod(shape)) for shape, _ in net.shapes().values()) > LARGEST:
         return None
     usable = np.flatnonzero(texts.lengths >= kind.order)  # a text shorter than the n-grams teaches nothing
     order = stream("forecast/validation", seed).permutation(usable)
     held, rows = np.sort(order[: max(1, len(order) // 10)]), np.sort(order[len(order) // 10 :])
-    target = targets(labels[held], classes)
+    target = training.target[held]
     results: list[tuple[float, Array]] = []
 
     def each_epoch(epoch: int, parameters: Parameters) -> None:

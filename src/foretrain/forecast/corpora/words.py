@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,11 +12,10 @@ from foretrain.core.trajectory import trajectory
 from foretrain.forecast.clustered_errors import mean_and_error
 from foretrain.forecast.corpora.fixes import Fix
 from foretrain.forecast.corpora.heldout import CHANCE
-from foretrain.forecast.corpora.result import CorpusResult
 from foretrain.forecast.corpora.shortcuts import Shortcut
 
 if TYPE_CHECKING:
-    from foretrain.forecast.corpora.training import Learned
+    from foretrain.forecast.corpora.result import CorpusForecast
 
 IN_JSON = 30  # default number of items per class and architecture
 # From docs/results/corpus_forecast.json, checked by the tests.
@@ -42,7 +41,7 @@ def percent(value: float) -> str:
     return f"{100 * value:.0f} %"
 
 
-def answer(forecast: CorpusResult) -> str:
+def answer(forecast: CorpusForecast) -> str:
     """One paragraph: will it be learned, how well, and how much of that is a shortcut?"""
     if forecast.signal is None:
         return (
@@ -52,7 +51,7 @@ def answer(forecast: CorpusResult) -> str:
     curve, signal = forecast.curves[forecast.best], forecast.signal
     low, high = curve.interval
     largest = forecast.classes[int(forecast.class_counts.argmax())]
-    if not signal.there:
+    if not signal.exists:
         return (
             "No signal: the labels cannot be predicted better than chance allows. "
             f"{percent(curve.accuracy)} of held-out rows are predicted correctly (always guessing {largest}: "
@@ -73,19 +72,19 @@ def answer(forecast: CorpusResult) -> str:
     return f"{learns}{against} {_shortcut_words(forecast)}"
 
 
-def nothing_to_fix_words(forecast: CorpusResult) -> str:
+def nothing_to_fix_words(forecast: CorpusForecast) -> str:
     """What an empty list of fixes means: without a signal, nothing, because no shortcut could have been found."""
     checked = "No conflicting labels and no empty texts were found."
     if forecast.signal is None:
         return f"Whether there is anything to fix is unknown: too few texts to look for shortcuts. {checked}"
-    if not forecast.signal.there:
+    if not forecast.signal.exists:
         return (
             f"Whether there is anything to fix is unknown: without a signal, shortcuts cannot be looked for. {checked}"
         )
     return "There is nothing to fix: no shortcut that costs accuracy, no conflicting labels, no empty texts."
 
 
-def _shortcut_words(forecast: CorpusResult) -> str:
+def _shortcut_words(forecast: CorpusForecast) -> str:
     """Which shortcuts a classifier will take, which it may take, and how well it does without them.
 
     A marker is called a shortcut only if accuracy falls without it by more than chance. If only the loss rises, the
@@ -119,7 +118,7 @@ def _names(found: Sequence[Shortcut], shown: int = 3) -> str:
     return ", ".join(f'"{s.phrase}"' for s in found[:shown]) + (" and others" if len(found) > shown else "")
 
 
-def better_baseline(forecast: CorpusResult) -> str | None:
+def better_baseline(forecast: CorpusForecast) -> str | None:
     """The baseline that gets more held-out rows right than the best network, if that is sure; on the same rows."""
     if not forecast.baselines:
         return None
@@ -133,7 +132,7 @@ def _a_shortcut(found: Sequence[Shortcut]) -> str:
     return "a shortcut" if len(found) == 1 else f"{len(found)} shortcuts"
 
 
-def fix_words(forecast: CorpusResult, fix: Fix) -> str:
+def fix_words(forecast: CorpusForecast, fix: Fix) -> str:
     """What to fix, with example rows."""
     places = [forecast.corpus.lines[row] if forecast.corpus.lines else row + 1 for row in fix.rows]
     unit = forecast.corpus.unit if forecast.corpus.lines else "text"
@@ -142,7 +141,7 @@ def fix_words(forecast: CorpusResult, fix: Fix) -> str:
     return f"{fix.says} See {unit}{'s' if len(places) > 1 else ''} {listed}."
 
 
-def trust(forecast: CorpusResult) -> str:
+def trust(forecast: CorpusForecast) -> str:
     """How far to trust what."""
     if forecast.signal is None:
         return "Nothing was held out; treat every number as a guess."
@@ -159,12 +158,12 @@ def trust(forecast: CorpusResult) -> str:
     )
 
 
-def sizes_words(forecast: CorpusResult) -> str:
+def sizes_words(forecast: CorpusForecast) -> str:
     sizes = ", ".join(f"{c}: {n:,}" for c, n in zip(forecast.classes, forecast.class_counts, strict=True))
     return f"{int(forecast.class_counts.sum()):,} texts ({sizes})."
 
 
-def counted_words(forecast: CorpusResult) -> str:
+def counted_words(forecast: CorpusForecast) -> str:
     """How many items were scored, and how often they had to occur."""
     least = {items.least for items in forecast.items.values()}
     same = len(least) == 1
@@ -179,14 +178,14 @@ def _or_more(least: int) -> str:
     return f" that occur at least {least} times" if least > 1 else ""
 
 
-def sign_words(forecast: CorpusResult) -> str:
+def sign_words(forecast: CorpusForecast) -> str:
     """The one sign convention of all scores."""
     if len(forecast.outputs) == 1:
         return f"Scores above 0 are for {forecast.classes[1]}, below 0 for {forecast.classes[0]}."
     return "Every class has its own score; the highest wins."
 
 
-def biased(forecast: CorpusResult) -> list[str]:
+def biased(forecast: CorpusForecast) -> list[str]:
     """Architectures whose bias can change a decision."""
     return [
         name
@@ -195,7 +194,7 @@ def biased(forecast: CorpusResult) -> list[str]:
     ]
 
 
-def bias_words(forecast: CorpusResult) -> str:
+def bias_words(forecast: CorpusForecast) -> str:
     """What the bias is, and which architectures have one."""
     return (
         "Bias: the score the model gives to tokens it has never seen. It shifts every other score by the same amount. "
@@ -203,7 +202,7 @@ def bias_words(forecast: CorpusResult) -> str:
     )
 
 
-def as_dataset(forecast: CorpusResult) -> xr.Dataset:
+def as_dataset(forecast: CorpusForecast) -> xr.Dataset:
     """Curves [architecture, time], NaN where the flow has stopped, and scores [architecture, item, output] by order."""
     names = list(forecast.curves)
     longest = max((len(curve.settings) for curve in forecast.curves.values()), default=0)
@@ -228,14 +227,14 @@ def as_dataset(forecast: CorpusResult) -> xr.Dataset:
     )
 
 
-def summary(forecast: CorpusResult, learned: Mapping[str, Learned] | None = None, top: int = IN_JSON) -> dict[str, Any]:
+def summary(forecast: CorpusForecast, top: int = IN_JSON) -> dict[str, Any]:
     """The content of `--json`: the answer, what to fix, held-out results, the `top` items of every class."""
     scores = {name: forecast.top(name, top) for name in forecast.scores}
     record = {
         "summary": answer(forecast),
         "trust": trust(forecast),
         "fixes": [_fix(forecast, fix) for fix in forecast.fixes],
-        "signal": None if forecast.signal is None else {**vars(forecast.signal), "there": forecast.signal.there},
+        "signal": None if forecast.signal is None else {**vars(forecast.signal), "there": forecast.signal.exists},
         "held_out": forecast.table.reset_index().to_dict("records"),
         "learning_curves": {
             name: {
@@ -266,17 +265,17 @@ def summary(forecast: CorpusResult, learned: Mapping[str, Learned] | None = None
         "bias_plateau": {name: _by_output(forecast, plateau) for name, plateau in forecast.plateau.items()},
         "from_imbalance": [forecast.tokens[i] for i in np.flatnonzero(forecast.from_imbalance)],
         "additive_cannot_learn": list(forecast.contradictions),
-        "trained": {name: {"spearman": net.spearman, "pearson": net.pearson} for name, net in (learned or {}).items()},
+        "trained": {k: {"spearman": v.spearman, "pearson": v.pearson} for k, v in (forecast.learned or {}).items()},
         "notes": list(forecast.notes),
     }  # fmt: skip
     return record | ({"test": forecast.test_rows()} if forecast.answered is not None else {})
 
 
-def _fix(forecast: CorpusResult, fix: Fix) -> dict[str, Any]:
+def _fix(forecast: CorpusForecast, fix: Fix) -> dict[str, Any]:
     places = [forecast.corpus.place(row) for row in fix.rows]
     texts = [forecast.corpus.texts[row] for row in fix.rows]
     return {"kind": fix.kind, "says": fix.says, "affected": fix.affected, "places": places, "texts": texts}
 
 
-def _by_output(forecast: CorpusResult, values: Any) -> dict[str, float]:
+def _by_output(forecast: CorpusForecast, values: Any) -> dict[str, float]:
     return dict(zip(forecast.outputs, map(float, values), strict=True))

@@ -18,7 +18,7 @@ ROWS_AT_ONCE = 32
 
 
 @dataclass(frozen=True)
-class Classifier:
+class HeadedModel:
     """A module in evaluation mode, its head, and its inputs as rows of tensors. Outputs are logits [row, output].
 
     With two classes there is one output, the logit of the second class, or two.
@@ -105,7 +105,7 @@ class Classifier:
                 parameter.grad = gradient
 
 
-def from_module(module: nn.Module, inputs: Any, classes: int, *, head: nn.Linear | None = None) -> Classifier:
+def from_module(module: nn.Module, inputs: Any, classes: int, *, head: nn.Linear | None = None) -> HeadedModel:
     """Any torch classifier: its last Linear is the head, unless another one is given. The module itself is not changed.
 
     inputs  a tensor with a row per example, or a dictionary of them
@@ -128,7 +128,7 @@ def from_module(module: nn.Module, inputs: Any, classes: int, *, head: nn.Linear
     rows = {k: v.to(precision) if v.is_floating_point() else v for k, v in rows.items()}
     sizes = {len(values) for values in rows.values()}
     require(len(sizes) == 1, f"All inputs need a row per example; got {sorted(sizes)} rows.")
-    return Classifier(own, layer, rows, classes)
+    return HeadedModel(own, layer, rows, classes)
 
 
 def copied(module: nn.Module) -> nn.Module:

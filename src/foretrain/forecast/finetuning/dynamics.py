@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -13,12 +13,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from foretrain.core.errors import require
+from foretrain.core.errors import require, require_positive, require_whole
 from foretrain.core.streams import stream
 from foretrain.forecast.finetuning.tangent import Tangent
 
-Optimizer = Literal["adamw", "sgd"]
-Schedule = Literal["constant", "linear", "cosine"]
+OptimizerName = Literal["adamw", "sgd"]
+ScheduleName = Literal["constant", "linear", "cosine"]
 OPTIMIZERS, SCHEDULES = ("adamw", "sgd"), ("constant", "linear", "cosine")
 
 
@@ -26,11 +26,11 @@ OPTIMIZERS, SCHEDULES = ("adamw", "sgd"), ("constant", "linear", "cosine")
 class FinetuneSetting:
     """How a model is fine-tuned. All weights move, dropout is off, and the head starts at the linear probe."""
 
-    optimizer: Optimizer = "adamw"
+    optimizer: OptimizerName = "adamw"
     rate: float = 2e-5
     steps: int = 48
     batch: int = 16
-    schedule: Schedule = "constant"  # after the warm-up; linear falls to 0, cosine to 0
+    schedule: ScheduleName = "constant"  # after the warm-up; linear falls to 0, cosine to 0
     warm_up: int = 0  # steps
     weight_decay: float = 0.0
     momentum: float = 0.0  # of sgd
@@ -40,11 +40,9 @@ class FinetuneSetting:
     def __post_init__(self) -> None:
         require(self.optimizer in OPTIMIZERS, f"optimizer must be adamw or sgd; got {self.optimizer!r}.")
         require(self.schedule in SCHEDULES, f"schedule must be one of {', '.join(SCHEDULES)}; got {self.schedule!r}.")
-        require(self.rate > 0 and math.isfinite(self.rate), f"rate must be a finite number above 0; got {self.rate}.")
-        for name in ("steps", "batch"):
-            value = getattr(self, name)
-            is_whole = isinstance(value, int) and not isinstance(value, bool)
-            require(is_whole and value >= 1, f"{name} must be a whole number of at least 1; got {value}.")
+        require_positive("rate", self.rate)
+        require_whole("steps", self.steps, 1)
+        require_whole("batch", self.batch, 1)
         require(0 <= self.warm_up <= self.steps, f"warm_up must lie between 0 and {self.steps}; got {self.warm_up}.")
         require(0 <= self.momentum < 1, f"momentum must be at least 0 and below 1; got {self.momentum}.")
         require(
@@ -79,6 +77,14 @@ class FinetuneSetting:
             batches += [epoch[k : k + self.batch] for k in range(0, len(epoch), self.batch)]
         return batches[: self.steps]
 
+    @classmethod
+    def of(cls, **given: Any) -> FinetuneSetting:
+        """The setting with these values; a name that it does not have is refused in a sentence."""
+        known = [each.name for each in fields(cls)]
+        for name in given:
+            require(name in known, f"There is no setting {name!r}; the settings are {', '.join(known)}.")
+        return cls(**given)
+
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -106,10 +112,8 @@ def forecast_outputs(
     they are those of the start, and at the end of a path `reach` times as long, `reach` times as far beyond the middle.
     `keep` trains on these rows only.
     """
-    batches, rates = (
-        setting.batches(len(labels), keep),
-        np.array([setting.learning_rate(s) for s in range(setting.steps)]),
-    )
+    batches = setting.batches(len(labels), keep)
+    rates = np.array([setting.learning_rate(step) for step in range(setting.steps)])
     done = np.concatenate([[0.0], np.cumsum(rates)[:-1]]) / rates.sum()
     travelled = 2 * reach * done  # 0 at the start, 1 in the middle
     within = reach * rates / rates.sum()  # from the beginning of a step to its middle
@@ -153,8 +157,8 @@ class _Path:
     ) -> Float[Tensor, "coordinate"]:
         gradient = torch.zeros_like(self.start.weights)
         for jacobian, part in zip(self.jacobians, self._parts(travelled), strict=True):
-            for row, own in zip(rows.tolist(), part * pull, strict=True):
-                gradient.addmv_(jacobian[row].T, own)
+            for row, residual in zip(rows.tolist(), part * pull, strict=True):
+                gradient.addmv_(jacobian[row].T, residual)
         return gradient
 
     def outputs(self, rows: Tensor) -> Float[Tensor, "row output"]:
@@ -178,10 +182,10 @@ class _Path:
         return self.start.outputs + changes.view(-1, *self.start.outputs.shape)
 
 
-Step = Callable[[Tensor, float], Tensor]  # gradient and rate -> change of the weights
+StepRule = Callable[[Tensor, float], Tensor]  # gradient and rate -> change of the weights
 
 
-def _adamw(setting: FinetuneSetting, weights: Tensor) -> Step:
+def _adamw(setting: FinetuneSetting, weights: Tensor) -> StepRule:
     """torch.optim.AdamW, coordinate by coordinate."""
     first, second, moved = (torch.zeros_like(weights) for _ in range(3))
     (b1, b2), count = setting.betas, 0
@@ -201,7 +205,7 @@ def _adamw(setting: FinetuneSetting, weights: Tensor) -> Step:
     return step
 
 
-def _sgd(setting: FinetuneSetting, weights: Tensor) -> Step:
+def _sgd(setting: FinetuneSetting, weights: Tensor) -> StepRule:
     """torch.optim.SGD with momentum."""
     velocity, moved = torch.zeros_like(weights), torch.zeros_like(weights)
 

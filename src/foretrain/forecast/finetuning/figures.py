@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from html import escape
+from typing import TYPE_CHECKING
 
 import plotly.graph_objects as go
 import xarray as xr
 
-from foretrain.forecast.finetuning.words import Shown, score_words, setting_words, table_rows, trust_words
+from foretrain.forecast.finetuning.words import score_words, setting_words, table_rows, trust_words
 from foretrain.show.pages import FIT, figure_html, own_file, render
 from foretrain.show.plotting import band, measurement_marks, new_panels, panel_place, prediction_line
+
+if TYPE_CHECKING:
+    from foretrain.forecast.finetuning.forecast import FinetuneForecast
 
 PANELS = {"accuracy": "accuracy", "loss": "loss (nats)"}
 
@@ -33,7 +37,7 @@ def learning_curves(data: xr.Dataset) -> go.Figure:
     return figure.update_xaxes(title="step")
 
 
-def page(forecast: Shown) -> str:
+def page(forecast: FinetuneForecast) -> str:
     """A page of its own."""
     return render(
         "finetune.html",
@@ -47,7 +51,7 @@ def page(forecast: Shown) -> str:
     )
 
 
-def fragment(forecast: Shown) -> str:
+def fragment(forecast: FinetuneForecast) -> str:
     """For a notebook: the answer, how far to trust it, and the table."""
     rows = "".join(
         f"<tr><td>{escape(name)}</td><td>{accuracy}</td><td>{loss}</td></tr>"

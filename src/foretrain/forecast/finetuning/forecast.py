@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,13 +15,22 @@ import xarray as xr
 from torch import nn
 
 from foretrain.core.errors import require, require_whole
-from foretrain.data.labelled_texts import as_labelled_texts
+from foretrain.core.files import write_text
+from foretrain.core.tables import csv_text
 from foretrain.forecast.finetuning import words
 from foretrain.forecast.finetuning.curves import curves, recorded_steps, score
-from foretrain.forecast.finetuning.dynamics import FinetuneSetting, Optimizer, Schedule
-from foretrain.forecast.finetuning.prepared import Model, Pass, WhatIf, prepare, with_model
+from foretrain.forecast.finetuning.dynamics import FinetuneSetting
+from foretrain.forecast.finetuning.prepared import (
+    ModelSource,
+    Pass,
+    WhatIf,
+    prepare_tensors,
+    prepare_texts,
+    with_model,
+)
 from foretrain.forecast.finetuning.training import train_outputs
 from foretrain.forecast.finetuning.trust import Trust, trust_after_steps, trust_in
+from foretrain.forecast.sources import further_texts, texts_of
 
 
 @dataclass(frozen=True)
@@ -53,6 +62,18 @@ class FinetuneForecast:
         """Every row: where it is in the file, its part and class, and the logits of probe and forecast."""
         return words.rows(self.prepared, self.what_if, self.dataset)
 
+    def rows_on(self, lines: Iterable[int]) -> list[int]:
+        """The training rows that stand on these lines of the file."""
+        texts = self.prepared.texts
+        drawn = texts.lines[: self.prepared.train] if texts is not None else ()
+        for line in lines:
+            require(
+                line in drawn,
+                f"Line {line} is not among the {len(drawn)} rows drawn for training; --rows FILE.csv, without --drop "
+                "and --relabel, writes which lines are.",
+            )
+        return [drawn.index(line) for line in lines]
+
     def without(self, rows: Sequence[int]) -> FinetuneForecast:
         """What if these training rows (numbered as in `rows`) were dropped?"""
         return self._again(what_if=replace(self.what_if, dropped=tuple({*self.what_if.dropped, *map(int, rows)})))
@@ -64,10 +85,7 @@ class FinetuneForecast:
 
     def with_setting(self, **changes: Any) -> FinetuneForecast:
         """The forecast for another rate, schedule, number of steps, …: about a second for each order of batches."""
-        known = self.setting.as_dict()
-        for name in changes:
-            require(name in known, f"There is no setting {name!r}; the settings are {', '.join(known)}.")
-        return self._again(setting=FinetuneSetting(**{**known, **changes}))
+        return self._again(setting=FinetuneSetting.of(**{**self.setting.as_dict(), **changes}))
 
     def _again(self, **changes: Any) -> FinetuneForecast:
         given = {"setting": self.setting, "what_if": self.what_if, **changes}
@@ -76,10 +94,10 @@ class FinetuneForecast:
     def train(self) -> FinetuneForecast:
         """Run the real thing for the first order of batches, and keep both."""
         steps = self.dataset["step"].values.tolist()
-        own = with_model(self.prepared)
-        labels, keep = own.labels_if(self.what_if), own.rows_if(self.what_if)
-        real = train_outputs(own.classifier, labels, self.setting, steps, keep=keep)
-        measured = curves(own.labels, own.train, [real], steps).isel(order=0)
+        prepared = with_model(self.prepared)
+        labels, keep = prepared.labels_if(self.what_if), prepared.rows_if(self.what_if)
+        real = train_outputs(prepared.classifier, labels, self.setting, steps, keep=keep)
+        measured = curves(prepared.labels, prepared.train, [real], steps).isel(order=0)
         return replace(self, dataset=self.dataset.assign({f"real_{name}": measured[name] for name in measured}))
 
     @property
@@ -91,8 +109,22 @@ class FinetuneForecast:
     def checked(self, steps: int = 4) -> FinetuneForecast:
         """Run a few real steps, and trust the forecast only if they moved the outputs as it says."""
         require_whole("steps", steps, 1)
-        own = with_model(self.prepared)
-        return replace(self, trust=trust_after_steps(own, self.setting, self.what_if, self.trust, steps))
+        trust = trust_after_steps(with_model(self.prepared), self.setting, self.what_if, self.trust, steps)
+        return replace(self, trust=trust)
+
+    def numbers(self) -> dict[str, Any]:
+        """The forecast as plain data, for JSON."""
+        return words.numbers(self)
+
+    def write_rows(self, path: str | Path) -> None:
+        """Write the table of every row as csv."""
+        write_text(Path(path), csv_text(self.rows, index=True))
+
+    def keep(self, path: str | Path) -> None:
+        """Save the pass, so that `foretrain explore --kept` forecasts other settings without the model."""
+        from foretrain.forecast.finetuning.kept import kept_pass, save_pass
+
+        save_pass(kept_pass(with_model(self.prepared), self.setting), path)
 
     def figure(self) -> go.Figure:
         """Accuracy and loss against steps, on training and test rows."""
@@ -102,7 +134,6 @@ class FinetuneForecast:
 
     def report(self, path: str | Path) -> None:
         """Write a page with the answer, how far to trust it, the table and the curves."""
-        from foretrain.core.files import write_text
         from foretrain.forecast.finetuning.figures import page
 
         write_text(Path(path), page(self))
@@ -114,26 +145,19 @@ class FinetuneForecast:
 
 
 def finetune(
-    model: Model,
+    model: ModelSource,
     data: Any,
     *,
     text: str | int | None = None,
     label: str | int | None = None,
     n: int | None = None,
     test: int | Any = 200,
-    optimizer: Optimizer = "adamw",
-    rate: float = 2e-5,
-    steps: int = 48,
-    batch: int = 16,
-    schedule: Schedule = "constant",
-    warm_up: int = 0,
-    weight_decay: float = 0.0,
-    momentum: float = 0.0,
     length: int = 64,
     tokenizer: Any = None,
     head: nn.Linear | None = None,
     orders: int = 3,
     seed: int = 1,
+    **setting: Any,
 ) -> FinetuneForecast:
     """What will fine-tuning do to this model on this data? The head starts at a linear probe, and dropout is off.
 
@@ -141,26 +165,28 @@ def finetune(
 
     model      folder or hub name of an encoder or decoder; a Hugging Face model, with its tokenizer; or any torch
                classifier with a linear head
-    data       a file, data frame, dataset or list with texts and labels (columns `text` and `label`); for a torch
-               classifier, a pair (inputs, labels), of which the first n rows are trained on and the others tested
+    data       sst2, imdb or ag_news; a file, data frame, dataset or list with texts and labels (columns `text` and
+               `label`); for a torch classifier, a pair (inputs, labels), of which the first n rows are trained on and
+               the others tested
     n          training rows; by default 256, or 60 % of a smaller corpus
     test       how many of the other rows to test on, or test data of the same kind
+    length     texts are cut after this many tokens
     tokenizer  for a model given as an object: a Hugging Face tokenizer, or a function from a text to token numbers
     orders     orders of the batches; their spread is shown
+    seed       which rows are drawn, and in what order they are trained on
+    setting    how the model is fine-tuned, see `FinetuneSetting`: optimizer="adamw", rate=2e-5, steps=48, batch=16,
+               schedule="constant", warm_up=0, weight_decay=0, momentum=0
     """
-    setting = FinetuneSetting(optimizer, rate, steps, batch, schedule, warm_up, weight_decay, momentum)
+    chosen = FinetuneSetting.of(**setting, seed=seed)
     require_whole("orders", orders, 1)
-    given: Any = data
-    if not _tensors(data):
-        given = as_labelled_texts(data, text=text, label=label)
-    further: Any = None
-    if not isinstance(test, int):
-        further = test if _tensors(data) else as_labelled_texts(test, text=text, label=label, classes=given.classes)
-    number = test if isinstance(test, int) else max(1, len(further))
-    prepared = prepare(
-        model, given, rows=n, test=number, length=length, seed=seed, tokenizer=tokenizer, test_data=further, head=head
-    )
-    return forecast_with(prepared, setting, orders=orders)
+    if _tensors(data):
+        prepared = prepare_tensors(model, data, rows=n, test=test, head=head)
+    else:
+        columns: dict[str, Any] = {"text": text, "label": label}
+        texts = texts_of(data, **columns)
+        tested = test if isinstance(test, int) else further_texts(test, texts, **columns)
+        prepared = prepare_texts(model, texts, rows=n, test=tested, length=length, seed=seed, tokenizer=tokenizer)
+    return forecast_with(prepared, chosen, orders=orders)
 
 
 def _tensors(data: Any) -> bool:
@@ -190,7 +216,7 @@ def forecast_with(
     return FinetuneForecast(prepared, setting, what, dataset, trust)
 
 
-def accuracy_by_rows(model: Model, data: Any, sizes: Sequence[int], **options: Any) -> pd.DataFrame:
+def accuracy_by_rows(model: ModelSource, data: Any, sizes: Sequence[int], **options: Any) -> pd.DataFrame:
     """Forecast accuracy against the number of training rows; every size needs a pass of its own, with its own probe."""
     require(len(sizes) > 0, "Give at least one number of rows.")
     found = {}

@@ -21,7 +21,7 @@ from foretrain.core.streams import stream
 from foretrain.core.trajectory import config_of, load_file, save, trajectory
 from foretrain.forecast.finetuning.dynamics import FinetuneSetting
 from foretrain.forecast.finetuning.midpoint import length_of_path, midpoint
-from foretrain.forecast.finetuning.prepared import SERVES, Middle, Pass, Prepared, WhatIf
+from foretrain.forecast.finetuning.prepared import REUSABLE_LENGTHS, LivePass, Middle, Pass, WhatIf
 from foretrain.forecast.finetuning.tangent import Tangent
 
 COORDINATES = 30_000  # of those that the pass followed; with fewer, the sample is too rough
@@ -31,7 +31,7 @@ VARIABLES = ("outputs", "jacobian", "shares", "weights", "middles", "length", "l
 
 
 @dataclass(frozen=True)
-class Kept(Pass):
+class KeptPass(Pass):
     """A pass that was read from a file: gradients at the start, and in the middle of some paths."""
 
     middles: tuple[Middle, ...] = ()
@@ -57,40 +57,34 @@ class Kept(Pass):
     def reach(self) -> tuple[float, float]:
         """The shortest and the longest path that can be forecast, as sums of the rates of all steps."""
         lengths = [middle.length for middle in self.middles]
-        return SERVES[0] * min(lengths), SERVES[1] * max(lengths)
+        return REUSABLE_LENGTHS[0] * min(lengths), REUSABLE_LENGTHS[1] * max(lengths)
 
 
-def kept_pass(
-    prepared: Prepared,
-    setting: FinetuneSetting,
-    *,
-    coordinates: int = COORDINATES,
-    lengths: tuple[float, ...] = LENGTHS,
-) -> Kept:
+def kept_pass(prepared: LivePass, setting: FinetuneSetting, *, coordinates: int = COORDINATES) -> KeptPass:
     """The part of a pass that is kept: a further pass for every length."""
     require_whole("coordinates", coordinates, 1)
     total = prepared.start.jacobian.shape[-1]
     count = min(coordinates, total)
     draw = stream("forecast/finetune", "kept coordinates")
     chosen = torch.from_numpy(np.sort(draw.choice(total, count, replace=False)))
-    labels, keep = prepared.labels_if(WhatIf()), prepared.rows_if(WhatIf())
+    labels = prepared.labels_if(WhatIf())
     start = _thinned(prepared.start, chosen, count / total)
     middles = []
-    for factor in lengths:
-        own = replace(setting, rate=factor * setting.rate)
-        tangent = midpoint(prepared.classifier, prepared.start, labels, own, keep=keep)
-        middles.append(Middle(_thinned(tangent, chosen, count / total), length_of_path(own)))
-    return Kept(prepared.labels, prepared.train, prepared.classes, start, None, prepared.name, tuple(middles), setting)
+    for factor in LENGTHS:
+        scaled = replace(setting, rate=factor * setting.rate)
+        tangent = midpoint(prepared.classifier, prepared.start, labels, scaled)
+        middles.append(Middle(_thinned(tangent, chosen, count / total), length_of_path(scaled)))
+    return KeptPass(
+        prepared.labels, prepared.train, prepared.classes, start, None, prepared.name, tuple(middles), setting
+    )
 
 
 def _thinned(tangent: Tangent, chosen: Tensor, part: float) -> Tangent:
-    return Tangent(
-        tangent.outputs, tangent.jacobian[..., chosen].contiguous(), tangent.shares[chosen] * part,
-        tangent.weights[chosen], {}, {}, (), tangent.left_out,
-    )  # fmt: skip
+    jacobian, shares = tangent.jacobian[..., chosen].contiguous(), tangent.shares[chosen] * part
+    return Tangent(tangent.outputs, jacobian, shares, tangent.weights[chosen], left_out=tangent.left_out)
 
 
-def save_pass(kept: Kept, path: str | Path) -> Path:
+def save_pass(kept: KeptPass, path: str | Path) -> Path:
     """Write a pass to a netCDF file. The texts are not in it, only their labels."""
     start = kept.start
     dataset = trajectory(
@@ -116,7 +110,7 @@ def save_pass(kept: Kept, path: str | Path) -> Path:
     return save(dataset, path)
 
 
-def load_pass(path: str | Path) -> Kept:
+def load_pass(path: str | Path) -> KeptPass:
     """Read a pass that `save_pass` wrote; InputError if the file is something else, or not whole."""
     data = load_file(path)
     config = config_of(data)
@@ -129,7 +123,7 @@ def load_pass(path: str | Path) -> Kept:
         raise DamagedFile(f"{path} is damaged: {error}.") from error
 
 
-def _kept(data: xr.Dataset, config: dict[str, Any]) -> Kept:
+def _kept(data: xr.Dataset, config: dict[str, Any]) -> KeptPass:
     values = {name: torch.from_numpy(np.ascontiguousarray(data[name].values)) for name in VARIABLES}
     sizes = data.sizes
     whole = sizes["path"] >= 1 and 1 <= config["train"] < sizes["row"] and sizes["coordinate"] >= 1
@@ -139,21 +133,13 @@ def _kept(data: xr.Dataset, config: dict[str, Any]) -> Kept:
     names = tuple(map(str, config["classes"]))
     labels = values["label"].long()
     require(bool((labels >= 0).all()) and int(labels.max()) < len(names), "A label has no class.")
-    start = Tangent(
-        values["outputs"],
-        values["jacobian"],
-        values["shares"],
-        values["weights"],
-        {},
-        {},
-        (),
-        tuple(config["left_out"]),
-    )
+    outputs, jacobian, shares, weights = (values[name] for name in ("outputs", "jacobian", "shares", "weights"))
+    start = Tangent(outputs, jacobian, shares, weights, left_out=tuple(config["left_out"]))
     middles = tuple(
         Middle(replace(start, jacobian=jacobian), float(length))
         for jacobian, length in zip(values["middles"], values["length"], strict=True)
     )
     given = {**config["setting"], "betas": tuple(config["setting"]["betas"])}
-    return Kept(
+    return KeptPass(
         labels, int(config["train"]), names, start, None, str(config["name"]), middles, FinetuneSetting(**given)
     )

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from foretrain.core.errors import require
-from foretrain.forecast.finetuning.classifier import Classifier
-from foretrain.forecast.finetuning.samples import Lookup, Sample, Samples, numbers_of_uses
+from foretrain.forecast.finetuning.classifier import HeadedModel
+from foretrain.forecast.finetuning.samples import Lookup, Sample, SampledEntries, numbers_of_uses
 
 Kind = Literal["matrix", "transposed", "scale", "embedding"]
 
@@ -33,7 +33,7 @@ class Layer:
     factor: float = 1.0  # of an embedding
 
 
-def simple_layers(module: nn.Module, samples: Samples, looked_up: Mapping[str, Lookup]) -> dict[str, Layer]:
+def simple_layers(module: nn.Module, samples: SampledEntries, looked_up: Mapping[str, Lookup]) -> dict[str, Layer]:
     """The layers that look like Linear, Embedding or a norm, by name. Parameters of two layers are left out."""
     uses = numbers_of_uses(module)
     found: dict[str, Layer] = {}
@@ -64,15 +64,15 @@ def _kind(layer: nn.Module, is_lookup: bool) -> Kind | None:
 
 
 def block_gradients(
-    classifier: Classifier, layers: Mapping[str, Layer], samples: Samples, block: Tensor
+    classifier: HeadedModel, layers: Mapping[str, Layer], samples: SampledEntries, block: Tensor
 ) -> tuple[Tensor, dict[str, Tensor], set[str]]:
     """Outputs [row, output], and for every parameter of the layers the gradients [row, output, coordinate].
 
     The third result names layers that were called in a way that the formulas do not cover: on some of the rows only, as
     experts are, or with rows and positions mixed.
     """
-    odd: set[str] = set()
-    with torch.enable_grad(), _noted(layers, len(block), _positions(classifier, block), odd) as calls:
+    unusual: set[str] = set()
+    with torch.enable_grad(), _noted(layers, len(block), _positions(classifier, block), unusual) as calls:
         outputs = classifier(block)
     require(
         outputs.shape == (len(block), classifier.outputs), "The model must give one row of logits per row of inputs."
@@ -89,17 +89,17 @@ def block_gradients(
             if signal is not None:
                 for key, gradient in _gradients(layers[name], given, output.detach(), signal, samples, len(block)):
                     found[key][:, o] += gradient
-    return outputs.detach(), found, odd
+    return outputs.detach(), found, unusual
 
 
-def _positions(classifier: Classifier, block: Tensor) -> int:
+def _positions(classifier: HeadedModel, block: Tensor) -> int:
     """Positions of a row: the second axis of the inputs."""
     return max((v.shape[1] for v in classifier.rows(block).values() if v.ndim > 1), default=1)
 
 
 @contextmanager
 def _noted(
-    layers: Mapping[str, Layer], rows: int, positions: int, odd: set[str]
+    layers: Mapping[str, Layer], rows: int, positions: int, unusual: set[str]
 ) -> Iterator[list[tuple[str, Tensor, Tensor]]]:
     """Name, input and output of every call of a layer during a forward pass that can be differentiated."""
     calls: list[tuple[str, Tensor, Tensor]] = []
@@ -107,18 +107,18 @@ def _noted(
     def note(name: str) -> Callable[[nn.Module, tuple[Any, ...], Tensor], Tensor | None]:
         def hook(layer: nn.Module, given: tuple[Any, ...], output: Tensor) -> Tensor | None:
             if not given or not isinstance(given[0], Tensor) or output.ndim < 2:
-                odd.add(name)
+                unusual.add(name)
                 return None
             if isinstance(layer, nn.Embedding) and len(output) != rows:
                 if output.ndim != 3 or len(output) > 1:
-                    odd.add(name)
+                    unusual.add(name)
                     return None
                 output = output.expand(rows, -1, -1).clone()  # positions, which all rows share
             elif (isinstance(layer, nn.Embedding) and output.ndim != 3) or len(output) not in (rows, rows * positions):
-                odd.add(name)
+                unusual.add(name)
                 return None
             if layers[name].kind == "scale" and output.shape[-1] != len(_weight(layer)):
-                odd.add(name)
+                unusual.add(name)
                 return None
             if not output.requires_grad:
                 output.requires_grad_(True)
@@ -136,7 +136,7 @@ def _noted(
 
 
 def _gradients(
-    layer: Layer, given: Tensor, output: Tensor, signal: Tensor, samples: Samples, rows: int
+    layer: Layer, given: Tensor, output: Tensor, signal: Tensor, samples: SampledEntries, rows: int
 ) -> Iterator[tuple[str, Tensor]]:
     """Gradients [row, coordinate] of one output with respect to the sampled entries, from one call of a layer."""
     if layer.kind == "embedding":

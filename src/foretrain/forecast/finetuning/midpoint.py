@@ -17,7 +17,7 @@ from torch import Tensor
 
 from foretrain.core.progress import Progress, tell
 from foretrain.core.streams import stream
-from foretrain.forecast.finetuning.classifier import ROWS_AT_ONCE, Classifier
+from foretrain.forecast.finetuning.classifier import ROWS_AT_ONCE, HeadedModel
 from foretrain.forecast.finetuning.dynamics import FinetuneSetting, forecast_outputs, residuals
 from foretrain.forecast.finetuning.samples import trained_parameters
 from foretrain.forecast.finetuning.tangent import Tangent, linearise, sampled
@@ -27,7 +27,7 @@ COARSE_STEPS = 8
 
 
 def midpoint(
-    classifier: Classifier,
+    classifier: HeadedModel,
     start: Tangent,
     labels: Int[Tensor, "train"],
     setting: FinetuneSetting,
@@ -74,7 +74,7 @@ def length_of_path(setting: FinetuneSetting) -> float:
     return rates / (1 - setting.momentum) if setting.optimizer == "sgd" else rates
 
 
-def _coarse_training(classifier: Classifier, labels: Tensor, setting: FinetuneSetting, rows: np.ndarray) -> None:
+def _coarse_training(classifier: HeadedModel, labels: Tensor, setting: FinetuneSetting, rows: np.ndarray) -> None:
     own = list(trained_parameters(classifier.module).values())
     for parameter in own:
         parameter.grad = None

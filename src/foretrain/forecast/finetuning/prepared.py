@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from foretrain.core.errors import InputError, require, require_whole
 from foretrain.core.streams import stream
 from foretrain.data.labelled_texts import LabelledTexts
-from foretrain.forecast.finetuning.classifier import Classifier, from_module
+from foretrain.forecast.finetuning.classifier import HeadedModel, from_module
 from foretrain.forecast.finetuning.dynamics import FinetuneSetting, forecast_outputs
 from foretrain.forecast.finetuning.midpoint import length_of_path, midpoint
 from foretrain.forecast.finetuning.probe import fit_probe, put_into
@@ -27,9 +28,9 @@ MEMORY = 3e9  # bytes for the gradients at both points of the path
 ROWS = 256  # training rows, unless told otherwise; 60 % of a smaller corpus
 MOST_CLASSES = 100
 FEWEST = 30_000  # coordinates; with fewer, the sample is too rough
-SERVES = (0.3, 1.5)  # lengths of paths for which a middle serves, in lengths of its own
+REUSABLE_LENGTHS = (0.3, 1.5)  # lengths of other paths that may use the middle of one, in lengths of that one
 FEW_ROWS = 0.25  # of the training rows: a what-if that changes more of them has a middle of its own
-Model = str | Path | nn.Module | tuple[nn.Module, Any]
+ModelSource = str | Path | nn.Module | tuple[nn.Module, Any]
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class WhatIf:
 
 
 @dataclass(frozen=True)
-class Pass:
+class Pass(ABC):
     """What a pass over the rows found: training rows first, then test rows; the head holds the linear probe, and
     gradients are taken there."""
 
@@ -90,30 +91,23 @@ class Pass:
         what = what or WhatIf()
         return forecast_outputs(self.start, self.labels_if(what), setting, list(record_at), keep=self.rows_if(what))
 
+    @abstractmethod
     def middle_for(self, setting: FinetuneSetting, what: WhatIf) -> tuple[Tangent, float]:
         """Gradients in the middle of a path, and how long this setting's path is in lengths of that one."""
-        raise NotImplementedError
 
     def along_path(
         self, setting: FinetuneSetting, record_at: Sequence[int], middle: Tangent, reach: float, what: WhatIf
     ) -> Float[Tensor, "time row output"]:
         """The forecast along the path through the middle."""
-        return forecast_outputs(
-            self.start,
-            self.labels_if(what),
-            setting,
-            list(record_at),
-            middle=middle,
-            reach=reach,
-            keep=self.rows_if(what),
-        )
+        path: dict[str, Any] = {"middle": middle, "reach": reach, "keep": self.rows_if(what)}
+        return forecast_outputs(self.start, self.labels_if(what), setting, list(record_at), **path)
 
 
 @dataclass(frozen=True)
-class Prepared(Pass):
+class LivePass(Pass):
     """A pass, and the model that it was made with."""
 
-    classifier: Classifier = field(kw_only=True)
+    classifier: HeadedModel = field(kw_only=True)
     _middles: dict[tuple[str, WhatIf], Middle] = field(default_factory=dict, repr=False, kw_only=True)
 
     def middle_for(self, setting: FinetuneSetting, what: WhatIf) -> tuple[Tangent, float]:
@@ -122,12 +116,12 @@ class Prepared(Pass):
         The middle of one path serves others that are not much longer or shorter, and what-ifs that change few rows.
         """
         changed = len(what.dropped) + len(what.relabelled)
-        own = what if changed > FEW_ROWS * self.train else WhatIf()
-        length, key = length_of_path(setting), (setting.optimizer, own)
+        served = what if changed > FEW_ROWS * self.train else WhatIf()
+        length, key = length_of_path(setting), (setting.optimizer, served)
         middle = self._middles.get(key)
-        if middle is None or not SERVES[0] <= length / middle.length <= SERVES[1]:
+        if middle is None or not REUSABLE_LENGTHS[0] <= length / middle.length <= REUSABLE_LENGTHS[1]:
             self._middles.clear()  # one fits in memory
-            labels, keep = self.labels_if(own), self.rows_if(own)
+            labels, keep = self.labels_if(served), self.rows_if(served)
             tangent = midpoint(self.classifier, self.start, labels, setting, keep=keep)
             require(
                 bool(tangent.jacobian.isfinite().all()),
@@ -137,45 +131,56 @@ class Prepared(Pass):
         return middle.tangent, length / middle.length
 
 
-def with_model(own: Pass) -> Prepared:
+def with_model(prepared: Pass) -> LivePass:
     """The pass with its model; refused if only the pass was kept."""
-    if not isinstance(own, Prepared):
+    if not isinstance(prepared, LivePass):
         raise InputError("Real steps need the model, and this pass was kept without it; forecast the model itself.")
-    return own
+    return prepared
 
 
 @torch.inference_mode(mode=False)
 def prepare(
-    model: Model | Classifier,
-    data: LabelledTexts | tuple[Any, Any] | Int[Tensor, "row"],
+    classifier: HeadedModel, labels: Int[Tensor, "row"], rows: int, texts: LabelledTexts | None = None, name: str = ""
+) -> LivePass:
+    """Fit the probe on the first `rows`, put it into the head, and take the gradients of all rows there."""
+    require_whole("rows", rows, 2)
+    require(len(labels) == len(classifier), f"There are {len(labels)} labels for {len(classifier)} rows.")
+    require(rows < len(labels), f"All {len(labels)} rows are for training; leave some to test on.")
+    present = torch.unique(labels[:rows])
+    require(len(present) >= 2, "All training rows have the same label; a classifier needs two classes or more.")
+    trained = trained_parameters(classifier.module)
+    require(bool(trained), "All weights of the model are frozen; nothing would be trained.")
+    coordinates = _affordable(len(classifier), classifier.outputs, classifier.head.weight.element_size())
+    with lookups(classifier.module) as looked_up:
+        features = classifier.features()
+    head = classifier.head
+    put_into(head, fit_probe(features[:rows], labels[:rows], classifier.classes, bias=head.bias is not None))
+    start = linearise(classifier, coordinates=coordinates, looked_up=looked_up)
+    names = texts.classes if texts is not None else tuple(map(str, range(classifier.classes)))
+    return LivePass(labels, rows, names, start, texts, name or "the model", classifier=classifier)
+
+
+@torch.inference_mode(mode=False)
+def prepare_texts(
+    model: ModelSource,
+    texts: LabelledTexts,
     *,
     rows: int | None = None,
-    test: int = 200,
+    test: int | LabelledTexts = 200,
     length: int = 64,
     seed: int = 1,
     tokenizer: Any = None,
-    test_data: LabelledTexts | tuple[Any, Any] | None = None,
-    head: nn.Linear | None = None,
-) -> Prepared:
-    """Choose rows, fit the probe, and take the gradients there.
+) -> LivePass:
+    """The pass of an encoder or decoder over labelled texts, of which each is cut after `length` tokens.
 
-    model      a folder or hub name, a Hugging Face body with its `tokenizer`, or any torch module with a linear head
-    data       labelled texts; for a torch module, a pair (inputs, labels), of which the first `rows` are trained on
-    rows       training rows (256, or 60 % of fewer), drawn at random; `test` rows come from the rest, or `test_data`
+    model  a folder or hub name, a Hugging Face body with its `tokenizer`, or a pair of both
+    rows   training rows (256, or 60 % of fewer), drawn at random; `test` rows come from the rest, or are other texts
     """
-    if rows is None:
-        known = len(data) if isinstance(data, LabelledTexts) else len(_pair(data)[1])
-        rows = ROWS if known >= ROWS + test else max(2, int(0.6 * known))
-    require_whole("rows", rows, 2)
-    require_whole("test", test, 1)
+    further = test if isinstance(test, LabelledTexts) else None
+    number = test if isinstance(test, int) else max(1, len(test))
+    rows = _rows(rows, len(texts), number)
     require_whole("length", length, 1)
-    if isinstance(model, Classifier):
-        assert isinstance(data, Tensor)
-        return _prepared(model, data, rows, tuple(str(k) for k in range(model.classes)), None, "the model")
-    if not isinstance(data, LabelledTexts):
-        return _from_tensors(model, data, rows, test, test_data, head)
-    further = test_data if isinstance(test_data, LabelledTexts) else None
-    chosen = _chosen(data, further, rows, test, seed)
+    chosen = _chosen(texts, further, rows, number, seed)
     classes = len(chosen.classes)
     require(
         classes <= MOST_CLASSES, f"There are {classes} classes, at most {MOST_CLASSES} are possible; is --label right?"
@@ -190,24 +195,40 @@ def prepare(
     else:
         require(tokenizer is not None, "To read texts the model needs a tokenizer; give tokenizer=….")
         classifier, name = from_body(model, tokenizer, chosen.texts, classes, length=length), type(model).__name__
-    return _prepared(classifier, torch.from_numpy(chosen.labels), rows, chosen.classes, chosen, name)
+    return prepare(classifier, torch.from_numpy(chosen.labels), rows, chosen, name)
 
 
-def _from_tensors(model: Any, data: Any, rows: int, test: int, test_data: Any, head: nn.Linear | None) -> Prepared:
-    """The first rows are trained on; the next ones, or those of `test_data`, are tested."""
+def prepare_tensors(
+    model: Any, data: Any, *, rows: int | None = None, test: Any = 200, head: nn.Linear | None = None
+) -> LivePass:
+    """The pass of any torch classifier over a pair (inputs, labels), of which the first `rows` are trained on.
+
+    test  how many of the following rows to test on, or another such pair
+    """
     require(isinstance(model, nn.Module), "Inputs and labels as tensors need a torch module as the model.")
     inputs, labels = _pair(data)
-    rows = min(rows, len(labels)) if test_data is not None else rows
-    if test_data is not None:
-        more, more_labels = _pair(test_data)
+    further = None if isinstance(test, int) else _pair(test)
+    number = test if isinstance(test, int) else len(test)
+    rows = _rows(rows, len(labels), number)
+    if further is None:
+        inputs, labels = {name: value[: rows + number] for name, value in inputs.items()}, labels[: rows + number]
+    else:
+        more, more_labels = further
         require(set(more) == set(inputs), f"The test inputs are {sorted(more)}, not {sorted(inputs)}.")
+        rows = min(rows, len(labels))
         inputs = {name: torch.cat([inputs[name][:rows], more[name]]) for name in inputs}
         labels = torch.cat([labels[:rows], more_labels])
-    else:
-        inputs, labels = {name: value[: rows + test] for name, value in inputs.items()}, labels[: rows + test]
-    classes = max(2, int(labels.max()) + 1)
-    classifier = from_module(model, inputs, classes, head=head)
-    return _prepared(classifier, labels.long(), rows, tuple(map(str, range(classes))), None, type(model).__name__)
+    classifier = from_module(model, inputs, max(2, int(labels.max()) + 1), head=head)
+    return prepare(classifier, labels.long(), rows, name=type(model).__name__)
+
+
+def _rows(asked: int | None, known: int, test: int) -> int:
+    """How many rows to train on: as asked, or 256, or 60 % of fewer."""
+    require_whole("test", test, 1)
+    if asked is None:
+        return ROWS if known >= ROWS + test else max(2, int(0.6 * known))
+    require_whole("rows", asked, 2)
+    return asked
 
 
 def _pair(data: Any) -> tuple[dict[str, Tensor], Tensor]:
@@ -237,33 +258,10 @@ def _chosen(texts: LabelledTexts, others: LabelledTexts | None, rows: int, test:
         return texts.select(np.concatenate([order[number : number + rows], order[:number]]))
     require(len(texts) >= rows, f"There are {len(texts)} rows, fewer than the {rows} to train on; give a smaller --n.")
     require(others.classes == texts.classes, f"The test file has the classes {others.classes}, not {texts.classes}.")
-    own = texts.select(order[:rows])
-    picked = others.select(stream("forecast/finetuning", "test", seed).permutation(len(others))[:test])
-    return replace(
-        own,
-        texts=own.texts + picked.texts,
-        labels=np.concatenate([own.labels, picked.labels]),
-        lines=own.lines + picked.lines,
-    )
-
-
-def _prepared(
-    classifier: Classifier, labels: Tensor, train: int, names: Sequence[str], texts: LabelledTexts | None, name: str
-) -> Prepared:
-    require(len(labels) == len(classifier), f"There are {len(labels)} labels for {len(classifier)} rows.")
-    require(train < len(labels), f"All {len(labels)} rows are for training; leave some to test on.")
-    present = torch.unique(labels[:train])
-    require(len(present) >= 2, "All training rows have the same label; a classifier needs two classes or more.")
-    require(
-        bool(trained_parameters(classifier.module)), "All weights of the model are frozen; nothing would be trained."
-    )
-    coordinates = _affordable(len(classifier), classifier.outputs, classifier.head.weight.element_size())
-    with lookups(classifier.module) as looked_up:
-        features = classifier.features()
-    head = classifier.head
-    put_into(head, fit_probe(features[:train], labels[:train], classifier.classes, bias=head.bias is not None))
-    start = linearise(classifier, coordinates=coordinates, looked_up=looked_up)
-    return Prepared(labels, train, tuple(names), start, texts, name, classifier=classifier)
+    trained = texts.select(order[:rows])
+    tested = others.select(stream("forecast/finetuning", "test", seed).permutation(len(others))[:test])
+    labels = np.concatenate([trained.labels, tested.labels])
+    return replace(trained, texts=trained.texts + tested.texts, labels=labels, lines=trained.lines + tested.lines)
 
 
 def _affordable(rows: int, outputs: int, size: int = 4) -> int:

@@ -17,11 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from foretrain.core.streams import stream
-from foretrain.forecast.finetuning.classifier import Classifier
+from foretrain.forecast.finetuning.classifier import HeadedModel
 
 EMBEDDING_COLUMNS = 24  # of an embedding, at most
 QUARTER = 0.25  # of all coordinates
-Samples = dict[str, "Sample"]
+SampledEntries = dict[str, "Sample"]
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def numbers_of_uses(module: nn.Module) -> Counter[int]:
     return Counter(id(p) for layer in module.modules() for p in layer.parameters(recurse=False))
 
 
-def choose(classifier: Classifier, looked_up: Mapping[str, Lookup], coordinates: int, seed: int) -> Samples:
+def choose(classifier: HeadedModel, looked_up: Mapping[str, Lookup], coordinates: int, seed: int) -> SampledEntries:
     """About `coordinates` entries of the trained parameters: at most a quarter of them in vectors and a quarter in
     embeddings; the head is followed whole."""
     random = stream("forecast/finetune", "coordinates", seed)
@@ -130,7 +130,7 @@ def choose(classifier: Classifier, looked_up: Mapping[str, Lookup], coordinates:
         count = min(size, max(1, round(share * size)))
         return torch.from_numpy(np.sort(random.choice(size, count, replace=False)))
 
-    samples: Samples = {}
+    samples: SampledEntries = {}
     for name, parameter in own.items():
         whole = id(parameter) in head
         if parameter.ndim <= 1:

@@ -8,16 +8,16 @@ those without one, are differentiated one row at a time, which is slower.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from foretrain.core.progress import Progress, tell
-from foretrain.forecast.finetuning.classifier import Classifier
+from foretrain.forecast.finetuning.classifier import HeadedModel
 from foretrain.forecast.finetuning.layers import Layer, block_gradients, simple_layers
-from foretrain.forecast.finetuning.samples import Lookup, Samples, choose, lookups
+from foretrain.forecast.finetuning.samples import Lookup, SampledEntries, choose, lookups
 
 COORDINATES = 700_000
 CLOSE = 1e-2  # how far a formula may be from automatic differentiation, relative to the parameter's gradient
@@ -33,14 +33,14 @@ class Tangent:
     jacobian: Float[Tensor, "row output coordinate"]
     shares: Float[Tensor, "coordinate"]  # probability with which a coordinate was drawn
     weights: Float[Tensor, "coordinate"]
-    samples: Samples
-    looked_up: Mapping[str, Lookup]
-    one_by_one: tuple[str, ...]  # parameters that no formula fits
-    left_out: tuple[str, ...]  # parameters that are too large for that: the forecast keeps them fixed
+    samples: SampledEntries = field(default_factory=dict)
+    looked_up: Mapping[str, Lookup] = field(default_factory=dict)
+    one_by_one: tuple[str, ...] = ()  # parameters that no formula fits
+    left_out: tuple[str, ...] = ()  # parameters that are too large for that: the forecast keeps them fixed
 
 
 def linearise(
-    classifier: Classifier,
+    classifier: HeadedModel,
     *,
     coordinates: int = COORDINATES,
     seed: int = 0,
@@ -70,13 +70,13 @@ def linearise(
     return Tangent(outputs, jacobian, shares, weights, samples, looked_up, slow, left)
 
 
-def sampled(values: Mapping[str, Tensor], samples: Samples) -> Float[Tensor, "coordinate"]:
+def sampled(values: Mapping[str, Tensor], samples: SampledEntries) -> Float[Tensor, "coordinate"]:
     """Values of all parameters on the sampled coordinates."""
     return torch.cat([sample.of(values[name]) for name, sample in samples.items()])
 
 
 def _gradients(
-    classifier: Classifier, samples: Samples, looked_up: Mapping[str, Lookup], slow: tuple[str, ...]
+    classifier: HeadedModel, samples: SampledEntries, looked_up: Mapping[str, Lookup], slow: tuple[str, ...]
 ) -> tuple[Tensor, Tensor, tuple[str, ...]]:
     """Outputs, gradients, and the parameters that were differentiated one row at a time."""
     total = sum(sample.size for sample in samples.values())
@@ -92,25 +92,27 @@ def _gradients(
         for name, parameter in classifier.module.named_parameters():
             parameter.requires_grad_(name in slow)
         for block in classifier.blocks():
-            outputs[block], gradients, odd = block_gradients(classifier, layers, samples, block)
-            mixed |= odd
+            outputs[block], gradients, unusual = block_gradients(classifier, layers, samples, block)
+            mixed |= unusual
             if slow:
                 gradients |= _one_by_one(classifier, samples, slow, block)
             for name, gradient in gradients.items():
                 jacobian[block, :, starts[name] : starts[name] + samples[name].size] = gradient
             tell(Progress(int(block[-1]) + 1, len(classifier), "reading the rows"))
-    late = tuple(key for name in sorted(mixed) for key in (layers[name].weight, layers[name].bias) if key is not None)
-    if late:
+    again = tuple(key for name in sorted(mixed) for key in _keys(layers[name]) if key is not None)
+    if again:
         with classifier.restored():
             for name, parameter in classifier.module.named_parameters():
-                parameter.requires_grad_(name in late)
+                parameter.requires_grad_(name in again)
             for block in classifier.blocks():
-                for name, gradient in _one_by_one(classifier, samples, late, block).items():
+                for name, gradient in _one_by_one(classifier, samples, again, block).items():
                     jacobian[block, :, starts[name] : starts[name] + samples[name].size] = gradient
-    return outputs, jacobian, slow + late
+    return outputs, jacobian, slow + again
 
 
-def _one_by_one(classifier: Classifier, samples: Samples, names: Sequence[str], block: Tensor) -> dict[str, Tensor]:
+def _one_by_one(
+    classifier: HeadedModel, samples: SampledEntries, names: Sequence[str], block: Tensor
+) -> dict[str, Tensor]:
     """Gradients [row, output, coordinate] by automatic differentiation, one row and output at a time."""
     own = dict(classifier.module.named_parameters())
     wanted = [own[name] for name in names]
@@ -128,7 +130,7 @@ def _one_by_one(classifier: Classifier, samples: Samples, names: Sequence[str], 
     return found
 
 
-def _unexplained(classifier: Classifier, samples: Samples, looked_up: Mapping[str, Lookup]) -> tuple[str, ...]:
+def _unexplained(classifier: HeadedModel, samples: SampledEntries, looked_up: Mapping[str, Lookup]) -> tuple[str, ...]:
     """The parameters for which no formula agrees with automatic differentiation on a few rows."""
     layers = simple_layers(classifier.module, samples, looked_up)
     block = torch.unique(torch.linspace(0, len(classifier) - 1, CHECKED_ROWS).long())
@@ -136,8 +138,8 @@ def _unexplained(classifier: Classifier, samples: Samples, looked_up: Mapping[st
     with classifier.restored():
         for parameter in classifier.module.parameters():
             parameter.requires_grad_(False)
-        _, fast, odd = block_gradients(classifier, layers, samples, block)
-        fast = {key: value for key, value in fast.items() if not any(key in _keys(layers[name]) for name in odd)}
+        _, fast, unusual = block_gradients(classifier, layers, samples, block)
+        fast = {key: value for key, value in fast.items() if not any(key in _keys(layers[name]) for name in unusual)}
         for name, parameter in classifier.module.named_parameters():
             parameter.requires_grad_(name in samples)
         exact = _one_by_one(classifier, samples, names, block)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from foretrain.core.errors import InputError, require
 from foretrain.core.quiet import quiet_transformers
-from foretrain.forecast.finetuning.classifier import Classifier, copied
+from foretrain.forecast.finetuning.classifier import HeadedModel, copied
 
 
 class PooledClassifier(nn.Module):
@@ -42,18 +42,18 @@ class PooledClassifier(nn.Module):
         return self.head(pooled)
 
 
-def from_hugging_face(name: str, texts: Sequence[str], classes: int, *, length: int = 64) -> Classifier:
+def from_hugging_face(name: str, texts: Sequence[str], classes: int, *, length: int = 64) -> HeadedModel:
     """A model given by folder or hub name, with its tokenizer; texts are cut after `length` tokens."""
     body, tokenizer = open_model(name)
     return _pooled(body, tokenizer, texts, classes, length)
 
 
-def from_body(body: nn.Module, tokenizer: Any, texts: Sequence[str], classes: int, *, length: int = 64) -> Classifier:
+def from_body(body: nn.Module, tokenizer: Any, texts: Sequence[str], classes: int, *, length: int = 64) -> HeadedModel:
     """A Hugging Face body and a tokenizer, which may be one's own: a function from a text to numbers of tokens."""
     return _pooled(copied(body), tokenizer, texts, classes, length)
 
 
-def _pooled(body: nn.Module, tokenizer: Any, texts: Sequence[str], classes: int, length: int) -> Classifier:
+def _pooled(body: nn.Module, tokenizer: Any, texts: Sequence[str], classes: int, length: int) -> HeadedModel:
     config: Any = getattr(body, "config", None)
     require(config is not None, "This is not a Hugging Face model; give inputs and labels as tensors instead of texts.")
     if getattr(config, "is_encoder_decoder", False):
@@ -70,7 +70,7 @@ def _pooled(body: nn.Module, tokenizer: Any, texts: Sequence[str], classes: int,
     )
     width, causal = _width_and_direction(body, inputs)
     module = PooledClassifier(body, width, 1 if classes == 2 else classes, pool="last" if causal else "mean")
-    return Classifier(module.eval(), module.head, inputs, classes)
+    return HeadedModel(module.eval(), module.head, inputs, classes)
 
 
 def tokenised(tokenizer: Any, texts: Sequence[str], length: int) -> list[list[int]]:

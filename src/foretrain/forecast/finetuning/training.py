@@ -10,14 +10,14 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from foretrain.core.progress import Progress, tell
-from foretrain.forecast.finetuning.classifier import Classifier
+from foretrain.forecast.finetuning.classifier import HeadedModel
 from foretrain.forecast.finetuning.dynamics import FinetuneSetting, residuals
 from foretrain.forecast.finetuning.samples import trained_parameters
 
 
 @torch.inference_mode(mode=False)
 def train_outputs(
-    classifier: Classifier,
+    classifier: HeadedModel,
     labels: Int[Tensor, "train"],
     setting: FinetuneSetting,
     record_at: Sequence[int],

@@ -19,7 +19,7 @@ from foretrain.forecast.finetuning.training import train_outputs
 
 if TYPE_CHECKING:
     from foretrain.forecast.finetuning.dynamics import FinetuneSetting
-    from foretrain.forecast.finetuning.prepared import Pass, Prepared, WhatIf
+    from foretrain.forecast.finetuning.prepared import LivePass, Pass, WhatIf
 
 LEAST_AGREEMENT = 0.965  # correlation of the forecasts with and without the gradients halfway
 LARGEST_FIRST_STEP = 0.7  # root mean square change of the test logits by one step at the full rate
@@ -66,7 +66,7 @@ def trust_in(
     return Trust(not (bent_too_much or too_fast), reason, first, change, bend, turn)
 
 
-def trust_after_steps(prepared: Prepared, setting: FinetuneSetting, what: WhatIf, trust: Trust, steps: int) -> Trust:
+def trust_after_steps(prepared: LivePass, setting: FinetuneSetting, what: WhatIf, trust: Trust, steps: int) -> Trust:
     """The verdict after a few real steps: the outputs must have moved as the forecast says."""
     steps = min(steps, setting.steps)
     plain = prepared.from_start(setting, [0, steps], what)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -10,29 +10,11 @@ import xarray as xr
 
 from foretrain.forecast.clustered_errors import SIDES, mean_and_error
 from foretrain.forecast.finetuning.curves import guesses, score
-from foretrain.forecast.finetuning.dynamics import FinetuneSetting
 from foretrain.forecast.finetuning.prepared import Pass, WhatIf
 from foretrain.forecast.finetuning.trust import Trust
 
-
-@runtime_checkable
-class Shown(Protocol):
-    """What terminal, page and notebook show of a forecast."""
-
-    @property
-    def prepared(self) -> Pass: ...
-    @property
-    def setting(self) -> FinetuneSetting: ...
-    @property
-    def what_if(self) -> WhatIf: ...
-    @property
-    def dataset(self) -> xr.Dataset: ...
-    @property
-    def trust(self) -> Trust: ...
-    @property
-    def summary(self) -> str: ...
-    @property
-    def table(self) -> pd.DataFrame: ...
+if TYPE_CHECKING:
+    from foretrain.forecast.finetuning.forecast import FinetuneForecast
 
 
 def summary(data: xr.Dataset, trust: Trust) -> str:
@@ -81,7 +63,7 @@ def _change(data: xr.Dataset) -> tuple[float, float]:
     return change, max(error, 1 / len(changes))  # one row more or less says nothing
 
 
-def trust_words(forecast: Shown) -> str:
+def trust_words(forecast: FinetuneForecast) -> str:
     """How far to trust it, and what it does not cover."""
     left = forecast.prepared.start.left_out
     uncovered = "dropout" + (f", and these weights, which it keeps fixed: {', '.join(left)}" if left else "")
@@ -89,7 +71,7 @@ def trust_words(forecast: Shown) -> str:
     return f"Trust: {verdict}; {forecast.trust.reason} Not covered: {uncovered}."
 
 
-def score_words(forecast: Shown) -> str:
+def score_words(forecast: FinetuneForecast) -> str:
     """How well it met the real training; empty without one."""
     if "real_logits" not in forecast.dataset:
         return ""
@@ -102,20 +84,23 @@ def score_words(forecast: Shown) -> str:
     )
 
 
-def setting_words(forecast: Shown) -> str:
+def setting_words(forecast: FinetuneForecast) -> str:
     """The setting, and what was assumed."""
-    own, data = forecast.setting, forecast.prepared
-    schedule = f"{own.schedule} rate" + (f" after {own.warm_up} steps of warm-up" if own.warm_up else "")
-    more = [f"weight decay {own.weight_decay:g}"] * bool(own.weight_decay)
-    more += [f"momentum {own.momentum:g}"] * bool(own.momentum)
+    setting, data = forecast.setting, forecast.prepared
+    schedule = f"{setting.schedule} rate" + (f" after {setting.warm_up} steps of warm-up" if setting.warm_up else "")
+    more = [f"weight decay {setting.weight_decay:g}"] * bool(setting.weight_decay)
+    more += [f"momentum {setting.momentum:g}"] * bool(setting.momentum)
     dropped, relabelled = len(forecast.what_if.dropped), len(forecast.what_if.relabelled)
     more += [f"without {dropped} training row{'s' * (dropped != 1)}"] * bool(dropped)
     more += [f"{relabelled} row{'s' * (relabelled != 1)} relabelled"] * bool(relabelled)
+    orders, listed = (
+        forecast.dataset.sizes["order"],
+        ", ".join([f"{setting.steps} steps of {setting.batch} rows", *more]),
+    )
     return (
-        f"{data.name}, {data.train} training and {len(data.labels) - data.train} test rows; {own.optimizer}, rate "
-        f"{own.rate:g}, {schedule}, {own.steps} steps of {own.batch} rows{''.join(f', {each}' for each in more)}. All "
-        "weights are trained, the head starts at the linear probe, and dropout is off. Bands, and ± in the table, show "
-        f"the spread over {forecast.dataset.sizes['order']} batch orders."
+        f"{data.name}, {data.train} training and {len(data.labels) - data.train} test rows; {setting.optimizer}, rate "
+        f"{setting.rate:g}, {schedule}, {listed}. All weights are trained, the head starts at the linear probe, and "
+        f"dropout is off. Bands, and ± in the table, show the spread over {orders} batch orders."
     )
 
 
@@ -178,8 +163,8 @@ def rows(prepared: Pass, what: WhatIf, data: xr.Dataset) -> pd.DataFrame:
     return pd.DataFrame(found).rename_axis("row")
 
 
-def numbers(forecast: Shown) -> dict[str, Any]:
-    """The forecast as plain numbers, for JSON; what is not a finite number is None."""
+def numbers(forecast: FinetuneForecast) -> dict[str, Any]:
+    """The forecast as plain numbers, for JSON."""
     data = forecast.dataset
     trust = {name: getattr(forecast.trust, name) for name in ("holds", "first_step", "change", "bend", "turn")}
     curves = {
@@ -188,21 +173,11 @@ def numbers(forecast: Shown) -> dict[str, Any]:
         if name in data
         for part in data["part"].values.tolist()
     }
-    return _finite(
-        {
-            "summary": forecast.summary,
-            "trust": {**trust, "reason": forecast.trust.reason},
-            "setting": forecast.setting.as_dict(),
-            "step": data["step"].values.tolist(),
-            "curves": {k: (v.mean("order") if "order" in v.dims else v).values.tolist() for k, v in curves.items()},
-            "score": score(data) if "real_logits" in data else None,
-        }
-    )
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value
+    return {
+        "summary": forecast.summary,
+        "trust": {**trust, "reason": forecast.trust.reason},
+        "setting": forecast.setting.as_dict(),
+        "step": data["step"].values.tolist(),
+        "curves": {k: (v.mean("order") if "order" in v.dims else v).values.tolist() for k, v in curves.items()},
+        "score": score(data) if "real_logits" in data else None,
+    }

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,28 +18,21 @@ import plotly.graph_objects as go
 import xarray as xr
 
 from foretrain.core.errors import InputError, require
+from foretrain.core.files import write_text
 from foretrain.core.progress import Progress, tell
 from foretrain.core.trajectory import config_of
 from foretrain.data.template_files import read_task
 from foretrain.data.template_task import TemplateTask
 from foretrain.forecast.templating.evidence import size_need, trust_words
-from foretrain.forecast.templating.prediction import (
-    SAMPLES,
-    ForecastSetting,
-    copies,
-    forecast_templates,
-    trivial_loss,
-)
-from foretrain.forecast.templating.training import (
-    SEEDS,
-    SIZES,
-    trained_errors,
-)
+from foretrain.forecast.templating.prediction import SAMPLES, ForecastSetting, copies, forecast_templates, trivial_loss
+from foretrain.forecast.templating.training import SEEDS, SIZES, trained_errors
 from foretrain.forecast.templating.words import (
     about,
     answer,
+    error_words,
     joined,
     samples_words,
+    summary,
     trained_words,
     verdict_words,
 )
@@ -76,16 +70,8 @@ def templates(
         f"Every template has the label {task.labels[0]}, so a constant guess is already right and there is nothing to "
         "learn; give at least two labels.",
     )
-    dataset = forecast_templates(
-        task,
-        setting,
-        alphabet=alphabet,
-        error=error,
-        samples=samples,
-        simulate=simulate,
-        architectures=architectures,
-    )
-    return TemplateForecast(task, dataset)
+    options: dict[str, Any] = {"samples": samples, "simulate": simulate, "architectures": architectures}
+    return TemplateForecast(task, forecast_templates(task, setting, alphabet=alphabet, error=error, **options))
 
 
 @dataclass(frozen=True)
@@ -164,6 +150,18 @@ class TemplateForecast:
             rows.append(tuple(shown))
         return rows
 
+    def curve_rows(self) -> list[tuple[str, ...]]:
+        """The predicted error in words: a row for every number of samples, a column for every architecture."""
+        points = self.dataset
+        return [
+            (f"{n:,}", *(error_words(points.sel(architecture=name, n=n)) for name in points.architecture.values))
+            for n in points.n.values.tolist()
+        ]
+
+    def numbers(self) -> dict[str, object]:
+        """The forecast as plain data, for JSON."""
+        return summary(self.dataset)
+
     @property
     def columns(self) -> tuple[str, ...]:
         """The heads of `rows`."""
@@ -200,7 +198,6 @@ class TemplateForecast:
 
     def report(self, path: str | Path) -> None:
         """Write a page with the answer, how far to trust it, the table, the curves and the reasons."""
-        from foretrain.core.files import write_text
         from foretrain.forecast.templating.figures import page
 
         write_text(Path(path), page(self))

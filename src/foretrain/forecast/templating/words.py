@@ -15,39 +15,25 @@ SUBJECTS = {
     MLP: "an MLP",
     MLP_XX: "an MLP that is told which positions are equal",
 }
+IN_JSON = (
+    "learnable", "tells_apart", "undecided", "why", "condition", "inverse_norm", "nonsingular", "condition_at_least",
+    "limit_error", "samples_needed", "samples_limit",
+)  # fmt: skip
 
 
 def summary(forecast: xr.Dataset) -> dict[str, object]:
-    """The forecast as data for JSON; infinite numbers become null."""
-    config = config_of(forecast)
-    listed = []
+    """The forecast as data for JSON; needs and condition numbers may be infinite."""
+    architectures = []
     for name in forecast.architecture.values.tolist():
-        own = forecast.sel(architecture=name)
-        listed.append(
-            {
-                "architecture": name,
-                "learnable": bool(own.learnable),
-                "tells_apart": bool(own.tells_apart),
-                "undecided": bool(own.undecided),
-                "why": str(own.why.item()),
-                "condition": _finite(own.condition.item()),
-                "inverse_norm": _finite(own.inverse_norm.item()),
-                "nonsingular": bool(own.nonsingular),
-                "condition_at_least": own.condition_at_least.item(),
-                "limit_error": own.limit_error.item(),
-                "samples_needed": _finite(own.samples_needed.item()),
-                "samples_limit": own.samples_limit.item(),
-                "curve": [
-                    {"n": int(n), "error": e, "low": low, "high": high}
-                    for n, e, low, high in zip(
-                        forecast.n.values,
-                        *(own[k].values.tolist() for k in ("error", "error_low", "error_high")),
-                        strict=True,
-                    )
-                ],
-            }
-        )
-    return {**config, "architectures": listed}
+        forecast_of_one = forecast.sel(architecture=name)
+        curve = forecast_of_one[["error", "error_low", "error_high"]].to_dataframe()
+        points = [
+            {"n": row.Index, "error": row.error, "low": row.error_low, "high": row.error_high}
+            for row in curve.itertuples()
+        ]
+        listed = {key: forecast_of_one[key].item() for key in IN_JSON}
+        architectures.append({"architecture": name, **listed, "curve": points})
+    return {**config_of(forecast), "architectures": architectures}
 
 
 def answer(forecast: xr.Dataset) -> str:
@@ -137,12 +123,16 @@ def samples_words(own: xr.Dataset) -> str:
     return "not with so few tokens" if bool(own.too_few_tokens) else f"more than {own.samples_limit.item():,.0f}"
 
 
+def error_words(point: xr.Dataset) -> str:
+    """The predicted error at one number of samples, with its range, and what kernel regression gave if it was run."""
+    words = f"{point.error.item():.2g} ({point.error_low.item():.2g}–{point.error_high.item():.2g})"
+    if "simulated" in point and bool(point.simulated.notnull().any()):
+        words += f", simulated {point.simulated.mean().item():.2g}"
+    return words
+
+
 def condition_words(own: xr.Dataset) -> str:
     """The condition number of one architecture's N, or a lower bound if the smallest eigenvalue cannot be resolved."""
     if np.isfinite(own.condition):
         return f"{own.condition.item():.3g}"
     return "∞" if bool(own.singular) else f"> {own.condition_at_least.item():.1g}"
-
-
-def _finite(value: float) -> float | None:
-    return value if np.isfinite(value) else None

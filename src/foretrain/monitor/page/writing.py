@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 import xarray as xr
 
 from foretrain.core.files import write_text
-from foretrain.monitor.alarms import Alarm, alarms_of, evidence, in_words
+from foretrain.monitor.alarms import alarms_of, evidence_of, in_words
 from foretrain.monitor.page.curves import Curve, curves_of
 from foretrain.monitor.page.figures import (
     by_layer_figure,
@@ -50,13 +50,6 @@ def page(records: Sequence[Record], title: str) -> str:
         layers=[(short[curve.layer], curve.layer, curve.shape, str(curve)) for curve in curves],
         figures=drawn,
     )
-
-
-def evidence_of(alarms: Sequence[Alarm]) -> list[str]:
-    """How each serious kind of alarm that came up did in the benchmark."""
-    kinds = dict.fromkeys(alarm.kind for alarm in alarms if alarm.serious)
-    said = {kind: evidence(kind) for kind in kinds}
-    return [f"{kind}: {sentence}" for kind, sentence in said.items() if sentence]
 
 
 def figures(dataset: xr.Dataset, curves: Sequence[Curve]) -> Iterator[go.Figure]:
