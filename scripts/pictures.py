@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import chdir
 from functools import cache
 from html import unescape
 from pathlib import Path
@@ -61,8 +62,8 @@ def templates_figure() -> Any:
 
 @cache
 def corpus_page() -> str:
-    with tempfile.TemporaryDirectory() as folder:
-        forecast.corpus(ROOT / "examples" / "reviews.csv").report(Path(folder) / "reviews.html")
+    with tempfile.TemporaryDirectory() as folder, chdir(ROOT):  # the page names the file as it was given
+        forecast.corpus("examples/reviews.csv").report(Path(folder) / "reviews.html")
         return (Path(folder) / "reviews.html").read_text(encoding="utf-8")
 
 
