@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ class Analysis(Measured):
         """For JSON: all measures, without the samples of entries."""
         return {
             "name": self.name, "complete": self.complete, "checkpoints": self.total, "summary": self.summary,
-            "faults": [fault.as_dict() for fault in self.faults], "notes": self.notes,
+            "faults": [asdict(fault) for fault in self.faults], "notes": self.notes,
             "records": [{key: value for key, value in record.items() if key != "tensors"} for record in self.records],
         }  # fmt: skip
 
@@ -153,8 +154,8 @@ def _is_current(known: Record, start: Record, weights: Weights) -> bool:
 def config_of(place: Path, source: Source, weights: Weights) -> dict[str, Any]:
     """config.json of the checkpoint, or inside its file, or of the folder that the series is in."""
     folder = place if place.is_dir() else place.parent
-    own = read_config(folder) or sound_settings(weights.config or {})
-    return own or (read_config(source.base) if source.base is not None else {})
+    inside = read_config(folder) or sound_settings(weights.config or {})
+    return inside or (read_config(source.base) if source.base is not None else {})
 
 
 def read_config(folder: Path) -> dict[str, Any]:

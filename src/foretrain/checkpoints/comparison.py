@@ -15,7 +15,7 @@ from torch import Tensor
 from foretrain.checkpoints.analysis import config_of
 from foretrain.checkpoints.formats import open_weights
 from foretrain.checkpoints.matrices import BLOCK, measure_matrix
-from foretrain.checkpoints.measure_checkpoint import Without, heads_in, is_trainable
+from foretrain.checkpoints.measure_checkpoint import heads_in, is_trainable
 from foretrain.checkpoints.run_comparison import RunComparison, compare_runs
 from foretrain.checkpoints.scales import chance_of_mean, identity_chance
 from foretrain.checkpoints.sentences import shown
@@ -86,9 +86,10 @@ class Comparison:
         name, largest = next(iter(distances.items()))
         if len(distances) == 1:
             return [f"The distance of {name} is {shown(100 * largest)} % of its norm."]
+        median = shown(100 * statistics.median(distances.values()))
         return [
-            f"The median distance of the {len(distances)} matrices that differ is {shown(100 * _median(distances))} % "
-            f"of the matrix's norm, the largest is {shown(100 * largest)} % ({name})."
+            f"The median distance of the {len(distances)} matrices that differ is {median} % of the matrix's norm, the "
+            f"largest is {shown(100 * largest)} % ({name})."
         ]
 
     def _vectors(self) -> list[str]:
@@ -97,18 +98,13 @@ class Comparison:
         if not distances:
             return []
         far = "; those that are near 0 in A can differ by more than 100 %" if max(distances.values()) > 1 else ""
-        return [
-            f"Of {total} vectors (biases and norms) {len(distances)} differ, by {shown(100 * _median(distances))} % in "
-            f"the median{far}."
-        ]
+        median = shown(100 * statistics.median(distances.values()))
+        return [f"Of {total} vectors (biases and norms) {len(distances)} differ, by {median} % in the median{far}."]
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {
-            "names": list(self.names), "summary": self.summary, "only": [list(side) for side in self.only],
-            "shapes": {name: list(pair) for name, pair in self.shapes.items()}, "distances": self.distances,
-            "stable_ranks": {name: list(pair) for name, pair in self.stable_ranks.items()}, "identity": self.identity,
-        }  # fmt: skip
+        kept = ("names", "summary", "only", "shapes", "distances", "stable_ranks", "identity")
+        return {name: getattr(self, name) for name in kept}
 
 
 def compare(a: str | Path, b: str | Path, *, heads: int | None = None) -> Comparison | RunComparison:
@@ -125,12 +121,18 @@ def compare(a: str | Path, b: str | Path, *, heads: int | None = None) -> Compar
             f"{side} is a folder of {len(source.checkpoints)} checkpoints; give one of them, such as "
             f"{Path(side) / source.checkpoints[-1].label}.",
         )
-    places = [source.checkpoints[0].place() for source in sources]
-    one, other = (open_weights(place) for place in places)
-    labels = tuple(source.name for source in sources)
-    names = (labels[0], labels[1]) if labels[0] != labels[1] else (str(a), str(b))
+    labels = (sources[0].name, sources[1].name)
+    names = labels if labels[0] != labels[1] else (str(a), str(b))
+    (one, its_heads), (other, other_heads) = (_opened(source, heads) for source in sources)
     with plain_arithmetic(torch.device("cpu")):
-        return _compare(names, one, other, _heads(places, sources, (one, other), heads))
+        return _compare(names, one, other, (its_heads, other_heads))
+
+
+def _opened(source: Source, heads: int | None) -> tuple[Weights, int | None]:
+    """The weights of a single checkpoint, and its number of heads, if it is known."""
+    place = source.checkpoints[0].place()
+    weights = open_weights(place)
+    return weights, heads or heads_in(config_of(place, source, weights))
 
 
 def _compare(names: tuple[str, str], one: Weights, other: Weights, heads: tuple[int | None, int | None]) -> Comparison:
@@ -155,7 +157,7 @@ def _compare(names: tuple[str, str], one: Weights, other: Weights, heads: tuple[
                 ranks[name] = (measure_matrix(x)["stable_rank"], measure_matrix(y)["stable_rank"])
     only = [name for name in one if name not in other], [name for name in other if name not in one]
     ordered = dict(sorted(distances.items(), key=lambda item: -item[1]))
-    identity = _identity(Without(one, whole_numbers), Without(other, whole_numbers), heads)
+    identity = _identity(one.without(whole_numbers), other.without(whole_numbers), heads)
     return Comparison(names, only, shapes, ordered, sides, ranks, identity, _chance(one, identity, heads[0]))
 
 
@@ -169,27 +171,20 @@ def _distance(x: Tensor, y: Tensor) -> float:
     return math.sqrt(moved / (size or reference)) if moved else 0.0
 
 
-def _heads(
-    places: list[Path], sources: list[Source], weights: tuple[Weights, Weights], given: int | None
-) -> tuple[int | None, int | None]:
-    found = [given or heads_in(config_of(p, s, w)) for p, s, w in zip(places, sources, weights, strict=True)]
-    return found[0], found[1]
-
-
 def _identity(
     one: Mapping[str, Tensor], other: Mapping[str, Tensor], heads: tuple[int | None, int | None]
 ) -> dict[str, dict[str, tuple[float, float]]]:
     if heads[0] is None or heads[1] is None:
         return {}
-    shares = identity_shares(one, heads[0]), identity_shares(other, heads[1])
+    ours, theirs = identity_shares(one, heads[0]), identity_shares(other, heads[1])
     return {
         layer: {
-            product: (_mean(products[product]), _mean(shares[1][layer][product]))
-            for product in products
-            if product in shares[1][layer]
+            product: (statistics.fmean(shares), statistics.fmean(theirs[layer][product]))
+            for product, shares in products.items()
+            if product in theirs[layer]
         }
-        for layer, products in shares[0].items()
-        if layer in shares[1]
+        for layer, products in ours.items()
+        if layer in theirs
     }
 
 
@@ -204,11 +199,3 @@ def _chance(one: Weights, identity: dict[str, Any], heads: int | None) -> float:
 
 def _is_vector(shape: Sequence[int]) -> bool:
     return sum(side > 1 for side in shape) < 2
-
-
-def _median(distances: Mapping[str, float]) -> float:
-    return statistics.median(distances.values())
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)

@@ -51,16 +51,14 @@ def settings_kept(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def wrong_configs(records: Sequence[Record]) -> list[Fault]:
     """Configurations that do not fit their weights, or that differ from those of most other checkpoints."""
-    faults, records = [], [record for record in records if not record.get("config_from")]
-    for record in records:
-        for setting, sentence in _mismatches(record):
-            faults.append(Fault("wrong config", record["checkpoint"], setting, sentence))
-    found = {(fault.checkpoint, fault.where) for fault in faults}
+    records = [record for record in records if not record.get("config_from")]
+    faults = [fault for record in records for fault in _mismatches(record)]
+    known = {(fault.checkpoint, fault.where) for fault in faults}
     for key in SAME_IN_A_SERIES:
         values = {r["checkpoint"]: _plain(r["config"].get(key)) for r in records if r.get("config")}
         (usual, count), *others = Counter(values.values()).most_common() or [(None, 0)]
         for label, value in values.items():
-            if others and count > len(values) / 2 and value != usual and (label, key) not in found:
+            if others and count > len(values) / 2 and value != usual and (label, key) not in known:
                 sentence = f"The config of {label} says {key} = {value}; the other checkpoints say {usual}."
                 faults.append(Fault("wrong config", label, key, sentence))
     return faults
@@ -79,13 +77,13 @@ def absent_configs(records: Sequence[Record]) -> list[Fault]:
     ]  # fmt: skip
 
 
-def _mismatches(record: Record) -> Iterator[tuple[str, str]]:
-    """(setting, sentence) for every setting that the shapes contradict."""
+def _mismatches(record: Record) -> Iterator[Fault]:
+    """A fault for every setting that the shapes contradict."""
     config, shapes = record.get("config") or {}, {name: t["shape"] for name, t in record["tensors"].items()}
     label = record["checkpoint"]
 
-    def wrong(key: str, saying: str) -> tuple[str, str]:
-        return key, f"The config of {label} says {key} = {config[key]}, but {saying}."
+    def wrong(key: str, saying: str) -> Fault:
+        return Fault("wrong config", label, key, f"The config of {label} says {key} = {config[key]}, but {saying}.")
 
     stacks: dict[str, set[int]] = {}
     for name in shapes:

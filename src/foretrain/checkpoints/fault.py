@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 Record = dict[str, Any]
@@ -18,10 +18,6 @@ class Fault:
     where: str  # "all", or the tensors, files or settings concerned
     sentence: str
     others: tuple[str, ...] = ()  # the other checkpoints concerned
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
 
 
 def listed(names: Iterable[str], most: int = 3) -> str:

@@ -44,8 +44,8 @@ def until(records: Sequence[Record]) -> dict[str, int]:
     """For each tensor: the last record up to which it is the same as in the first; it may be unfrozen after that."""
     last = {}
     for name in {name for record in records for name in record["tensors"]}:
-        found = [record["tensors"].get(name, {}).get("digest") for record in records]
-        last[name] = next((k for k, digest in enumerate(found) if digest != found[0]), len(found)) - 1
+        seen = [record["tensors"].get(name, {}).get("digest") for record in records]
+        last[name] = next((k for k, digest in enumerate(seen) if digest != seen[0]), len(seen)) - 1
     return last
 
 
@@ -53,13 +53,13 @@ def unfrozen_late(records: Sequence[Record]) -> list[str]:
     """A sentence on the matrices that stay as they were at first, and move later."""
     moving, steps = moving_tensors(records), until(records)
     equal = min((steps[name] for name in moving), default=0)  # up to here whole checkpoints are equal: a fault
-    late: dict[int, list[str]] = {}
+    unfrozen: dict[int, list[str]] = {}
     for name in records[0]["tensors"] if records else ():
         if name in moving and steps[name] > equal and _is_matrix(records[0]["tensors"][name]):
-            late.setdefault(steps[name], []).append(name)
+            unfrozen.setdefault(steps[name], []).append(name)
     return [
         f"Not trained until step {records[k]['step']}, and the same as in the first checkpoint: {listed(names)}."
-        for k, names in sorted(late.items())
+        for k, names in sorted(unfrozen.items())
     ]
 
 
@@ -100,9 +100,9 @@ def _culprit(records: Sequence[Record], first: int, second: int, shared: list[st
     if tables:
         table = overall(tables)
         misfits = []
-        for own, twin in ((first, second), (second, first)):
-            beside = [k for k in (own - 1, own + 1) if 0 <= k < len(records) and k != twin]
-            misfits.append(float(np.mean([table[own, k] for k in beside])) if beside else 0.0)
+        for one, twin in ((first, second), (second, first)):
+            beside = [k for k in (one - 1, one + 1) if 0 <= k < len(records) and k != twin]
+            misfits.append(float(np.mean([table[one, k] for k in beside])) if beside else 0.0)
         if misfits[0] > misfits[1]:
             return records[first], records[second]
     return records[second], records[first]

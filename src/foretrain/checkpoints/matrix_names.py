@@ -54,12 +54,10 @@ def by_group(dataset: xr.Dataset, measure: str, group: str) -> xr.DataArray:
 def by_kind(matrices: Iterable[str]) -> dict[str, list[str]]:
     """The matrices that do the same in every layer, such as all mlp.c_fc; attention first. The experts of a layer are
     one kind; an encoder's matrices and a decoder's are two."""
-    found = [(group, name, match) for name in matrices if (group := group_of(name)) and (match := LAYER.match(name))]
-    several = len({match["stack"] for _, _, match in found}) > 1
+    known = [(group, name, match) for name in matrices if (group := group_of(name)) and (match := LAYER.match(name))]
+    several = len({match["stack"] for _, _, match in known}) > 1
     kinds: dict[str, list[str]] = {}
-    for wanted in GROUPS:
-        for group, name, match in found:
-            if group == wanted:
-                inside = EXPERT.sub("experts.*", name[match.end() :]).removesuffix(".weight")
-                kinds.setdefault(f"{match['stack']}: {inside}" if several else inside, []).append(name)
+    for _, name, match in sorted(known, key=lambda entry: list(GROUPS).index(entry[0])):
+        inside = EXPERT.sub("experts.*", name[match.end() :]).removesuffix(".weight")
+        kinds.setdefault(f"{match['stack']}: {inside}" if several else inside, []).append(name)
     return kinds

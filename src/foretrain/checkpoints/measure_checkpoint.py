@@ -6,7 +6,7 @@ import base64
 import hashlib
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -56,28 +56,12 @@ def measure(weights: Weights, heads: int) -> dict[str, Any]:
             else:
                 _require_finite(name, tensor)
         tell(Progress(len(weights), len(weights), "measuring identity shares", inner=True))
-        identity = identity_shares(Without(weights, whole_numbers), heads)
+        identity = identity_shares(weights.without(whole_numbers), heads)
     _require_matrices(matrices, quantised)
     return {
         "weights": matrices, "identity": identity, "tensors": tensors, "parameters": parameters,
         "quantised": len(quantised),
     }  # fmt: skip
-
-
-class Without(Mapping[str, Tensor]):
-    """Weights without some of their tensors."""
-
-    def __init__(self, weights: Mapping[str, Tensor], left_out: set[str]) -> None:
-        self._weights, self._names = weights, [name for name in weights if name not in left_out]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def __getitem__(self, name: str) -> Tensor:
-        return self._weights[name]
 
 
 def _require_matrices(matrices: Collection[str], quantised: Collection[str]) -> None:
@@ -92,11 +76,11 @@ def _require_matrices(matrices: Collection[str], quantised: Collection[str]) -> 
 
 def digests(weights: Weights) -> dict[str, str]:
     """The digest of every tensor, to see whether a checkpoint is still the one that was measured."""
-    found = {}
+    listed = {}
     for done, name in enumerate(weights):
         tell(Progress(done, len(weights), f"comparing {name} with the record", inner=True))
-        found[name] = digest_of(weights[name])
-    return found
+        listed[name] = digest_of(weights[name])
+    return listed
 
 
 def digest_of(tensor: Tensor) -> str:

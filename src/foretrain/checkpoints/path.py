@@ -75,13 +75,13 @@ def outliers(records: Sequence[Record]) -> list[Fault]:
             sentence = f"{label} is {ratio:.1f} times as far from {before} and {after} as they are from each other."
             faults.append(Fault("outlier", label, "all", sentence))
             continue
-        odd = [
+        far = [
             name for name, one in tables.items()
             if _ratio(one, k) > FAR_TENSOR and min(one[k, k - 1], one[k, k + 1]) > LEAST
         ]  # fmt: skip
-        if odd:
-            sentence = f"{label} is far from both {before} and {after}, which are near each other, in {listed(odd)}."
-            faults.append(Fault("outlier", label, ", ".join(odd), sentence))
+        if far:
+            sentence = f"{label} is far from both {before} and {after}, which are near each other, in {listed(far)}."
+            faults.append(Fault("outlier", label, ", ".join(far), sentence))
     return faults
 
 

@@ -59,14 +59,14 @@ def page(analysis: Measured) -> str:
 
 def _curves(analysis: Measured) -> list[tuple[str, str, go.Figure]]:
     """Of a series: every measure over the steps."""
-    dataset, found = _with_gaps(analysis), []
+    dataset, sections = _with_gaps(analysis), []
     if dataset["loss"].notnull().any():
-        found.append(("Loss on the text", "Mean over the windows of the text, in nats per token.", losses(dataset)))
+        sections.append(("Loss on the text", "Mean over the windows of the text, in nats per token.", losses(dataset)))
     kinds = by_kind(dataset["matrix"].values.tolist()) if "matrix" in dataset else {}
     if kinds:
         for measure, (title, says) in MEASURES.items():
             panels = {kind: dataset[measure].sel(matrix=names) for kind, names in kinds.items()}
-            found.append((title, f"{says} {ORDER}", curves(panels, "matrix", title.lower())))
+            sections.append((title, f"{says} {ORDER}", curves(panels, "matrix", title.lower())))
     shares = {
         title: dataset[f"identity_{name}"].mean("head")
         for name, title in PRODUCTS.items()
@@ -76,31 +76,31 @@ def _curves(analysis: Measured) -> list[tuple[str, str, go.Figure]]:
         chances = identity_chances(analysis.records[-1]).values()
         band = max((chance_of_mean([pair]) for pair in chances), default=math.nan)
         says = f"{IDENTITY} Mean over the heads of a layer; the grey band is what random weights give ({chance(band)})."
-        found.append(("The identity's share", says, curves(shares, "layer", "identity's share", band)))
+        sections.append(("The identity's share", says, curves(shares, "layer", "identity's share", band)))
     if "attention_entropy" in dataset:
         says = f"{ENTROPY} One panel per layer and one line per head."
-        found.append(("Entropy of attention", says, heads(dataset["attention_entropy"])))
-    return found
+        sections.append(("Entropy of attention", says, heads(dataset["attention_entropy"])))
+    return sections
 
 
 def _maps(analysis: Measured) -> list[tuple[str, str, go.Figure]]:
     """Of one model: every measure that has a scale, by layer."""
-    record, dataset, found = analysis.records[-1], analysis.dataset.isel(step=-1), []
+    record, dataset, sections = analysis.records[-1], analysis.dataset.isel(step=-1), []
     ranks = rank_map(record)
     if ranks is not None:
         says = f"{RANK} As a share of the largest it could be: 1 if all directions are equal, near 0 if few stand out. "
-        found.append(("Stable rank", f"{says}A square matrix of random numbers has about 0.25.", ranks))
+        sections.append(("Stable rank", f"{says}A square matrix of random numbers has about 0.25.", ranks))
     shares = {title: dataset[f"identity_{name}"] for name, title in PRODUCTS.items() if f"identity_{name}" in dataset}
     if shares:
         by_chance = max((value for _, value in identity_chances(record).values()), default=math.nan)
         says = f"{IDENTITY} One cell per head; for random weights a head has 0 ({chance(by_chance)})."
         least = 3 * by_chance if math.isfinite(by_chance) else 0.0
-        found.append(("The identity's share", says, head_map(shares, "share", signed=True, least=least)))
+        sections.append(("The identity's share", says, head_map(shares, "share", signed=True, least=least)))
     if "attention_entropy" in dataset:
         says = f"{ENTROPY} One cell per head."
         figure = head_map({"": dataset["attention_entropy"]}, "nats", signed=False)
-        found.append(("Entropy of attention", says, figure))
-    return found
+        sections.append(("Entropy of attention", says, figure))
+    return sections
 
 
 def _with_gaps(analysis: Measured) -> xr.Dataset:

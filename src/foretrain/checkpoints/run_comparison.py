@@ -50,11 +50,8 @@ class RunComparison:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {
-            "names": list(self.names), "summary": self.summary, "steps": self.steps,
-            "first_difference": self.first_difference, "losses": self.losses and list(self.losses),
-            "entropies": {layer: list(pair) for layer, pair in self.entropies.items()},
-        }  # fmt: skip
+        kept = ("names", "summary", "steps", "first_difference", "losses", "entropies")
+        return {name: getattr(self, name) for name in kept}
 
 
 def compare_runs(a: Path, b: Path) -> RunComparison:
@@ -90,15 +87,15 @@ def _dataset(path: Path) -> xr.Dataset:
 
 def _differences(one: xr.Dataset, other: xr.Dataset) -> dict[str, np.ndarray]:
     """For each variable that both have, the largest relative difference at each step."""
-    found = {}
+    differences = {}
     for name in one.data_vars:
         if name in other:
             x, y = xr.align(one[name], other[name], join="inner")
             size = xr.where(abs(x) > abs(y), abs(x), abs(y))
             gap = abs(x - y) / size.where(size > 0, 1.0)
             axes = [axis for axis in gap.dims if axis != "step"]
-            found[str(name)] = np.nan_to_num((gap.max(axes) if axes else gap).values)
-    return found
+            differences[str(name)] = np.nan_to_num((gap.max(axes) if axes else gap).values)
+    return differences
 
 
 def _entropies(one: xr.Dataset, other: xr.Dataset) -> dict[str, tuple[float, float]]:

@@ -94,8 +94,8 @@ def _soundness(analysis: Measured) -> str:
     absent, total = len(analysis.unmeasured), analysis.total
     faults = analysis.faults[absent:]
     if total == 1:
-        found = _listing(f"{_named(faults)} in {analysis.name}", faults) if faults else ""
-        return found or f"{analysis.name}: no faults found."
+        start = f"{_named(faults)} in {analysis.name}"
+        return _listing(start, faults) if faults else f"{analysis.name}: no faults found."
     steps = sorted([*(record["step"] for record in analysis.records), *analysis.unmeasured])
     first, last = shown(steps[0]), shown(steps[-1])
     if absent:

@@ -164,34 +164,34 @@ def _single(place: Path) -> Checkpoint:
 
 def _is_model(folder: Path) -> bool:
     """Whether a folder holds one checkpoint, not a series of folders or files with steps in their names."""
-    own = weight_files(folder)
+    files = weight_files(folder)
     if not has_weights(folder) or _folders(folder):
         return False
-    if not own:
+    if not files:
         return True  # an index without any of its files
-    sharded = any("-of-" in file.name for file in own)
-    stepped = [file for file in own if step_in(file.name) is not None]
+    sharded = any("-of-" in file.name for file in files)
+    stepped = [file for file in files if step_in(file.name) is not None]
     return (folder / "config.json").is_file() or sharded or len(stepped) < 2
 
 
 def _series(folder: Path, base: Path | None) -> Source:
     """The checkpoints directly below a folder."""
-    own, inside = weight_files(folder), _folders(folder)
-    if not own and not inside and (folder / BELOW).is_dir():
+    files, inside = weight_files(folder), _folders(folder)
+    if not files and not inside and (folder / BELOW).is_dir():
         return _series(folder / BELOW, base or folder)
-    found = [(place, step_in(place.name)) for place in (inside or own)]
-    stepped = [Checkpoint(place.name, step, path=place) for place, step in found if step is not None]
+    steps = {place: step_in(place.name) for place in (inside or files)}
+    stepped = [Checkpoint(place.name, step, path=place) for place, step in steps.items() if step is not None]
     if not stepped:
         raise Unreadable(
             f"{folder} is not a checkpoint, nor a folder of checkpoints: it has neither files of weights "
             f"({', '.join(ENDINGS)}) nor folders or files with steps in their names."
         )
     notes = []
-    if inside and own:
-        left_out = f"{own[0].name} is" if len(own) == 1 else f"{len(own)} files of weights are"
+    if inside and files:
+        left_out = f"{files[0].name} is" if len(files) == 1 else f"{len(files)} files of weights are"
         notes.append(f"{left_out} left out: only the folders of checkpoints beside them are measured.")
     unnamed = [place for place in _visible(folder) if inside and place not in inside and has_weights(place)]
-    unnamed += [place for place, step in found if step is None]
+    unnamed += [place for place, step in steps.items() if step is None]
     notes += [f"{place.name} is left out: its name has no step." for place in unnamed]
     stepped, older = _newest_versions(stepped)
     notes += [f"{one.label} is left out: {other.label} is a later version of the same step." for one, other in older]
@@ -200,13 +200,14 @@ def _series(folder: Path, base: Path | None) -> Source:
 
 def _newest_versions(checkpoints: list[Checkpoint]) -> tuple[list[Checkpoint], list[tuple[Checkpoint, Checkpoint]]]:
     """Of files that Lightning wrote under one name (a.ckpt, a-v1.ckpt), the last; and each older one beside it."""
-    versions: dict[str, list[tuple[int, Checkpoint]]] = {}
+    versions: dict[str, dict[int, Checkpoint]] = {}
     for checkpoint in checkpoints:
         match = VERSIONED.fullmatch(checkpoint.label)
-        name, number = (match["name"] + ".ckpt", int(match["version"])) if match else (checkpoint.label, 0)
-        versions.setdefault(name, []).append((number, checkpoint))
-    ordered = [[c for _, c in sorted(same, key=lambda pair: pair[0])] for same in versions.values()]
-    return [same[-1] for same in ordered], [(old, same[-1]) for same in ordered for old in same[:-1]]
+        name, number = (match["name"] + ".ckpt", int(match["version"])) if match else (checkpoint.label, -1)
+        versions.setdefault(name, {})[number] = checkpoint
+    newest = {name: same[max(same)] for name, same in versions.items()}
+    older = [(old, newest[name]) for name, same in versions.items() for _, old in sorted(same.items())]
+    return list(newest.values()), [(old, new) for old, new in older if old is not new]
 
 
 def _folders(folder: Path) -> list[Path]:

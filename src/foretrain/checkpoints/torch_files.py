@@ -76,7 +76,7 @@ def _refuse_bombs(file: Path) -> None:
             with zipfile.ZipFile(stream) as archive:
                 for entry in archive.infolist():
                     if entry.compress_type != zipfile.ZIP_STORED:
-                        raise Unreadable(f"{file} is compressed, as torch never writes it; unpack it if you trust it.")
+                        raise Unreadable(f"{file} is compressed, which torch never does; unpack it if you trust it.")
                 for name in archive.namelist():
                     if name.endswith("data.pkl"):
                         _require_no_bytes(file, pickletools.genops(archive.read(name)))

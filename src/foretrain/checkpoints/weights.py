@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +53,11 @@ class Weights(Mapping[str, Tensor]):
     @abstractmethod
     def __getitem__(self, name: str) -> Tensor: ...
 
-    @property
-    def shards(self) -> list[str]:
-        """The names of the files, in order."""
-        return sorted(set(self._shards.values()))
+    def without(self, names: Collection[str]) -> Weights:
+        """The same weights without some of their tensors."""
+        fewer = copy(self)
+        fewer._shards = {name: shard for name, shard in self._shards.items() if name not in names}
+        return fewer
 
     def shard_of(self, name: str) -> str:
         """The name of the file that holds a tensor."""

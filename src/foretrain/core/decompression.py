@@ -22,8 +22,8 @@ def require_unpacked(path: str | Path, size: int, packed: int) -> None:
     most = max(ALWAYS, MOST_TIMES * packed)
     if size > most:
         raise InputError(
-            f"{path} has {packed / 1e6:,.3g} MB and unpacks to more than {most / 1e6:,.0f} MB, as no honest file does; "
-            "unpack it yourself if you trust it."
+            f"{path} has {packed / 1e6:,.3g} MB and unpacks to more than {most / 1e6:,.0f} MB, far more than real data "
+            "does; unpack it yourself if you trust it."
         )
 
 

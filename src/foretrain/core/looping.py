@@ -107,8 +107,11 @@ def require_alike(one: xr.Dataset, other: xr.Dataset) -> None:
     require(not different, f"Settings of this grid give different variables ({', '.join(different)}); {WAY_OUT}.")
     for name, variable in one.variables.items():
         for axis in variable.dims:
-            here, there = one.sizes[axis], other.sizes.get(axis)
-            require(here == there, f"{axis} has {here} values for one setting and {there} for another; {WAY_OUT}.")
+            size, other_size = one.sizes[axis], other.sizes.get(axis)
+            require(
+                size == other_size,
+                f"{axis} has {size} values for one setting and {other_size} for another; {WAY_OUT}.",
+            )
         if name in one.coords:
             require(
                 bool(np.array_equal(variable.values, other[name].values)),

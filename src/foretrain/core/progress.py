@@ -1,4 +1,4 @@
-"""Progress: long work says how far it is, and whoever started it decides how to show that.
+"""Progress: long work says how far it is, and the program that started it decides how to show that.
 
 Work calls `tell`. Without a listener nothing happens, so that a library call prints nothing. `foretrain` on the command
 line listens and draws a bar; events of worker processes reach it too (`core.workers`).
@@ -28,12 +28,12 @@ _process_listener: Listener | None = None  # of a worker, whose tasks may run in
 
 
 def current_listener() -> Listener | None:
-    """Whoever listens now."""
+    """The current listener."""
     return _listener.get() or _process_listener
 
 
 def tell(progress: Progress) -> None:
-    """Tell whoever listens how far the work is."""
+    """Tell the current listener how far the work is."""
     listener = current_listener()
     if listener is not None:
         listener(progress)

@@ -12,6 +12,7 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from importlib.util import find_spec
@@ -64,15 +65,16 @@ def function_digest(function: Callable[..., Any]) -> str:
 
 def _function_bytes(function: Any, above: tuple[Any, ...] = ()) -> bytes:
     """A function's code, defaults, and what it uses from outside; functions among that count in the same way."""
-    own = _code_bytes(function.__code__)
+    content = _code_bytes(function.__code__)
     for kind, values in ((b"\0", _from_outside(function)), (b"\1", _defaults(function))):
         for name, value in sorted(values.items()):
-            own += kind + name.encode() + b"="
-            if _is_own(value):
-                own += _function_bytes(value, (*above, function)) if value not in (*above, function) else b"itself"
+            content += kind + name.encode() + b"="
+            if _is_in_script(value):
+                again = value in (*above, function)
+                content += b"itself" if again else _function_bytes(value, (*above, function))
             else:
-                own += value_bytes(value) if is_plain(value) else _type_name(value).encode()
-    return own
+                content += value_bytes(value) if is_plain(value) else _type_name(value).encode()
+    return content
 
 
 def value_bytes(value: Any) -> bytes:
@@ -100,8 +102,8 @@ def unknown_values(function: Callable[..., Any]) -> list[str]:
     in_file = _is_in_file(function, module_of(function))
     free = set(plain_function.__code__.co_freevars)
     outside = {name: v for name, v in _from_outside(plain_function).items() if name in free or not in_file}
-    found = [*outside.items(), *_defaults(plain_function).items()]
-    return [name for name, value in found if not (is_plain(value) or _is_own(value) or _has_a_name(value))]
+    used = [*outside.items(), *_defaults(plain_function).items()]
+    return [name for name, value in used if not (is_plain(value) or _is_in_script(value) or _has_a_name(value))]
 
 
 def _defaults(function: Any) -> dict[str, Any]:
@@ -112,13 +114,11 @@ def _defaults(function: Any) -> dict[str, Any]:
 
 def _from_outside(function: Any) -> dict[str, Any]:
     names = _global_names(function.__code__)
-    found = {name: function.__globals__[name] for name in names if name in function.__globals__}
+    values = {name: function.__globals__[name] for name in names if name in function.__globals__}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        try:
-            found[name] = cell.cell_contents
-        except ValueError:  # not filled yet: a function that calls itself while it is being made
-            continue
-    return found
+        with suppress(ValueError):  # not filled yet: a function that calls itself while it is being made
+            values[name] = cell.cell_contents
+    return values
 
 
 def _global_names(code: CodeType) -> set[str]:
@@ -126,8 +126,8 @@ def _global_names(code: CodeType) -> set[str]:
     return set(code.co_names).union(*inner)
 
 
-def _is_own(value: Any) -> bool:
-    """Whether it is a function of someone's own: those of libraries are known by their names and versions."""
+def _is_in_script(value: Any) -> bool:
+    """Whether it is a function of the script: those of libraries are known by their names and versions."""
     return isinstance(value, FunctionType) and value.__module__ in ("__main__", "__mp_main__")
 
 
@@ -243,8 +243,9 @@ def import_closure(module: str) -> dict[str, Path]:
     while waiting:
         name = waiting.pop()
         path = _file_of(name) or (_in_folder(beside, name) if beside else None)
-        own = name.split(".", 1)[0] in packages or (path is not None and beside is not None and beside in path.parents)
-        if name in closure or path is None or not own or _only_draws(name):
+        if name in closure or path is None or _only_draws(name):
+            continue
+        if name.split(".", 1)[0] not in packages and (beside is None or beside not in path.parents):
             continue
         closure[name] = path
         waiting += _imported(name, path)

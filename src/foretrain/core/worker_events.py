@@ -22,9 +22,9 @@ LARGEST = 512  # bytes of an event: POSIX promises that writes up to this size a
 
 @contextmanager
 def events_of_workers() -> Iterator[Any]:
-    """The end of the pipe that workers write to; what they send reaches whoever listens here. None if no one does."""
+    """The end of the pipe that workers write to; what they send reaches the current listener. None if there is none."""
     listener = current_listener()
-    if listener is None or os.name == "nt":  # Windows has other pipes: there, bars count finished pieces only
+    if listener is None or os.name == "nt":  # on Windows, with its other pipes, bars count finished pieces only
         yield None
         return
     (events, for_workers), (stopped, stop) = Pipe(duplex=False), Pipe(duplex=False)

@@ -69,7 +69,7 @@ def keep_freed_memory() -> None:
         mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
 
 
-class _OwnThreads(threading.local):
+class _OfThisThread(threading.local):
     """What one Python thread has set, and goes back to when its outermost block ends."""
 
     depth = 0
@@ -86,35 +86,35 @@ class _Threads:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.own = _OwnThreads()
+        self.here = _OfThisThread()
         self.blocks = 0
         self.torch_default: int | None = None  # before the first of the blocks that are running
 
     def enter(self) -> None:
         with self.lock:
             self.blocks += 1
-            self.own.depth += 1
+            self.here.depth += 1
             if self.blocks == 1:
                 from threadpoolctl import threadpool_limits  # here: processes that only start workers do not need it
 
-                self.own.blas = threadpool_limits(limits=1, user_api="blas")
+                self.here.blas = threadpool_limits(limits=1, user_api="blas")
             torch = sys.modules.get("torch")
-            if torch is not None and self.own.torch_threads is None:
+            if torch is not None and self.here.torch_threads is None:
                 now = torch.get_num_threads()
                 self.torch_default = self.torch_default or now
-                self.own.torch_threads = now if now > 1 else self.torch_default  # 1 may be another block's
+                self.here.torch_threads = now if now > 1 else self.torch_default  # 1 may be another block's
                 torch.set_num_threads(1)
 
     def leave(self) -> None:
         with self.lock:
             self.blocks -= 1
-            self.own.depth -= 1
-            if self.own.depth == 0:
-                if self.own.blas is not None:
-                    self.own.blas.restore_original_limits()
-                if self.own.torch_threads is not None:
-                    sys.modules["torch"].set_num_threads(self.own.torch_threads)
-                self.own.blas = self.own.torch_threads = None
+            self.here.depth -= 1
+            if self.here.depth == 0:
+                if self.here.blas is not None:
+                    self.here.blas.restore_original_limits()
+                if self.here.torch_threads is not None:
+                    sys.modules["torch"].set_num_threads(self.here.torch_threads)
+                self.here.blas = self.here.torch_threads = None
             if self.blocks == 0:
                 self.torch_default = None
 

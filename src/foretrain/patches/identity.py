@@ -179,11 +179,11 @@ def _attention(
     if groups > 1:
         key, value = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    own: IdentityScaling | None = getattr(module, NAME, None)
-    if own is None:  # cross-attention, which has none
+    scalars: IdentityScaling | None = getattr(module, NAME, None)
+    if scalars is None:  # cross-attention, which has none
         mixed = F.scaled_dot_product_attention(query, key, value, attention_mask, dropout, scale=scale)
         return mixed.transpose(1, 2).contiguous(), None
-    mixed, weights = own.attend(query, key, value, attention_mask, scale, dropout)
+    mixed, weights = scalars.attend(query, key, value, attention_mask, scale, dropout)
     return mixed.transpose(1, 2).contiguous(), weights
 
 

@@ -27,9 +27,9 @@ def mimetic_init(
     head is the closest matrix of its rank, and Σ_h W_V·W_O is exact. The paper finds (0.7, 0.7) and (0.4, −0.4) in
     pretrained models. Needs as many heads of keys as of queries.
     """
-    found = dict(projections_of(dict(model.named_parameters()), heads))
-    require(len(found) > 0, "No attention layer with names that are known was found in this model.")
-    for layer, matrices in found.items():
+    layers = dict(projections_of(dict(model.named_parameters()), heads))
+    require(len(layers) > 0, "No attention layer with names that are known was found in this model.")
+    for layer, matrices in layers.items():
         q, k, v, o = matrices.query, matrices.key, matrices.value, matrices.output
         width, per_head = q.shape[-2:]
         shared = [x for x in (k, v) if x.untyped_storage().data_ptr() not in _storages(model)]

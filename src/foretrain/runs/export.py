@@ -34,18 +34,9 @@ def long_table(dataset: xr.Dataset) -> pd.DataFrame:
     for name, variable in dataset.data_vars.items():
         grid = np.meshgrid(*(_coordinates(dataset, axis) for axis in variable.dims), indexing="ij")
         columns = {str(axis): coordinates.ravel() for axis, coordinates in zip(variable.dims, grid, strict=True)}
-        words = variable.dtype.kind not in "fiub"
         cells = variable.values.ravel()
-        parts.append(
-            pd.DataFrame(
-                {
-                    "variable": str(name),
-                    **columns,
-                    "text" if words else "value": cells if words else cells.astype(float),
-                },
-                index=range(variable.size),
-            )
-        )
+        content = {"value": cells.astype(float)} if variable.dtype.kind in "fiub" else {"text": cells}
+        parts.append(pd.DataFrame({"variable": str(name), **columns, **content}, index=range(variable.size)))
     table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame({"variable": []})
     for axis in axes:
         if axis in table and _coordinates(dataset, axis).dtype.kind in "iu":

@@ -104,9 +104,8 @@ class Grid:
 
     def compute(self, function: Callable[..., Any], fixed: Mapping[str, Any], piece: Piece) -> xr.Dataset:
         """One piece of the result."""
-        given = self.arguments(piece)
-        lists = {name: values for name, values in given.items() if name in self.lists}
-        single = {name: values for name, values in given.items() if name not in self.lists}
+        single = self.arguments(piece)
+        lists = {name: single.pop(name) for name in list(single) if name in self.lists}
         return over(function, single, fixed, lists)
 
 

@@ -146,8 +146,9 @@ def read_training(file: Path) -> tuple[list[Record], bool]:
         lines = file.read_bytes().split(b"\n")
     except OSError as error:
         raise InputError(f"{file} cannot be read: {error.strerror}.") from error
-    if _is_torn(lines[-1]):
-        lines[-1] = b""
+    # a last line without its line break was written in part by a process that was killed; otherwise it is damaged
+    if lines[-1].startswith(b"{") and not is_sealed(lines[-1][:-1]):
+        lines.pop()
     entries: list[Record] = []
     sealed = False
     for number, line in enumerate(filter(None, lines), start=1):
@@ -185,11 +186,6 @@ def _require_form(entry: Record) -> None:
 @cache
 def _form() -> Any:
     return TypeAdapter(_Form)
-
-
-def _is_torn(line: bytes) -> bool:
-    """Whether a line without line break was written in part by a process that was killed; otherwise it is damaged."""
-    return line.startswith(b"{") and not is_sealed(line[:-1])
 
 
 def add_record(records: list[Record], record: Record) -> bool:
@@ -236,9 +232,8 @@ def as_dataset(records: Iterable[Record]) -> xr.Dataset:
         variables[name] = (("step", "matrix"), np.array(table, dtype=float))
     units = {name: unit for name, unit in UNITS.items() if name in variables}
     dataset = trajectory(variables, coordinates, units, format=FORMAT)
-    for name, words in MEANINGS.items():
-        if name in dataset:
-            dataset[name].attrs["long_name"] = words
+    for name in set(MEANINGS) & set(variables):
+        dataset[name].attrs["long_name"] = MEANINGS[name]
     return dataset
 
 

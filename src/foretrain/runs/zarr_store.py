@@ -164,10 +164,10 @@ class GridStore:
                 where = tuple(region.get(axis, slice(None)) for axis in dims)
                 array[where] = _text(str(name), values) if values.dtype.kind in "UTO" else values
             checksums = self._checksums(piece)
-            made = json.dumps({"attributes": dict(dataset.attrs), **checksums}, default=plain, sort_keys=True)
+            text = json.dumps({"attributes": dict(dataset.attrs), **checksums}, default=plain, sort_keys=True)
             everywhere = tuple(region.values())
             size = tuple(part.stop - part.start for part in everywhere)
-            self._array(MADE_WITH)[everywhere] = np.full(size, made, object)
+            self._array(MADE_WITH)[everywhere] = np.full(size, text, object)
             self._array(DONE)[everywhere] = np.ones(size, bool)
 
     def _checksums(self, piece: Piece) -> dict[str, dict[str, str]]:
