@@ -353,3 +353,17 @@ def test_numbers_as_written_by_hand(value: float, text: str) -> None:
 )
 def test_how_far_a_value_is_from_the_truth(value: float, truth: float, words: str) -> None:
     assert compared_to(value, truth) == words
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (1.0, "v is 1, exactly what is allowed"),
+        (1 - 1e-9, "v is 1, 10⁻⁹ below what is allowed"),
+        (1 + 1e-9, "v is 1, 10⁻⁹ above what is allowed"),
+        (0.5, "v is 0.5; at most 1 is allowed"),
+    ],
+)
+def test_a_value_that_prints_like_its_bound_is_told_apart_from_it(value: float, words: str) -> None:
+    outcome = bounded("v", high=Tolerance(1.0, "made up"))(xr.Dataset(), xr.Dataset({"v": value}))
+    assert outcome.reason == words

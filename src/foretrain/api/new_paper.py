@@ -11,7 +11,7 @@ from foretrain import papers
 from foretrain.core.errors import require
 from foretrain.core.files import write_text
 
-PARTS = ("__init__.py", "paper.py", "theory.py", "experiments.py", "figures.py", "claims.py")
+PARTS = ("__init__.py", "paper.py", "theory.py", "experiments.py", "claims.py")
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 

@@ -68,9 +68,8 @@ def bounded(
             excess = (sign * (value - edge)).fillna(np.inf)
             at = worst_place(excess)
             allowed, seen = float(edge.isel(at)), float(value.isel(at))
-            limit = "at most {} is allowed" if sign == 1 else "at least {} is needed"
             words = f"{quantity.words} is {number(seen)}{quantity.with_unit}{place_words(value, at, quantities)}"
-            words += f"; {limit.format(number(allowed))}"
+            words += _beside_its_limit(seen, allowed, sign)
             if slack.value:
                 words += f", give or take {number(slack.value)}"
             middle = value_at(xr.broadcast(middles, value)[0], at)
@@ -82,6 +81,17 @@ def bounded(
         return min(sides, key=lambda side: side.margin)
 
     return Comparator(compare, (Drawn(name, low=low, high=high),))
+
+
+def _beside_its_limit(seen: float, allowed: float, sign: int) -> str:
+    """The limit; if it prints like the value itself, how far apart the two are."""
+    limit = f"at most {number(allowed)} is allowed" if sign == 1 else f"at least {number(allowed)} is needed"
+    if number(seen) != number(allowed) or not math.isfinite(seen):
+        return f"; {limit}"
+    if seen == allowed:
+        return f", exactly what {'is allowed' if sign == 1 else 'is needed'}"
+    side = "below" if seen < allowed else "above"
+    return f", {number(abs(seen - allowed))} {side} what {'is allowed' if sign == 1 else 'is needed'}"
 
 
 def _edge(bound: str | Tolerance, prediction: xr.Dataset) -> xr.DataArray:
