@@ -21,6 +21,7 @@ from foretrain.core.progress import Progress, listening, tell
 from foretrain.core.streams import stream
 from foretrain.core.trajectory import notes_of, trajectory
 from foretrain.runs import identity as identities
+from foretrain.runs import run_folder as run_folders
 from foretrain.runs import sweep as sweeping
 from foretrain.runs.grid import Grid
 from foretrain.runs.identity import RunIdentity
@@ -479,3 +480,64 @@ def test_what_does_not_fit_into_memory_is_refused(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(os, "sysconf", lambda name: 1)
     with pytest.raises(InputError, match=r"GB of memory; open it with xarray\.open_zarr"):
         load(folder.path)
+
+
+def test_two_workers_that_finish_first_make_the_arrays_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both see that there are none, both make them, and the slower one finds those of the other in its way."""
+    identity = RunIdentity.of("made_up/tasks", {"tasks": ("a", "b")}, "source")
+    grid = Grid.cut({"tasks": ("a", "b")}, {"tasks": "task"})
+    first, second = (RunFolder(Storage.of(tmp_path), identity, grid) for _ in range(2))
+    listed = GridStore._listed
+    faster: list[RunFolder] = [first]
+
+    def nothing_yet(store: GridStore) -> set[str]:
+        before = listed(store)
+        if faster:
+            faster.pop().put((0,), of_tasks(["a"]))
+        return before
+
+    monkeypatch.setattr(GridStore, "_listed", nothing_yet)
+    second.put((1,), of_tasks(["b"]))
+    assert [path.name for path in tmp_path.iterdir()] == ["sweep.zarr"]
+    second.note_arrays(second.store.metadata())
+    assert second.done().all()
+    assert second.dataset().task.values.tolist() == ["a", "b"]
+
+
+def test_the_record_is_not_read_for_every_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    plain = run_folders.unsealed
+    monkeypatch.setattr(run_folders, "unsealed", lambda content, name: read.append(name) or plain(content, name))
+    run(tmp_path)
+    assert read == []
+    run(tmp_path)
+    assert len(read) == 1
+
+
+def test_a_finished_run_is_checked_once_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(tmp_path)
+    checks: list[GridStore] = []
+    sound = GridStore.sound
+    monkeypatch.setattr(GridStore, "sound", lambda store: checks.append(store) or sound(store))
+    again = run(tmp_path)
+    xr.testing.assert_equal(again.dataset(), experiment(**CUT))
+    assert len(checks) == 1
+    chunks_of(again)[0].unlink()
+    with pytest.raises(DamagedFile, match="1 damaged or missing"):
+        again.dataset()
+
+
+def test_in_an_object_store_one_piece_makes_the_arrays_before_the_others_begin() -> None:
+    sizes: list[int] = []
+
+    class Counting(Serial):
+        def results(self, calls: Any) -> Any:
+            listed = list(calls)
+            sizes.append(len(listed))
+            yield from super().results(listed)
+
+    folder = Plan("paper/figure", experiment, cut=CUT, fixed={"size": 3}, axes=AXES).run(
+        "memory://one-first", engine=Counting()
+    )
+    assert sizes == [1, 5]
+    xr.testing.assert_equal(folder.dataset(), experiment(**CUT))
