@@ -183,7 +183,7 @@ def test_published_numbers():
 
 @pytest.mark.parametrize("name", figures.FIGURES)
 def test_every_figure_is_drawn_with_named_axes(name, fast):
-    figure = figures.FIGURES[name](fast[name])
+    figure = papers.figure_of(f"scan_snap/{name}")(fast[name])
     assert not name.startswith("fig") or figure.layout.title.text.startswith(name.replace("fig", "Fig "))
     named = [axis.title.text for axis in (*figure.select_xaxes(), *figure.select_yaxes()) if axis.title.text]
     assert len(named) >= 2

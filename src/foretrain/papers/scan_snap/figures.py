@@ -9,8 +9,9 @@ import plotly.graph_objects as go
 import xarray as xr
 
 from foretrain.core.trajectory import config_of
-from foretrain.papers.scan_snap import language_figures, map_figures
+from foretrain.papers.scan_snap import map_figures
 from foretrain.papers.scan_snap.setting import TRAINING, published_fig6
+from foretrain.show.curve_panels import CurvePanels
 from foretrain.show.plotting import band, measurement_marks, new_panels, panel_place, prediction_line
 
 
@@ -96,7 +97,7 @@ def fig6(run: xr.Dataset) -> go.Figure:
     figure = new_panels(
         f"Fig 6: entropy of attention on distinct tokens, Syn-Medium after {config_of(run)['steps']} steps "
         "(band: one standard deviation over seeds)",
-        [_queries(number) for number in run["queries"].values.tolist()],
+        [f"{n} query token{'s' * (n > 1)}, {2 * n} next tokens" for n in run["queries"].values.tolist()],
         columns=columns,
         horizontal_spacing=0.12,
         vertical_spacing=0.14,
@@ -125,7 +126,7 @@ def fig6(run: xr.Dataset) -> go.Figure:
         figure.add_trace(key.update(marker={"symbol": "diamond-open", "size": 11}), row=1, col=1)
     ticks = run["ratio"].values.tolist()
     figure.update_xaxes(type="log", tickvals=ticks, ticktext=[f"{t:g}" for t in ticks])
-    figure.update_xaxes(title="η<sub>Y</sub>/η<sub>Z</sub>", row=_rows(run, columns))
+    figure.update_xaxes(title="η<sub>Y</sub>/η<sub>Z</sub>", row=-(-run.sizes["queries"] // columns))
     figure.update_yaxes(title="entropy (nats)", col=1)
     return figure
 
@@ -148,62 +149,20 @@ def fig8(run: xr.Dataset) -> go.Figure:
     return figure
 
 
-def fig11(run: xr.Dataset) -> go.Figure:
-    return _recall_curves(
-        run,
-        "ratio",
-        "η<sub>Y</sub>/η<sub>Z</sub>",
-        f"Fig 11: recall of distinct tokens, η<sub>Z</sub> = {float(run['eta_z']):g}",
-    )
-
-
-def fig12(run: xr.Dataset) -> go.Figure:
-    return _recall_curves(
-        run,
-        "eta_z",
-        "η<sub>Z</sub>",
-        f"Fig 12: recall of distinct tokens, η<sub>Y</sub>/η<sub>Z</sub> = {float(run['ratio']):g}",
-    )
-
-
-def _recall_curves(run: xr.Dataset, axis: str, symbol: str, title: str) -> go.Figure:
-    columns = min(2, run.sizes["queries"])
-    figure = new_panels(
-        f"{title} (mean over seeds)",
-        [_queries(number) for number in run["queries"].values.tolist()],
-        columns=columns,
-        horizontal_spacing=0.12,
-        vertical_spacing=0.14,
-    )
-    for i, number in enumerate(run["queries"].values):
-        for j, value in enumerate(run[axis].values):
-            curve = run["recall"].sel({"queries": number, axis: value}).mean("seed")
-            group = {"legendgroup": f"{value:g}", "showlegend": i == 0}
-            line = prediction_line(curve["threshold"], curve, f"{symbol} = {value:g}", j, **group)
-            figure.add_trace(line, **panel_place(i, columns))
-    figure.update_xaxes(title="threshold on the softmax value (1/M)", row=_rows(run, columns))
-    figure.update_yaxes(range=[0, 1.02])
-    figure.update_yaxes(title="recall", col=1)
-    return figure
-
-
-def _rows(run: xr.Dataset, columns: int) -> int:
-    return -(-run.sizes["queries"] // columns)
-
-
-def _queries(number: int) -> str:
-    return f"{number} query token{'s' if number > 1 else ''}, {2 * number} next tokens"
-
-
-FIGURES: dict[str, Callable[[xr.Dataset], go.Figure]] = {
+FIGURES: dict[str, Callable[[xr.Dataset], go.Figure] | CurvePanels] = {
     "fig3": fig3,
     "fig4": fig4,
     "fig5": fig5,
     "fig6": fig6,
+    "fig7": CurvePanels("Fig 7: the first layer's attention while encoders are trained with SGD"),
     "fig8": fig8,
     "fig9": fig9,
-    "fig11": fig11,
-    "fig12": fig12,
+    "fig10": CurvePanels("Fig 10: entropy of attention after training with SGD", ("entropy",), over="rate", log_x=True),
+    "fig11": CurvePanels(
+        "Fig 11: recall of distinct tokens, η_Z = {eta_z:g}", ("recall",), panels="queries", log_y=False
+    ),
+    "fig12": CurvePanels(
+        "Fig 12: recall of distinct tokens, η_Y/η_Z = {ratio:g}", ("recall",), panels="queries", log_y=False
+    ),
     **map_figures.FIGURES,
-    **language_figures.FIGURES,
 }

@@ -26,7 +26,7 @@ def _weights_on_paper(seeds: int, steps: int, queries: str = "own", sign: float 
     moved = (w - w[:, :1])[..., :contexts]
     bias = bias[..., ::-1] if queries == "swapped" else bias
     whole = theory.weights_from_parts(w[:, :1], moved, bias, U[:, :contexts], U[:, contexts:])
-    return trajectory({"weights": (("seed", "time", "token"), whole)}, {"time": run["time"].values})
+    return trajectory({"w": (("seed", "time", "token"), whole)}, {"time": run["time"].values})
 
 
 bias = Claim(
@@ -36,8 +36,8 @@ bias = Claim(
     says="A node's weight is w(t) = w(0) + U_C(v(t) − v(0)) + Σ_m u_mξ_m(t) with ξ_m(t) = ∫E[g·h′] over the samples "
     "with query m: the bias enters with a plus sign (eq. 60).",
     predict=_weights_on_paper,
-    observe=lambda seeds, steps: _run(seeds, steps)[["weights"]].drop_vars("seed"),
-    compare=close("weights", ALGEBRA, by="from v and ξ", seen="in training"),
+    observe=lambda seeds, steps: _run(seeds, steps)[["weights"]].drop_vars("seed").rename(weights="w"),
+    compare=close("w", ALGEBRA, by="from v and ξ", seen="in training"),
     settings={"fast": {"seeds": 3, "steps": 600}, "full": {"seeds": 10, "steps": 2000}},
     control=Control("the biases of the two queries swapped", {"queries": "swapped"}),
     erratum=Erratum(

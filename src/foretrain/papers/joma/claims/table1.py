@@ -78,15 +78,18 @@ table1 = Claim(
 
 def _gain(
     configurations: tuple[str, ...], s: int, seeds: int, steps: int, generator: Generator = "set union",
-    shuffled: bool = False, width: int = MODEL.width, batch: int | None = None, first_seed: int = 1,
+    shuffled: bool = False, width: int = MODEL.width, hidden: int = MODEL.hidden, batch: int | None = None,
+    first_seed: int = 1,
 ) -> xr.Dataset:  # fmt: skip
     """NCorr after training minus before, averaged over the configurations, by seed (`overall`).
 
     It also gives the gain and its standard error by configuration, the share of the trained NCorr that the untrained
     network already has, and NCorr of nodes of noise.
     """
-    setting: dict[str, Any] = {"generator": generator, "shuffled": shuffled, "width": width, "batch": batch}
-    run = _runs(configurations, seeds, steps, first_seed, **setting)
+    run = _runs(
+        configurations, seeds, steps, first_seed,
+        generator=generator, shuffled=shuffled, width=width, hidden=hidden, batch=batch,
+    )  # fmt: skip
     ncorr = run["ncorr"].sel(s=s, drop=True)
     before, after = ncorr.isel(time=0, drop=True), ncorr.isel(time=-1, drop=True)
     gain = after - before

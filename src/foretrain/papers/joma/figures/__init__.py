@@ -1,5 +1,5 @@
 """One Plotly figure per experiment of JoMA."""
 
-from foretrain.papers.joma.figures import language, superposition, theory, training
+from foretrain.papers.joma.figures import language, theory, training
 
-FIGURES = {**theory.FIGURES, **training.FIGURES, **language.FIGURES, **superposition.FIGURES}
+FIGURES = {**theory.FIGURES, **training.FIGURES, **language.FIGURES}

@@ -6,8 +6,9 @@ import numpy as np
 import plotly.graph_objects as go
 import xarray as xr
 
-from foretrain.papers.joma.figures.training import mean_and_runs
+from foretrain.papers.joma.quantities import QUANTITIES
 from foretrain.papers.joma.setting import OrderModel
+from foretrain.show.curve_panels import CurvePanels
 from foretrain.show.plotting import (
     CONTROL,
     INK,
@@ -85,38 +86,22 @@ def correlation_by_angle(_: xr.Dataset, observation: xr.Dataset) -> go.Figure:
 
 def attended(_: xr.Dataset, observation: xr.Dataset) -> go.Figure:
     """Section 5 in training: the attention logits to other tokens by common ancestor, and the level they must pass."""
-    figure = new_panels("Attention to tokens by the layer of their common ancestor with the query", [""], columns=1)
-    logits = observation["logits"]
-    last = int(logits["ancestor"].max())
-    for color, ancestor in enumerate(logits["ancestor"].values.tolist()):
-        words = f"ancestor at layer {ancestor}" + " (the root)" * (ancestor == last)
-        mean_and_runs(figure, logits.sel(ancestor=ancestor), words, color, 0, 1)
-    figure.add_hline(y=OrderModel().level, line={"dash": "dash", "color": INK}, annotation_text="counts as attended")
-    figure.update_xaxes(title="training (steps)")
-    figure.update_yaxes(title="logit above the mean token")
-    return figure.update_layout(height=460, legend=BELOW)
+    title = "Attention to tokens by the layer of their common ancestor with the query"
+    figure = CurvePanels(title, ("logits",)).draw(observation, QUANTITIES)
+    level = {"dash": "dash", "color": INK}
+    return figure.add_hline(y=OrderModel().level, line=level, annotation_text="counts as attended")
 
 
 def layers(_: xr.Dataset, observation: xr.Dataset) -> go.Figure:
     """Section 5 in training: how well the two MLP layers align with their latents."""
-    figure = new_figure("Which layer learns its latents first?", x="training (steps)", y="NCorr, mean over seeds")
-    for color, layer in enumerate(observation["layer"].values.tolist()):
-        curve = observation["ncorr"].sel(layer=layer)
-        figure.add_trace(prediction_line(curve["time"], curve, ("lower layer", "upper layer")[layer], color))
-    return figure.update_layout(height=420, legend=BELOW)
+    return CurvePanels("Which layer learns its latents first?", ("ncorr",)).draw(observation, QUANTITIES)
 
 
 def stable_rank(_: xr.Dataset, observation: xr.Dataset) -> go.Figure:
-    """Stable rank along one training: [time, seed], or [time, seed, layer] in a transformer."""
-    curves = observation["stable_rank"]
-    figure = new_panels("Stable rank of the lower MLP matrix along training", [""], columns=1)
-    layers = curves["layer"].values.tolist() if "layer" in curves.dims else [None]
-    for color, layer in enumerate(layers):
-        words = "mean over seeds" if layer is None else f"layer {layer}"
-        mean_and_runs(figure, curves if layer is None else curves.sel(layer=layer), words, color, 0, 1)
-    figure.update_xaxes(title="step")
-    figure.update_yaxes(title="stable rank", rangemode="tozero")
-    return figure.update_layout(height=420, showlegend=True)
+    """Stable rank along one training; in a transformer that of every layer."""
+    return CurvePanels("Stable rank of the lower MLP matrix along training", ("stable_rank",)).draw(
+        observation, QUANTITIES
+    )
 
 
 def table(prediction: xr.Dataset, observation: xr.Dataset) -> go.Figure:

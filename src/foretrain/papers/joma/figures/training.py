@@ -12,6 +12,7 @@ import xarray as xr
 from foretrain.core.trajectory import config_of
 from foretrain.papers.joma.experiments.table1 import printed_table
 from foretrain.papers.joma.setting import TABLE1
+from foretrain.show.curve_panels import CurvePanels
 from foretrain.show.plotting import INK, PALETTE, measurement_marks, new_panels, panel_place, prediction_line
 
 PARTS = (("", "estimate ẑ"), ("_first", "its part ½Σv²"), ("_second", "its part −½Σ‖v‖²b̄"))
@@ -59,7 +60,7 @@ def fig3(data: xr.Dataset) -> go.Figure:
     """The components of one node's v over time for the first seed, and their final size against |Δ| for all seeds."""
     node = int(data["node"][0])
     figure = new_panels(
-        f"Components of one node's v along training, {_activation(data)} activation",
+        f"Components of one node's v along training, {config_of(data).get('activation', 'linear')} activation",
         [f"seed {int(data['seed'][0])}, node {node}", "all seeds: size at the end against Δ at the start"],
         horizontal_spacing=0.12,
     )
@@ -95,32 +96,6 @@ def rank(data: xr.Dataset) -> go.Figure:
     figure.update_yaxes(title="stable rank", rangemode="tozero")
     figure.update_yaxes(type="log", rangemode="normal", tickvals=[1, 1.5, 2, 3, 5], **panel_place(0))
     return figure.update_layout(height=700, legend={"orientation": "h", "y": -0.12, "yanchor": "top"})
-
-
-def sparse_dense(data: xr.Dataset) -> go.Figure:
-    """The entropy of attention while one node learns a teacher, one panel per activation, one curve per loss."""
-    words = {
-        "squared": "squared loss: the targets can be reached",
-        "fixed": "fixed gradient (Assumption 1)",
-        "logistic": "logistic loss: no finite target",
-    }
-    names = {"relu": "ReLU", "linear": "linear activation"}
-    activations = data["activation"].values.tolist()
-    figure = new_panels(
-        "Sparse, then dense? Entropy of attention while one node learns a teacher",
-        [names[a] for a in activations],
-        columns=len(activations),
-        horizontal_spacing=0.1,
-        shared_yaxes=True,
-    )
-    for panel, activation in enumerate(activations):
-        for color, loss in enumerate(data["loss"].values.tolist()):
-            curve = data["entropy"].sel(activation=activation, loss=loss)
-            mean_and_runs(figure, curve, words[loss], color, panel, len(activations), legend=panel == 0)
-    figure.update_xaxes(title="step")
-    figure.update_yaxes(range=[0, 2.4])
-    figure.update_yaxes(title="entropy of attention (nats)", **panel_place(0))
-    return figure.update_layout(height=480, legend={"orientation": "h", "y": -0.2, "yanchor": "top"})
 
 
 def order(data: xr.Dataset) -> go.Figure:
@@ -205,10 +180,6 @@ def table1(data: xr.Dataset) -> go.Figure:
     )
 
 
-def _activation(data: xr.Dataset) -> str:
-    return str(config_of(data).get("activation", "linear"))
-
-
 def mean_and_runs(
     figure: go.Figure, runs: xr.DataArray, words: str, color: int, panel: int, columns: int, legend: bool | None = None
 ) -> None:
@@ -223,11 +194,17 @@ def mean_and_runs(
     figure.add_trace(prediction_line(runs["time"], runs.mean("seed"), words, color, showlegend=shown), **place)
 
 
-FIGURES: dict[str, Callable[[xr.Dataset], go.Figure]] = {
+FIGURES: dict[str, Callable[[xr.Dataset], go.Figure] | CurvePanels] = {
     "fig2": fig2,
     "fig3": fig3,
     "rank": rank,
-    "sparse_dense": sparse_dense,
+    "sparse_dense": CurvePanels(
+        "Sparse, then dense? Entropy of attention while one node learns a teacher",
+        ("entropy",),
+        panels="activation",
+        same_y=True,
+        log_y=False,
+    ),
     "order": order,
     "table1": table1,
 }
