@@ -127,9 +127,8 @@ def _measured(checkpoint: Checkpoint, source: Source, asked: Mapping[str, Any], 
         require_language_model(config)
         text = read_text(asked["text"], _places(place, source), config, asked["context"])
         start["text"] = text.digest
-        start["whole_config"] = hashlib.sha256(json.dumps(config, sort_keys=True, default=str).encode()).hexdigest()[
-            :32
-        ]
+        whole = json.dumps(config, sort_keys=True, default=str).encode()
+        start["whole_config"] = hashlib.sha256(whole).hexdigest()[:32]
     if known is not None and _is_current(known, start, weights):
         return known
     heads = asked["heads"] or heads_in(config)

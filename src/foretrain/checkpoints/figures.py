@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -23,11 +24,7 @@ Over = xr.DataArray | xr.Dataset
 def losses(dataset: xr.Dataset) -> go.Figure:
     """The loss over training."""
     figure = new_panels("", [""], columns=1)
-    figure.add_scatter(
-        x=_positive(dataset), y=dataset["loss"].values.tolist(), mode="lines+markers", line={"color": PALETTE[0]},
-        name="loss", showlegend=False, text=_steps(dataset), hovertemplate="step %{text}: %{y:.4g} nats<extra></extra>",
-        **panel_place(0, 1),
-    )  # fmt: skip
+    _add_line(figure, dataset["loss"], "step %{text}: %{y:.4g} nats", {"color": PALETTE[0]}, showlegend=False)
     figure.update_yaxes(title_text="loss (nats)")
     figure.update_layout(height=340)
     return _finished(figure, dataset, 1)
@@ -46,12 +43,10 @@ def curves(panels: Mapping[str, xr.DataArray], axis: str, title: str, band: floa
         for name in in_order(values[axis].values.tolist()):
             number = layer_number(name) or 0
             color = sample_colorscale(COLOURS, [0.9 * number / max(1, numbers[-1])])[0]
-            figure.add_scatter(
-                x=_positive(values), y=_rounded(values.sel({axis: name})), mode="lines+markers",
-                name=f"layer {number}", legendgroup=f"layer {number}", showlegend=number in named,
-                line={"color": color, "width": 1.5}, marker={"size": 4}, text=_steps(values),
-                hovertemplate=f"{plain_text(name)}<br>step %{{text}}: %{{y:.4g}}<extra></extra>",
-                **panel_place(index, columns),
+            _add_line(
+                figure, values.sel({axis: name}), f"{plain_text(name)}<br>step %{{text}}: %{{y:.4g}}",
+                {"color": color, "width": 1.5}, marker={"size": 4}, name=f"layer {number}",
+                legendgroup=f"layer {number}", showlegend=number in named, **panel_place(index, columns),
             )  # fmt: skip
             named.discard(number)
     if math.isfinite(band):
@@ -72,11 +67,10 @@ def heads(entropy: xr.DataArray) -> go.Figure:
             line = entropy.sel(layer=layer).isel(head=head)
             if np.isfinite(line).any():
                 dash = DASHES[head // len(PALETTE) % len(DASHES)]
-                figure.add_scatter(
-                    x=_positive(entropy), y=_rounded(line), mode="lines+markers", marker={"size": 4},
+                _add_line(
+                    figure, line, f"{label}, head {head}<br>step %{{text}}: %{{y:.3f}} nats",
+                    {"color": PALETTE[head % len(PALETTE)], "width": 1.5, "dash": dash}, marker={"size": 4},
                     name=f"head {head}", legendgroup=f"head {head}", showlegend=head in unnamed,
-                    line={"color": PALETTE[head % len(PALETTE)], "width": 1.5, "dash": dash}, text=_steps(entropy),
-                    hovertemplate=f"{label}, head {head}<br>step %{{text}}: %{{y:.3f}} nats<extra></extra>",
                     **panel_place(index, columns),
                 )  # fmt: skip
                 unnamed = [other for other in unnamed if other != head]
@@ -91,6 +85,19 @@ def mark_steps(figure: go.Figure, over: xr.Dataset, steps: list[int]) -> go.Figu
         if step in steps:
             figure.add_vline(x=x, line={"color": PALETTE[1], "width": 1, "dash": "dot"})
     return figure
+
+
+def _add_line(figure: go.Figure, values: xr.DataArray, says: str, line: dict[str, Any], **more: Any) -> None:
+    """A line over the steps; `says` is what a cell says under the pointer, with the step as %{text}."""
+    figure.add_scatter(
+        x=_positive(values),
+        y=[float(f"{value:.5g}") if np.isfinite(value) else None for value in values.values],
+        mode="lines+markers",
+        line=line,
+        text=[str(step) for step in values["step"].values.tolist()],
+        hovertemplate=f"{says}<extra></extra>",
+        **more,
+    )
 
 
 def _columns(titles: list[str]) -> int:
@@ -147,11 +154,3 @@ def _positive(over: Over) -> list[float]:
     if _is_log(over):
         steps = np.where(steps > 0, steps, steps[steps > 0][0] / 2)
     return [float(step) for step in steps]
-
-
-def _steps(over: Over) -> list[str]:
-    return [str(step) for step in over["step"].values.tolist()]
-
-
-def _rounded(values: xr.DataArray) -> list[float | None]:
-    return [float(f"{value:.5g}") if np.isfinite(value) else None for value in values.values]
