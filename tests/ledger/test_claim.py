@@ -7,10 +7,10 @@ import xarray as xr
 
 from foretrain.core.errors import InputError
 from foretrain.core.trajectory import trajectory
-from foretrain.ledger.claim import Assumption, Claim, Control, Erratum, erratum_pair, other_half
-from foretrain.ledger.comparators import close
+from foretrain.ledger.claim import Assumption, Claim, Control, Erratum, other_half
+from foretrain.ledger.comparators import bounded, close
 from foretrain.ledger.judge import judge
-from foretrain.ledger.tolerances import EXACT
+from foretrain.ledger.tolerances import EXACT, Tolerance
 
 
 def predict(size: float) -> xr.Dataset:
@@ -75,16 +75,37 @@ def test_a_crash_is_a_stop_with_its_place_and_never_as_expected() -> None:
     assert not verdict.as_expected
 
 
+MISPRINT = Erratum("5 for 4", (r"5", r"4"), "Nothing follows.", changes={"shift": 1.0}, prints="It is 5.")
+
+
 def test_an_erratum_is_two_claims_and_both_can_flip() -> None:
-    parts = {k: getattr(made(), k) for k in ("id", "source", "says", "observe", "compare", "settings", "control")}
-    printed, corrected = erratum_pair(printed=lambda size: xr.Dataset({"v": size}), corrected=predict, **parts)
+    def shifted(size: float, shift: float = 0.0) -> xr.Dataset:
+        return xr.Dataset({"v": size**2 + shift})
+
+    printed, corrected = made(predict=shifted, erratum=MISPRINT, whose="the paper's statement").halves()
     assert (printed.id, corrected.id) == ("made/up", "made/up_corrected")
     assert (printed.corrects, corrected.corrects) == (None, "made/up")
+    assert (printed.says, corrected.says) == ("It is 5.", made().says)
     both = {claim.id: claim for claim in (printed, corrected)}
     assert (other_half(printed, both), other_half(corrected, both)) == (corrected.id, printed.id)
     first, second = judge(printed), judge(corrected)
     assert (first.status, first.control_status, first.as_expected) == ("fails", "holds", True)
     assert (second.status, second.control_status, second.as_expected) == ("holds", "fails", True)
+    assert corrected.halves() == (corrected,)
+    whole = made()
+    assert whole.halves() == (whole,)
+
+
+def test_an_erratum_changes_what_has_a_default() -> None:
+    claim = made(erratum=MISPRINT, whose="the paper's statement")
+    with pytest.raises(ValueError, match="made/up: shift, which its erratum changes, needs a default"):
+        claim.halves()
+
+
+def test_a_claim_about_a_bound_predicts_nothing() -> None:
+    verdict = judge(made(predict=None, compare=bounded("v", low=Tolerance(1.0, "made up"))))
+    assert verdict.prediction is not None
+    assert not verdict.prediction.data_vars
 
 
 def test_the_code_of_a_claim_is_found_through_partial() -> None:
@@ -100,20 +121,21 @@ def test_what_is_measured_is_measured_once_for_both_halves_and_the_printed_contr
         calls.append(size)
         return trajectory({"y": float(size)})
 
-    printed, corrected = erratum_pair(
-        printed=lambda: trajectory({"y": 5.0}),
-        corrected=lambda: trajectory({"y": 4.0}),
+    def predict(value: float = 4.0) -> xr.Dataset:
+        return trajectory({"y": value})
+
+    claim = Claim(
         id="toy/once",
         source="none",
         says="y is what it is",
+        predict=predict,
         observe=observe,
         compare=close("y", EXACT),
         settings={"fast": {"size": 4}},
         control=Control("another size", {"size": 6}),
-        erratum=Erratum(
-            says="5 for 4",
-        ),
+        erratum=Erratum("5 for 4", ("5", "4"), "Nothing follows.", changes={"value": 5.0}),
     )
+    printed, corrected = claim.halves()
     assert judge(printed).as_expected
     assert calls == [4]
     assert judge(corrected).as_expected

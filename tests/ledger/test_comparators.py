@@ -365,5 +365,5 @@ def test_how_far_a_value_is_from_the_truth(value: float, truth: float, words: st
     ],
 )
 def test_a_value_that_prints_like_its_bound_is_told_apart_from_it(value: float, words: str) -> None:
-    outcome = bounded("v", high=Tolerance(1.0, "made up"))(xr.Dataset(), xr.Dataset({"v": value}))
+    outcome = c.bounded("v", high=Tolerance(1.0, "made up"))(xr.Dataset(), xr.Dataset({"v": value}))
     assert outcome.reason == words

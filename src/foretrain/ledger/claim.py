@@ -172,17 +172,6 @@ class Claim:
         return inspect.getsourcefile(function) or "?", inspect.getsourcelines(function)[1]
 
 
-def no_number() -> xr.Dataset:
-    return trajectory({})
-
-
-def erratum_pair(*, printed: Any, corrected: Any, erratum: Erratum, **claim: Any) -> list[Claim]:
-    def predict(formula: str = "corrected", **setting: Any) -> xr.Dataset:
-        return call_with(printed if formula == "printed" else corrected, setting)
-
-    return [Claim(**claim, predict=predict, erratum=replace(erratum, changes={"formula": "printed"}))]
-
-
 def other_half(claim: Claim, claims: Mapping[str, Claim]) -> str | None:
     """The other half of an erratum: the id of a printed claim's correction, or of the claim that this one corrects."""
     if claim.corrects is not None:

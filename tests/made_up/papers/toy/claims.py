@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,24 +15,19 @@ from foretrain.papers.toy.tolerances import SAME_DECAY
 
 from foretrain.core.trajectory import trajectory
 from foretrain.data.corpora import text_corpus
-from foretrain.ledger.claim import Assumption, Claim, Control, Erratum, erratum_pair
+from foretrain.ledger.claim import Assumption, Claim, Control, Erratum
 from foretrain.ledger.comparators import bounded, close, covered, every, ranked, same_mean
 from foretrain.ledger.tolerances import ALGEBRA, FLOW
 
 
-def _decay(rate: float, points: int = 50) -> xr.Dataset:
+def _decay(rate: float, points: int = 50, formula: Callable[..., Any] = theory.decay) -> xr.Dataset:
     t = np.linspace(0, UNTIL, points)
-    return trajectory({"x": ("time", theory.decay(t, rate))}, {"time": t}, units={"x": "m"})
+    return trajectory({"x": ("time", formula(t, rate))}, {"time": t}, units={"x": "m"})
 
 
 def _decay_product(rate: float, points: int = 50, slip: float = 0.0) -> xr.Dataset:
     t = np.linspace(0, UNTIL, points)
     return trajectory({"x": ("time", np.exp(-rate * t / 2) ** 2 + slip)}, {"time": t}, units={"x": "m"})
-
-
-def _decay_misprinted(rate: float, points: int = 50) -> xr.Dataset:
-    t = np.linspace(0, UNTIL, points)
-    return trajectory({"x": ("time", theory.decay_printed(t, rate))}, {"time": t}, units={"x": "m"})
 
 
 holds = Claim(
@@ -49,17 +45,17 @@ holds = Claim(
     control=Control("the measurement slips", {"slip": 0.1}),
 )
 
-misprint = erratum_pair(
+misprint = Claim(
     id="toy/misprint",
     source="Theorem 2, eq. 7",
     says="Decay goes at the rate.",
-    printed=_decay_misprinted,
-    corrected=_decay,
+    predict=_decay,
     observe=_decay_product,
     compare=close("x", ALGEBRA),
     settings={"fast": {"rate": 1.0}},
     control=Control("the measurement slips", {"slip": 0.1}),
     erratum=Erratum(
+        changes={"formula": theory.decay_printed},
         says="Printed 2ρ, right is ρ: at t = 1 printed .135, true .368.",
         formulas=(r"x = e^{-2\rho t}", r"x = e^{-\rho t} \text{<img src=x onerror=alert(2)>}"),
         consequence="Decay takes twice as long as one would think.",
@@ -217,4 +213,4 @@ coverage = Claim(
     expect_from="full",
 )
 
-CLAIMS = (holds, *misprint, means, bounds, matrix, coverage, *slow, stops, skips, surprise)
+CLAIMS = (holds, misprint, means, bounds, matrix, coverage, *slow, stops, skips, surprise)

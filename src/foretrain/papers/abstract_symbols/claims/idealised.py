@@ -26,7 +26,7 @@ from foretrain.kernels.regression import (
 from foretrain.kernels.template_matrix import TemplateMatrix, template_matrix
 from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import bounded, every, slope
-from foretrain.ledger.tolerances import SLOPE
+from foretrain.ledger.tolerances import NONE, SLOPE, Tolerance
 from foretrain.papers.abstract_symbols.experiments.tasks import KERNEL_ACCURACY
 from foretrain.papers.abstract_symbols.setting import KernelSetting
 from foretrain.papers.abstract_symbols.theory import generalisation as theory
@@ -143,8 +143,7 @@ def _draws(
     )
 
 
-def _limits() -> xr.Dataset:
-    return trajectory({"zero": 0.0, "one": 1.0})
+ONE = Tolerance(1.0, "a quantity over its bound")
 
 
 def _rates(**sizes: Any) -> xr.Dataset:
@@ -192,10 +191,9 @@ claimsD_approximation = Claim(
         "The idealised estimator is within C/λ + Cn/(λ√ρ) of the real one. (C has no positive power of n, and n²/ρ "
         "pairs of samples share a token, as the proof says.)"
     ),
-    predict=_limits,
     observe=_rates,
     compare=every(
-        bounded("constant_power", high="zero", slack=SLOPE),
+        bounded("constant_power", high=NONE, slack=SLOPE),
         slope("shared_by_samples", "n", 1.0),
         slope("shared_by_alphabet", "per_sample", -1.0),
     ),
@@ -212,11 +210,10 @@ claimsD_weights = Claim(
         "(τ/(τ − λ) − 1)/√|ℐ_a| of the indicator of the template. (The last lines of the printed proof drop 1/√|ℐ_a|, "
         "which the claim rightly has.)"
     ),
-    predict=_limits,
     observe=_weights,
     compare=every(
-        bounded("norm_share", high="one"),
-        bounded("distance_share", high="one"),
+        bounded("norm_share", high=ONE),
+        bounded("distance_share", high=ONE),
     ),
     settings=FEWER_DRAWS,
     control=OTHER_N,
@@ -227,9 +224,8 @@ claimsD_perturbation = Claim(
     source="Claim D.5",
     whose="the paper's statement",
     says="|f̂ − f̂_ideal| ≤ ‖y‖/λ·(‖v_ideal − v‖ + ‖K̂ − K̂_ideal‖·‖(K̂_ideal + λI)⁻¹v_ideal‖), in every draw.",
-    predict=_limits,
     observe=_perturbations,
-    compare=bounded("difference_share", high="one"),
+    compare=bounded("difference_share", high=ONE),
     settings=FEWER_DRAWS,
     control=OTHER_N,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import xarray as xr
 
-from foretrain.ledger.claim import Claim, Control, no_number
+from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import gains
 from foretrain.papers.kept import kept
 
@@ -41,7 +41,6 @@ fig6 = Claim(
     source="Fig 6, language modelling on Wikitext",
     whose="the paper's statement",
     says="Two trainable identity scalings per head lower the validation loss of a GPT on WikiText-2; ours is small.",
-    predict=no_number,
     observe=_scalings,
     compare=gains("gain_by_scalings"),
     expect=None,
@@ -58,7 +57,6 @@ fig7 = Claim(
     "one chosen by validation: with every loss above 1 counted as 1, .15 of .38 are left. With one layer and 16 or "
     "64 samples the pretrained model is worse (1.28 and 1.32 against 1.12 and 1.20). Published for GPT-2 at 1024 "
     "samples: .002 pretrained, 1.003 from scratch; ours with one layer: .51 and 1.55.",
-    predict=no_number,
     observe=_pretraining,
     compare=gains("gain_by_pretraining"),
     settings={"fast": {"start": "pretrained"}},
@@ -70,7 +68,6 @@ diagonals = Claim(
     whose="the paper's statement",
     says="Some heads of a pretrained model have strong diagonals: the identity's share in W_K·W_Qᵀ or W_V·W_Oᵀ is "
     "larger than at a random start.",
-    predict=no_number,
     observe=_diagonals,
     compare=gains("identity_rise"),
     settings={"fast": {"start": "pretrained"}},
@@ -87,7 +84,6 @@ fig24 = Claim(
     ".001, medium 1.025, .545, .311 and .385, large .930, .570, .067 and .162. Only at 128 samples is large below "
     "small (.011 against .020). Our two models order the other way round, in half of the cells at losses above a "
     "guess's.",
-    predict=no_number,
     observe=_sizes,
     compare=gains("gain_by_depth"),
     expect=None,

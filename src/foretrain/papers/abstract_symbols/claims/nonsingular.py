@@ -16,7 +16,7 @@ from foretrain.kernels.activations import Cosine
 from foretrain.kernels.architectures import MLP, TRANSFORMER, architecture_kernel
 from foretrain.kernels.attention import attention_matrix
 from foretrain.kernels.template_matrix import template_matrix
-from foretrain.ledger.claim import Assumption, Claim, Control, no_number
+from foretrain.ledger.claim import Assumption, Claim, Control
 from foretrain.ledger.comparators import close, every, positive
 from foretrain.ledger.tolerances import ALGEBRA
 from foretrain.papers.abstract_symbols.setting import REGRESSION_TASKS
@@ -83,7 +83,6 @@ lemma3_7 = Claim(
         "For almost all β and γ no permutation of the templates but the identity has the same sum of K_attn. (Tried on "
         "all permutations. As N is a Gram matrix, it is enough to try exchanges of two templates.)"
     ),
-    predict=no_number,
     observe=_attention_gaps,
     compare=every(
         positive("gap"),
@@ -130,7 +129,6 @@ lemma3_6 = Claim(
     source="Lemma 3.6",
     whose="the paper's statement",
     says="With φ(t) = cos(b1·t + b2) the matrix N of K_trans is nonsingular for almost all b1 and b2 (and β and γ).",
-    predict=no_number,
     observe=_singular_values,
     compare=positive("eigenvalue"),
     assumes=(Assumption("condition (10) holds for every permutation", _condition_10),),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from foretrain.ledger.tolerances import Tolerance
 from foretrain.models.sequence_baselines import LSTM, MLP, MLP_XX, RNN
 from foretrain.papers.abstract_symbols.experiments.architectures import SAMPLES
 from foretrain.papers.abstract_symbols.simulations.trained import VANILLA, WITH_A, WITH_AB, WITH_B
@@ -39,7 +40,7 @@ COPYING_ERRORS = {
     512: {64: 0.998, 128: 0.730, 256: 0.036},
     2048: {256: 1.0, 512: 0.686, 1024: 0.022},
 }  # without b·I, by embedding dimension and n
-WITH_B_ERROR = 0.018  # the largest with b·I, from 16 samples on, at every dimension
+WITH_B_ERROR = Tolerance(0.018, "the largest printed with b·I, from 16 samples on, at every dimension")
 
 
 def published_losses(task: str) -> Callable[[Mapping[str, Any]], dict[str, float]]:
