@@ -35,7 +35,7 @@ def sha256_of(path: Path) -> str:
 
 
 def write_bytes(path: Path, content: bytes | memoryview) -> None:
-    """Write a file, whole or not at all; to a pipe or a device, as it comes."""
+    """Write a file, whole or not at all; a pipe or a device is written to directly."""
     if path.exists() and not path.is_file() and not path.is_dir():
         path.write_bytes(content)
         return

@@ -93,10 +93,10 @@ def _is_array(value: Any) -> bool:
 
 
 def unknown_values(function: Callable[..., Any]) -> list[str]:
-    """Names of objects that a function uses from outside, and of which nobody can tell whether they have changed.
+    """Names of objects that a function uses from outside and that cannot be checked for changes.
 
     Objects that a script makes are not among them: the digest of its file stands for them. Defaults are, because a
-    function that is made several times may have others each time.
+    function that is made several times may have different ones each time.
     """
     plain_function = unwrapped(function)
     in_file = _is_in_file(function, module_of(function))

@@ -81,7 +81,8 @@ class _Threads:
     """Which blocks want one thread, and what to go back to when they end.
 
     BLAS has one setting for the whole process: the Python thread that first asked for one thread sets it back. torch
-    has a setting per Python thread, which a new thread takes from whoever set it last: each thread sets back its own.
+    has a setting per Python thread, and a new thread starts with the last one that any thread set: each thread sets
+    back its own.
     """
 
     def __init__(self) -> None:

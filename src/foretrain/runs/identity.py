@@ -60,8 +60,8 @@ class RunIdentity:
     ) -> RunIdentity:
         """Tuples become lists. Arguments listed in `files` may be paths; the contents of those files count too.
 
-        Values of which JSON does not tell everything, such as arrays, also count with all their bytes; values of which
-        nobody can tell whether they have changed are refused.
+        Values that JSON cannot hold in full, such as arrays, also count with all their bytes. Values that cannot be
+        checked for changes are refused.
         """
         for name, value in config.items():
             require(

@@ -1,8 +1,8 @@
 """A sweep: the grid of an experiment is cut into pieces, each computed and kept by itself.
 
 An experiment takes a sequence for each argument it can be cut along and returns a trajectory with an axis for each.
-Pieces are computed in this process, in local processes, or on a Dask cluster. Whoever computed a piece writes it; this
-process hands out the work, counts, and keeps the record. A piece has the same numbers wherever it is computed.
+Pieces are computed in this process, in local processes, or on a Dask cluster. The worker that computed a piece writes
+it; this process hands out the work, counts, and keeps the record. A piece has the same numbers wherever it is computed.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _compute(folder: RunFolder, plan: Plan, engine: Engine) -> None:
 
 
 class _Compute:
-    """Computes a piece and writes it, wherever it is sent."""
+    """Computes a piece and writes it, in any process."""
 
     def __init__(self, plan: Plan, storage: Storage, identity: RunIdentity, grid: Grid) -> None:
         self.plan, self.storage, self.identity, self.grid = plan, storage, identity, grid

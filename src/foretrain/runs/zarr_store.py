@@ -1,7 +1,7 @@
 """The results of a grid as one Zarr group that many workers write at the same time and any tool opens.
 
-Every variable is an array over the whole grid, and a chunk of it is one piece of work. Whoever computed a piece writes
-its chunks, and its marks in `done` last; so what is marked is there. The first one to finish a piece also makes the
+Every variable is an array over the whole grid, and a chunk of it is one piece of work. The worker that computed a piece
+writes its chunks, and its marks in `done` last; so what is marked is there. The first to finish a piece also makes the
 arrays. Every chunk ends with a checksum (crc32c). Chunks are written even if they hold nothing but the fill value: a
 chunk that is absent though its piece is marked is damage, not a result. `made_with` holds the attributes and warnings
 of each piece, as JSON, and in a folder the checksums of its chunks, so that a chunk in the place of another is noticed.
@@ -63,8 +63,8 @@ class GridStore:
     def _make(self, first: xr.Dataset, attributes: Mapping[str, Any]) -> None:
         """Make all arrays, without results, after the first piece that was computed.
 
-        In a folder they are made under another name and renamed at once, and whoever comes second finds them there. In
-        an object store only one piece may do this at a time.
+        In a folder they are made under another name and then renamed in one step; a worker that comes second keeps the
+        arrays it finds. In an object store only one piece may do this at a time.
         """
         load_zarr()
         import zarr
