@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import xarray as xr
 
 from foretrain.core.errors import require_known
+from foretrain.core.files import plain
 from foretrain.core.looping import over
 from foretrain.core.streams import seed_list
 from foretrain.ledger.parameters import Parameter, parameters_of
@@ -46,7 +48,9 @@ class Experiment:
         for name in given:
             require_known("setting", name, self.parameters())
         grid, lists, rest = self.split({**self.defaults(), **given})
-        return over(self.cell, grid, rest, lists)
+        whole = over(self.cell, grid, rest, lists)
+        whole.attrs.setdefault("config", json.dumps(rest, default=plain))
+        return whole
 
     @property
     def paper(self) -> str:

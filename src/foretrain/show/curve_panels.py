@@ -72,7 +72,7 @@ class CurvePanels:
             name, value = drawn[panel]
             place = panel_place(number, columns)
             self._draw_panel(figure, place, value, quantities, colors)
-            if place["col"] == 1 or len({name for name, _ in drawn.values()}) > 1:
+            if place["col"] == 1 and all(other == name for other, _ in drawn.values()):
                 figure.update_yaxes(title=label_of(name, value, quantities), **place)
         return figure.update_layout(showlegend=list(colors) != [""])
 
@@ -137,6 +137,8 @@ class CurvePanels:
                 marks = measurement_marks(x, y, curve.label, color, bars, **group)
                 line = marks if named else marks.update(mode="lines+markers", line=line.line)
             figure.add_trace(line, **place)
+        if x.dtype.kind in "iu" and len(x) <= MOST_CURVES and not log_x:
+            figure.update_xaxes(tickvals=x.tolist(), **place)  # there is nothing between 1 layer and 2
         figure.update_xaxes(title=label_of(axis, mean[axis], quantities), type=_scale(log_x, named), **place)
         figure.update_yaxes(type=_scale(log_y), **place)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import plotly.graph_objects as go
 import xarray as xr
 
+from foretrain.show.curve_panels import CurvePanels
 from foretrain.show.plotting import (
     CONTROL,
     measurement_marks,
@@ -45,37 +46,6 @@ def lazy_scores(run: xr.Dataset) -> go.Figure:
     return figure
 
 
-def bias_share(run: xr.Dataset) -> go.Figure:
-    """β/ρ over σ, a panel for each way of varying it."""
-    names = [str(v) for v in run.varied.values]
-    figure = new_panels("How strongly all tokens move together: β/ρ", [f"varied: {name}" for name in names])
-    for column, varied in enumerate(names):
-        for k, activation in enumerate(run.activation.values):
-            share = run.share.sel(varied=varied, activation=activation)
-            line = prediction_line(
-                run.sigma, share, str(activation), k, showlegend=column == 0, legendgroup=str(activation)
-            )
-            figure.add_trace(line, **panel_place(column))
-    figure.update_xaxes(type="log", title="σ of the initial weights")
-    figure.update_yaxes(title="β/ρ")
-    return figure
-
-
-def depth(run: xr.Dataset) -> go.Figure:
-    """Bias and bigram share over the number of layers."""
-    figure = new_panels("Depth and LayerNorm (ReLU)", ["bias β/ρ", "share of bigrams in the kernel"])
-    for column, name in enumerate(("bias", "bigram")):
-        for k, label in enumerate(("without LayerNorm", "with LayerNorm")):
-            marks = measurement_marks(
-                run.layers, run[name].sel(normed=k), label, k, showlegend=column == 0, legendgroup=label
-            )
-            marks.mode = "lines+markers"
-            figure.add_trace(marks, **panel_place(column))
-    figure.update_xaxes(title="layers", dtick=1)
-    figure.update_yaxes(rangemode="tozero")
-    return figure
-
-
 def movement(run: xr.Dataset) -> go.Figure:
     """Movement over width, a panel for the signs of the readout; lines are powers of width from the largest mean."""
     panels = [f"readout weights of {readout}" for readout in run.readout.values]
@@ -101,10 +71,10 @@ def movement(run: xr.Dataset) -> go.Figure:
     return figure
 
 
-FIGURES: dict[str, Callable[[xr.Dataset], go.Figure]] = {
+FIGURES: dict[str, Callable[[xr.Dataset], go.Figure] | CurvePanels] = {
     "label_scores": label_scores,
     "lazy_scores": lazy_scores,
-    "bias_share": bias_share,
+    "bias_share": CurvePanels("How strongly all tokens move together: β/ρ", over="sigma", panels="varied"),
     "movement": movement,
-    "depth": depth,
+    "depth": CurvePanels("Depth and LayerNorm (ReLU)", over="layers"),
 }

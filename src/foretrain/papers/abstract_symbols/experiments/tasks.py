@@ -28,7 +28,6 @@ from foretrain.papers.abstract_symbols.experiments.parameters import (
     Kernels,
     KernelSamples,
     RegressionTask,
-    RegressionTaskName,
 )
 from foretrain.papers.abstract_symbols.setting import REGRESSION_TASKS, KernelSetting
 from foretrain.papers.abstract_symbols.theory import generalisation as theory
@@ -139,33 +138,20 @@ def _growing(ratio: float, n: int, diversity: float) -> float:
 
 
 def data_efficiency(
-    tasks: Annotated[Sequence[RegressionTaskName], NOT_EMPTY, about("The tasks, which ask for a number.")] = tuple(
-        REGRESSION_TASKS
-    ),
-    architectures: Kernels = ARCHITECTURES,
+    task: RegressionTask = "same_different",
+    architecture: Annotated[KernelName, about("The architecture whose kernel is used.")] = TRANSFORMER,
     beta: Beta = 1.0,
     gamma: Gamma = 1.0,
     ridge: Annotated[Positive, about("Ridge λ of the regression.")] = 0.01,
     loss: Annotated[Positive, about("Squared error to reach, as a share of the variance of the labels.")] = 0.1,
-) -> xr.Dataset:
-    """The samples after which the squared error is below `loss` times the labels' variance, for every task."""
-    needed = np.empty((len(tasks), len(architectures)))
-    condition = np.empty_like(needed)
-    for (i, task), (j, name) in itertools.product(enumerate(tasks), enumerate(architectures)):
-        kernel = KernelSetting(name, beta=beta, gamma=gamma).kernel
-        matrix = template_matrix(REGRESSION_TASKS[task]().with_cls(), kernel)
-        labels, weights = np.asarray(matrix.task.labels, dtype=np.float64), np.asarray(matrix.task.weights)
-        variance = float(weights @ (labels - weights @ labels) ** 2)
-        needed[i, j] = LearningCurve(matrix, ridge).samples_needed(loss * variance)
-        condition[i, j] = matrix.condition
-    dims = ("task", "architecture")
-    return trajectory(
-        {"samples_needed": (dims, needed), "condition": (dims, condition)},
-        {"task": list(tasks), "architecture": list(architectures)},
-        beta=beta,
-        gamma=gamma,
-        loss=loss,
-    )
+) -> dict[str, float]:
+    """The samples after which the squared error is below `loss` times the labels' variance."""
+    kernel = KernelSetting(architecture, beta=beta, gamma=gamma).kernel
+    matrix = template_matrix(REGRESSION_TASKS[task]().with_cls(), kernel)
+    labels, weights = np.asarray(matrix.task.labels, dtype=np.float64), np.asarray(matrix.task.weights)
+    variance = float(weights @ (labels - weights @ labels) ** 2)
+    needed = LearningCurve(matrix, ridge).samples_needed(loss * variance)
+    return {"samples_needed": needed, "condition": matrix.condition}
 
 
 EXPERIMENTS = [
@@ -190,7 +176,7 @@ EXPERIMENTS = [
         "abstract_symbols/data_efficiency",
         "Samples needed by each architecture on each task, from the matrix N alone",
         data_efficiency,
-        batched={"tasks": "task"},
-        settings={"fast": {"tasks": ("same_different", "aba_abb")}, "full": {}},
+        {"task": tuple(REGRESSION_TASKS), "architecture": ARCHITECTURES},
+        settings={"fast": {"task": ("same_different", "aba_abb")}, "full": {}},
     ),
 ]

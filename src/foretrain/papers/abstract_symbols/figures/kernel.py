@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 import xarray as xr
 
 from foretrain.core.trajectory import config_of
+from foretrain.show.curve_panels import CurvePanels
 from foretrain.show.plotting import (
     PALETTE,
     measurement_marks,
@@ -72,18 +73,6 @@ def kernel_taylor(run: xr.Dataset) -> go.Figure:
     return figure
 
 
-def conditioning(run: xr.Dataset) -> go.Figure:
-    figure = new_figure(
-        "Same/different: larger β conditions the template matrix better", x="β", y="condition number of N", log_y=True
-    )
-    for color, gamma in enumerate(run.gamma.values.tolist()):
-        line = prediction_line(run.beta, run.condition.sel(gamma=gamma), f"γ = {gamma:g}", color)
-        line.update(mode="lines+markers")
-        figure.add_trace(line)
-    figure.update_yaxes(dtick=1, exponentformat="power")
-    return figure
-
-
 def copying_velocity(run: xr.Dataset) -> go.Figure:
     """How the loss on the unseen token moves: above 0 it rises."""
     figure = new_figure(
@@ -130,10 +119,10 @@ def mlp_unseen(run: xr.Dataset) -> go.Figure:
     return figure
 
 
-FIGURES: dict[str, Callable[[xr.Dataset], go.Figure]] = {
+FIGURES: dict[str, Callable[[xr.Dataset], go.Figure] | CurvePanels] = {
     "kernel_width": kernel_width,
     "kernel_taylor": kernel_taylor,
-    "conditioning": conditioning,
+    "conditioning": CurvePanels("Same/different: larger β conditions the template matrix better", log_y=True),
     "copying_velocity": copying_velocity,
     "mlp_unseen": mlp_unseen,
 }

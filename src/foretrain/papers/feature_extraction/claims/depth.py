@@ -28,14 +28,6 @@ def _shallow() -> xr.Dataset:
     )
 
 
-def _measured_shares(
-    layers: tuple[int, ...], width: int, seeds: int, normed: tuple[bool, ...] = (False, True)
-) -> xr.Dataset:
-    shares = depth_shares(layers, width, seeds, normed=normed)
-    names = ["with LayerNorm" if norm else "without LayerNorm" for norm in normed]
-    return shares.assign_coords(normed=names)
-
-
 normalization_depth = Claim(
     id="feature_extraction/normalization_depth",
     source="a question the paper leaves open",
@@ -49,7 +41,7 @@ normalization_depth = Claim(
         "bigrams from .26 to .50. LayerNorm changes neither by more than .01."
     ),
     predict=_shallow,
-    observe=_measured_shares,
+    observe=depth_shares,
     compare=every(
         close_relative("bias", KERNEL_RATIO, by="for one layer", seen="here"),
         close_relative("bigram", KERNEL_RATIO, by="for one layer", seen="here"),

@@ -23,6 +23,8 @@ from foretrain.models.classifiers import ACTIVATIONS
 from foretrain.papers.feature_extraction.experiments.label_scores import LabelledCorpus
 from foretrain.papers.feature_extraction.experiments.parameters import NOT_EMPTY, SeedCount, Width
 
+NORMED = {False: "without LayerNorm", True: "with LayerNorm"}
+
 
 @dataclass(frozen=True)
 class DeepWindow:
@@ -121,7 +123,7 @@ def depth_shares(
     axes = ("normed", "layers")
     return trajectory(
         {"bias": (axes, shares[..., 0]), "bigram": (axes, shares[..., 1])},
-        {"normed": [int(n) for n in normed], "layers": layers},
+        {"normed": [NORMED[with_norm] for with_norm in normed], "layers": layers},
         width=width, seeds=seeds, activation=activation,
     )  # fmt: skip
 
