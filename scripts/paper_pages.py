@@ -220,7 +220,9 @@ def page(paper: Paper) -> str:
             agreement=agreement,
             pictures={_heading(name): own for name, own in shown.items()},
             numbered=any(NUMBERED.search(card.claim.source) for card in cards),
-            errata=sorted((card for card in cards if card.claim.erratum), key=lambda card: not card.claim.erratum.headline),
+            errata=sorted(
+                (card for card in cards if card.claim.erratum), key=lambda card: not card.claim.erratum.headline
+            ),
             cards=cards,
         )
     )

@@ -93,7 +93,11 @@ def pictured(paper: str) -> list[Claim]:
     own = [claim for claim in claims(paper).values() if not claim.corrects]
     numbered = [claim for claim in own if NUMBERED.search(claim.source)]
     story = papers()[paper].story
-    return [c for c in own if not numbered or c in numbered or (c.erratum and c.erratum.headline) or (story and c.id == story.picture)]
+    return [
+        c
+        for c in own
+        if not numbered or c in numbered or (c.erratum and c.erratum.headline) or (story and c.id == story.picture)
+    ]
 
 
 def figures(paper: str, verdicts: Mapping[str, Verdict]) -> Iterator[tuple[str, Any]]:
