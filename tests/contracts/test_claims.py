@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from contracts.everywhere import problems
 from foretrain import papers
 from foretrain.core.trajectory import save
 from foretrain.ledger.claim import Claim, other_half
@@ -23,7 +24,6 @@ from foretrain.show.report.claim_figures import claim_figures
 from foretrain.show.report.compact import compact
 
 CLAIMS = papers.claims()
-every_claim = pytest.mark.parametrize("claim", CLAIMS.values(), ids=CLAIMS.keys())
 
 # Ten claims that train or integrate for 5 to 25 seconds each take a third of the time of all 313. `make check` judges
 # them too, and `make test-full` here.
@@ -68,8 +68,7 @@ def test_verdict_control_trajectories_and_figure(claim: Claim, tmp_path: Path, a
     assert all(len(compact(figure)) < 500_000 for figure in figures)
 
 
-@every_claim
-def test_says_what_it_is(claim: Claim) -> None:
+def says_what_it_is(claim: Claim) -> None:
     assert CLAIM_ID.fullmatch(claim.id), claim.id
     assert claim.paper in papers.papers()
     assert claim.source.strip()
@@ -82,8 +81,7 @@ def test_says_what_it_is(claim: Claim) -> None:
     assert line >= 1
 
 
-@every_claim
-def test_says_whose_it_is_and_an_erratum_what_it_changes(claim: Claim) -> None:
+def says_whose_it_is_and_an_erratum_what_it_changes(claim: Claim) -> None:
     assert claim.whose is not None
     if claim.erratum and claim.corrects is None:
         assert claim.whose != "our own expectation"
@@ -91,8 +89,7 @@ def test_says_whose_it_is_and_an_erratum_what_it_changes(claim: Claim) -> None:
         assert claim.erratum.consequence, "say what it changes for a reader"
 
 
-@every_claim
-def test_every_setting_and_every_change_of_the_control_is_used(claim: Claim) -> None:
+def every_setting_and_every_change_of_the_control_is_used(claim: Claim) -> None:
     """A name nobody takes is a wrong name, or a control that changes nothing."""
     if any(_takes_anything(function) for function in _functions(claim)):
         return  # it hands the setting on, to a function that refuses a wrong name
@@ -104,15 +101,13 @@ def test_every_setting_and_every_change_of_the_control_is_used(claim: Claim) -> 
     assert claim.control.changes, "the control changes nothing"
 
 
-@every_claim
-def test_larger_tiers_set_the_same_names(claim: Claim) -> None:
+def larger_tiers_set_the_same_names(claim: Claim) -> None:
     """The tier changes sizes, never what is compared."""
     for tier in TIERS[1:]:
         assert set(claim.setting("fast")) <= set(claim.setting(tier)) | _names_with_defaults(claim), tier
 
 
-@every_claim
-def test_an_erratum_has_both_halves(claim: Claim) -> None:
+def an_erratum_has_both_halves(claim: Claim) -> None:
     pair = other_half(claim, CLAIMS)
     if claim.corrects is not None:
         assert claim.id == f"{claim.corrects}_corrected"
@@ -126,6 +121,21 @@ def test_an_erratum_has_both_halves(claim: Claim) -> None:
         assert pair is None or claim.expect == "fails"
     if claim.paper == "scan_snap" and claim.expect == "fails" and claim.whose != "our own expectation":
         assert pair is not None, "what should stand in its place?"
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        says_what_it_is,
+        says_whose_it_is_and_an_erratum_what_it_changes,
+        every_setting_and_every_change_of_the_control_is_used,
+        larger_tiers_set_the_same_names,
+        an_erratum_has_both_halves,
+    ],
+    ids=lambda check: check.__name__,
+)
+def test_every_claim(check: Callable[[Claim], None]) -> None:
+    assert problems(CLAIMS, check) == {}
 
 
 def test_long_claims_are_claims() -> None:

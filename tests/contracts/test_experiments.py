@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import plotly.graph_objects as go
 import pytest
 import xarray as xr
 
+from contracts.everywhere import problems
 from foretrain import papers
 from foretrain.api.run import plan_of
 from foretrain.core.workers import single_threaded
@@ -23,8 +25,7 @@ EXPERIMENTS = papers.experiments()
 every_experiment = pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=EXPERIMENTS.keys())
 
 
-@every_experiment
-def test_says_what_it_is(experiment: Experiment) -> None:
+def says_what_it_is(experiment: Experiment) -> None:
     paper, name = experiment.id.split("/")
     assert paper in papers.papers()
     assert re.fullmatch(r"[A-Za-z0-9_]+", name)
@@ -39,8 +40,7 @@ def test_says_what_it_is(experiment: Experiment) -> None:
         assert argument == "seeds" or isinstance(defaults[argument], tuple | list | range), f"{argument}: no sequence"
 
 
-@every_experiment
-def test_every_parameter_is_typed_and_described(experiment: Experiment) -> None:
+def every_parameter_is_typed_and_described(experiment: Experiment) -> None:
     for name, parameter in experiment.parameters().items():
         assert is_described(parameter), f"{name} has no sentence"
         assert parameter.says.endswith("."), name
@@ -48,8 +48,7 @@ def test_every_parameter_is_typed_and_described(experiment: Experiment) -> None:
         json.dumps(parameter.schema())
 
 
-@every_experiment
-def test_arguments_can_be_given_on_the_command_line(experiment: Experiment) -> None:
+def arguments_can_be_given_on_the_command_line(experiment: Experiment) -> None:
     """Every default and every value of a tier is read back from its text."""
     for tier in TIERS:
         for name, value in experiment.arguments(tier).items():
@@ -58,17 +57,30 @@ def test_arguments_can_be_given_on_the_command_line(experiment: Experiment) -> N
             assert read == (tuple(value) if isinstance(value, list | range) else value), name
 
 
-@every_experiment
-def test_parameters_that_take_files_say_so(experiment: Experiment) -> None:
+def parameters_that_take_files_say_so(experiment: Experiment) -> None:
     """Otherwise a changed file would be taken for the same run."""
     says = {name: parameter.says for name, parameter in experiment.parameters().items()}
     mentions = [name for name, words in says.items() if ".toml" in words or "a text file" in words]
     assert experiment.files() == mentions
 
 
-@every_experiment
-def test_loading_one_experiment_finds_it(experiment: Experiment) -> None:
+def loading_one_experiment_finds_it(experiment: Experiment) -> None:
     assert papers.experiments(experiment.id)[experiment.id] == experiment
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        says_what_it_is,
+        every_parameter_is_typed_and_described,
+        arguments_can_be_given_on_the_command_line,
+        parameters_that_take_files_say_so,
+        loading_one_experiment_finds_it,
+    ],
+    ids=lambda check: check.__name__,
+)
+def test_every_experiment(check: Callable[[Experiment], None]) -> None:
+    assert problems(EXPERIMENTS, check) == {}
 
 
 @every_experiment
