@@ -9,20 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foretrain.core.errors import InputError
-from foretrain.explore.controls import Control, defaults, from_parameter, read_state, write_state
 from foretrain.explore.registry import VIEWS
+from foretrain.explore.sliders import Slider, defaults, from_parameter, read_state, write_state
 from foretrain.explore.view import Places
 from foretrain.ledger.parameters import parameters_of
 from foretrain.papers.scan_snap.experiments.curves import fig3
 
-RATE = Control("rate", "rate", "number", 0.1, low=0.01, high=2.0, log=True)
+RATE = Slider("rate", "rate", "number", 0.1, low=0.01, high=2.0, log=True)
 CONTROLS = (
     RATE,
-    Control("steps", "steps", "whole", 10, low=1, high=100),
-    Control("kind", "kind", "choice", "a", options=("a", "b")),
-    Control("on", "on", "flag", False),
-    Control("bars", "bars", "bars", (1.0, 2.0), low=0, high=10, names=("one", "two")),
-    Control("words", "words", "text", ""),
+    Slider("steps", "steps", "whole", 10, low=1, high=100),
+    Slider("kind", "kind", "choice", "a", options=("a", "b")),
+    Slider("on", "on", "flag", False),
+    Slider("bars", "bars", "bars", (1.0, 2.0), low=0, high=10, names=("one", "two")),
+    Slider("words", "words", "text", ""),
 )
 
 

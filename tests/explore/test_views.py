@@ -23,10 +23,10 @@ from foretrain.core.errors import InputError
 from foretrain.core.trajectory import save, trajectory
 from foretrain.data.latent_tree import LatentTree
 from foretrain.explore import picture
-from foretrain.explore.controls import defaults
 from foretrain.explore.figure_theme import caption, fitted
 from foretrain.explore.registry import VIEWS
-from foretrain.explore.result_cache import Keeper
+from foretrain.explore.result_cache import ResultCache
+from foretrain.explore.sliders import defaults
 from foretrain.explore.view import Cell, Picture, Places
 from foretrain.explore.views.corpus import rows_of, sample_reviews
 from foretrain.explore.views.finetune import made_up_pass
@@ -389,7 +389,7 @@ def test_a_verdict_that_was_added_is_read(tmp_path: Path) -> None:
 
 def test_only_the_newest_wish_of_a_tab_is_computed() -> None:
     """A slider that has moved on leaves the settings behind that nobody waits for."""
-    keeper, begun, go_on = Keeper(), threading.Event(), threading.Event()
+    keeper, begun, go_on = ResultCache(), threading.Event(), threading.Event()
     done: dict[str, bool] = {}
 
     def slow() -> str:

@@ -10,7 +10,6 @@ from urllib.parse import parse_qsl, urlencode
 from dash import ALL, ClientsideFunction, Dash, Input, Output, State, ctx, no_update
 
 from foretrain.core.errors import InputError, visible
-from foretrain.explore.controls import Control, read_state, write_state
 from foretrain.explore.page import (
     answer_parts,
     control_parts,
@@ -21,8 +20,9 @@ from foretrain.explore.page import (
     refused_parts,
 )
 from foretrain.explore.registry import VIEWS
-from foretrain.explore.result_cache import Keeper
+from foretrain.explore.result_cache import ResultCache
 from foretrain.explore.safety import protect
+from foretrain.explore.sliders import Slider, read_state, write_state
 from foretrain.explore.view import Picture, Places, View
 
 FIRST = next(iter(VIEWS))
@@ -48,16 +48,10 @@ CONTROLS = {"type": "control", "view": ALL, "name": ALL}
 def make_app(places: Places, hosts: frozenset[str]) -> Dash:
     """The application. It answers requests for these hosts only, such as 127.0.0.1:8050."""
     app = Dash(
-        __name__,
-        title="foretrain explorer",
-        update_title=None,
-        index_string=INDEX,
-        serve_locally=True,
-        suppress_callback_exceptions=True,
-        assets_folder="assets",
+        __name__, title="foretrain explorer", update_title=None, index_string=INDEX, suppress_callback_exceptions=True
     )
     app.layout = frame(VIEWS)
-    keeper = Keeper()
+    keeper = ResultCache()
 
     @app.callback(
         Output("question", "children"),
@@ -67,7 +61,7 @@ def make_app(places: Places, hosts: frozenset[str]) -> Dash:
         Input("place", "search"),
     )
     def show_view(pathname: str | None, search: str | None) -> Any:
-        view = _view_at(pathname)
+        view = VIEWS.get((pathname or "").strip("/"), VIEWS[FIRST])
         controls = view.controls(places)
         state, refused = read_state(controls, dict(parse_qsl((search or "").lstrip("?"), keep_blank_values=True)))
         return question_parts(view), refused_parts(refused), control_parts(view, controls, state)
@@ -146,11 +140,7 @@ def make_app(places: Places, hosts: frozenset[str]) -> Dash:
     return app
 
 
-def _view_at(pathname: str | None) -> View:
-    return VIEWS.get((pathname or "").strip("/"), VIEWS[FIRST])
-
-
-def _asked(places: Places, sent: Sequence[Any]) -> tuple[View | None, list[Control], dict[str, Any]]:
+def _asked(places: Places, sent: Sequence[Any]) -> tuple[View | None, list[Slider], dict[str, Any]]:
     """The view on the page, its controls, and the values that the page sent."""
     if not sent:
         return None, [], {}
@@ -158,7 +148,7 @@ def _asked(places: Places, sent: Sequence[Any]) -> tuple[View | None, list[Contr
     return view, list(view.controls(places)), {item["id"]["name"]: item.get("value") for item in sent}
 
 
-def _complete(controls: list[Control], state: Mapping[str, Any]) -> dict[str, Any]:
+def _complete(controls: list[Slider], state: Mapping[str, Any]) -> dict[str, Any]:
     """The values that can be used; where one cannot, the value at the start."""
     complete = {}
     for control in controls:
@@ -169,7 +159,7 @@ def _complete(controls: list[Control], state: Mapping[str, Any]) -> dict[str, An
     return complete
 
 
-def _accepted(controls: list[Control], state: Mapping[str, Any]) -> dict[str, Any]:
+def _accepted(controls: list[Slider], state: Mapping[str, Any]) -> dict[str, Any]:
     return {control.name: control.accept(state.get(control.name)) for control in controls}
 
 
@@ -177,7 +167,9 @@ def _key(view: View, state: dict[str, Any], places: Places) -> str:
     return json.dumps([view.path, state, view.stamp(state, places) if view.stamp else None], sort_keys=True)
 
 
-def _drawn(view: View, controls: list[Control], state: Mapping[str, Any], keeper: Keeper, places: Places) -> Picture:
+def _drawn(
+    view: View, controls: list[Slider], state: Mapping[str, Any], keeper: ResultCache, places: Places
+) -> Picture:
     """The picture, or one that says what is wrong in a sentence."""
     try:
         accepted = _accepted(controls, state)

@@ -23,10 +23,10 @@ class _Part(Component):
         super().__init__(**{key: value for key, value in given.items() if value is not None})
 
 
-class ControlPart(_Part):
+class SliderPart(_Part):
     """A control as its specification says; `value` is what it is set to."""
 
-    _type = "Control"
+    _type = "Slider"
     available_properties: ClassVar[list[str]] = ["id", "spec", "value"]
 
 

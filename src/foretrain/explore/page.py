@@ -4,69 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import urlencode
 from xml.etree import ElementTree
 
 import plotly.graph_objects as go
 from dash import dcc, html
 
 from foretrain.core.errors import visible
-from foretrain.explore.components import ControlPart, CopyPart, formula
-from foretrain.explore.controls import Control, State
+from foretrain.explore.components import CopyPart, SliderPart, formula
 from foretrain.explore.figure_theme import CONFIG, caption, fitted
-from foretrain.explore.view import Cell, Light, Passage, Picture, Table, View
+from foretrain.explore.sliders import Slider, State
+from foretrain.explore.view import Cell, Light, Passage, Picture, TextTable, View
 from foretrain.show.prose import prose
 
 
 def frame(views: Mapping[str, View]) -> html.Div:
     """What stays while views come and go."""
-    return html.Div(
-        [
-            dcc.Location(id="place", refresh=False),
-            dcc.Store(id="screen"),
-            dcc.Store(id="worked"),
-            dcc.Store(id="computed"),
-            dcc.Store(id="address"),
-            html.Div(id="title-note", hidden=True),
-            html.Div(id="computed-note", hidden=True),
-            html.Header(
-                [
-                    html.A("Skip to the view", href="#view", className="skip"),
-                    html.Span("foretrain explorer", className="brand"),
-                    html.Nav(
-                        [dcc.Link(view.title, href=f"/{path}") for path, view in views.items()],
-                        **_aria(label="Views"),
-                    ),
-                    html.Button("Light or dark", id="theme", type="button", title="Light, dark, or as the system says"),
-                ]
-            ),
-            html.Main(
-                [
-                    html.H1(id="question"),
-                    html.Div(id="refused"),
-                    html.Div(
-                        [
-                            html.Div(
-                                [html.Div(id="said"), html.P("Loading …", id="waiting", className="waiting")],
-                                id="answer", className="answer", **_aria(live="polite"),
-                            ),
-                            html.Form(id="controls", className="controls", **_aria(label="Controls")),
-                            html.Div(
-                                [
-                                    html.Div(id="figures", className="figures"),
-                                    html.Div(id="slow-figures", className="figures"),
-                                    html.Div(id="details"),
-                                ],
-                                id="picture",
-                            ),
-                        ],
-                        className="view",
-                    ),
-                ],
-                id="view",
-            ),
-        ]
-    )  # fmt: skip
+    hidden = [dcc.Location(id="place", refresh=False)]
+    hidden += [dcc.Store(id=name) for name in ("screen", "worked", "computed", "address")]
+    hidden += [html.Div(id=name, hidden=True) for name in ("title-note", "computed-note")]
+    links = [dcc.Link(view.title, href=f"/{path}") for path, view in views.items()]
+    header = [
+        html.A("Skip to the view", href="#view", className="skip"),
+        html.Span("foretrain explorer", className="brand"),
+        html.Nav(links, **_aria(label="Views")),
+        html.Button("Light or dark", id="theme", type="button", title="Light, dark, or as the system says"),
+    ]
+    said = [html.Div(id="said"), html.P("Loading …", id="waiting", className="waiting")]
+    figures = [html.Div(id=name, className="figures") for name in ("figures", "slow-figures")]
+    view = [
+        html.Div(said, id="answer", className="answer", **_aria(live="polite")),
+        html.Form(id="controls", className="controls", **_aria(label="Controls")),
+        html.Div([*figures, html.Div(id="details")], id="picture"),
+    ]
+    main = [html.H1(id="question"), html.Div(id="refused"), html.Div(view, className="view")]
+    return html.Div([*hidden, html.Header(header), html.Main(main, id="view")])
 
 
 def _aria(**given: str) -> dict[str, Any]:
@@ -82,16 +53,12 @@ def refused_parts(sentences: Sequence[str]) -> list[Any]:
     return [html.P(visible(sentence), className="notice", role="alert") for sentence in sentences]
 
 
-def control_parts(view: View, controls: Sequence[Control], state: State) -> list[Any]:
+def control_parts(view: View, controls: Sequence[Slider], state: State) -> list[Any]:
     return [
-        ControlPart(id={"type": "control", "view": view.path, "name": control.name}, spec=control.spec(),
-                    value=_plain(state[control.name]))
+        SliderPart(id={"type": "control", "view": view.path, "name": control.name}, spec=control.spec(),
+                    value=list(value) if isinstance(value := state[control.name], tuple) else value)
         for control in controls
     ]  # fmt: skip
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def answer_parts(picture: Picture) -> list[Any]:
@@ -103,7 +70,14 @@ def answer_parts(picture: Picture) -> list[Any]:
 
 
 def figure_parts(figures: Mapping[str, go.Figure], *, dark: bool, narrow: bool) -> list[Any]:
-    return [_figure(name, figure, dark=dark, narrow=narrow) for name, figure in figures.items()]
+    """Each figure below its title. Its height is known before it is drawn, so that nothing jumps."""
+    parts = []
+    for name, figure in figures.items():
+        drawn = fitted(figure, dark=dark, narrow=narrow)
+        style = {"height": f"{drawn['layout'].get('height', 450)}px"}
+        graph = dcc.Graph(id={"type": "figure", "name": name}, figure=drawn, config=CONFIG, style=style)
+        parts.append(html.Figure([html.Figcaption(worded(caption(figure))), graph]))
+    return parts
 
 
 def detail_parts(picture: Picture) -> list[Any]:
@@ -115,13 +89,6 @@ def detail_parts(picture: Picture) -> list[Any]:
         *([_formulas(picture)] if picture.formulas else []),
         *([_python(picture.python)] if picture.python else []),
     ]
-
-
-def _figure(name: str, figure: go.Figure, *, dark: bool, narrow: bool) -> html.Figure:
-    drawn = fitted(figure, dark=dark, narrow=narrow)
-    height = f"{drawn['layout'].get('height', 450)}px"  # known before it is drawn, so that nothing jumps
-    graph = dcc.Graph(id={"type": "figure", "name": name}, figure=drawn, config=CONFIG, style={"height": height})
-    return html.Figure([html.Figcaption(worded(caption(figure))), graph])
 
 
 def _passage(passage: Passage) -> html.Section:
@@ -143,26 +110,14 @@ def _inner(element: ElementTree.Element) -> list[Any]:
 
 
 def _lights(title: str, lights: Sequence[Light]) -> html.Section:
-    return html.Section(
-        [
-            html.H2(title),
-            html.Ul(
-                [
-                    html.Li(
-                        [
-                            html.Span(light.word, className=f"light {light.shade}"),
-                            html.Span([html.Strong(worded(light.name)), " ", *worded(light.reason)]),
-                        ]
-                    )
-                    for light in lights
-                ],
-                className="lights",
-            ),
-        ]
-    )
+    items = []
+    for light in lights:
+        word = html.Span(light.word, className=f"light {light.shade}")
+        items.append(html.Li([word, html.Span([html.Strong(worded(light.name)), " ", *worded(light.reason)])]))
+    return html.Section([html.H2(title), html.Ul(items, className="lights")])
 
 
-def _table(table: Table) -> html.Section:
+def _table(table: TextTable) -> html.Section:
     def cell(place: int, value: str | Cell) -> html.Td:
         kind: dict[str, Any] = {"className": "number"} if place in table.numbers else {}
         kind["data-head"] = table.head[place] if table.head else ""
@@ -172,57 +127,21 @@ def _table(table: Table) -> html.Section:
         return html.Td(html.Span(inner, className=f"light {value.shade}") if value.shade else inner, **kind)
 
     heads = [html.Th(head, scope="col") for head in table.head]
-    return html.Section(
-        [
-            html.H2(visible(table.title)),
-            html.Div(
-                html.Table(
-                    [
-                        *([html.Thead(html.Tr(heads))] if heads else []),
-                        html.Tbody([html.Tr([cell(k, value) for k, value in enumerate(row)]) for row in table.rows]),
-                    ],
-                    className="cards" if len(heads) > 2 else "",
-                ),
-                className="wide",
-                tabIndex=0,
-            ),
-        ]
-    )
+    parts = [html.Thead(html.Tr(heads))] if heads else []
+    parts.append(html.Tbody([html.Tr([cell(k, value) for k, value in enumerate(row)]) for row in table.rows]))
+    drawn = html.Table(parts, className="cards" if len(heads) > 2 else "")
+    return html.Section([html.H2(visible(table.title)), html.Div(drawn, className="wide", tabIndex=0)])
 
 
 def _formulas(picture: Picture) -> html.Section:
-    return html.Section(
-        [
-            html.H2("What is drawn"),
-            *(
-                html.Div(
-                    [
-                        formula(each.latex),
-                        html.P(
-                            [
-                                *worded(each.says),
-                                " ",
-                                dcc.Link(each.claim, href=f"/ledger?paper=all&claim={each.claim}"),
-                            ]
-                        ),
-                    ],
-                    className="formula",
-                )
-                for each in picture.formulas
-            ),
-        ]
-    )
-
-
-def _claim_page(claim: str) -> str:
-    return f"/ledger?{urlencode({'paper': 'all', 'claim': claim})}"
+    parts: list[Any] = [html.H2("What is drawn")]
+    for each in picture.formulas:
+        link = dcc.Link(each.claim, href=f"/ledger?paper=all&claim={each.claim}")
+        parts.append(html.Div([formula(each.latex), html.P([*worded(each.says), " ", link])], className="formula"))
+    return html.Section(parts)
 
 
 def _python(code: str) -> html.Section:
-    return html.Section(
-        [
-            html.H2("The same in Python"),
-            CopyPart(id="copy", text=code, label="Copy as Python"),
-            html.Details([html.Summary("Show the lines"), html.Pre(code, id="python")]),
-        ]
-    )
+    lines = html.Details([html.Summary("Show the lines"), html.Pre(code, id="python")])
+    copy = CopyPart(id="copy", text=code, label="Copy as Python")
+    return html.Section([html.H2("The same in Python"), copy, lines])

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from foretrain.core.errors import require_known
-from foretrain.explore.controls import defaults
+from foretrain.explore.sliders import defaults
 from foretrain.explore.view import Picture, Places, View
 from foretrain.explore.views import corpus, finetune, joma, latent_tree, ledger, scan_snap, templates
 from foretrain.explore.views import runs as stored_runs

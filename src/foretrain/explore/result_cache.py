@@ -11,8 +11,8 @@ from typing import Any
 MOST = 48  # results
 
 
-class Keeper:
-    """Results by key, the newest MOST of them. Work is done one at a time, and for the newest wish of each tab only."""
+class ResultCache:
+    """Results by key, the newest MOST of them. Work is done one at a time, and only for each tab's latest request."""
 
     def __init__(self) -> None:
         self._results: OrderedDict[Any, Any] = OrderedDict()

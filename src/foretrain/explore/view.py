@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import plotly.graph_objects as go
 
-from foretrain.explore.controls import Control, State
+from foretrain.explore.sliders import Slider, State
 
 Shade = Literal["good", "bad", "unsure", "open", "known"]
 
@@ -51,7 +51,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     title: str
     head: tuple[str, ...]
     rows: tuple[tuple[str | Cell, ...], ...]
@@ -75,7 +75,7 @@ class Picture:
     figures: dict[str, go.Figure] = field(default_factory=dict)  # by a name that stays the same while sliders move
     lights: tuple[Light, ...] = ()
     lights_title: str = ""
-    tables: tuple[Table, ...] = ()
+    tables: tuple[TextTable, ...] = ()
     passages: tuple[Passage, ...] = ()
     formulas: tuple[Formula, ...] = ()
     python: str = ""
@@ -103,7 +103,7 @@ class View:
     path: str
     title: str
     question: str
-    controls: Callable[[Places], Sequence[Control]]
+    controls: Callable[[Places], Sequence[Slider]]
     draw: Callable[[State, Any, Places], Picture]
     work: Callable[[State, Places], Any] | None = None
     stamp: Callable[[State, Places], Any] | None = None
@@ -113,7 +113,7 @@ class View:
         return self.draw(state, None if self.work is None else self.work(state, places), places)
 
 
-def python_call(path: str, controls: Sequence[Control], state: State, **places: Path | None) -> str:
+def python_call(path: str, controls: Sequence[Slider], state: State, **places: Path | None) -> str:
     """The lines that draw the picture again; `places` are those that the view reads."""
     given = {c.name: state[c.name] for c in controls if state[c.name] != c.default}
     given |= {name: str(place) for name, place in places.items() if place is not None}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import numpy as np
 
 from foretrain.monitor.short_names import without_shared
 
-Values = Mapping[str, np.ndarray]  # statistic -> one number per head
+Values = dict[str, np.ndarray]  # statistic -> one number per head; for a matrix or the loss, an array of one number
 
 
 class ShortNames:

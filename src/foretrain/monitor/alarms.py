@@ -22,11 +22,10 @@ from typing import Any
 import numpy as np
 
 from foretrain.monitor.alarm_evidence import EVIDENCE, SERIOUS
-from foretrain.monitor.alarm_words import ShortNames, reason, steps, steps_of
+from foretrain.monitor.alarm_words import ShortNames, Values, reason, steps, steps_of
 from foretrain.runs.training_log import Record
 
 KINDS = ("entropy collapse", "runaway logits", "rank collapse", "dead head", "attention sink", "not a number")
-Values = dict[str, np.ndarray]  # statistic -> one number per head; for a matrix or the loss, an array of one number
 READ = {"entropy", "relative_entropy", "first_token", "largest_logit"}  # a layer without these is passed over
 ALWAYS_FINITE = (
     "entropy",

@@ -18,11 +18,13 @@ set the output at padded positions to zero. In training, and in all other models
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import reduce
 from operator import add
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -33,6 +35,7 @@ from torch.overrides import TorchFunctionMode
 from foretrain.monitor.guard import Guard, no_guard
 from foretrain.monitor.statistics import ELEMENTS_AT_ONCE, AttentionCall, allowed_keys, row_sums
 
+_MULTIHEAD = inspect.signature(F.multi_head_attention_forward)
 _SOFTMAX = frozenset({torch.softmax, torch.Tensor.softmax, F.softmax, torch.special.softmax})
 
 
@@ -111,9 +114,9 @@ def _of_products(
         logits = factor * (query[samples] @ key[samples].mT)
         allowed = torch.ones((), dtype=torch.bool, device=logits.device)
         if mask is not None:
-            own = mask[samples] if mask.ndim == 4 and mask.shape[0] > 1 else mask
-            allowed = own if own.dtype is torch.bool else allowed_keys(_wide(own))
-            logits = logits.masked_fill(~own, -torch.inf) if own.dtype is torch.bool else logits + _wide(own)
+            part = mask[samples] if mask.ndim == 4 and mask.shape[0] > 1 else mask
+            allowed = part if part.dtype is torch.bool else allowed_keys(_wide(part))
+            logits = logits.masked_fill(~part, -torch.inf) if part.dtype is torch.bool else logits + _wide(part)
         yield AttentionCall(logits, allowed.expand_as(logits), queries == keys - added_keys, added_keys)
 
 
@@ -136,38 +139,18 @@ def _of_multihead(query: Tensor, key: Tensor, *args: Any, **kwargs: Any) -> Iter
     yield from calls if same else (replace(call, same_tokens=False) for call in calls)
 
 
-def _multihead_logits(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    embed_dim_to_check: int,
-    num_heads: int,
-    in_proj_weight: Tensor | None,
-    in_proj_bias: Tensor | None,
-    bias_k: Tensor | None,
-    bias_v: Tensor | None,
-    add_zero_attn: bool,
-    dropout_p: float,
-    out_proj_weight: Tensor,
-    out_proj_bias: Tensor | None,
-    training: bool = True,
-    key_padding_mask: Tensor | None = None,
-    need_weights: bool = True,
-    attn_mask: Tensor | None = None,
-    use_separate_proj_weight: bool = False,
-    q_proj_weight: Tensor | None = None,
-    k_proj_weight: Tensor | None = None,
-    is_causal: bool = False,
-    **_: Any,
-) -> Iterator[AttentionCall]:
+def _multihead_logits(*args: Any, **kwargs: Any) -> Iterator[AttentionCall]:
     """The logits of nn.MultiheadAttention, computed again from its arguments; [position, sample, width]."""
-    if query.ndim == 2:
-        query, key = query[:, None], key[:, None]
-    width = embed_dim_to_check
-    weights = (q_proj_weight, k_proj_weight)
-    if in_proj_weight is not None and not use_separate_proj_weight:
-        weights = (in_proj_weight[:width], in_proj_weight[width : 2 * width])
-    biases = (None, None) if in_proj_bias is None else (in_proj_bias[:width], in_proj_bias[width : 2 * width])
+    call = _MULTIHEAD.bind(*args, **kwargs)
+    call.apply_defaults()
+    given = SimpleNamespace(**call.arguments)
+    query, key = (x[:, None] if given.query.ndim == 2 else x for x in (given.query, given.key))
+    width, bias_k = given.embed_dim_to_check, given.bias_k
+    weights = (given.q_proj_weight, given.k_proj_weight)
+    if given.in_proj_weight is not None and not given.use_separate_proj_weight:
+        weights = given.in_proj_weight[:width], given.in_proj_weight[width : 2 * width]
+    bias = given.in_proj_bias
+    biases = (None, None) if bias is None else (bias[:width], bias[width : 2 * width])
     q, k = (
         F.linear(x.detach().float(), w.detach().float(), b if b is None else b.detach().float())
         for x, w, b in zip((query, key), weights, biases, strict=True)
@@ -175,18 +158,20 @@ def _multihead_logits(
     )
     if bias_k is not None:  # a learned key after all others
         k = torch.cat([k, bias_k.detach().float().expand(1, k.shape[1], -1)])
-    if add_zero_attn:  # a key whose logits are zero
+    if given.add_zero_attn:  # a key whose logits are zero
         k = F.pad(k, (0, 0, 0, 0, 0, 1))
-    added = int(bias_k is not None) + int(add_zero_attn)
-    q, k = (x.unflatten(-1, (num_heads, -1)).permute(1, 2, 0, 3) for x in (q, k))  # [sample, head, position, e]
-    if is_causal and key_padding_mask is None and not need_weights:  # torch drops the mask for this hint
+    added = int(bias_k is not None) + int(given.add_zero_attn)
+    q, k = (x.unflatten(-1, (given.num_heads, -1)).permute(1, 2, 0, 3) for x in (q, k))  # [sample, head, position, e]
+    if (
+        given.is_causal and given.key_padding_mask is None and not given.need_weights
+    ):  # torch drops the mask for this hint
         yield from _of_products(q, k, k, is_causal=True, added_keys=added)
         return
-    mask = None if attn_mask is None else _added(attn_mask)
+    mask = None if given.attn_mask is None else _added(given.attn_mask)
     if mask is not None and mask.ndim == 3:
-        mask = mask.unflatten(0, (-1, num_heads))
-    if key_padding_mask is not None:
-        padding = _added(key_padding_mask)
+        mask = mask.unflatten(0, (-1, given.num_heads))
+    if given.key_padding_mask is not None:
+        padding = _added(given.key_padding_mask)
         padding = padding[:, None, None] if padding.ndim == 2 else padding
         mask = padding if mask is None else mask + padding
     if mask is not None:

@@ -87,7 +87,7 @@
     });
   }
 
-  function Control(props) {
+  function Slider(props) {
     const spec = props.spec;
     const typed = spec.kind === "text";
     const [now, send] = useSent(props.value, props.setProps, typed ? TYPING : PAUSE);
@@ -141,7 +141,7 @@
       h("button", { type: "button", id: props.id, onClick: copy }, props.label), h("span", { role: "status" }, said));
   }
 
-  window.foretrain_explore = { Control, Formula, Copy };
+  window.foretrain_explore = { Slider, Formula, Copy };
 
   // Light and dark: as the system says, unless the switch was used.
   const THEMES = ["system", "light", "dark"];

@@ -9,9 +9,9 @@ from typing import Any
 
 from foretrain.core.errors import InputError, require
 from foretrain.core.streams import stream
-from foretrain.explore.controls import Control, State
 from foretrain.explore.figure_theme import BELOW
-from foretrain.explore.view import Formula, Passage, Picture, Places, Table, View, python_call
+from foretrain.explore.sliders import Slider, State
+from foretrain.explore.view import Formula, Passage, Picture, Places, TextTable, View, python_call
 
 MOST_ROWS = 2000
 TOP = 8  # items per class
@@ -26,14 +26,14 @@ FORMULAS = (
 )
 
 
-def controls(_: Places) -> Sequence[Control]:
+def controls(_: Places) -> Sequence[Slider]:
     return (
-        Control("source", "texts", "choice", "reviews", options=(*SAMPLES, PASTED),
+        Slider("source", "texts", "choice", "reviews", options=(*SAMPLES, PASTED),
                 shown=("made-up reviews", "made-up tickets", PASTED)),
-        Control("texts", "your texts", "text", "", rows=10, in_address=False,
+        Slider("texts", "your texts", "text", "", rows=10, in_address=False,
                 says="A row per line: label, then a tab, | or comma, then the text; or columns with the names label "
                 "and text. They stay on this machine."),
-        Control("optimizer", "optimizer", "choice", "adaptive", options=("adaptive", "sgd"),
+        Slider("optimizer", "optimizer", "choice", "adaptive", options=("adaptive", "sgd"),
                 says="Adaptive: rare tokens take larger steps, as with Adam."),
     )  # fmt: skip
 
@@ -111,7 +111,7 @@ def work(state: State, _: Places) -> Any:
 
 def draw(state: State, worked: Any, places: Places) -> Picture:
     rows = rows_of(state)
-    shown = Table("The first texts", ("label", "text"), tuple((label, text[:160]) for label, text in rows[:6]))
+    shown = TextTable("The first texts", ("label", "text"), tuple((label, text[:160]) for label, text in rows[:6]))
     if worked is None:
         words = f"Forecasting what classifiers will learn from {len(rows):,} texts …"
         return Picture(words, tables=(shown,), formulas=FORMULAS, waiting="This takes seconds.", empty=True)
@@ -134,22 +134,22 @@ def draw(state: State, worked: Any, places: Places) -> Picture:
     )
 
 
-def _scores(worked: Any, sign: str) -> Table:
+def _scores(worked: Any, sign: str) -> TextTable:
     best = worked.best
     columns = worked.top(best, TOP)
     rows = []
     for k in range(TOP):
         cells = [items[k] if k < len(items) else ("", None) for items in columns.values()]
         rows.append(tuple(f"{name} ({score:+.2f})" if score is not None else "" for name, score in cells))
-    return Table(f"What it will rely on ({best}). {sign}", tuple(columns), tuple(row for row in rows if any(row)))
+    return TextTable(f"What it will rely on ({best}). {sign}", tuple(columns), tuple(row for row in rows if any(row)))
 
 
-def _accuracies(worked: Any) -> Table:
+def _accuracies(worked: Any) -> TextTable:
     rows = tuple(
         (str(name), str(row["kind"]), f"{row['accuracy']:.1%}", f"{row['low']:.0%} to {row['high']:.0%}")
         for name, row in worked.table.iterrows()
     )
-    return Table("Held-out accuracy", ("classifier", "kind", "accuracy", "95 % interval"), rows, numbers=(2, 3))
+    return TextTable("Held-out accuracy", ("classifier", "kind", "accuracy", "95 % interval"), rows, numbers=(2, 3))
 
 
 def _python(state: State, rows: list[tuple[str, str]], places: Places) -> str:

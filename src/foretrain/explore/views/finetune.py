@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from foretrain.core.errors import InputError
 from foretrain.core.streams import stream
-from foretrain.explore.controls import Control, State
 from foretrain.explore.figure_theme import BELOW
-from foretrain.explore.view import Cell, Formula, Light, Picture, Places, Table, View, python_call
+from foretrain.explore.sliders import Slider, State
+from foretrain.explore.view import Cell, Formula, Light, Picture, Places, TextTable, View, python_call
 
 if TYPE_CHECKING:
     from foretrain.forecast.finetuning.kept import KeptPass
@@ -28,16 +28,16 @@ FORMULAS = (
 )
 
 
-def controls(places: Places) -> Sequence[Control]:
+def controls(places: Places) -> Sequence[Slider]:
     # the made-up pass is for RATE and STEPS; a stored one says what it is for when it is read
     rate, steps, batch = _made_for(places.kept)
     return (
-        Control("rate", "learning rate", "number", rate, low=rate / 13, high=rate * 6, log=True),
-        Control("schedule", "schedule", "choice", "constant", options=("constant", "linear", "cosine")),
-        Control("warm_up", "warm-up", "number", 0.0, low=0, high=0.5, says="As a share of the steps."),
-        Control("steps", "steps", "whole", steps, low=5, high=max(200, 2 * steps), log=True),
-        Control("batch", "batch size", "whole", batch, low=2, high=64, log=True, unit="rows"),
-        Control("noise", "label noise", "number", 0.0, low=0, high=0.25,
+        Slider("rate", "learning rate", "number", rate, low=rate / 13, high=rate * 6, log=True),
+        Slider("schedule", "schedule", "choice", "constant", options=("constant", "linear", "cosine")),
+        Slider("warm_up", "warm-up", "number", 0.0, low=0, high=0.5, says="As a share of the steps."),
+        Slider("steps", "steps", "whole", steps, low=5, high=max(200, 2 * steps), log=True),
+        Slider("batch", "batch size", "whole", batch, low=2, high=64, log=True, unit="rows"),
+        Slider("noise", "label noise", "number", 0.0, low=0, high=0.25,
                 says="The share of training rows that get a wrong label."),
     )  # fmt: skip
 
@@ -135,8 +135,8 @@ def draw(state: State, worked: Any, places: Places) -> Picture:
         lights=(light,),
         lights_title="How far to trust it",
         tables=(
-            Table("On the test rows", ("", "accuracy", "test loss"), table, numbers=(1, 2)),
-            Table(
+            TextTable("On the test rows", ("", "accuracy", "test loss"), table, numbers=(1, 2)),
+            TextTable(
                 "The setting",
                 ("", ""),
                 (

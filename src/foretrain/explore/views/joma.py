@@ -13,9 +13,9 @@ import xarray as xr
 from numpy import ndarray as Array
 from scipy.special import softmax
 
-from foretrain.explore.controls import Control, State, from_parameter
 from foretrain.explore.figure_theme import BELOW
-from foretrain.explore.view import Formula, Picture, Places, Table, View, python_call
+from foretrain.explore.sliders import Slider, State, from_parameter
+from foretrain.explore.view import Formula, Picture, Places, TextTable, View, python_call
 from foretrain.ledger.parameters import Parameter, about, parameters_of
 from foretrain.papers.joma import theory
 from foretrain.papers.joma.experiments.parameters import Activation
@@ -69,7 +69,7 @@ ALONG = {  # with a linear activation
 
 
 @dataclass(frozen=True)
-class Worked:
+class FollowedPaths:
     """v after steps [time, component], the paths of a phase portrait, and the stable rank of a trained layer."""
 
     times: Array
@@ -78,16 +78,16 @@ class Worked:
     rank: xr.Dataset
 
 
-def controls(_: Places) -> Sequence[Control]:
+def controls(_: Places) -> Sequence[Slider]:
     targets = parameters_of(fig4)["targets"]
     activation = Parameter("activation", Annotated[Activation, about("Activation of the MLP.")], "relu")
     return (
-        Control("targets", "targets μ", "bars", (3.0, 2.5, 2.0, 1.5, 1.2, 0.8), low=0.2, high=3.2, names=NAMES,
+        Slider("targets", "targets μ", "bars", (3.0, 2.5, 2.0, 1.5, 1.2, 0.8), low=0.2, high=3.2, names=NAMES,
                 says=targets.says),
-        Control("attention", "attention", "choice", EXP, options=(EXP, NORMALISED, LINEAR),
+        Slider("attention", "attention", "choice", EXP, options=(EXP, NORMALISED, LINEAR),
                 says="How attention depends on v."),
         from_parameter(activation, label="activation"),
-        Control("until", "time", "number", 3.0, low=0.1, high=20, log=True, says="How long v moves."),
+        Slider("until", "time", "number", 3.0, low=0.1, high=20, log=True, says="How long v moves."),
     )  # fmt: skip
 
 
@@ -112,11 +112,11 @@ def entropy(v: Array, state: State) -> Array:
     return np.asarray(-(share * np.log(np.maximum(share, 1e-300))).sum(axis=-1))
 
 
-def work(state: State, _: Places) -> Worked:
+def work(state: State, _: Places) -> FollowedPaths:
     mu = tuple(float(each) for each in state["targets"])
     times, v = _steps(state, mu)
     first, second = sorted(mu, reverse=True)[:2]
-    return Worked(times, v, _portrait((first, second)), _rank(state["activation"]))
+    return FollowedPaths(times, v, _portrait((first, second)), _rank(state["activation"]))
 
 
 def _steps(state: State, mu: tuple[float, ...]) -> tuple[Array, Array]:
@@ -150,7 +150,7 @@ def _rank(activation: str) -> xr.Dataset:
     return layer_rank([activation], seeds=(1,), steps=RANK_STEPS)  # type: ignore[list-item]
 
 
-def draw(state: State, worked: Worked | None, places: Places) -> Picture:
+def draw(state: State, worked: FollowedPaths | None, places: Places) -> Picture:
     times = np.linspace(0, state["until"], POINTS)
     predicted = closed_form(state, times)
     figures = {"entropy": _entropy_figure(state, times, predicted, worked)}
@@ -172,14 +172,16 @@ def draw(state: State, worked: Worked | None, places: Places) -> Picture:
     )
 
 
-def _curve(state: State, times: Array, predicted: Array | None, worked: Worked | None) -> tuple[Array, Array] | None:
+def _curve(
+    state: State, times: Array, predicted: Array | None, worked: FollowedPaths | None
+) -> tuple[Array, Array] | None:
     """The entropy over time: predicted where that is possible, else by steps."""
     if predicted is not None:
         return times, entropy(predicted, state)
     return None if worked is None else (worked.times, entropy(worked.v, state))
 
 
-def _answer(state: State, times: Array, predicted: Array | None, worked: Worked | None) -> str:
+def _answer(state: State, times: Array, predicted: Array | None, worked: FollowedPaths | None) -> str:
     curve = _curve(state, times, predicted, worked)
     if curve is None:
         return "There is no closed form for this setting; v is followed step by step."
@@ -195,7 +197,7 @@ def _answer(state: State, times: Array, predicted: Array | None, worked: Worked 
     return f"Attention only gets sparser{why}: its entropy falls {where}{end_of_v}."
 
 
-def _entropy_figure(state: State, times: Array, predicted: Array | None, worked: Worked | None) -> go.Figure:
+def _entropy_figure(state: State, times: Array, predicted: Array | None, worked: FollowedPaths | None) -> go.Figure:
     figure = new_figure("Entropy of attention", x="time", y="entropy (nats)")
     if predicted is not None:
         figure.add_trace(prediction_line(times, entropy(predicted, state), "closed form", 0))
@@ -206,7 +208,7 @@ def _entropy_figure(state: State, times: Array, predicted: Array | None, worked:
     return figure.update_layout(height=370, showlegend=True, **BELOW)
 
 
-def _components_figure(state: State, times: Array, predicted: Array | None, worked: Worked | None) -> go.Figure:
+def _components_figure(state: State, times: Array, predicted: Array | None, worked: FollowedPaths | None) -> go.Figure:
     linear = state["activation"] == "linear"
     figure = new_figure("Components of v", x="time", y="v" if linear else "share of the way, v/μ")
     mu = np.ones(len(NAMES)) if linear else np.asarray(state["targets"])
@@ -238,11 +240,13 @@ def _rank_figure(data: xr.Dataset) -> go.Figure:
     return figure.update_layout(height=320, showlegend=False)
 
 
-def _table(state: State, times: Array, predicted: Array | None, worked: Worked) -> Table:
+def _table(state: State, times: Array, predicted: Array | None, worked: FollowedPaths) -> TextTable:
     rows = [("step by step", *_ends(entropy(worked.v, state), worked.times))]
     if predicted is not None:
         rows.insert(0, ("closed form", *_ends(entropy(predicted, state), times)))
-    return Table("Entropy of attention", ("", "start", "lowest", "at time", "end"), tuple(rows), numbers=(1, 2, 3, 4))
+    return TextTable(
+        "Entropy of attention", ("", "start", "lowest", "at time", "end"), tuple(rows), numbers=(1, 2, 3, 4)
+    )
 
 
 def _ends(values: Array, times: Array) -> tuple[str, ...]:

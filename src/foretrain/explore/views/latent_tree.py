@@ -10,9 +10,9 @@ from numpy import ndarray as Array
 
 from foretrain.core.errors import require
 from foretrain.data.latent_tree import LatentTree
-from foretrain.explore.controls import Control, State
 from foretrain.explore.figure_theme import BELOW
-from foretrain.explore.view import Formula, Picture, Places, Table, View, python_call
+from foretrain.explore.sliders import Slider, State
+from foretrain.explore.view import Formula, Picture, Places, TextTable, View, python_call
 from foretrain.papers.joma import theory
 from foretrain.show.plotting import INK, PALETTE, measurement_marks, new_figure, prediction_line
 
@@ -32,13 +32,13 @@ FORMULAS = (
 MOST_TOKENS = 64
 
 
-def controls(_: Places) -> Sequence[Control]:
+def controls(_: Places) -> Sequence[Slider]:
     return (
-        Control("rho", "ρ, correlation with the parent", "number", 0.8, low=0, high=1,
+        Slider("rho", "ρ, correlation with the parent", "number", 0.8, low=0, high=1,
                 says="A node takes its parent's value with probability (1 + ρ)/2."),
-        Control("depth", "L, layers", "whole", 4, low=2, high=6, says="From the tokens up to the class."),
-        Control("branching", "children of a node", "whole", 2, low=1, high=4),
-        Control("p_zero", "P[y = 0] below the root", "number", 0.7, low=0.05, high=0.99,
+        Slider("depth", "L, layers", "whole", 4, low=2, high=6, says="From the tokens up to the class."),
+        Slider("branching", "children of a node", "whole", 2, low=1, high=4),
+        Slider("p_zero", "P[y = 0] below the root", "number", 0.7, low=0.05, high=0.99,
                 says="How often a child of the root is 0: a token occurs if its leaf is 1."),
     )  # fmt: skip
 
@@ -74,7 +74,7 @@ def draw(state: State, _: None, places: Places) -> Picture:
             "law": _law_figure(shown, exact, below, corrected, printed),
         },
         tables=(
-            Table(
+            TextTable(
                 "P[token | query] by the layer of their common ancestor",
                 ("layer H", "exact", "Theorem 5, corrected", "as printed", "1 − H/L"),
                 tuple(

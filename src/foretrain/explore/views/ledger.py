@@ -6,20 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import plotly.graph_objects as go
 
+from foretrain.api.find import claim_entries
 from foretrain.core.errors import require_known
-from foretrain.explore.controls import Control, State, write_state
-from foretrain.explore.view import Cell, Formula, Light, Passage, Picture, Places, Shade, Table, View, python_call
+from foretrain.explore.sliders import Slider, State, write_state
+from foretrain.explore.view import Cell, Formula, Light, Passage, Picture, Places, Shade, TextTable, View, python_call
+from foretrain.ledger.claim import Claim
+from foretrain.ledger.search import matching
 from foretrain.ledger.tiers import TIERS
-from foretrain.papers import papers
-
-if TYPE_CHECKING:
-    from foretrain.ledger.claim import Claim
-    from foretrain.ledger.verdict import Verdict
+from foretrain.ledger.verdict import Verdict
+from foretrain.ledger.verdict_store import VerdictFolder, known
+from foretrain.papers import claims, papers
+from foretrain.show.report.claim_figures import claim_figures
 
 ALL = "all"
 VERDICTS = (ALL, "holds", "fails", "inconclusive", "unexpected", "not judged here")
@@ -28,7 +29,7 @@ SHADES: dict[str, Shade] = {"holds": "good", "fails": "known", "inconclusive": "
 
 
 @dataclass(frozen=True)
-class Worked:
+class FilteredClaims:
     """The claims that the filters leave, all verdicts, and the figures of the claim that is shown."""
 
     claims: Mapping[str, Claim]
@@ -39,58 +40,51 @@ class Worked:
     problem: str = ""
 
 
-def controls(_: Places) -> Sequence[Control]:
+def controls(_: Places) -> Sequence[Slider]:
     ordered = sorted(papers().values(), key=lambda paper: paper.position)
     return (
-        Control("paper", "paper", "choice", "scan_snap", options=(*(paper.name for paper in ordered), ALL),
+        Slider("paper", "paper", "choice", "scan_snap", options=(*(paper.name for paper in ordered), ALL),
                 shown=(*(paper.short for paper in ordered), "all papers")),
-        Control("verdict", "verdict", "choice", ALL, options=VERDICTS),
-        Control("words", "words", "text", "", says='An id, "Theorem 4", or words of a statement.'),
-        Control("tier", "size of the check", "choice", "fast", options=TIERS),
-        Control("claim", "claim to open", "text", "", says="Its id; the links in the table fill it in."),
+        Slider("verdict", "verdict", "choice", ALL, options=VERDICTS),
+        Slider("words", "words", "text", "", says='An id, "Theorem 4", or words of a statement.'),
+        Slider("tier", "size of the check", "choice", "fast", options=TIERS),
+        Slider("claim", "claim to open", "text", "", says="Its id; the links in the table fill it in."),
     )  # fmt: skip
 
 
-def work(state: State, places: Places) -> Worked:
-    claims, verdicts = _claims(), _verdicts(places.runs, state["tier"], _changed(places.runs, state["tier"]))
-    chosen = _filtered(state, claims, verdicts)
+def work(state: State, places: Places) -> FilteredClaims:
+    known_claims, verdicts = _claims(), _verdicts(places.runs, state["tier"], _changed(places.runs, state["tier"]))
+    chosen = _filtered(state, known_claims, verdicts)
     stories = papers()
     shown = state["claim"]
     if not shown and state["paper"] != ALL and not state["words"]:
         story = stories[state["paper"]].story
         shown = story.picture if story else ""
     if shown:
-        require_known("claim", shown, claims)
+        require_known("claim", shown, known_claims)
     figures, problem = _figures(places.runs, state["tier"], shown) if shown in verdicts else ({}, "")
-    return Worked(chosen, verdicts, len(claims), shown, figures, problem)
+    return FilteredClaims(chosen, verdicts, len(known_claims), shown, figures, problem)
 
 
 @lru_cache(maxsize=1)
 def _claims() -> dict[str, Claim]:
-    from foretrain import papers as every
-
-    return every.claims()
+    return claims()
 
 
 def _changed(runs: Path, tier: str) -> float:
     """When a verdict was last added, or the record of the check was written."""
     folder = runs / "check" / tier
-    there = [folder / "check.json", *(path for path in folder.rglob("*") if path.is_dir())]
-    return max((path.stat().st_mtime for path in there if path.exists()), default=0.0)
+    written = [folder / "check.json", *(path for path in folder.rglob("*") if path.is_dir())]
+    return max((path.stat().st_mtime for path in written if path.exists()), default=0.0)
 
 
 @lru_cache(maxsize=4)
 def _verdicts(runs: Path, tier: str, changed: float) -> dict[str, Verdict]:
     """The verdicts on disk that this source code came to."""
-    from foretrain.ledger.verdict_store import VerdictFolder, known
-
     return known(VerdictFolder(runs, tier), _claims().values()).verdicts if changed else {}
 
 
 def _filtered(state: State, claims: Mapping[str, Claim], verdicts: Mapping[str, Verdict]) -> dict[str, Claim]:
-    from foretrain.api.find import claim_entries
-    from foretrain.ledger.search import matching
-
     left = {id: claim for id, claim in claims.items() if state["paper"] in (ALL, claim.paper)}
     wanted = state["verdict"]
     if wanted != ALL:
@@ -108,9 +102,6 @@ def _is(wanted: str, verdict: Verdict | None) -> bool:
 
 
 def _figures(runs: Path, tier: str, id: str) -> tuple[dict[str, go.Figure], str]:
-    from foretrain.ledger.verdict_store import VerdictFolder
-    from foretrain.show.report.claim_figures import claim_figures
-
     claim = _claims()[id]
     verdict = VerdictFolder(runs, tier).get(claim, trajectories=True)
     if verdict is None or verdict.prediction is None or verdict.observation is None:
@@ -124,7 +115,7 @@ def _figures(runs: Path, tier: str, id: str) -> tuple[dict[str, go.Figure], str]
     return {f"claim-{number}": figure for number, figure in enumerate(drawn)}, ""
 
 
-def draw(state: State, worked: Worked | None, places: Places) -> Picture:
+def draw(state: State, worked: FilteredClaims | None, places: Places) -> Picture:
     passages = _stories(state)
     python = python_call(VIEW.path, controls(places), state, runs=places.runs)
     if worked is None:
@@ -132,8 +123,9 @@ def draw(state: State, worked: Worked | None, places: Places) -> Picture:
             _story_answer(state), passages=passages, python=python, waiting="Loading the claims …", empty=True
         )
     claim = worked.claims.get(worked.shown) or (_claims()[worked.shown] if worked.shown else None)
+    verdict = worked.verdicts.get(claim.id) if claim is not None else None
     judged = [worked.verdicts[id] for id in worked.claims if id in worked.verdicts]
-    surprising = sum(not verdict.as_expected for verdict in judged)
+    surprising = sum(not each.as_expected for each in judged)
     counts = {status: sum(v.status == status for v in judged) for status in ("holds", "fails", "inconclusive")}
     said = ", ".join(f"{number} {'hold' if word == 'holds' else 'fail' if word == 'fails' else word}"
                      for word, number in counts.items() if number)  # fmt: skip
@@ -145,13 +137,16 @@ def draw(state: State, worked: Worked | None, places: Places) -> Picture:
         answer += f"; none of them has been judged in {places.runs} by this code: run foretrain check."
     counted: tuple[str, ...] = ()
     if claim is not None and state["claim"]:
-        counted, answer = (answer,), _claim_answer(claim, worked.verdicts.get(claim.id))
-    about = () if claim is None else (_claim_passage(claim, worked.verdicts.get(claim.id), worked.problem),)
+        counted, answer = (answer,), _claim_answer(claim, verdict)
+    about = () if claim is None else (_claim_passage(claim, verdict, worked.problem),)
     return Picture(
         answer=answer,
         sentences=counted,
         slow_figures=worked.figures,
-        lights=() if claim is None else _assumptions(worked.verdicts.get(claim.id)),
+        lights=tuple(
+            Light("good" if check.met else "bad", "met" if check.met else "not met", check.says, check.measured)
+            for check in (verdict.assumptions if verdict else ())
+        ),
         lights_title="Its assumptions",
         tables=(_table(state, worked, places),),
         passages=(*about, *passages) if state["claim"] else (*passages, *about),
@@ -203,21 +198,13 @@ def _claim_passage(claim: Claim, verdict: Verdict | None, problem: str) -> Passa
     return Passage(f"{claim.id} ({claim.source})", (*lines, *([problem] if problem else [])))
 
 
-def _assumptions(verdict: Verdict | None) -> tuple[Light, ...]:
-    checks = verdict.assumptions if verdict else ()
-    return tuple(
-        Light("good" if check.met else "bad", "met" if check.met else "not met", check.says, check.measured)
-        for check in checks
-    )
-
-
 def _formulas(claim: Claim) -> tuple[Formula, ...]:
     formulas = claim.erratum.formulas if claim.erratum else ()
     words = ("As printed.", "Corrected.")
     return tuple(Formula(latex, word, claim.id) for latex, word in zip(formulas, words, strict=False))
 
 
-def _table(state: State, worked: Worked, places: Places) -> Table:
+def _table(state: State, worked: FilteredClaims, places: Places) -> TextTable:
     rows = []
     for id, claim in list(worked.claims.items())[:MOST]:
         verdict = worked.verdicts.get(id)
@@ -233,10 +220,10 @@ def _table(state: State, worked: Worked, places: Places) -> Table:
             )
         )
     title = "Claims" if len(worked.claims) <= MOST else f"Claims, the first {MOST} of {len(worked.claims)}"
-    return Table(title, ("claim", "in the paper", "verdict", "what it says"), tuple(rows))
+    return TextTable(title, ("claim", "in the paper", "verdict", "what it says"), tuple(rows))
 
 
-def _python(state: State, worked: Worked, call: str) -> str:
+def _python(state: State, worked: FilteredClaims, call: str) -> str:
     if not worked.shown:
         return call
     return (

@@ -16,9 +16,16 @@ import xarray as xr
 
 from foretrain.core.errors import InputError, require
 from foretrain.core.trajectory import notes_of
-from foretrain.explore.controls import Control, State, write_state
 from foretrain.explore.figure_theme import BELOW
-from foretrain.explore.view import Cell, Picture, Places, Table, View, python_call
+from foretrain.explore.sliders import Slider, State, write_state
+from foretrain.explore.view import Cell, Picture, Places, TextTable, View, python_call
+from foretrain.ledger.quantities import BASE
+from foretrain.monitor.page.curves import curves_of as entropy_curves
+from foretrain.monitor.page.story import story
+from foretrain.monitor.short_names import without_shared
+from foretrain.papers import figure_of
+from foretrain.runs.run_folder import describe, load
+from foretrain.show.axes import curves, has_names, main_axis, replicates
 from foretrain.show.plotting import PALETTE, new_figure, plain_text
 
 NONE = "none"
@@ -32,7 +39,7 @@ ENTROPY = "attention_relative_entropy"
 
 
 @dataclass(frozen=True)
-class Worked:
+class LoadedRuns:
     """What is on disk for the chosen run and the one it is compared with."""
 
     run: xr.Dataset
@@ -55,9 +62,8 @@ def found(root: Path) -> list[str]:
             folders.clear()
             continue
         folders[:] = sorted(name for name in folders if name not in SKIPPED and not name.endswith(".zarr"))
-        names += [
-            (here / name).relative_to(top).as_posix() for name in sorted(files) if name.endswith((".nc", ".jsonl"))
-        ]
+        kept = (here / name for name in sorted(files) if name.endswith((".nc", ".jsonl")))
+        names += [path.relative_to(top).as_posix() for path in kept]
         if len(names) >= MOST_FOUND:
             break
     return [name for name in names[:MOST_FOUND] if _inside(top, name)]
@@ -74,13 +80,13 @@ def place_of(root: Path, name: str) -> Path:
     return top / name
 
 
-def controls(places: Places) -> Sequence[Control]:
+def controls(places: Places) -> Sequence[Slider]:
     names = tuple(found(places.runs))
     return (
-        Control("run", "run", "choice", names[0] if names else NONE, options=names or (NONE,)),
-        Control("other", "compare with", "choice", NONE, options=(NONE, *names)),
-        Control("quantity", "quantity", "text", "", says="Its name; the links in the table fill it in."),
-        Control("theory", "the paper's own figure", "flag", True),
+        Slider("run", "run", "choice", names[0] if names else NONE, options=names or (NONE,)),
+        Slider("other", "compare with", "choice", NONE, options=(NONE, *names)),
+        Slider("quantity", "quantity", "text", "", says="Its name; the links in the table fill it in."),
+        Slider("theory", "the paper's own figure", "flag", True),
     )  # fmt: skip
 
 
@@ -95,9 +101,8 @@ def _last_written(path: Path) -> int:
     return max((file.stat().st_mtime_ns for file in files if file.is_file()), default=0)
 
 
-def work(state: State, places: Places) -> Worked | str:
-    from foretrain.checkpoints.record_file import is_analysis
-    from foretrain.runs.run_folder import describe, load
+def work(state: State, places: Places) -> LoadedRuns | str:
+    from foretrain.checkpoints.record_file import is_analysis  # on use: it loads torch
 
     if state["run"] == NONE:
         return NONE
@@ -105,7 +110,7 @@ def work(state: State, places: Places) -> Worked | str:
     other = None if state["other"] == NONE else load(place_of(places.runs, state["other"]))
     about = describe(path) if path.is_dir() else {}
     analysis = path.suffix == ".jsonl" and is_analysis(path)
-    return Worked(load(path), other, str(about.get("experiment", "")), bool(about.get("complete", True)), analysis)
+    return LoadedRuns(load(path), other, str(about.get("experiment", "")), bool(about.get("complete", True)), analysis)
 
 
 def _first_to_show(names: Sequence[str], run: xr.Dataset) -> str:
@@ -115,13 +120,13 @@ def _first_to_show(names: Sequence[str], run: xr.Dataset) -> str:
     )
 
 
-def draw(state: State, worked: Worked | str | None, places: Places) -> Picture:
+def draw(state: State, worked: LoadedRuns | str | None, places: Places) -> Picture:
     if state["run"] == NONE:
         return Picture(
             f"There is no run in {places.runs} yet: foretrain run scan_snap/fig6 makes one, and so does "
             'Monitor(model, file="training.jsonl").'
         )
-    if not isinstance(worked, Worked):
+    if not isinstance(worked, LoadedRuns):
         return Picture(f"Reading {state['run']} …", waiting="Reading …", empty=True)
     names = quantities(worked.run)
     require(bool(names), f"{state['run']} has no numbers to draw.")
@@ -130,12 +135,14 @@ def draw(state: State, worked: Worked | str | None, places: Places) -> Picture:
     figures = {"quantity": _figure(chosen, worked, state)}
     if state["theory"] and worked.experiment:
         figures |= _paper_figure(worked)
+    notes = tuple(notes_of(worked.run))
     return Picture(
         answer=_answer(state, chosen, worked),
-        sentences=_sentences(worked),
+        sentences=notes if worked.finished or notes else ("This run is not finished.",),
         slow_figures=figures,
         tables=(_quantities_table(state, worked, places), *_end_table(chosen, worked)),
-        python=_python(state, chosen, places),
+        python=f"import foretrain\n\nrun = foretrain.load({str(places.runs / state['run'])!r})\n"
+        f"print(run[{chosen!r}])\n\n{python_call(VIEW.path, controls(places), state, runs=places.runs)}",
     )
 
 
@@ -145,9 +152,6 @@ def quantities(run: xr.Dataset) -> list[str]:
 
 def curves_of(run: xr.Dataset, name: str) -> tuple[str, dict[str, xr.DataArray], bool]:
     """The axis to draw over, the curves by their labels (means over seeds), and whether some were left out."""
-    from foretrain.ledger.quantities import BASE
-    from foretrain.show.axes import curves, main_axis, replicates
-
     values = run[name].astype(float)
     over = [*replicates(values, BASE), *(["head"] if "head" in values.dims else [])]
     values = values.mean(over, keep_attrs=True)
@@ -157,29 +161,22 @@ def curves_of(run: xr.Dataset, name: str) -> tuple[str, dict[str, xr.DataArray],
     if axis is None:
         return "", {"": values}, False
     listed = curves(values, axis, BASE)
-    return (
-        axis,
-        {unescape(curve.label) or name: values.isel(curve.where) for curve in listed[:MOST_CURVES]},
-        len(listed) > MOST_CURVES,
-    )
+    labelled = {unescape(curve.label) or name: values.isel(curve.where) for curve in listed[:MOST_CURVES]}
+    return axis, labelled, len(listed) > MOST_CURVES
 
 
 def _only_names(values: xr.DataArray) -> str | None:
     """The only axis along which anything varies, if it has names: a model has more matrices than fit below a figure."""
-    from foretrain.show.axes import has_names
-
     long = [str(axis) for axis in values.dims if values.sizes[axis] > 1]
     return long[0] if len(long) == 1 and has_names(values, long[0]) else None
 
 
 def _names_of(values: xr.DataArray, axis: str) -> list[str] | None:
     """The names on an axis; None if it has numbers."""
-    from foretrain.show.axes import has_names
-
     return [str(name) for name in values[axis].values] if axis and has_names(values, axis) else None
 
 
-def _figure(name: str, worked: Worked, state: State) -> go.Figure:
+def _figure(name: str, worked: LoadedRuns, state: State) -> go.Figure:
     axis, _, cut = curves_of(worked.run, name)
     attributes = worked.run[name].attrs
     title = plain_text(attributes.get("long_name", name.replace("_", " ")))
@@ -194,14 +191,11 @@ def _figure(name: str, worked: Worked, state: State) -> go.Figure:
             of = "" if worked.other is None else f"{'this run' if index == 0 else 'the other'}, "
             labelled = plain_text(f"{of}{label}")
             if (names := _names_of(values, axis)) is not None:
-                _add_bars(
-                    figure,
-                    [short[each] for each in names],
-                    values.values.reshape(-1),
-                    labelled,
-                    color,
-                    hatched=index > 0,
-                )
+                figure.add_bar(  # for each name, from the top down
+                    y=[plain_text(short[each]) for each in names[:MOST_BARS]],
+                    x=values.values.reshape(-1)[:MOST_BARS].tolist(), name=labelled, orientation="h",
+                    marker={"color": PALETTE[color % len(PALETTE)], "pattern": {"shape": "/" if index > 0 else ""}},
+                )  # fmt: skip
                 continue
             x = values[axis].values if axis and axis in values.coords else np.arange(values.size)
             figure.add_scatter(
@@ -216,26 +210,14 @@ def _figure(name: str, worked: Worked, state: State) -> go.Figure:
     return figure.update_layout(height=420 + 12 * len(figure.data), showlegend=True, **BELOW)
 
 
-def _short_names(name: str, worked: Worked) -> dict[str, str]:
+def _short_names(name: str, worked: LoadedRuns) -> dict[str, str]:
     """The names that a quantity is drawn over, without what all of them share, in both runs."""
-    from foretrain.monitor.short_names import without_shared
-
     full: dict[str, None] = {}
     for run in (worked.run, worked.other):
         if run is not None and name in run:
             axis, curves, _ = curves_of(run, name)
             full |= dict.fromkeys(_names_of(next(iter(curves.values())), axis) or ())
     return without_shared(list(full))
-
-
-def _add_bars(
-    figure: go.Figure, names: Sequence[str], values: np.ndarray, label: str, color: int, *, hatched: bool
-) -> None:
-    """A bar for each name, from the top down."""
-    figure.add_bar(
-        y=[plain_text(name) for name in names[:MOST_BARS]], x=values[:MOST_BARS].tolist(), name=label, orientation="h",
-        marker={"color": PALETTE[color % len(PALETTE)], "pattern": {"shape": "/" if hatched else ""}},
-    )  # fmt: skip
 
 
 def _on_its_side(figure: go.Figure, title: str, axis: str) -> go.Figure:
@@ -250,20 +232,15 @@ def _on_its_side(figure: go.Figure, title: str, axis: str) -> go.Figure:
     return figure.update_layout(height=height, barmode="group", showlegend=several, **BELOW)
 
 
-def _paper_figure(worked: Worked) -> dict[str, go.Figure]:
+def _paper_figure(worked: LoadedRuns) -> dict[str, go.Figure]:
     """The paper's own figure of this experiment, if it has one and the run is whole."""
-    from foretrain.papers import figure_of
-
     try:
         return {"paper": figure_of(worked.experiment)(worked.run)}
     except (InputError, KeyError, ValueError, IndexError):
         return {}
 
 
-def _answer(state: State, name: str, worked: Worked) -> str:
-    from foretrain.monitor.page.curves import curves_of as entropy_curves
-    from foretrain.monitor.page.story import story
-
+def _answer(state: State, name: str, worked: LoadedRuns) -> str:
     words = name.replace("_", " ")
     axis, own, _ = curves_of(worked.run, name)
     label, values = next(iter(own.items()))
@@ -271,13 +248,13 @@ def _answer(state: State, name: str, worked: Worked) -> str:
         return _over_names(worked.experiment or state["run"], words, axis, names, values.values.reshape(-1))
     one_model = worked.analysis and worked.run.sizes["step"] == 1
     if "loss" in worked.run and "step" in worked.run.dims and not one_model:
-        told = story(worked.run, entropy_curves(worked.run))
+        sentences = story(worked.run, entropy_curves(worked.run))
         if worked.other is not None and "loss" in worked.other:
             ends = [run["loss"].dropna("step").values for run in (worked.run, worked.other)]
             if all(len(each) for each in ends):
                 first = f"This training ends at a loss of {ends[0][-1]:.4g}, the other at {ends[1][-1]:.4g}."
-                return " ".join([first, *told[1:2]])
-        return " ".join(told[:2])
+                return " ".join([first, *sentences[1:2]])
+        return " ".join(sentences[:2])
     ends_of = np.atleast_1d(values.values)
     what = f"{worked.experiment or state['run']}: {words}"
     which = f" ({label})" if label and label != name else ""
@@ -289,8 +266,6 @@ def _answer(state: State, name: str, worked: Worked) -> str:
 
 
 def _over_names(what: str, words: str, axis: str, full: Sequence[str], values: np.ndarray) -> str:
-    from foretrain.monitor.short_names import without_shared
-
     names = list(without_shared(full).values())
     if not np.isfinite(values).any():
         return f"{what}: {words} is not a number anywhere."
@@ -301,12 +276,7 @@ def _over_names(what: str, words: str, axis: str, full: Sequence[str], values: n
     )
 
 
-def _sentences(worked: Worked) -> tuple[str, ...]:
-    notes = tuple(notes_of(worked.run))
-    return notes if worked.finished or notes else ("This run is not finished.",)
-
-
-def _quantities_table(state: State, worked: Worked, places: Places) -> Table:
+def _quantities_table(state: State, worked: LoadedRuns, places: Places) -> TextTable:
     known = controls(places)
     rows = []
     for name in quantities(worked.run):
@@ -314,10 +284,10 @@ def _quantities_table(state: State, worked: Worked, places: Places) -> Table:
         query = urlencode(write_state(known, {**state, "quantity": name}))
         axes = " × ".join(f"{axis} {size}" for axis, size in values.sizes.items()) or "one number"
         rows.append((Cell(name, link=f"/{VIEW.path}?{query}"), str(values.attrs.get("long_name", "")), axes))
-    return Table("What was recorded", ("quantity", "what it is", "axes"), tuple(rows))
+    return TextTable("What was recorded", ("quantity", "what it is", "axes"), tuple(rows))
 
 
-def _end_table(name: str, worked: Worked) -> tuple[Table, ...]:
+def _end_table(name: str, worked: LoadedRuns) -> tuple[TextTable, ...]:
     """Values at the end of every curve, and those of the other run beside them."""
     axis, own, _ = curves_of(worked.run, name)
     other = curves_of(worked.other, name)[1] if worked.other is not None and name in worked.other else {}
@@ -328,10 +298,12 @@ def _end_table(name: str, worked: Worked) -> tuple[Table, ...]:
         last = [f"{np.atleast_1d(each.values)[-1]:.4g}" for each in (values, other.get(label)) if each is not None]
         rows.append((label, *last, *([""] if worked.other is not None and len(last) == 1 else [])))
     head = ("curve", "this run", "the other") if worked.other is not None else ("curve", "at the end")
-    return (Table("At the end", head, tuple(rows), numbers=(1, 2)),)
+    return (TextTable("At the end", head, tuple(rows), numbers=(1, 2)),)
 
 
-def _names_table(axis: str, own: Mapping[str, xr.DataArray], other: Mapping[str, xr.DataArray]) -> tuple[Table, ...]:
+def _names_table(
+    axis: str, own: Mapping[str, xr.DataArray], other: Mapping[str, xr.DataArray]
+) -> tuple[TextTable, ...]:
     """Every value by its full name: a column for each curve, and those of the other run beside them."""
     columns = [
         (label if not other else f"{label}, {whose}" if len(own) > 1 else whose, each[label])
@@ -343,14 +315,7 @@ def _names_table(axis: str, own: Mapping[str, xr.DataArray], other: Mapping[str,
     full = list(dict.fromkeys(name for column in numbers for name in column))[:MOST_BARS]
     rows = [(name, *(f"{column[name]:.4g}" if name in column else "" for column in numbers)) for name in full]
     head = (axis, *(label for label, _ in columns))
-    return (Table(f"By {axis}", head, tuple(rows), numbers=tuple(range(1, len(head)))),)
-
-
-def _python(state: State, name: str, places: Places) -> str:
-    call = python_call(VIEW.path, controls(places), state, runs=places.runs)
-    return (
-        f"import foretrain\n\nrun = foretrain.load({str(places.runs / state['run'])!r})\nprint(run[{name!r}])\n\n{call}"
-    )
+    return (TextTable(f"By {axis}", head, tuple(rows), numbers=tuple(range(1, len(head)))),)
 
 
 VIEW = View(

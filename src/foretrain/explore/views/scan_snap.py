@@ -11,9 +11,9 @@ import plotly.graph_objects as go
 from numpy import ndarray as Array
 
 from foretrain.core.errors import InputError, require
-from foretrain.explore.controls import Control, State, from_parameter
 from foretrain.explore.figure_theme import BELOW
-from foretrain.explore.view import Formula, Light, Picture, Places, Table, View, python_call
+from foretrain.explore.sliders import Slider, State, from_parameter
+from foretrain.explore.view import Formula, Light, Picture, Places, TextTable, View, python_call
 from foretrain.ledger.parameters import parameters_of
 from foretrain.papers.scan_snap import theory
 from foretrain.papers.scan_snap.experiments.curves import NONE, fig3
@@ -47,7 +47,7 @@ FORMULAS = (
 
 
 @dataclass(frozen=True)
-class Worked:
+class TrainedAttention:
     """Attention logits z of the tokens of class 1: by the flow of training, and simulated [seed, time, token]."""
 
     flow: Array
@@ -55,7 +55,7 @@ class Worked:
     steps: Array
 
 
-def controls(_: Places) -> Sequence[Control]:
+def controls(_: Places) -> Sequence[Slider]:
     given = parameters_of(fig3)
     return (
         from_parameter(
@@ -69,9 +69,9 @@ def controls(_: Places) -> Sequence[Control]:
             given["until"], label="steps", low=50, high=4000, log=True, default=600, unit="steps",
             says="How long to train.",
         ),
-        Control("length", "T, tokens in a sequence", "whole", 1000, low=8, high=4000, log=True,
+        Slider("length", "T, tokens in a sequence", "whole", 1000, low=8, high=4000, log=True,
                 says="The query and its context tokens; the simulation draws them."),
-        Control("profile", "P(token | class)", "bars", (45.0, 0.0, 30.0, 15.0, 10.0), low=0, high=100, names=TOKENS,
+        Slider("profile", "P(token | class)", "bars", (45.0, 0.0, 30.0, 15.0, 10.0), low=0, high=100, names=TOKENS,
                 shares=True,
                 says="Every class has the common tokens, and distinct tokens of its own with these weights. They are "
                 "scaled to sum to 1."),
@@ -97,12 +97,12 @@ def probabilities(state: State) -> Array:
     return P
 
 
-def work(state: State, _: Places) -> Worked:
+def work(state: State, _: Places) -> TrainedAttention:
     """The flow of training by an ODE solver, and real training with drawn sequences."""
     P, times = probabilities(state), _times(state)
     own = np.flatnonzero(P[0])
     flow = theory.predicted_logits(P, eta_y=state["eta_y"], eta_z=state["eta_z"], times=times)[:, own]
-    return Worked(flow, *_simulated(P, state, own))
+    return TrainedAttention(flow, *_simulated(P, state, own))
 
 
 def _simulated(P: Array, state: State, own: Array) -> tuple[Array, Array]:
@@ -130,7 +130,7 @@ def _simulated(P: Array, state: State, own: Array) -> tuple[Array, Array]:
     return run["z"].values, save_at
 
 
-def draw(state: State, worked: Worked | None, places: Places) -> Picture:
+def draw(state: State, worked: TrainedAttention | None, places: Places) -> Picture:
     P = probabilities(state)
     rates = {"eta_y": state["eta_y"], "eta_z": state["eta_z"]}
     found = theory.applies(P, **rates, length=state["length"], batch=BATCH)
@@ -164,7 +164,7 @@ def _times(state: State) -> Array:
     return np.linspace(0, state["until"], TIMES)
 
 
-def _answer(state: State, found: theory.Applicability, start: Array, best: int, worked: Worked | None) -> str:
+def _answer(state: State, found: theory.Applicability, start: Array, best: int, worked: TrainedAttention | None) -> str:
     t0 = found.snap_time
     missed = [c for c in found.conditions if c.met is False]
     verdict = (
@@ -222,7 +222,7 @@ def _theorem4(state: State, P: Array, times: Array) -> dict[str, Array]:
 
 
 def _growth_figure(
-    state: State, P: Array, start: Array, best: int, found: theory.Applicability, worked: Worked | None
+    state: State, P: Array, start: Array, best: int, found: theory.Applicability, worked: TrainedAttention | None
 ) -> go.Figure:
     """exp(z) of the dominant token: by how much training multiplies its weight."""
     times = _times(state)
@@ -242,7 +242,7 @@ def _growth_figure(
     return figure.update_layout(height=410, **BELOW)
 
 
-def _attention_figure(state: State, names: Sequence[str], start: Array, worked: Worked) -> go.Figure:
+def _attention_figure(state: State, names: Sequence[str], start: Array, worked: TrainedAttention) -> go.Figure:
     """Attention over the tokens of class 1 at a step; play it, or drag the step."""
     steps = np.linspace(0, state["until"], FRAMES)
     by_flow = np.stack([np.interp(steps, _times(state), z) for z in attention(worked.flow, start).T], -1)
@@ -286,7 +286,7 @@ def _attention_figure(state: State, names: Sequence[str], start: Array, worked: 
     return figure
 
 
-def _table(state: State, P: Array, start: Array, best: int, worked: Worked | None) -> Table:
+def _table(state: State, P: Array, start: Array, best: int, worked: TrainedAttention | None) -> TextTable:
     end = float(state["until"])
     rows = [(name, f"{values[-1]:.4g}") for name, values in _theorem4(state, P, _times(state)).items()]
     if worked is not None:
@@ -294,7 +294,9 @@ def _table(state: State, P: Array, start: Array, best: int, worked: Worked | Non
         last = np.exp(worked.simulated[:, -1, best]).mean()
         at = "" if worked.steps[-1] == int(end) else f", at step {worked.steps[-1]:,}"
         rows.append((f"simulated training{at}", f"{last:.4g}"))
-    return Table(f"Growth of the dominant token's weight at step {end:,.0f}", ("", "growth"), tuple(rows), numbers=(1,))
+    return TextTable(
+        f"Growth of the dominant token's weight at step {end:,.0f}", ("", "growth"), tuple(rows), numbers=(1,)
+    )
 
 
 def _python(state: State, places: Places) -> str:

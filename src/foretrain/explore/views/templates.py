@@ -8,9 +8,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from foretrain.core.errors import require
-from foretrain.explore.controls import Control, State
 from foretrain.explore.figure_theme import BELOW
-from foretrain.explore.view import Cell, Formula, Passage, Picture, Places, Table, View, python_call
+from foretrain.explore.sliders import Slider, State
+from foretrain.explore.view import Cell, Formula, Passage, Picture, Places, TextTable, View, python_call
 
 MOST_TEMPLATES = 12
 LONGEST = 8  # symbols, so that the kernels answer at once
@@ -32,17 +32,17 @@ FORMULAS = (
 )
 
 
-def controls(_: Places) -> Sequence[Control]:
+def controls(_: Places) -> Sequence[Slider]:
     return (
-        Control("templates", "templates", "text", EXAMPLES["ABA, not ABB"], rows=6,
+        Slider("templates", "templates", "text", EXAMPLES["ABA, not ABB"], rows=6,
                 says="One per line: the template, =, its label. Greek letters are wildcards, and the capitals A, B, C "
                 "… stand for them; other characters are tokens."),
-        Control("error", "error to reach", "number", 0.1, low=0.01, high=0.9, log=True,
+        Slider("error", "error to reach", "number", 0.1, low=0.01, high=0.9, log=True,
                 says="Squared error on unseen symbols, as a share of the error of a constant guess."),
-        Control("beta", "β, inverse temperature", "number", 1.0, low=0, high=10,
+        Slider("beta", "β, inverse temperature", "number", 1.0, low=0, high=10,
                 says="Of the plain transformer's attention."),
-        Control("gamma", "γ, size of positions", "number", 1.0, low=0, high=10, says="Relative to tokens."),
-        Control("activation", "activation", "choice", "cosine", options=("cosine", "relu", "gelu")),
+        Slider("gamma", "γ, size of positions", "number", 1.0, low=0, high=10, says="Relative to tokens."),
+        Slider("activation", "activation", "choice", "cosine", options=("cosine", "relu", "gelu")),
     )  # fmt: skip
 
 
@@ -93,7 +93,7 @@ def work(state: State, _: Places) -> Any:
 
 def draw(state: State, worked: Any, places: Places) -> Picture:
     content = read_templates(state["templates"])
-    shown = Table(
+    shown = TextTable(
         "The task", ("template", "label"), tuple((t["string"], _shown(t["label"])) for t in content["template"])
     )
     if worked is None:
@@ -120,7 +120,7 @@ def draw(state: State, worked: Any, places: Places) -> Picture:
         answer=worked.summary.removeprefix(f"{NAME}. "),
         slow_figures={"error": figure},
         tables=(
-            Table("Who learns it, and why", ("architecture", "on unseen symbols", "samples needed", "why"), rows),
+            TextTable("Who learns it, and why", ("architecture", "on unseen symbols", "samples needed", "why"), rows),
             shown,
             _examples(),
         ),
@@ -130,9 +130,9 @@ def draw(state: State, worked: Any, places: Places) -> Picture:
     )
 
 
-def _examples() -> Table:
+def _examples() -> TextTable:
     links = (Cell(name, link=f"/{VIEW.path}?{urlencode({'templates': text})}") for name, text in EXAMPLES.items())
-    return Table("Other tasks to try", (), tuple((link,) for link in links))
+    return TextTable("Other tasks to try", (), tuple((link,) for link in links))
 
 
 def _shown(label: Any) -> str:

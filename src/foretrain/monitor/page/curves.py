@@ -24,7 +24,7 @@ SHAPES = ("sparse, then dense", "sparser", "denser", "unmoved", "too short")
 
 
 @dataclass(frozen=True)
-class Curve:
+class LayerCurve:
     """How one layer's relative entropy went."""
 
     layer: str
@@ -46,7 +46,7 @@ class Curve:
         return went + (f", still since step {steps(self.frozen_since)}" if self.frozen_since is not None else "")
 
 
-def curves_of(dataset: xr.Dataset) -> list[Curve]:
+def curves_of(dataset: xr.Dataset) -> list[LayerCurve]:
     """How every layer's attention went; none where no attention was recorded."""
     if "attention_relative_entropy" not in dataset:
         return []
@@ -54,7 +54,7 @@ def curves_of(dataset: xr.Dataset) -> list[Curve]:
     return [settled(str(layer), dataset.step.values, entropy.sel(layer=layer).values) for layer in dataset.layer.values]
 
 
-def settled(layer: str, at: ndarray, values: Float[ndarray, "step"]) -> Curve:
+def settled(layer: str, at: ndarray, values: Float[ndarray, "step"]) -> LayerCurve:
     """How a curve went, with a rebound or a stop only if it was there some records ago already: no headline that may be
     gone with the next record."""
     now = curve_of(layer, at, values)
@@ -73,13 +73,13 @@ def _shorter(count: int) -> list[int]:
     return sorted({count - max(1, count // 20), count - max(2, count // 10)})
 
 
-def curve_of(layer: str, at: Sequence[int] | ndarray, values: Float[ndarray, "step"]) -> Curve:
+def curve_of(layer: str, at: Sequence[int] | ndarray, values: Float[ndarray, "step"]) -> LayerCurve:
     """How one curve went. It is smoothed over a tenth of its length; `SHAPES` has what it can be called."""
     seen = np.isfinite(values)
     at, values = np.asarray(at)[seen], np.asarray(values)[seen]
     if len(values) < FEWEST:
         last = float(values[-1]) if len(values) else np.nan
-        return Curve(layer, "too short", last, last, last, int(at[-1]) if len(at) else 0, None)
+        return LayerCurve(layer, "too short", last, last, last, int(at[-1]) if len(at) else 0, None)
     width = max(1, len(values) // 10)
     smooth = _smoothed(values, width)
     scatter = (
@@ -100,7 +100,7 @@ def curve_of(layer: str, at: Sequence[int] | ndarray, values: Float[ndarray, "st
     still = _still_since(smooth, least)
     long_enough = at[-1] - at[still] >= FROZEN_SHARE * (at[-1] - at[0])
     frozen = moved and long_enough and not _drifts(values[still:], scatter)
-    return Curve(layer, shape, start, end, float(smooth[low]), int(at[low]), int(at[still]) if frozen else None)
+    return LayerCurve(layer, shape, start, end, float(smooth[low]), int(at[low]), int(at[still]) if frozen else None)
 
 
 def _smoothed(values: Float[ndarray, "step"], width: int) -> Float[ndarray, "step"]:

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 import xarray as xr
 from plotly.colors import sample_colorscale
 
-from foretrain.monitor.page.curves import Curve
+from foretrain.monitor.page.curves import LayerCurve
 from foretrain.monitor.page.story import short_names
 from foretrain.monitor.short_names import without_shared
 from foretrain.show.plotting import GRID, PALETTE, log_ticks, new_figure, new_panels, panel_place, plain_text
@@ -30,7 +30,7 @@ def thinned(dataset: xr.Dataset) -> xr.Dataset:
     return dataset.isel(step=np.unique(np.linspace(0, count - 1, MOST_STEPS).round().astype(int)))
 
 
-def entropy_figure(dataset: xr.Dataset, curves: Sequence[Curve]) -> go.Figure:
+def entropy_figure(dataset: xr.Dataset, curves: Sequence[LayerCurve]) -> go.Figure:
     """Relative entropy of every layer, with a mark where it was lowest before it rose again."""
     figure = new_figure("How sparse attention is (mean over the heads of a layer)", x="step", y="entropy / its maximum")
     figure.update_layout(height=HEIGHT)

@@ -8,11 +8,11 @@ import numpy as np
 import xarray as xr
 
 from foretrain.monitor.alarm_words import steps
-from foretrain.monitor.page.curves import FEWEST, SHAPES, Curve
+from foretrain.monitor.page.curves import FEWEST, SHAPES, LayerCurve
 from foretrain.monitor.short_names import without_shared
 
 
-def story(dataset: xr.Dataset, curves: Sequence[Curve], total: int | None = None) -> list[str]:
+def story(dataset: xr.Dataset, curves: Sequence[LayerCurve], total: int | None = None) -> list[str]:
     """A few sentences about the training so far: first where it stands, then what `curves_of` it shows."""
     if dataset.sizes.get("step", 0) == 0:
         return ["Nothing has been measured yet."]
@@ -64,14 +64,14 @@ def short_names(dataset: xr.Dataset) -> dict[str, str]:
     return without_shared([str(name) for name in dataset.layer.values] if "layer" in dataset.coords else [])
 
 
-def _from_to(curves: Sequence[Curve]) -> str:
+def _from_to(curves: Sequence[LayerCurve]) -> str:
     ends = [curve.end for curve in curves]
     start = sum(curve.start for curve in curves) / len(curves)
     low, high = f"{min(ends):.2f}", f"{max(ends):.2f}"
     return f"{start:.2f} → {low}" if low == high else f"{start:.2f} → {low} to {high}"
 
 
-def _layers(curves: Sequence[Curve], short: dict[str, str], *, negated: bool = False) -> str:
+def _layers(curves: Sequence[LayerCurve], short: dict[str, str], *, negated: bool = False) -> str:
     names = [short[curve.layer] for curve in curves]
     if len(names) == len(short) and len(names) > 1:
         return "any layer" if negated else "every layer"

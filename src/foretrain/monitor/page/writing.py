@@ -10,7 +10,7 @@ import xarray as xr
 
 from foretrain.core.files import write_text
 from foretrain.monitor.alarms import alarms_of, evidence_of, in_words
-from foretrain.monitor.page.curves import Curve, curves_of
+from foretrain.monitor.page.curves import LayerCurve, curves_of
 from foretrain.monitor.page.figures import (
     by_layer_figure,
     entropy_figure,
@@ -52,7 +52,7 @@ def page(records: Sequence[Record], title: str) -> str:
     )
 
 
-def figures(dataset: xr.Dataset, curves: Sequence[Curve]) -> Iterator[go.Figure]:
+def figures(dataset: xr.Dataset, curves: Sequence[LayerCurve]) -> Iterator[go.Figure]:
     """Everything that was recorded, the most telling figure first."""
     if dataset.sizes.get("step", 0) < 2:
         return

@@ -17,7 +17,7 @@ LONGEST = 200_000  # characters of a text
 
 
 @dataclass(frozen=True)
-class Control:
+class Slider:
     """One thing that can be changed.
 
     low, high  ends of a slider; `log` spaces it evenly in the logarithm
@@ -95,7 +95,7 @@ class Control:
 
 def from_parameter(
     parameter: Parameter, *, label: str, low: float | None = None, high: float | None = None, **changes: Any
-) -> Control:
+) -> Slider:
     """A control for a parameter of an experiment: its sentence, unit, bounds and choices come from its description.
 
     `low` and `high` may narrow the range to what is worth looking at. A parameter that takes several values is offered
@@ -107,7 +107,7 @@ def from_parameter(
     default = default[0] if isinstance(default, tuple | list) else default
     shared = {"says": parameter.says, "unit": parameter.unit, **changes}
     if "enum" in one:
-        return Control(parameter.name, label, "choice", default, options=tuple(map(str, one["enum"])), **shared)
+        return Slider(parameter.name, label, "choice", default, options=tuple(map(str, one["enum"])), **shared)
     least = one.get("minimum", one.get("exclusiveMinimum", -math.inf))
     most = one.get("maximum", one.get("exclusiveMaximum", math.inf))
     low, high = least if low is None else low, most if high is None else high
@@ -116,14 +116,14 @@ def from_parameter(
         f"{parameter.name} allows {least:g} to {most:g}; got {low:g} to {high:g}.",
     )
     kind: Kind = "whole" if one.get("type") == "integer" else "number"
-    return Control(parameter.name, label, kind, default, low=low, high=high, **shared)
+    return Slider(parameter.name, label, kind, default, low=low, high=high, **shared)
 
 
-def defaults(controls: Sequence[Control]) -> State:
+def defaults(controls: Sequence[Slider]) -> State:
     return {control.name: control.default for control in controls}
 
 
-def read_state(controls: Sequence[Control], query: Mapping[str, str]) -> tuple[State, list[str]]:
+def read_state(controls: Sequence[Slider], query: Mapping[str, str]) -> tuple[State, list[str]]:
     """The state that an address gives, and a sentence about everything in it that could not be used."""
     state, refused = defaults(controls), []
     known = {control.name: control for control in controls}
@@ -138,7 +138,7 @@ def read_state(controls: Sequence[Control], query: Mapping[str, str]) -> tuple[S
     return state, refused
 
 
-def write_state(controls: Sequence[Control], state: State) -> dict[str, str]:
+def write_state(controls: Sequence[Slider], state: State) -> dict[str, str]:
     """What the address says: everything that is not as at the start."""
     return {
         control.name: control.write(state[control.name])
