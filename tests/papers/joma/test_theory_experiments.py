@@ -272,7 +272,7 @@ def test_caterpillars_have_their_ancestor_where_it_should_be(depth, ancestor):
 @pytest.mark.parametrize(
     ("id", "argument", "text", "value"),
     [
-        ("joma/fig2", "kinds", "rough", ("rough",)),
+        ("joma/fig2", "kind", "rough", ("rough",)),
         ("joma/fig2", "points", "1", 1),
         ("joma/fig2", "dimension", "0", 0),
         ("joma/fig3", "activation", "tanh", "tanh"),
@@ -286,8 +286,8 @@ def test_caterpillars_have_their_ancestor_where_it_should_be(depth, ancestor):
         ("joma/order", "rhos", "1.5", (1.5,)),
         ("joma/order", "depth", "2", 2),
         ("joma/rank", "transformer_steps", "0", 0),
-        ("joma/table1", "configurations", "20/2", ("20/2",)),
-        ("joma/table1", "generators", "trees", ("trees",)),
+        ("joma/table1", "configuration", "20/2", ("20/2",)),
+        ("joma/table1", "generator", "trees", ("trees",)),
         ("joma/table1", "hidden", "0", (0,)),
     ],
 )

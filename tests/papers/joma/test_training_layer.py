@@ -60,7 +60,7 @@ def test_training_equals_a_plain_torch_loop(kind):
 
     guess = estimate(W.detach()) - estimate(started[0]) + started[1][0]
     cosine = np.corrcoef(guess, z.detach()[0])[0, 1]
-    run = layer.fig2((kind,), [seed], steps, points=2).isel(time=-1, seed=0, kind=0)
+    run = layer.fig2.run(kind=(kind,), seeds=[seed], steps=steps, points=2).isel(time=-1, seed=0, kind=0)
     assert float(run["cosine"]) == pytest.approx(cosine, abs=1e-12)
     assert float(run["slope"]) == pytest.approx(np.polyfit(guess, z.detach()[0], 1)[0], rel=1e-9)
 
@@ -166,4 +166,4 @@ def test_rank_runs_have_one_curve_per_activation_and_start_alike():
 @pytest.mark.usefixtures("as_users_run_it")
 def test_unknown_kind_is_refused():
     with pytest.raises(InputError, match="no kind 'rough'"):
-        layer.fig2(("rough",), steps=1)
+        layer.fig2.run(kind=("rough",), steps=1)

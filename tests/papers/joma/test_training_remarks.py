@@ -153,7 +153,7 @@ def test_runs_of_trained_embeddings_do_not_depend_on_each_other():
 def test_assumption1_and_plain_cosines_by_hand():
     """Fig 2 and Assumption 1: E[g_hk x] from the labels and a softmax, and cosines without centring."""
     seeds, times = (2,), (0, 30)
-    run = layer.fig2(("random",), seeds, 30, points=2).isel(kind=0, seed=0)
+    run = layer.fig2.run(kind=("random",), seeds=seeds, steps=30, points=2).isel(kind=0, seed=0)
     model, batch, states = layer.train_layer("random", "linear", LayerTraining(steps=30), seeds, times)
     pulls = []
     for time in range(2):

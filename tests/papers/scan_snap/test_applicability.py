@@ -75,7 +75,7 @@ def test_each_condition_is_missed_by_what_breaks_it_alone() -> None:
 def test_short_steps_are_those_that_the_flow_predicts(factor: float, meets: bool) -> None:
     """Gradient steps of η_Y/K at the limit, and of twice that, against the flow at a quarter of t0, its worst time."""
     K, rate = 2, factor * STEP_ALLOWED
-    run = training_map(overlap=(0.1, 0.6), classes=(K,), vocab=(50,), ratio=(1.0, 100.0), at=(0.25,), rate=rate)
+    run = training_map.run(overlap=(0.1, 0.6), classes=(K,), vocab=(50,), ratio=(1.0, 100.0), at=(0.25,), rate=rate)
     error = float(abs(run["predicted"].sel(prediction="flow") / run["trained"] - 1).max())
     assert (error < 0.1) == meets
     P = shared_token_classes(K, 50, common=0.2)

@@ -141,7 +141,7 @@ def test_the_map_compares_every_prediction_with_training():
     setting = {"overlap": (0.3,), "classes": (3,), "vocab": (30,), "ratio": (1.0, 100.0), "at": (1.0,)}
     errors = []
     for rate in (0.2, 0.1):
-        run = training_map(**setting, rate=rate)
+        run = training_map.run(**setting, rate=rate)
         assert run["predicted"].dims == ("overlap", "classes", "vocab", "ratio", "at", "prediction")
         factor = (run["predicted"] / run["trained"]).squeeze()
         errors.append(float(abs(factor.sel(prediction="flow") - 1).max()))
@@ -149,7 +149,7 @@ def test_the_map_compares_every_prediction_with_training():
         assert float(factor.sel(prediction="flow without memory", ratio=100.0)) < 1.1
         assert float(factor.sel(prediction="Theorem 4").min()) > 1.5
     assert errors[0] / errors[1] == pytest.approx(2, abs=0.4)
-    drawn = training_map(**{**setting, "ratio": (100.0,)}, rate=0.2, length=2000)
+    drawn = training_map.run(**{**setting, "ratio": (100.0,)}, rate=0.2, length=2000)
     assert float(drawn["trained"].squeeze()) == pytest.approx(float(drawn["predicted"][..., 0].squeeze()), rel=0.2)
 
 

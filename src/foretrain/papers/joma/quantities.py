@@ -33,8 +33,6 @@ QUANTITIES = BASE.extended(
     Quantity("side", "to the", role="axis"),
     Quantity("weights", role="axis"),
     Quantity("ancestor", "ancestor at layer", role="axis"),
-    Quantity("loss", "loss", "loss:", role="axis"),
-    Quantity("activation", symbol="activation:", role="axis"),
     Quantity("kind", "classes", "classes:", role="axis"),
     Quantity("activation_from_zero", "activation", role="axis"),
     Quantity("pair", "what the context has", role="index"),

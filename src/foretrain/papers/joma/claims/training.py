@@ -13,7 +13,7 @@ from foretrain.measures import spearman
 from foretrain.papers import figure_of
 from foretrain.papers.joma.experiments import layer
 from foretrain.papers.joma.experiments.parameters import LayerActivation
-from foretrain.papers.joma.setting import Fig2Reference
+from foretrain.papers.joma.setting import FIG2_COSINES
 from foretrain.papers.joma.tolerances import (
     ALIVE,
     CONSTANT,
@@ -35,7 +35,7 @@ FIG2 = {"fast": {"seeds": 3, "steps": 2000}, "full": {"seeds": 20, "steps": 2000
 
 def _pull_size(seeds: int, steps: int, loss: str) -> xr.Dataset:
     """The size of E[g_hk x] along training; with the loss "fixed", g does not depend on the layer's output."""
-    run = layer.fig2(seeds=seeds, steps=steps, points=POINTS, fixed_signal=loss == "fixed")
+    run = layer.fig2.run(seeds=seeds, steps=steps, points=POINTS, fixed_signal=loss == "fixed")
     return run[["pull_size"]].mean("seed")
 
 
@@ -67,7 +67,7 @@ assumption1 = Claim(
 
 def _assumption(name: str, words: str) -> Assumption:
     def check(seeds: int, steps: int) -> tuple[bool, str]:
-        run = layer.fig2(seeds=seeds, steps=steps, points=POINTS)[name]
+        run = layer.fig2.run(seeds=seeds, steps=steps, points=POINTS)[name]
         return float(run.max()) < CONSTANT.value, f"{words}: {float(run.isel(time=0).mean()):.2f} at the start, " + (
             f"{float(run.isel(time=-1).mean()):.2f} at the end"
         )
@@ -76,7 +76,7 @@ def _assumption(name: str, words: str) -> Assumption:
 
 
 def _at_the_end(seeds: int, steps: int, dimension: int | None = None) -> xr.Dataset:
-    run = layer.fig2(seeds=seeds, steps=steps, points=POINTS, dimension=dimension)
+    run = layer.fig2.run(seeds=seeds, steps=steps, points=POINTS, dimension=dimension)
     return run.isel(time=-1, drop=True).rename(slope="slope_of_estimate")
 
 
@@ -103,8 +103,7 @@ softmax_trained = Claim(
 
 def _fig2_predicted() -> xr.Dataset:
     """The published cosines of ẑ at the end."""
-    reference = Fig2Reference()
-    cosines = np.array([reference.smooth, reference.random])
+    cosines = np.array(list(FIG2_COSINES.values()))
     return trajectory(
         {
             "cosine": ("kind", cosines.mean(axis=1)),
@@ -120,7 +119,7 @@ def _fig2(seeds: int, steps: int, dimension: int | None = None) -> xr.Dataset:
 
     The start itself does not count: there z is what was drawn.
     """
-    run = layer.fig2(seeds=seeds, steps=steps, points=POINTS, dimension=dimension)
+    run = layer.fig2.run(seeds=seeds, steps=steps, points=POINTS, dimension=dimension)
     plain = run[[f"plain_cosine{part}" for part in ("", "_first", "_second")]].mean("seed")
     lowest = plain.isel(time=slice(1, None)).min("time").assign(cosine=run["cosine"].isel(time=-1, drop=True))
     return lowest.assign({f"{name}{ALONG}": run[name] for name in DRAWN})

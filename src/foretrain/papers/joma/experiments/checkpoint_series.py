@@ -18,14 +18,15 @@ import xarray as xr
 from safetensors.torch import load_file
 from torch import Tensor
 
-from foretrain.core.streams import seed_list, torch_stream
-from foretrain.language.experiment_cell import MADE_UP, WIKITEXT, Source, as_trajectory, over, text_for, trained
+from foretrain.core.streams import torch_stream
+from foretrain.core.trajectory import trajectory
+from foretrain.language.experiment_cell import MADE_UP, WIKITEXT, Source, text_for, trained
 from foretrain.language.models import build
 from foretrain.language.setting import LanguageSetting
 from foretrain.language.text import TokenText
 from foretrain.language.training import evaluate
 from foretrain.ledger.experiment import Experiment
-from foretrain.ledger.parameters import Count, Seeds, about
+from foretrain.ledger.parameters import Count, about
 from foretrain.measures import stable_rank
 
 Weights = dict[str, Tensor]
@@ -34,37 +35,36 @@ LOWER = "mlp.c_fc"  # from the residual stream to the hidden neurons
 
 
 def fig7(
-    seeds: Seeds = 3,
+    seed: int,
     steps: Annotated[Count, about("Length of training.", unit="steps")] = 20_000,
     layers: Annotated[Count, about("Depth of the model.", unit="layers")] = 6,
     width: Annotated[Count, about("Width of the model; the MLP is four times as wide.")] = 512,
     vocabulary: Annotated[Count, about("Size of the vocabulary of byte pairs.", unit="tokens")] = 8192,
     source: Source = WIKITEXT,
 ) -> xr.Dataset:
-    """Stable rank of the lower MLP matrix, and entropy of attention: [weights, seed, step, layer].
+    """Stable rank of the lower MLP matrix, and entropy of attention: [weights, step, layer].
 
     Steps are log-spaced. `weights` are the trained ones, or a random walk from the same start whose steps are as long
     as those of training.
     """
-
-    def cell(seed: int) -> xr.Dataset:
-        setting = LanguageSetting(
-            layers=layers, width=width, hidden=4 * width, heads=max(1, width // 32), vocabulary=vocabulary,
-            steps=steps, seed=seed,
-        )  # fmt: skip
-        text = text_for(setting, source=source)
-        with tempfile.TemporaryDirectory() as folder:
-            run, _ = trained(setting, text, every=10**9, evaluations=1, folder=Path(folder))
-            at = [int(checkpoint.name.removeprefix("step-")) for checkpoint in run.checkpoints]
-            series = [load_file(checkpoint / "model.safetensors") for checkpoint in run.checkpoints]
-        walk = _random_walk(series, seed)
-        measured = [[_measured(weights, setting, text) for weights in kind] for kind in (series, walk)]
-        ranks, entropies = np.moveaxis(np.array(measured), 2, 0)
-        axes = ("weights", "step", "layer")
-        coordinates = {"weights": list(WEIGHTS), "step": at, "layer": np.arange(layers)}
-        return xr.Dataset({"stable_rank": (axes, ranks), "entropy": (axes, entropies)}, coordinates)
-
-    return as_trajectory(over(cell, seed=seed_list(seeds)), {"entropy": "nats"})
+    setting = LanguageSetting(
+        layers=layers, width=width, hidden=4 * width, heads=max(1, width // 32), vocabulary=vocabulary,
+        steps=steps, seed=seed,
+    )  # fmt: skip
+    text = text_for(setting, source=source)
+    with tempfile.TemporaryDirectory() as folder:
+        run, _ = trained(setting, text, every=10**9, evaluations=1, folder=Path(folder))
+        at = [int(checkpoint.name.removeprefix("step-")) for checkpoint in run.checkpoints]
+        series = [load_file(checkpoint / "model.safetensors") for checkpoint in run.checkpoints]
+    walk = _random_walk(series, seed)
+    measured = [[_measured(weights, setting, text) for weights in kind] for kind in (series, walk)]
+    ranks, entropies = np.moveaxis(np.array(measured), 2, 0)
+    axes = ("weights", "step", "layer")
+    return trajectory(
+        {"stable_rank": (axes, ranks), "entropy": (axes, entropies)},
+        {"weights": list(WEIGHTS), "step": at, "layer": np.arange(layers)},
+        {"entropy": "nats"},
+    )
 
 
 def _measured(weights: Weights, setting: LanguageSetting, text: TokenText) -> tuple[list[float], list[float]]:
@@ -93,7 +93,7 @@ EXPERIMENTS = [
         "joma/fig7",
         "Stable rank of the lower MLP matrices and entropy of attention over a series of checkpoints",
         fig7,
-        batched={"seeds": "seed"},
+        axes={"seed": 3},
         settings={
             "fast": {"seeds": 1, "steps": 4, "layers": 1, "width": 32, "vocabulary": 300, "source": MADE_UP},
             "full": {"seeds": 3, "steps": 1000, "layers": 4, "width": 128},

@@ -13,16 +13,15 @@ from torch import Tensor
 from foretrain.core.errors import require_known, require_whole
 from foretrain.core.streams import seed_list, stream
 from foretrain.core.trajectory import trajectory
-from foretrain.dynamics.optimizers import SGD
-from foretrain.dynamics.train import train
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import Count, Seeds, about
 from foretrain.measures import normalized_correlation
 from foretrain.models.joint import Joint, JointBatch
 from foretrain.papers.joma import theory
-from foretrain.papers.joma.experiments.parameters import ClassKind, ClassKinds, LayerActivation, Points, TrainingSteps
+from foretrain.papers.joma.experiments.parameters import ClassKind, LayerActivation, Points, TrainingSteps
 from foretrain.papers.joma.setting import LayerTraining
 from foretrain.papers.joma.simulations.invariants import condition_residuals
+from foretrain.papers.joma.simulations.training import once_per_stream, train_joint
 
 KINDS: tuple[ClassKind, ...] = get_args(ClassKind)
 FIG2 = LayerTraining()
@@ -34,14 +33,9 @@ class ClassFrequencies:
     def __init__(self, kind: ClassKind, setting: LayerTraining, fixed_signal: bool = False) -> None:
         require_known("kind", kind, KINDS)
         self.kind, self.setting, self.fixed_signal = kind, setting, fixed_signal
-        self._drawn: dict[np.random.Generator, JointBatch] = {}
 
-    def sample(self, n: int, generator: np.random.Generator) -> JointBatch:
-        if generator not in self._drawn:
-            self._drawn[generator] = self._draw(generator)
-        return self._drawn[generator]
-
-    def _draw(self, draw: np.random.Generator) -> JointBatch:
+    @once_per_stream
+    def sample(self, n: int, draw: np.random.Generator) -> JointBatch:
         classes, contexts, patterned = self.setting.classes, self.setting.contexts, self.setting.patterned
         x = draw.random((classes, contexts)) / 2
         if self.kind == "smooth":  # a bump over the first tokens, which moves with the class
@@ -85,25 +79,19 @@ def train_layer(
         start=setting.start,
     )
     task = ClassFrequencies(kind, setting, fixed_signal)
-    run = train(
-        model,
-        task,
-        optimizer=SGD(setting.rate),
-        steps=setting.steps,
-        batch=setting.classes,
-        seeds=seeds,
-        seeds_at_once=len(seeds),
-        record={"W": lambda p: (("node", "dimension"), p["W"]), "Z": lambda p: (("query", "context"), p["Z"])},
-        save_at=times,
+    _, states = train_joint(
+        model, task, rate=setting.rate, steps=setting.steps, samples=setting.classes, seeds=seeds, save_at=times,
         experiment="joma/layer",
-    )
+    )  # fmt: skip
     batch = JointBatch.stack([task.sample(0, stream("joma/layer", seed, "data")) for seed in seeds])
-    states = {name: torch.from_numpy(run[name].transpose("time", "seed", ...).values) for name in ("W", "Z")}
     return model, batch, states
 
 
-def fig2(
-    kinds: ClassKinds = KINDS,
+def estimate_along_training(
+    kind: Annotated[
+        ClassKind,
+        about("How token frequencies differ between classes: a bump that moves with the class, or random numbers."),
+    ],
     seeds: Seeds = 3,
     steps: TrainingSteps = FIG2.steps,
     points: Points = 41,
@@ -122,23 +110,8 @@ def fig2(
     for Assumption 1 `pull_size` and `pull_cosine`, the size of all E[g_hk x] over that at the start and the cosine with
     it.
     """
-    numbers, times = seed_list(seeds), even_times(steps, points)
-    parts = [_fig2(kind, tuple(numbers), steps, times, dimension, fixed_signal) for kind in kinds]
-    joined = xr.concat(parts, xr.IndexVariable("kind", list(kinds)))
-    joined["time"].attrs["units"] = "steps"
-    return joined.assign_attrs(parts[0].attrs)
-
-
-def _fig2(
-    kind: ClassKind,
-    seeds: tuple[int, ...],
-    steps: int,
-    times: tuple[int, ...],
-    dimension: int | None,
-    fixed_signal: bool,
-) -> xr.Dataset:
-    setting = LayerTraining(steps=steps)
-    model, batch, states = train_layer(kind, "linear", setting, seeds, times, dimension, fixed_signal)
+    numbers, times, setting = tuple(seed_list(seeds)), even_times(steps, points), LayerTraining(steps=steps)
+    model, batch, states = train_layer(kind, "linear", setting, numbers, times, dimension, fixed_signal)
     z, v = states["Z"][..., 0, :].numpy(), model.context_weights(states["W"]).numpy()
     b = model.scores(states["Z"], batch).mean(-2).numpy()  # [time, seed, context]
     first = theory.attention_from_mlp_exp(v) / setting.temperature  # ½Σv²
@@ -159,8 +132,13 @@ def _fig2(
         "attention_drift": np.abs(b - b[:1]).sum(-1) / 2,
         "condition_residual": condition.numpy(),
     }
-    variables = {name: (("time", "seed"), value) for name, value in measures.items()}
-    return trajectory(variables, {"time": list(times), "seed": list(seeds)}, setting=setting, dimension=dimension)
+    return trajectory(
+        {name: (("time", "seed"), value) for name, value in measures.items()},
+        {"time": list(times), "seed": list(numbers)},
+        {"time": "steps"},
+        setting=setting,
+        dimension=dimension,
+    )
 
 
 def plain_cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -208,14 +186,16 @@ def even_times(steps: int, points: int) -> tuple[int, ...]:
     return tuple(np.unique(np.linspace(0, steps, points).astype(int)).tolist())
 
 
+fig2 = Experiment(
+    "joma/fig2",
+    "Theorem 1's estimate of the attention logits, and its two parts, against the logits of a trained layer",
+    estimate_along_training,
+    axes={"kind": KINDS},
+    settings={"fast": {"steps": 100, "seeds": 2}, "full": {}},
+)
+
 EXPERIMENTS = [
-    Experiment(
-        "joma/fig2",
-        "Theorem 1's estimate of the attention logits, and its two parts, against the logits of a trained layer",
-        fig2,
-        batched={"kinds": "kind"},
-        settings={"fast": {"steps": 100, "seeds": 2}, "full": {}},
-    ),
+    fig2,
     Experiment(
         "joma/fig3",
         "Growth of the components of v_0 along training, and what pulled at them at the start",

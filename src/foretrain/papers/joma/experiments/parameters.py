@@ -19,7 +19,11 @@ Variant = Literal["published", "eq. 6", "linear"]
 Density = Literal[
     "Gaussian", "uniform", "Laplace", "Student-t(3)", "Student-t(1.5)", "Gaussian of scales 1 and 10"
 ]  # fmt: skip
-Configuration = Annotated[str, Field(pattern=r"^C\d+-ch\d+-\d+-\d+$")]
+Configuration = Annotated[
+    str,
+    Field(pattern=r"^C\d+-ch\d+-\d+-\d+$"),
+    about("Column of Table 1, named by C, N_ch, N_0 and N_1: C20-ch2-10-20.", examples=["C20-ch2-10-20"]),
+]
 
 TrainingSteps = Annotated[Count, about("Length of training.", unit="steps")]
 Points = Annotated[
@@ -27,22 +31,7 @@ Points = Annotated[
     Field(ge=2, le=10**9),
     about("How many times along training are saved, evenly from start to end.", unit="times"),
 ]
-ClassKinds = Annotated[
-    Sequence[ClassKind],
-    Field(min_length=1),
-    about("How token frequencies differ between classes: a bump that moves with the class, or random numbers."),
-]
 Activations = Annotated[Sequence[Activation], Field(min_length=1), about("Activations of the MLP.")]
-Configurations = Annotated[
-    Sequence[Configuration],
-    Field(min_length=1),
-    about("Columns of Table 1, named by C, N_ch, N_0 and N_1: C20-ch2-10-20.", examples=["C20-ch2-10-20"]),
-]
-Generators = Annotated[
-    Sequence[Generator],
-    Field(min_length=1),
-    about("How the data is made: by unions of sets, as the authors did, or from the latent tree HBLT(ρ)."),
-]
 Objectives = Annotated[
     Sequence[Objective],
     Field(min_length=1),

@@ -5,30 +5,27 @@ One node of the layer of eq. 1 learns a teacher whose weights are the targets of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, Any, get_args
 
 import numpy as np
 import torch
 import xarray as xr
-from pydantic import Field
 from torch import Tensor
 
 from foretrain.core.errors import require_known
 from foretrain.core.streams import seed_list, stream
 from foretrain.core.trajectory import trajectory
-from foretrain.dynamics.optimizers import SGD
-from foretrain.dynamics.train import train
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import Seeds, about
 from foretrain.measures import entropy
 from foretrain.models.joint import Joint, JointBatch
 from foretrain.models.parameters import Parameters
 from foretrain.papers.joma.experiments.layer import even_times
-from foretrain.papers.joma.experiments.parameters import Activation, Activations, Loss, TrainingSteps
+from foretrain.papers.joma.experiments.parameters import Activation, Loss, TrainingSteps
 from foretrain.papers.joma.experiments.theory import FIG4_TARGETS
 from foretrain.papers.joma.setting import StudentTraining
+from foretrain.papers.joma.simulations.training import once_per_stream, train_joint
 
 LOSSES: tuple[Loss, ...] = get_args(Loss)
 ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
@@ -76,20 +73,15 @@ class TeacherTask:
 
     def __init__(self, activation: Activation, setting: StudentTraining) -> None:
         self.activation, self.setting = activation, setting
-        self._drawn: dict[np.random.Generator, JointBatch] = {}
 
-    def sample(self, n: int, generator: np.random.Generator) -> JointBatch:
-        if generator not in self._drawn:
-            self._drawn[generator] = self._draw(n, generator)
-        return self._drawn[generator]
-
-    def _draw(self, n: int, draw: np.random.Generator) -> JointBatch:
+    @once_per_stream
+    def sample(self, n: int, draw: np.random.Generator) -> JointBatch:
         tokens = len(FIG4_TARGETS)
         occurs = draw.random((n, tokens)) < self.setting.share
         occurs[np.arange(n), draw.integers(tokens, size=n)] = True  # no sample is empty
         x = occurs / occurs.sum(axis=1, keepdims=True)
-        told = x @ (self.setting.gain * np.array(FIG4_TARGETS))
-        y = told - told.mean()
+        y = x @ (self.setting.gain * np.array(FIG4_TARGETS))
+        y = y - y.mean()
         y = np.maximum(y, 0) if self.activation == "relu" else y
         query = torch.zeros(n, dtype=torch.long)
         return JointBatch(torch.from_numpy(x), query, signal=torch.from_numpy(y)[:, None])
@@ -111,19 +103,10 @@ def train_student(
     """
     task = TeacherTask(activation, setting)
     model = Student(loss, activation, learns=learns, nodes=1, contexts=len(FIG4_TARGETS), start=setting.start)
-    run = train(
-        model,
-        task,
-        optimizer=SGD(setting.rate),
-        steps=steps,
-        batch=setting.samples,
-        seeds=seeds,
-        seeds_at_once=len(seeds),
-        record={"W": lambda p: (("node", "dimension"), p["W"]), "Z": lambda p: (("query", "context"), p["Z"])},
-        save_at=even_times(steps, RECORDS),
-        experiment="joma/student",
-    )
-    states = {name: torch.from_numpy(run[name].transpose("time", "seed", ...).values) for name in ("W", "Z")}
+    run, states = train_joint(
+        model, task, rate=setting.rate, steps=steps, samples=setting.samples, seeds=seeds,
+        save_at=even_times(steps, RECORDS), experiment="joma/student",
+    )  # fmt: skip
     batch = JointBatch.stack([task.sample(setting.samples, stream("joma/student", seed, "data")) for seed in seeds])
     z, v = states["Z"][..., 0, :].numpy(), model.context_weights(states["W"])[..., 0, :].numpy()
     g = model.signal(model.hidden(states, batch), batch) * model.slopes(states, batch)  # [time, seed, sample, 1]
@@ -144,25 +127,13 @@ def train_student(
 
 
 def sparse_dense(
-    losses: Annotated[
-        Sequence[Loss], Field(min_length=1), about("What the node is trained on, which decides how its gradient ends.")
-    ] = LOSSES,
-    activations: Activations = ACTIVATIONS,
+    activation: Annotated[Activation, about("Activation of the node.")],
+    loss: Annotated[Loss, about("What the node is trained on, which decides how its gradient ends.")],
     seeds: Seeds = 5,
     steps: TrainingSteps = STUDENT.steps,
 ) -> xr.Dataset:
-    """Section 4 in training: the entropy of attention for every loss and activation."""
-    numbers = tuple(seed_list(seeds))
-    rows = [
-        xr.concat(
-            [train_student(loss, activation, numbers, steps)[["entropy", "error"]] for loss in losses],
-            xr.IndexVariable("loss", list(losses)),
-        )
-        for activation in activations
-    ]
-    joined = xr.concat(rows, xr.IndexVariable("activation", list(activations)))
-    joined["time"].attrs["units"] = "steps"
-    return joined
+    """Section 4 in training: the entropy of attention, and the error, for one activation and one loss."""
+    return train_student(loss, activation, tuple(seed_list(seeds)), steps)[["entropy", "error"]]
 
 
 EXPERIMENTS = [
@@ -170,7 +141,7 @@ EXPERIMENTS = [
         "joma/sparse_dense",
         "Entropy of attention while one node learns a teacher: with three losses, with and without ReLU",
         sparse_dense,
-        batched={"losses": "loss", "activations": "activation"},
+        axes={"activation": ACTIVATIONS, "loss": LOSSES},
         settings={"fast": {"steps": 200, "seeds": 2}, "full": {}},
     ),
 ]

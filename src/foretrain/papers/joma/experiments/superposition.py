@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import numpy as np
 import xarray as xr
-from pydantic import Field
-from torch import nn
 
-from foretrain.core.streams import seed_list
-from foretrain.language.experiment_cell import MADE_UP, WIKITEXT, Kind, Source, as_trajectory, over, text_for, trained
+from foretrain.core.trajectory import trajectory
+from foretrain.language.experiment_cell import MADE_UP, WIKITEXT, Kind, Source, text_for, trained
 from foretrain.language.models import build
 from foretrain.language.neurons import cut_windows, study_neurons
 from foretrain.language.setting import LanguageSetting
-from foretrain.language.text import TokenText
 from foretrain.ledger.experiment import Experiment
-from foretrain.ledger.parameters import Count, Seeds, about
+from foretrain.ledger.parameters import Count, about
 
 Model = Literal["trained", "untrained"]
 Tokens = Literal["byte pairs", "words"]
-MODELS: tuple[Model, ...] = ("trained", "untrained")
-TEXTS: tuple[Kind, ...] = ("real", "shuffled")
 # The paper looks at Pythia-70M and Pythia-160M, trained for 143 000 steps on 300 billion tokens; this is a small GPT.
 GPT = LanguageSetting(layers=4, context=128, batch=20, steps=10_000, schedule="cosine")
 VARIABLES = ("superposed", "superposed_by_chance", "grouped", "with_pattern", "score")
 
 
 def fig10(
-    models: Annotated[
-        Sequence[Model], Field(min_length=1), about("The model after training, or as it starts, with random weights.")
-    ] = MODELS,
-    texts: Annotated[
-        Sequence[Kind],
-        Field(min_length=1),
-        about("The text as it is, or its tokens shuffled, which leaves no combinations to learn."),
-    ] = TEXTS,
-    seeds: Seeds = 3,
+    model: Annotated[Model, about("The model after training, or as it starts, with random weights.")],
+    text: Annotated[Kind, about("The text as it is, or its tokens shuffled, which leaves no combinations to learn.")],
+    seed: int,
     steps: Annotated[Count, about("Length of training.", unit="steps")] = GPT.steps,
     layers: Annotated[Count, about("Depth of the model.", unit="layers")] = GPT.layers,
     width: Annotated[Count, about("Width of the model; it has four times as many neurons per layer.")] = GPT.width,
@@ -47,7 +36,7 @@ def fig10(
     context: Annotated[Count, about("Length of a window.", unit="tokens")] = GPT.context,
     windows: Annotated[Count, about("Windows that are searched for what makes neurons fire.")] = 16_384,
 ) -> xr.Dataset:
-    """Shares of neurons [model, text, seed, layer]; layers are numbered from the bottom.
+    """Shares of neurons [layer]; layers are numbered from the bottom.
 
     superposed             two or more unrelated patterns
     superposed_by_chance   the same after each context is replaced by a random position with the same token
@@ -55,30 +44,27 @@ def fig10(
     with_pattern           one pattern or more
     score                  mean chance that two contexts of a neuron belong to different patterns
     """
-    setting = LanguageSetting(
-        **{**GPT.as_dict(), "steps": steps, "layers": layers, "width": width, "hidden": 4 * width, "tokens": tokens,
-           "vocabulary": vocabulary, "context": context}
+    base = replace(
+        GPT, steps=steps, layers=layers, width=width, hidden=4 * width, tokens=tokens, vocabulary=vocabulary,
+        context=context,
     )  # fmt: skip
-
-    def cell(model: Model, kind: Kind, seed: int) -> xr.Dataset:
-        own = LanguageSetting(**{**setting.as_dict(), "seed": seed})
-        text = text_for(own, kind, source)
-        study = study_neurons(_model(model, own, text), cut_windows(text.train, context, windows), seed=seed)
-        shares = [
-            [each.superposed, each.superposed_by_chance, each.grouped, each.with_pattern, each.scores.mean()]
-            for each in study.layers
-        ]
-        columns = zip(VARIABLES, np.transpose(shares), strict=True)
-        return xr.Dataset({name: ("layer", values) for name, values in columns}, {"layer": np.arange(layers)})
-
-    runs = over(cell, model=models, text=texts, seed=seed_list(seeds))
-    return as_trajectory(runs, dict.fromkeys(VARIABLES[:-1], "share of neurons"), setting=setting)
-
-
-def _model(model: Model, setting: LanguageSetting, text: TokenText) -> nn.Module:
-    if model == "untrained":
-        return build(setting, text.vocabulary)
-    return trained(setting, text, every=setting.steps, evaluations=1)[0].model
+    setting = replace(base, seed=seed)
+    read = text_for(setting, text, source)
+    untrained = model == "untrained"
+    studied = (
+        build(setting, read.vocabulary) if untrained else trained(setting, read, every=steps, evaluations=1)[0].model
+    )
+    study = study_neurons(studied, cut_windows(read.train, context, windows), seed=seed)
+    shares = [
+        [each.superposed, each.superposed_by_chance, each.grouped, each.with_pattern, each.scores.mean()]
+        for each in study.layers
+    ]
+    return trajectory(
+        {name: ("layer", values) for name, values in zip(VARIABLES, np.transpose(shares), strict=True)},
+        {"layer": np.arange(layers)},
+        dict.fromkeys(VARIABLES[:-1], "share of neurons"),
+        setting=base,
+    )
 
 
 def _conclusion(data: xr.Dataset) -> str:
@@ -96,7 +82,7 @@ EXPERIMENTS = [
         "joma/fig10",
         "Pattern superposition: neurons of a small GPT that fire for several unrelated combinations of tokens",
         fig10,
-        batched={"models": "model", "texts": "text", "seeds": "seed"},
+        axes={"model": ("trained", "untrained"), "text": ("real", "shuffled"), "seed": 3},
         settings={
             "fast": {
                 "seeds": 1, "steps": 10, "layers": 1, "width": 16, "source": MADE_UP, "tokens": "words",

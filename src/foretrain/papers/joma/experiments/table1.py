@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import product
 from typing import Annotated, get_args
 
 import numpy as np
 import torch
 import xarray as xr
-from pydantic import Field
 from torch import Tensor
 
 from foretrain.core.errors import require_known, require_whole
@@ -25,8 +23,9 @@ from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import Count, Seeds, about
 from foretrain.measures import mean_alignment
 from foretrain.models.causal_transformer import CausalTransformer, LabelledSequences
-from foretrain.papers.joma.experiments.parameters import Configurations, Generator, Generators, TrainingSteps
+from foretrain.papers.joma.experiments.parameters import Configuration, Generator, TrainingSteps
 from foretrain.papers.joma.setting import TABLE1, TABLE1_NODES, Table1Data, Table1Model
+from foretrain.papers.joma.simulations.training import once_per_stream
 
 BATCH = 128
 # HBLT has the smaller batch: its samples all differ, so each costs a sequence of its own
@@ -50,19 +49,13 @@ class SetUnionTask:
         self.classes, self.children, self.latents = data.classes, data.children, data.latents
         self.shuffled = shuffled
         self.positions = min(LENGTH, self.children ** (len(self.latents) + 1) + 1)
-        self._drawn: dict[np.random.Generator, SetUnionHierarchy] = {}
 
+    @once_per_stream
     def hierarchy(self, generator: np.random.Generator) -> SetUnionHierarchy:
-        if generator not in self._drawn:
-            self._drawn[generator] = SetUnionHierarchy(
-                classes=self.classes,
-                latents=self.latents,
-                children=self.children,
-                vocab=VOCAB,
-                length=LENGTH,
-                generator=generator,
-            )
-        return self._drawn[generator]
+        return SetUnionHierarchy(
+            classes=self.classes, latents=self.latents, children=self.children, vocab=VOCAB, length=LENGTH,
+            generator=generator,
+        )  # fmt: skip
 
     def sample(self, n: int, generator: np.random.Generator) -> LabelledSequences:
         sequences = self.hierarchy(generator).sequences
@@ -91,17 +84,15 @@ class LatentTreeTask:
         self.classes, self.children = data.classes, data.children
         self.tops = data.as_tree(VOCAB - 1).latents[1]
         self.shuffled, self.rho, self.positions = shuffled, rho, LENGTH * max(1, self.children - 1)
-        self._drawn: dict[np.random.Generator, LatentTree] = {}
 
+    @once_per_stream
     def tree(self, generator: np.random.Generator) -> LatentTree:
-        if generator not in self._drawn:
-            p_zero = np.full((self.tops, self.classes), (1 + self.rho) / 2)
-            for number in range(self.classes):
-                own = generator.choice(self.tops, self.children, replace=False)
-                p_zero[own, number] = (1 - self.rho) / 2
-            branching = [self.tops, self.children, self.children]
-            self._drawn[generator] = LatentTree.regular(3, branching, self.rho, classes=self.classes, p_zero=p_zero)
-        return self._drawn[generator]
+        p_zero = np.full((self.tops, self.classes), (1 + self.rho) / 2)
+        for number in range(self.classes):
+            switched_on = generator.choice(self.tops, self.children, replace=False)
+            p_zero[switched_on, number] = (1 - self.rho) / 2
+        branching = [self.tops, self.children, self.children]
+        return LatentTree.regular(3, branching, self.rho, classes=self.classes, p_zero=p_zero)
 
     def sample(self, n: int, generator: np.random.Generator) -> LabelledSequences:
         return self._batch(n, generator)[0]
@@ -210,11 +201,12 @@ def _align(
 
 
 def table1(
-    configurations: Configurations = tuple(TABLE1),
-    generators: Generators = GENERATORS,
-    hidden: Annotated[
-        Sequence[Count], Field(min_length=1), about("Numbers of hidden nodes of each MLP.", unit="nodes")
-    ] = TABLE1_NODES,
+    configuration: Configuration,
+    generator: Annotated[
+        Generator,
+        about("How the data is made: by unions of sets, as the authors did, or from the latent tree HBLT(ρ)."),
+    ],
+    hidden: Annotated[Count, about("Number of hidden nodes of each MLP.", unit="nodes")],
     seeds: Seeds = 5,
     steps: TrainingSteps = MODEL.steps,
     width: Annotated[Count, about("Width of the transformer; the learning rate is divided by it.")] = MODEL.width,
@@ -223,21 +215,14 @@ def table1(
 
     `chance` is NCorr of random nodes: only values above it say something about the network.
     """
-    numbers = tuple(seed_list(seeds))
-    cells = []
-    for configuration, generator, nodes in product(configurations, generators, hidden):
-        trained, shuffled = (
-            align(configuration, generator, numbers, steps, width=width, hidden=nodes, shuffled=labels)
-            for labels in (False, True)
-        )
-        parts = [trained.isel(time=0), trained.isel(time=-1), shuffled.isel(time=-1)]
-        parts = [part.drop_vars(["time", "chance"]) for part in parts]
-        columns = xr.concat(parts, xr.IndexVariable("training", list(TRAININGS))).assign(chance=trained["chance"])
-        cells.append(columns.expand_dims(configuration=[configuration], generator=[generator], hidden=[nodes]))
-    whole = xr.combine_by_coords(cells, combine_attrs="drop").sel(  # combining sorts every axis
-        configuration=list(configurations), generator=list(generators), hidden=list(hidden), training=list(TRAININGS)
+    trained, shuffled = (
+        align(configuration, generator, tuple(seed_list(seeds)), steps, width=width, hidden=hidden, shuffled=labels)
+        for labels in (False, True)
     )
-    variables = {name: whole[name] for name in ("ncorr", "loss", "chance")}
+    parts = [trained.isel(time=0), trained.isel(time=-1), shuffled.isel(time=-1)]
+    parts = [part.drop_vars(["time", "chance"]) for part in parts]
+    columns = xr.concat(parts, xr.IndexVariable("training", list(TRAININGS)))
+    variables = {"ncorr": columns["ncorr"], "loss": columns["loss"], "chance": trained["chance"]}
     return trajectory(variables, width=width, steps=steps, batches=BATCHES)
 
 
@@ -255,11 +240,11 @@ EXPERIMENTS = [
         "joma/table1",
         "Alignment of hidden nodes with latents: untrained, trained, trained on shuffled labels",
         table1,
-        batched={"configurations": "configuration", "generators": "generator", "hidden": "hidden"},
+        axes={"configuration": tuple(TABLE1), "generator": GENERATORS, "hidden": TABLE1_NODES},
         settings={
             "fast": {
-                "configurations": ("C20-ch2-10-20",),
-                "generators": ("set union",),
+                "configuration": ("C20-ch2-10-20",),
+                "generator": ("set union",),
                 "seeds": 2,
                 "steps": 10,
                 "width": 32,

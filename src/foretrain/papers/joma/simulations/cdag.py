@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import xarray as xr
@@ -15,6 +15,9 @@ from foretrain.core.streams import seed_list, stream
 from foretrain.core.trajectory import trajectory
 from foretrain.data import LatentTree
 from foretrain.ledger.parameters import Count, Seeds, WholeNumber, about
+
+if TYPE_CHECKING:
+    from foretrain.models.computational_graph import ComputationalGraph
 
 EDGE = ("graph", "j", "k", "beta")
 
@@ -37,20 +40,12 @@ def graph_correlations(
     weight that the gradient rule gives, w_jk = corr(f_k, σ′_jg_j); `C4_actual` uses the graph's own weight. With
     `unrelated`, the z_β of C4 comes from other samples and says nothing about z_α or f_k.
     """
-    from foretrain.models.computational_graph import ComputationalGraph  # its package loads torch, which takes seconds
-
     require(len(steps) >= 1 and min(steps) >= 0, f"steps must name whole numbers of at least 0; got {steps}.")
     require(list(steps) == sorted(set(steps)), f"steps must grow; got {steps}.")
     require_positive("rate", rate)
     for name, count in (("graphs", graphs), ("samples", samples), ("hidden", hidden)):
         require_whole(name, count, 1)
-    key = ("joma/cdag", seed)
-    tree = LatentTree.regular(3, 2, rho)
-    signs = 2.0 * tree.sample(graphs * samples, stream(*key, "data")).values.reshape(graphs, samples, -1) - 1
-    x, targets = signs[..., tree.tokens], signs[..., tree.top]
-    graph = ComputationalGraph.random(
-        stream(*key, "graph"), graphs=graphs, inputs=tree.vocab, hidden=hidden, outputs=len(tree.top)
-    )
+    graph, signs, x, targets = _random_graphs(graphs, samples, hidden, rho, seed)
     latents, rows = _unit(signs), []
     for step in range(max(steps) + 1):
         state = graph.run(x, targets)
@@ -81,6 +76,21 @@ def graph_correlations(
         {"step": list(steps)},
         rho=rho,
     )
+
+
+def _random_graphs(
+    graphs: int, samples: int, hidden: int, rho: float, seed: int
+) -> tuple[ComputationalGraph, np.ndarray, np.ndarray, np.ndarray]:
+    """Random graphs, the nodes of the latent tree as ±1 [graph, sample, node], and which are inputs and targets."""
+    from foretrain.models.computational_graph import ComputationalGraph  # its package loads torch, which takes seconds
+
+    tree = LatentTree.regular(3, 2, rho)
+    drawn = tree.sample(graphs * samples, stream("joma/cdag", seed, "data")).values
+    signs = 2.0 * drawn.reshape(graphs, samples, -1) - 1
+    graph = ComputationalGraph.random(
+        stream("joma/cdag", seed, "graph"), graphs=graphs, inputs=tree.vocab, hidden=hidden, outputs=len(tree.top)
+    )
+    return graph, signs, signs[..., tree.tokens], signs[..., tree.top]
 
 
 def _unit(signal: np.ndarray) -> np.ndarray:
@@ -156,15 +166,8 @@ def summed_over_parents(
     largest |part|, and `largest_part` is that part. `met` says that every parent meets the premise of Theorem 1 with
     this threshold, and `next` is the scaled corr(z_β, σ′_kg_k), which the recursion needs.
     """
-    from foretrain.models.computational_graph import ComputationalGraph  # its package loads torch, which takes seconds
-
-    key = ("joma/cdag", seed)
-    tree = LatentTree.regular(3, 2, rho)
-    signs = 2.0 * tree.sample(graphs * samples, stream(*key, "data")).values.reshape(graphs, samples, -1) - 1
-    graph = ComputationalGraph.random(
-        stream(*key, "graph"), graphs=graphs, inputs=tree.vocab, hidden=hidden, outputs=len(tree.top)
-    )
-    state = graph.run(signs[..., tree.tokens], signs[..., tree.top])
+    graph, signs, x, targets = _random_graphs(graphs, samples, hidden, rho, seed)
+    state = graph.run(x, targets)
     pushed = state.slopes * state.gradients  # σ′_jg_j [graph, sample, j]
     rule = np.where(graph.edges, np.einsum("gsk,gsj->gjk", state.values, pushed), 0.0)
     received = np.einsum("gjk,gsj->gsk", rule, pushed)  # g_k by the gradient rule

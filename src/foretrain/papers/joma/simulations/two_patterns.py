@@ -12,13 +12,12 @@ from torch import Tensor
 
 from foretrain.core.streams import stream
 from foretrain.core.trajectory import trajectory
-from foretrain.dynamics.optimizers import SGD
-from foretrain.dynamics.train import train
 from foretrain.models.joint import JointBatch
 from foretrain.models.parameters import Parameters
 from foretrain.papers.joma.experiments.layer import even_times
 from foretrain.papers.joma.experiments.student import Student
 from foretrain.papers.joma.setting import TwoPatterns
+from foretrain.papers.joma.simulations.training import once_per_stream, train_joint
 
 PATTERNS = TwoPatterns()
 PAIRS = ("own pattern", "other query's pattern", "no pattern")
@@ -33,18 +32,13 @@ class PatternTask:
 
     def __init__(self, setting: TwoPatterns = PATTERNS) -> None:
         self.setting = setting
-        self._drawn: dict[np.random.Generator, tuple[JointBatch, np.ndarray]] = {}
 
     def sample(self, n: int, generator: np.random.Generator) -> JointBatch:
         return self.with_kinds(n, generator)[0]
 
-    def with_kinds(self, n: int, generator: np.random.Generator) -> tuple[JointBatch, np.ndarray]:
+    @once_per_stream
+    def with_kinds(self, n: int, draw: np.random.Generator) -> tuple[JointBatch, np.ndarray]:
         """The batch, and which of PAIRS each sample is."""
-        if generator not in self._drawn:
-            self._drawn[generator] = self._draw(n, generator)
-        return self._drawn[generator]
-
-    def _draw(self, n: int, draw: np.random.Generator) -> tuple[JointBatch, np.ndarray]:
         size, length = self.setting.pattern, self.setting.length
         query, kind = draw.integers(2, size=n), draw.integers(len(PAIRS), size=n)
         shown = np.where(kind == 1, 1 - query, query)  # whose pattern the sample has, if any
@@ -90,25 +84,13 @@ def train_two_patterns(
     model = BiasedStudent(
         setting.rate, learns=learns, attention=attention, contexts=setting.contexts, start=setting.start
     )
-    run = train(
-        model,
-        task,
-        optimizer=SGD(setting.rate),
-        steps=steps,
-        batch=setting.samples,
-        seeds=seeds,
-        seeds_at_once=len(seeds),
-        record={
-            "W": lambda p: (("node", "token"), p["W"]),
-            "Z": lambda p: (("query", "context"), p["Z"]),
-            "bias": model.bias_so_far,
-        },
-        save_at=even_times(steps, 11),
-        experiment="joma/two_patterns",
-    )
+    run, states = train_joint(
+        model, task, rate=setting.rate, steps=steps, samples=setting.samples, seeds=seeds,
+        save_at=even_times(steps, 11), experiment="joma/two_patterns", record={"bias": model.bias_so_far},
+    )  # fmt: skip
     drawn = [task.with_kinds(setting.samples, stream("joma/two_patterns", seed, "data")) for seed in seeds]
     batch, kinds = JointBatch.stack([batch for batch, _ in drawn]), np.stack([kind for _, kind in drawn])
-    end = {name: torch.from_numpy(run[name].isel(time=-1).transpose("seed", ...).values.copy()) for name in ("W", "Z")}
+    end = {name: values[-1] for name, values in states.items()}
     h, query = model.hidden(end, batch)[..., 0].numpy(), batch.query.numpy()
     response = [
         [[h[s][(kinds[s] == pair) & (query[s] == m)].mean() for m in range(2)] for pair in range(len(PAIRS))]
@@ -117,7 +99,7 @@ def train_two_patterns(
     return trajectory(
         {
             "response": (("seed", "pair", "query"), np.array(response)),
-            "weights": (("seed", "time", "token"), run["W"].isel(node=0).transpose("seed", "time", "token").values),
+            "weights": (("seed", "time", "token"), states["W"][:, :, 0].transpose(0, 1).numpy()),
             "bias": (("seed", "time", "query"), run["bias"].transpose("seed", "time", "query").values),
         },
         {"seed": list(seeds), "pair": list(PAIRS), "query": [1, 2], "time": run["time"].values},

@@ -17,7 +17,11 @@ from foretrain.papers.scan_snap.tolerances import PREDICTS
 
 Values = tuple[float, ...]
 Sizes = tuple[int, ...]
-_map = lru_cache(maxsize=4)(training_map)
+
+
+@lru_cache(maxsize=4)
+def _map(overlap: Values, classes: Sizes, vocab: Sizes, ratio: Values, at: Values, rate: float) -> xr.Dataset:
+    return training_map.run(overlap=overlap, classes=classes, vocab=vocab, ratio=ratio, at=at, rate=rate)
 
 
 def _predicted(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import combinations
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -112,12 +112,8 @@ def fig11(
     steps: TrainingSteps = TRAINING.steps,
 ) -> xr.Dataset:
     """Fig 11: recall of the distinct tokens of Syn-Medium by the threshold on attention, by η_Y/η_Z."""
-    run = (
-        syn_medium(queries, [eta_z], ratio, seeds, steps, experiment="scan_snap/fig11")
-        .isel(eta_z=0)
-        .drop_vars("entropy")
-    )
-    return run.assign(area=recall_area(run["recall"]))
+    run = syn_medium(queries, [eta_z], ratio, seeds, steps, experiment="scan_snap/fig11").isel(eta_z=0)
+    return run.drop_vars("entropy").assign(area=recall_area(run["recall"]))
 
 
 def fig12(
@@ -128,12 +124,8 @@ def fig12(
     steps: TrainingSteps = TRAINING.steps,
 ) -> xr.Dataset:
     """Fig 12: recall of the distinct tokens of Syn-Medium by the threshold on attention, by η_Z."""
-    run = (
-        syn_medium(queries, eta_z, [ratio], seeds, steps, experiment="scan_snap/fig12")
-        .isel(ratio=0)
-        .drop_vars("entropy")
-    )
-    return run.assign(area=recall_area(run["recall"]))
+    run = syn_medium(queries, eta_z, [ratio], seeds, steps, experiment="scan_snap/fig12").isel(ratio=0)
+    return run.drop_vars("entropy").assign(area=recall_area(run["recall"]))
 
 
 def syn_medium(
@@ -224,49 +216,26 @@ def _syn_small(figure: str, optimizer: Optimizer, seeds: Seeds, steps: int) -> t
     return run, run["attention"].isel({"class": numbers, "token": slots}).drop_vars("token")
 
 
-_FEW = {"seeds": 2, "steps": 20}
-_FEWER = {**_FEW, "queries": (1, 3)}
-_RUNS = {"queries": "queries", "seeds": "seed"}
+_SMALL: dict[str, Any] = {"together": 8, "settings": {"fast": {"seeds": 2, "steps": 20}, "full": {}}}
+_MEDIUM: dict[str, Any] = {
+    "batched": {"queries": "queries", "seeds": "seed"},
+    "together": 8,
+    "settings": {"fast": {"seeds": 2, "steps": 20, "queries": (1, 3)}, "full": {}},
+}
+_BY_RATE = {"eta_y": "eta_y", "seeds": "seed"}
 
 EXPERIMENTS = [
     Experiment(
-        "scan_snap/fig4",
-        "Syn-Small with SGD: attention over training, by η_Y.",
-        fig4,
-        batched={"eta_y": "eta_y", "seeds": "seed"},
-        together=8,
-        settings={"fast": _FEW, "full": {}},
+        "scan_snap/fig4", "Syn-Small with SGD: attention over training, by η_Y.", fig4, batched=_BY_RATE, **_SMALL
     ),
     Experiment(
         "scan_snap/fig5",
         "Syn-Small with Adam: each rate picks other distinct tokens.",
         fig5,
         batched={"seeds": "seed"},
-        together=8,
-        settings={"fast": _FEW, "full": {}},
+        **_SMALL,
     ),
-    Experiment(
-        "scan_snap/fig6",
-        "Syn-Medium: entropy of attention, by η_Z and η_Y/η_Z.",
-        fig6,
-        batched=_RUNS,
-        together=8,
-        settings={"fast": _FEWER, "full": {}},
-    ),
-    Experiment(
-        "scan_snap/fig11",
-        "Syn-Medium: recall over the threshold, by η_Y/η_Z.",
-        fig11,
-        batched=_RUNS,
-        together=8,
-        settings={"fast": _FEWER, "full": {}},
-    ),
-    Experiment(
-        "scan_snap/fig12",
-        "Syn-Medium: recall over the threshold, by η_Z.",
-        fig12,
-        batched=_RUNS,
-        together=8,
-        settings={"fast": _FEWER, "full": {}},
-    ),
+    Experiment("scan_snap/fig6", "Syn-Medium: entropy of attention, by η_Z and η_Y/η_Z.", fig6, **_MEDIUM),
+    Experiment("scan_snap/fig11", "Syn-Medium: recall over the threshold, by η_Y/η_Z.", fig11, **_MEDIUM),
+    Experiment("scan_snap/fig12", "Syn-Medium: recall over the threshold, by η_Z.", fig12, **_MEDIUM),
 ]

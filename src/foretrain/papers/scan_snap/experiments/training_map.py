@@ -6,7 +6,6 @@ Each class has one common token and two distinct ones, in shares .7 and .3. Rate
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import product
 from typing import Annotated, Any
 
 import numpy as np
@@ -34,18 +33,10 @@ PREDICTIONS: dict[str, Callable[..., Array]] = {
 COMMON, DOMINANT = 0, 1  # tokens
 
 
-def training_map(
-    overlap: Annotated[
-        Sequence[Annotated[float, Field(gt=0, lt=1)]],
-        Field(min_length=1),
-        about("Overlaps f_n·f_n' of two classes at the start, each once."),
-    ] = (0.02, 0.1, 0.3, 0.6, 0.8),
-    classes: Annotated[Sequence[Count], Field(min_length=1), about("Numbers K of classes.")] = (2, 5, 20),
-    vocab: Annotated[Sequence[Count], Field(min_length=1), about("Sizes M of the vocabulary.", unit="tokens")] = (
-        50,
-        300,
-        3000,
-    ),
+def one_task(
+    overlap: Annotated[float, Field(gt=0, lt=1), about("Overlap f_n·f_n' of two classes at the start.")],
+    classes: Annotated[Count, about("Number K of classes.")],
+    vocab: Annotated[Count, about("Size M of the vocabulary.", unit="tokens")],
     ratio: Ratios = (1.0, 10.0, 100.0, 1000.0),
     at: Annotated[Sequence[Positive], Field(min_length=1), about("Times at which training is compared.", unit="t0")] = (
         0.25,
@@ -57,45 +48,14 @@ def training_map(
         int, Field(ge=0), about("Length of drawn sequences; 0 for infinitely long ones.", unit="tokens")
     ] = 0,
 ) -> xr.Dataset:
-    """z of the dominant distinct token in training and by each prediction: [overlap, classes, vocab, ratio, at].
+    """z of the dominant distinct token in training and by each prediction: [ratio, at].
 
     `memory` is f²·(η_Z/η_Y)·u²/2 at the snap: how much the decoder's past holds attention back. Here f² is that of the
     dominant token, or the sum of f² of the common token over all classes, whichever is larger.
     """
-    ratios = rate_axis("ratio", ratio)
-    cells = [_cell(o, k, m, ratios, np.array(at), rate, length) for o, k, m in product(overlap, classes, vocab)]
-    shape = (len(overlap), len(classes), len(vocab))
-    axes = ("overlap", "classes", "vocab", "ratio", "at")
-
-    def stacked(name: str) -> Array:
-        values = np.stack([cell[name] for cell in cells])
-        return values.reshape(*shape, *values.shape[1:])
-
-    return trajectory(
-        {
-            "trained": (axes, stacked("trained")),
-            "common": (axes, stacked("common")),
-            "predicted": ((*axes, "prediction"), stacked("predicted")),
-            "memory": (axes[:-1], stacked("memory")),
-        },
-        {
-            **dict(zip(axes, (list(overlap), list(classes), list(vocab), ratios.values, list(at)), strict=True)),
-            "prediction": list(PREDICTIONS),
-        },
-        {"at": "t0", "vocab": "tokens"},
-        experiment="scan_snap/training_map",
-        rate=rate,
-        length=length,
-    )
-
-
-def _cell(
-    overlap: float, classes: int, vocab: int, ratios: xr.DataArray, at: Array, rate: float, length: int
-) -> dict[str, Array]:
-    """One task, for all ratios."""
-    P = shared_token_classes(classes, vocab, common=common_for_overlap(overlap))
+    P, ratios = shared_token_classes(classes, vocab, common=common_for_overlap(overlap)), rate_axis("ratio", ratio)
     eta_y = rate * classes
-    steps = np.rint(at * theory.snap_time(eta_y=eta_y, vocab=vocab, classes=classes)).astype(int)
+    steps = np.rint(np.array(at) * theory.snap_time(eta_y=eta_y, vocab=vocab, classes=classes)).astype(int)
     drawn: dict[str, Any] = {"length": length, "batch": 4 * classes, "seeds": 4} if length else {}
     z = trained_logits(P, eta_y=eta_y + 0 * ratios, eta_z=eta_y / ratios, save_at=steps, **drawn)["z"]
     z = z.mean("seed").isel({"class": 0}).transpose("ratio", "time", "token")
@@ -107,12 +67,19 @@ def _cell(
         [f(P, eta_y=eta_y, eta_z=eta_y / r, times=steps)[:, DOMINANT] for f in PREDICTIONS.values()]
         for r in ratios.values
     ]
-    return {
-        "trained": distinct.values,
-        "common": z.isel(token=COMMON).values,
-        "predicted": np.swapaxes(np.array(predicted), 1, 2),
-        "memory": np.asarray(theory.memory(logit, eta_y=1.0, eta_z=1 / ratios.values, feature=strongest)),
-    }
+    memory = theory.memory(logit, eta_y=1.0, eta_z=1 / ratios.values, feature=strongest)
+    axes = ("ratio", "at")
+    return trajectory(
+        {
+            "trained": (axes, distinct.values),
+            "common": (axes, z.isel(token=COMMON).values),
+            "predicted": ((*axes, "prediction"), np.swapaxes(np.array(predicted), 1, 2)),
+            "memory": ("ratio", np.asarray(memory)),
+        },
+        {"ratio": ratios.values, "at": list(at), "prediction": list(PREDICTIONS)},
+        {"at": "t0"},
+        experiment="scan_snap/training_map", rate=rate, length=length,
+    )  # fmt: skip
 
 
 def _by_theorem4(P: Array, eta_y: float, eta_z: float, times: Array) -> Array:
@@ -123,15 +90,15 @@ def _by_theorem4(P: Array, eta_y: float, eta_z: float, times: Array) -> Array:
     return z
 
 
-EXPERIMENTS = [
-    Experiment(
-        "scan_snap/training_map",
-        "Which prediction of attention is within 10 % of training, by overlap, K, M and η_Y/η_Z.",
-        training_map,
-        batched={"overlap": "overlap", "classes": "classes", "vocab": "vocab"},
-        settings={
-            "fast": {"overlap": (0.1, 0.6), "classes": (3,), "vocab": (30, 100), "at": (0.25, 1.0), "rate": 0.1},
-            "full": {},
-        },
-    )
-]
+training_map = Experiment(
+    "scan_snap/training_map",
+    "Which prediction of attention is within 10 % of training, by overlap, K, M and η_Y/η_Z.",
+    one_task,
+    axes={"overlap": (0.02, 0.1, 0.3, 0.6, 0.8), "classes": (2, 5, 20), "vocab": (50, 300, 3000)},
+    settings={
+        "fast": {"overlap": (0.1, 0.6), "classes": (3,), "vocab": (30, 100), "at": (0.25, 1.0), "rate": 0.1},
+        "full": {},
+    },
+)
+
+EXPERIMENTS = [training_map]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,18 +12,17 @@ import numpy as np
 import torch
 import xarray as xr
 from jaxtyping import Float, Int
-from pydantic import Field
 from torch import Tensor, nn
 
-from foretrain.core.streams import seed_list
+from foretrain.core.trajectory import trajectory
 from foretrain.language.batches import validation_windows
-from foretrain.language.experiment_cell import MADE_UP, WIKITEXT, Kind, Source, as_trajectory, over, text_for, trained
+from foretrain.language.experiment_cell import MADE_UP, WIKITEXT, Kind, Source, as_trajectory, text_for, trained
 from foretrain.language.models import PostNormEncoder, build
 from foretrain.language.setting import LanguageSetting
 from foretrain.language.text import TokenText
 from foretrain.language.training import train_language_model
 from foretrain.ledger.experiment import Experiment
-from foretrain.ledger.parameters import Count, Positive, Seeds, about
+from foretrain.ledger.parameters import Count, Positive, about
 
 # The authors' setting, but for `vocabulary`, which is 33 278 there.
 ENCODER = LanguageSetting(
@@ -33,70 +32,58 @@ ENCODER = LanguageSetting(
 )  # fmt: skip
 Steps = Annotated[Count, about("Length of training.", unit="steps")]
 Words = Annotated[Count, about("Most frequent words that are kept.", unit="words")]
-Texts = Annotated[
-    Sequence[Kind],
-    Field(min_length=1),
-    about("The text as it is, or its tokens shuffled, which leaves nothing to attend to."),
-]
+Rate = Annotated[Positive, about("SGD's learning rate.")]
 
 
 def fig7(
-    layers: Annotated[Sequence[Count], Field(min_length=1), about("Depths of the encoder.", unit="layers")] = (1, 3),
-    rates: Annotated[Sequence[Positive], Field(min_length=1), about("SGD's learning rates.")] = (5.0,),
-    seeds: Seeds = 3,
+    depth: Annotated[Count, about("Depth of the encoder.", unit="layers")],
+    rate: Rate,
+    seed: int,
     steps: Steps = ENCODER.steps,
     vocabulary: Words = ENCODER.vocabulary,
     marks: Annotated[Count, about("How often the attention is looked at, evenly along training.", unit="times")] = 20,
     source: Source = WIKITEXT,
 ) -> xr.Dataset:
-    """How far the first layer's attention moves between marks, and how sparse it is: [depth, rate, seed, step].
+    """How far the first layer's attention moves between marks, and how sparse it is: [step].
 
     `movement` is the total variation distance between the attention of a query at this mark and at the one before, on
     validation text, as a mean over queries, per 100 steps.
     """
-    if marks > steps:
-        marks = steps
-
-    def cell(depth: int, rate: float, seed: int) -> xr.Dataset:
-        own = {**ENCODER.as_dict(), "layers": depth, "rate": rate, "seed": seed, "vocabulary": vocabulary}
-        text = text_for(LanguageSetting(**own), source=source)
-        windows = validation_windows(text.valid, ENCODER.context)[:, :-1]
-        at = np.linspace(0, steps, marks + 1).astype(int)
-        maps, entropies = [], []
-        with tempfile.TemporaryDirectory() as folder:
-            for step in at:  # goes on with the same training, to the bit
-                setting = LanguageSetting(**{**own, "steps": max(1, int(step))})
-                model = build(setting, text.vocabulary) if step == 0 else go_on(setting, text, Path(folder) / "run")
-                maps.append(first_attention(model, windows))
-                entropies.append(float(-(maps[-1] * maps[-1].clamp(min=1e-30).log()).sum(-1).mean()))
-        moved = [float((new - old).abs().sum(-1).mean() / 2) for old, new in pairwise(maps)]
-        per_100 = [np.nan, *(100 * np.array(moved) / np.diff(at))]
-        return xr.Dataset({"entropy": ("step", entropies), "movement": ("step", per_100)}, {"step": at})
-
-    runs = over(cell, depth=layers, rate=rates, seed=seed_list(seeds))
-    units = {"entropy": "nats", "movement": "total variation per 100 steps"}
-    return as_trajectory(runs, units, setting=ENCODER)
+    setting = replace(ENCODER, layers=depth, rate=rate, seed=seed, vocabulary=vocabulary)
+    text = text_for(setting, source=source)
+    windows = validation_windows(text.valid, ENCODER.context)[:, :-1]
+    at = np.linspace(0, steps, min(marks, steps) + 1).astype(int)
+    maps, entropies = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        for step in at:  # goes on with the same training, to the bit
+            until = replace(setting, steps=max(1, int(step)))
+            model = build(until, text.vocabulary) if step == 0 else go_on(until, text, Path(folder) / "run")
+            maps.append(first_attention(model, windows))
+            entropies.append(float(-(maps[-1] * maps[-1].clamp(min=1e-30).log()).sum(-1).mean()))
+    moved = [float((new - old).abs().sum(-1).mean() / 2) for old, new in pairwise(maps)]
+    per_100 = [np.nan, *(100 * np.array(moved) / np.diff(at))]
+    return trajectory(
+        {"entropy": ("step", entropies), "movement": ("step", per_100)},
+        {"step": at},
+        {"entropy": "nats", "movement": "total variation per 100 steps"},
+        setting=ENCODER,
+    )
 
 
 def fig10(
-    rates: Annotated[Sequence[Positive], Field(min_length=1), about("SGD's learning rates.")] = (0.5, 1, 2, 5, 10),
-    texts: Texts = ("real",),
-    seeds: Seeds = 5,
+    rate: Rate,
+    text: Annotated[Kind, about("The text as it is, or its tokens shuffled, which leaves nothing to attend to.")],
+    seed: int,
     steps: Steps = ENCODER.steps,
     vocabulary: Words = ENCODER.vocabulary,
     source: Source = WIKITEXT,
 ) -> xr.Dataset:
-    """Entropy of one layer's attention on validation text, before and after training: [rate, text, seed, step]."""
-
-    def cell(rate: float, kind: Kind, seed: int) -> xr.Dataset:
-        more = {"rate": rate, "seed": seed, "steps": steps, "vocabulary": vocabulary}
-        setting = LanguageSetting(**{**ENCODER.as_dict(), **more})
-        _, evaluated = trained(setting, text_for(setting, kind, source), every=10**9, evaluations=1)
-        entropy = evaluated.attention_entropy.mean("head").isel(layer=0, drop=True)
-        return xr.Dataset({"entropy": entropy, "validation_loss": evaluated.loss})
-
-    runs = over(cell, rate=rates, text=texts, seed=seed_list(seeds))
-    return as_trajectory(runs, {"entropy": "nats", "validation_loss": "nats per token"}, setting=ENCODER)
+    """Entropy of one layer's attention on validation text, before and after training: [step]."""
+    setting = replace(ENCODER, rate=rate, seed=seed, steps=steps, vocabulary=vocabulary)
+    _, evaluated = trained(setting, text_for(setting, text, source), every=10**9, evaluations=1)
+    entropy = evaluated.attention_entropy.mean("head").isel(layer=0, drop=True)
+    run = xr.Dataset({"entropy": entropy, "validation_loss": evaluated.loss})
+    return as_trajectory(run, {"entropy": "nats", "validation_loss": "nats per token"}, setting=ENCODER)
 
 
 def go_on(setting: LanguageSetting, text: TokenText, folder: Path) -> nn.Module:
@@ -122,20 +109,20 @@ EXPERIMENTS = [
         "scan_snap/fig7",
         "How the first layer's attention moves while encoders are trained on WikiText-2 with SGD",
         fig7,
-        batched={"layers": "depth", "rates": "rate", "seeds": "seed"},
+        axes={"depth": (1, 3), "rate": (5.0,), "seed": 3},
         settings={
-            "fast": {"layers": (1,), "seeds": 1, "steps": 8, "vocabulary": 60, "marks": 4, "source": MADE_UP},
-            "full": {"rates": (0.05, 5.0), "seeds": 2, "steps": 2500, "vocabulary": 4096},
+            "fast": {"depth": (1,), "seeds": 1, "steps": 8, "vocabulary": 60, "marks": 4, "source": MADE_UP},
+            "full": {"rate": (0.05, 5.0), "seeds": 2, "steps": 2500, "vocabulary": 4096},
         },
     ),
     Experiment(
         "scan_snap/fig10",
         "Entropy of attention after training on WikiText-2 with SGD at several rates",
         fig10,
-        batched={"rates": "rate", "texts": "text", "seeds": "seed"},
+        axes={"rate": (0.5, 1, 2, 5, 10), "text": ("real",), "seed": 5},
         settings={
-            "fast": {"rates": (1.0, 5.0), "seeds": 1, "steps": 8, "vocabulary": 60, "source": MADE_UP},
-            "full": {"rates": (0.5, 1.5, 5.0), "steps": 1000, "vocabulary": 4096},
+            "fast": {"rate": (1.0, 5.0), "seeds": 1, "steps": 8, "vocabulary": 60, "source": MADE_UP},
+            "full": {"rate": (0.5, 1.5, 5.0), "steps": 1000, "vocabulary": 4096},
         },
     ),
 ]
