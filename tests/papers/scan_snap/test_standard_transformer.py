@@ -103,12 +103,12 @@ def test_the_claim_looks_only_where_seeds_agree(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_small_run_learns_agrees_with_itself_and_refuses() -> None:
-    small = {"corpora": ("made-up",), "models": ("post-norm",), "seeds": 2, "vocabulary": 30, "context": 8,
+    small = {"corpus": ("made-up",), "model": ("post-norm",), "seeds": 2, "vocabulary": 30, "context": 8,
              "tokens": 3000, "width": 8, "seen": 5, "least_words": 5}  # fmt: skip
-    run = standard_transformer(**small, steps=60)
+    run = standard_transformer.run(**small, steps=60)
     assert float(run["loss"].max()) < np.log(30) - 0.3
     assert run["statistic"].shape == (1, 1, 2, 4)
     np.testing.assert_allclose(run["agreement"].isel(seed=0), run["agreement"].isel(seed=1))  # there is one pair
     assert bool((run["pilot"].sel(share=0.5) > run["pilot"].sel(share=0.2)).all())
     with pytest.raises(InputError, match="lower seen"):
-        standard_transformer(**{**small, "seen": 10**6}, steps=1)
+        standard_transformer.run(**{**small, "seen": 10**6}, steps=1)

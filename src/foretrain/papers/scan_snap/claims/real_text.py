@@ -23,7 +23,7 @@ SLOW, EQUAL, FAST_ATTENTION, SLOW_DECODER = (
 def _at(values: xr.DataArray, setting: str, at: float) -> xr.DataArray:
     """The values of a setting at the time nearest to `at`·t0."""
     run = kept(EXPERIMENT)
-    t0 = float(run["snap_time"].sel(setting=setting))
+    t0 = float(run["snap_time"].sel(setting=setting).max())  # the same for every corpus
     return values.sel(setting=setting, drop=True).sel(time=at * t0, method="nearest", drop=True)
 
 

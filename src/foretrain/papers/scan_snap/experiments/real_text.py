@@ -34,6 +34,8 @@ CorpusName = Literal["made-up", "wikitext-2", "imdb", "ag_news", "sst2"]
 CHUNK = 4096  # samples whose features are in memory at once
 HELD_OUT = 2000  # samples on which entropy and loss are measured
 TIMES = 25  # at which they are
+Start = Literal["unigram", "uniform"]
+STARTS: tuple[Start, ...] = ("unigram", "uniform")  # of the decoder
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,12 @@ class Samples:
         counts = np.zeros((len(context), self.words))
         np.add.at(counts, (np.arange(len(context))[:, None], context), 1)
         return counts
+
+    def together(self) -> Array:
+        """How often each word is before each query, [query, word]."""
+        together = np.zeros((self.words, self.words))
+        np.add.at(together, (self.query[:, None], self.context), 1)
+        return together
 
 
 @lru_cache(maxsize=2)
@@ -75,7 +83,7 @@ def samples_of(corpus: str, vocabulary: int, context: int, tokens: int) -> Sampl
     )
 
 
-def count_force(samples: Samples, start: Literal["unigram", "uniform"]) -> Array:
+def count_force(samples: Samples, start: Start) -> Array:
     """Lemma 1 at even attention: the force on Z, [query, word], once the decoder has made its first small step.
 
     The decoder starts at outputs α: the frequencies of the next words ("unigram"), or 1/M as in the paper ("uniform").
@@ -145,23 +153,13 @@ def _train(
     return np.array(states), np.array(entropies), np.array(losses)
 
 
-def real_text(
-    corpora: Annotated[Sequence[CorpusName], Field(min_length=1), about("The texts.")] = (
-        "wikitext-2",
-        "imdb",
-        "ag_news",
-    ),
+def one_corpus(
+    corpus: Annotated[CorpusName, about("The text.")],
     eta_y: Annotated[Sequence[Positive], Field(min_length=1), about("Rates η_Y of the decoder, one per setting.")] = (
-        2.0,
-        2.0,
-        2.0,
-        0.4,
+        2.0, 2.0, 2.0, 0.4,
     ),  # above 4 steps overshoot where one word is in most contexts
     eta_z: Annotated[Sequence[Positive], Field(min_length=1), about("Rates η_Z of attention, one per setting.")] = (
-        0.02,
-        2.0,
-        8.0,
-        2.0,
+        0.02, 2.0, 8.0, 2.0,
     ),
     seeds: Annotated[int, Field(ge=2), about("How many orders of the data; two at least, to see if they agree.")] = 2,
     vocabulary: Annotated[Count, about("Most frequent words that are kept.", unit="words")] = 200,
@@ -170,64 +168,24 @@ def real_text(
     batch: Annotated[Count, about("Samples per step.")] = 128,
     until: Annotated[Positive, about("Length of training.", unit="t0 at the largest η_Y")] = 3.0,
     seen: Annotated[Count, about("How often a word must occur with a query for its logit to count.")] = 200,
-) -> xr.Dataset:
+) -> xr.Dataset:  # fmt: skip
     """Trained logits against the force from counts, their agreement over seeds, their size and sparsity over time.
 
     force      rank correlation of z with the force at the start over time, by how the decoder starts
     agreement  rank correlation of the z of two seeds over time, mean over pairs
     size       root mean square of z over time; entropy and loss are on held-out samples
     """
-    require(len(eta_y) == len(eta_z), "eta_y and eta_z must be lists of the same length.")
-    t0 = float(theory.snap_time(eta_y=max(eta_y), vocab=vocabulary, classes=vocabulary))
-    times = np.unique(np.rint(np.geomspace(min(10.0, until * t0), until * t0, TIMES)).astype(int))
-    parts = [
-        _one_corpus(corpus, eta_y, eta_z, seeds, vocabulary, context, tokens, batch, times, seen) for corpus in corpora
-    ]
-    names = [f"η_Y = {y:g}, η_Z = {z:g}" for y, z in zip(eta_y, eta_z, strict=True)]
-    axes = ("corpus", "setting", "seed")
-    snaps = theory.snap_time(eta_y=np.array(eta_y), vocab=vocabulary, classes=vocabulary)
-    stacked = {name: np.stack([part[name] for part in parts]) for name in parts[0]}
-    return trajectory(
-        {
-            "force": ((*axes, "start", "time"), stacked["force"]),
-            "agreement": ((*axes[:2], "time"), stacked["agreement"]),
-            "size": ((*axes, "time"), stacked["size"]),
-            "entropy": ((*axes, "time"), stacked["entropy"]),
-            "loss": ((*axes, "time"), stacked["loss"]),
-            "snap_time": ("setting", np.asarray(snaps)),
-            "decoder_rate": ("setting", np.array(eta_y, dtype=float)),
-            "attention_rate": ("setting", np.array(eta_z, dtype=float)),
-        },
-        {
-            "corpus": list(corpora), "setting": names, "seed": np.arange(1, seeds + 1), "time": times,
-            "start": ["unigram", "uniform"],
-        },
-        {"entropy": "nats", "loss": "nats per word", "time": "steps of a batch", "snap_time": "steps of a batch"},
-        experiment="scan_snap/real_text", vocabulary=vocabulary, context=context, batch=batch,
-    )  # fmt: skip
-
-
-def _one_corpus(
-    corpus: str,
-    eta_y: Sequence[float],
-    eta_z: Sequence[float],
-    seeds: int,
-    vocabulary: int,
-    context: int,
-    tokens: int,
-    batch: int,
-    times: Array,
-    seen: int,
-) -> dict[str, Array]:
     from scipy.stats import spearmanr  # 0.4 s to load, and only this function ranks
 
+    require(len(eta_y) == len(eta_z), "eta_y and eta_z must be lists of the same length.")
+    snaps = np.asarray(theory.snap_time(eta_y=np.array(eta_y), vocab=vocabulary, classes=vocabulary))
+    last = until * snaps.min()
+    times = np.unique(np.rint(np.geomspace(min(10.0, last), last, TIMES)).astype(int))
     samples = samples_of(corpus, vocabulary, context, tokens)
-    together = np.zeros((vocabulary, vocabulary))
-    np.add.at(together, (samples.query[:, None], samples.context), 1)
-    counts = together >= seen
+    counts = samples.together() >= seen
     counts[0] = counts[:, 0] = False  # word 0 is no word
     require(int(counts.sum()) >= 10, f"Only {int(counts.sum())} pairs of words occur {seen} times; lower `seen`.")
-    forces = [count_force(samples, start)[counts] for start in ("unigram", "uniform")]
+    forces = [count_force(samples, start)[counts] for start in STARTS]
     force, agreement, size, entropy, loss = [], [], [], [], []
     for y, z in zip(eta_y, eta_z, strict=True):
         runs = [_train(samples, y, z, times, batch, seed) for seed in range(1, seeds + 1)]
@@ -235,32 +193,47 @@ def _one_corpus(
         force.append([[[spearmanr(z, f).statistic for z in run] for f in forces] for run in logits])
         pairs = [[spearmanr(z, w).statistic for z, w in zip(*two, strict=True)] for two in combinations(logits, 2)]
         agreement.append(np.mean(pairs, axis=0))
-        size.append([np.sqrt((states[:, counts] ** 2).mean(axis=1)) for states, _, _ in runs])
+        size.append([np.sqrt((z**2).mean(axis=1)) for z in logits])
         entropy.append([run[1] for run in runs])
         loss.append([run[2] for run in runs])
-    named = {"force": force, "agreement": agreement, "size": size, "entropy": entropy, "loss": loss}
-    return {name: np.array(values) for name, values in named.items()}
-
-
-EXPERIMENTS = [
-    Experiment(
-        "scan_snap/real_text",
-        "The model (Y, Z) on real text: is attention predicted by counts, and does it snap?",
-        real_text,
-        batched={"corpora": "corpus"},
-        settings={
-            "fast": {
-                "corpora": ("made-up",),
-                "eta_y": (2.0, 2.0),
-                "eta_z": (0.02, 2.0),
-                "vocabulary": 30,
-                "context": 8,
-                "tokens": 3000,
-                "batch": 16,
-                "until": 0.5,
-                "seen": 10,
-            },
-            "full": {},
+    axes = ("setting", "seed", "time")
+    return trajectory(
+        {
+            "force": (("setting", "seed", "start", "time"), np.array(force)),
+            "agreement": (("setting", "time"), np.array(agreement)),
+            "size": (axes, np.array(size)),
+            "entropy": (axes, np.array(entropy)),
+            "loss": (axes, np.array(loss)),
+            "snap_time": ("setting", snaps),
         },
-    )
-]
+        {
+            "setting": [f"η_Y = {y:g}, η_Z = {z:g}" for y, z in zip(eta_y, eta_z, strict=True)],
+            "seed": np.arange(1, seeds + 1), "time": times, "start": list(STARTS),
+        },
+        {"entropy": "nats", "loss": "nats per word", "time": "steps of a batch", "snap_time": "steps of a batch"},
+        experiment="scan_snap/real_text", vocabulary=vocabulary, context=context, batch=batch,
+    )  # fmt: skip
+
+
+real_text = Experiment(
+    "scan_snap/real_text",
+    "The model (Y, Z) on real text: is attention predicted by counts, and does it snap?",
+    one_corpus,
+    axes={"corpus": ("wikitext-2", "imdb", "ag_news")},
+    settings={
+        "fast": {
+            "corpus": ("made-up",),
+            "eta_y": (2.0, 2.0),
+            "eta_z": (0.02, 2.0),
+            "vocabulary": 30,
+            "context": 8,
+            "tokens": 3000,
+            "batch": 16,
+            "until": 0.5,
+            "seen": 10,
+        },
+        "full": {},
+    },
+)
+
+EXPERIMENTS = [real_text]

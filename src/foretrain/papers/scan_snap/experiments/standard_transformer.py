@@ -7,7 +7,6 @@ distance plays no part in it. For each query, z is ranked over the words that of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import combinations
 from typing import Annotated, Any, Literal
 
@@ -26,7 +25,7 @@ from foretrain.language.setting import LanguageSetting
 from foretrain.language.training import make_optimizer
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import Count, Positive, about
-from foretrain.papers.scan_snap.experiments.real_text import CorpusName, Samples, count_force, samples_of
+from foretrain.papers.scan_snap.experiments.real_text import STARTS, CorpusName, Samples, count_force, samples_of
 
 ModelName = Literal["gpt", "post-norm"]
 HELD_OUT = 0.05  # share of the text, at its end, on which the loss is measured
@@ -57,13 +56,11 @@ def statistics_of(samples: Samples) -> tuple[Array, Array]:
     The force on z, computed as for the paper's own model; rarity, −ln P(word); and pointwise mutual information,
     ln P(word before | query)/P(word before).
     """
-    M = samples.words
-    together = np.zeros((M, M))
-    np.add.at(together, (samples.query[:, None], samples.context), 1)
+    together = samples.together()
     share = np.maximum(together.sum(axis=0), 0.5) / together.sum()
     per_query = np.maximum(together, 0.5) / np.maximum(together.sum(axis=1, keepdims=True), 1)
-    rarity = np.broadcast_to(-np.log(share), (M, M))
-    forces = [count_force(samples, start) for start in ("unigram", "uniform")]
+    rarity = np.broadcast_to(-np.log(share), together.shape)
+    forces = [count_force(samples, start) for start in STARTS]
     return together, np.array([*forces, rarity, np.log(per_query / share)])
 
 
@@ -100,16 +97,9 @@ def _train(setting: LanguageSetting, text: Array) -> tuple[list[Array], float]:
     return states, float(loss)
 
 
-def standard_transformer(
-    corpora: Annotated[Sequence[CorpusName], Field(min_length=1), about("The texts.")] = (
-        "wikitext-2",
-        "imdb",
-        "ag_news",
-    ),
-    models: Annotated[Sequence[ModelName], Field(min_length=1), about("GPT-2's layer, or the papers' encoder.")] = (
-        "gpt",
-        "post-norm",
-    ),
+def one_network(
+    corpus: Annotated[CorpusName, about("The text.")],
+    model: Annotated[ModelName, about("GPT-2's layer, or the papers' encoder.")],
     seeds: Annotated[int, Field(ge=2), about("Models per corpus; two at least, to see if they agree.")] = 3,
     steps: Annotated[Count, about("Length of training.", unit="steps")] = 2000,
     vocabulary: Annotated[Count, about("Most frequent words that are kept.", unit="words")] = 1000,
@@ -123,64 +113,44 @@ def standard_transformer(
 ) -> xr.Dataset:
     """Rank correlations with trained content logits, averaged over queries.
 
-    statistic   of what counts say, by name                          [corpus, model, seed, statistic]
-    agreement   of two seeds, mean over the pairs a seed is in       [corpus, model, seed]
-    pilot       of the same run stopped after a share of its steps   [corpus, model, seed, share]
-    error       standard error of `agreement` over queries           [corpus, model]
+    statistic   of what counts say, by name                          [seed, statistic]
+    agreement   of two seeds, mean over the pairs a seed is in       [seed]
+    pilot       of the same run stopped after a share of its steps   [seed, share]
+    error       standard error of `agreement` over queries
     """
-    statistic, agreement, pilot, error, loss, queries = [], [], [], [], [], []
-    for corpus in corpora:
-        samples = samples_of(corpus, vocabulary, context, tokens)
-        together, said = statistics_of(samples)
-        counted = together >= seen
-        counted[0] = counted[:, 0] = False  # word 0 stands for all rare ones
-        rows = np.flatnonzero(counted.sum(axis=1) >= least_words)
-        require(len(rows) >= 3, f"Only {len(rows)} words of {corpus} have {least_words} words before them; lower seen.")
-        said, counted = said[:, rows], counted[rows]
-        queries.append(len(rows))
-        for name in models:
-            runs = []
-            for seed in range(1, seeds + 1):
-                setting = LanguageSetting(
-                    model=name, tokens="words", vocabulary=vocabulary, layers=1, width=width, heads=1, hidden=4 * width,
-                    context=context, batch=batch, steps=steps, rate=rate, warm_up=min(100, steps // 10), seed=seed,
-                )  # fmt: skip
-                runs.append(_train(setting, running_text(samples)))
-            ends = [states[-1][rows] for states, _ in runs]
-            pairs = {
-                two: rank_correlation(ends[two[0]], ends[two[1]], counted) for two in combinations(range(seeds), 2)
-            }
-            agreement.append([np.mean([r.mean() for two, r in pairs.items() if seed in two]) for seed in range(seeds)])
-            over_queries = np.mean(list(pairs.values()), axis=0)
-            error.append(over_queries.std(ddof=1) / np.sqrt(len(rows)))
-            statistic.append([[rank_correlation(s, end, counted).mean() for s in said] for end in ends])
-            pilot.append(
-                [
-                    [rank_correlation(early[rows], end, counted).mean() for early in states[:-1]]
-                    for (states, _), end in zip(runs, ends, strict=True)
-                ]
-            )
-            loss.append([final for _, final in runs])
-    axes = ("corpus", "model", "seed")
-    shape = (len(corpora), len(models))
-
-    def stacked(values: list[Any]) -> Array:
-        array = np.array(values)
-        return array.reshape(*shape, *array.shape[1:])
-
+    samples = samples_of(corpus, vocabulary, context, tokens)
+    together, said = statistics_of(samples)
+    counted = together >= seen
+    counted[0] = counted[:, 0] = False  # word 0 stands for all rare ones
+    rows = np.flatnonzero(counted.sum(axis=1) >= least_words)
+    require(len(rows) >= 3, f"Only {len(rows)} words of {corpus} have {least_words} words before them; lower seen.")
+    said, counted = said[:, rows], counted[rows]
+    settings = [
+        LanguageSetting(
+            model=model, tokens="words", vocabulary=vocabulary, layers=1, width=width, heads=1, hidden=4 * width,
+            context=context, batch=batch, steps=steps, rate=rate, warm_up=min(100, steps // 10), seed=seed,
+        )
+        for seed in range(1, seeds + 1)
+    ]  # fmt: skip
+    runs = [_train(setting, running_text(samples)) for setting in settings]
+    states = [[state[rows] for state in run] for run, _ in runs]
+    ends = [run[-1] for run in states]
+    pairs = {(i, j): rank_correlation(ends[i], ends[j], counted) for i, j in combinations(range(seeds), 2)}
+    agreement = [np.mean([r.mean() for two, r in pairs.items() if seed in two]) for seed in range(seeds)]
+    error = np.mean(list(pairs.values()), axis=0).std(ddof=1) / np.sqrt(len(rows))
     return trajectory(
         {
-            "statistic": ((*axes, "of"), stacked(statistic)),
-            "agreement": (axes, stacked(agreement)),
-            "pilot": ((*axes, "share"), stacked(pilot)),
-            "error": (axes[:2], stacked(error)),
-            "loss": (axes, stacked(loss)),
-            "queries": ("corpus", np.array(queries)),
+            "statistic": (("seed", "of"), [[rank_correlation(s, z, counted).mean() for s in said] for z in ends]),
+            "agreement": ("seed", agreement),
+            "pilot": (
+                ("seed", "share"),
+                [[rank_correlation(z, run[-1], counted).mean() for z in run[:-1]] for run in states],
+            ),
+            "error": error,
+            "loss": ("seed", [final for _, final in runs]),
+            "queries": len(rows),
         },
-        {
-            "corpus": list(corpora), "model": list(models), "seed": np.arange(1, seeds + 1), "of": list(STATISTICS),
-            "share": list(SHARES),
-        },
+        {"seed": np.arange(1, seeds + 1), "of": list(STATISTICS), "share": list(SHARES)},
         {"loss": "nats per word"},
         experiment="scan_snap/standard_transformer", vocabulary=vocabulary, context=context, steps=steps,
     )  # fmt: skip
@@ -192,26 +162,26 @@ def running_text(samples: Samples) -> Array:
     return np.concatenate([samples.context[:-1, :3].reshape(-1), samples.context[-1], last]).astype(np.int64)
 
 
-EXPERIMENTS = [
-    Experiment(
-        "scan_snap/standard_transformer",
-        "Standard transformers on real text: do counts say which words attention picks?",
-        standard_transformer,
-        batched={"corpora": "corpus"},
-        settings={
-            "fast": {
-                "corpora": ("made-up",),
-                "models": ("post-norm",),
-                "seeds": 2,
-                "steps": 20,
-                "vocabulary": 30,
-                "context": 8,
-                "tokens": 3000,
-                "width": 8,
-                "seen": 5,
-                "least_words": 5,
-            },
-            "full": {},
+standard_transformer = Experiment(
+    "scan_snap/standard_transformer",
+    "Standard transformers on real text: do counts say which words attention picks?",
+    one_network,
+    axes={"corpus": ("wikitext-2", "imdb", "ag_news"), "model": ("gpt", "post-norm")},
+    settings={
+        "fast": {
+            "corpus": ("made-up",),
+            "model": ("post-norm",),
+            "seeds": 2,
+            "steps": 20,
+            "vocabulary": 30,
+            "context": 8,
+            "tokens": 3000,
+            "width": 8,
+            "seen": 5,
+            "least_words": 5,
         },
-    ),
-]
+        "full": {},
+    },
+)
+
+EXPERIMENTS = [standard_transformer]

@@ -51,29 +51,14 @@ def theorem4_growth(
 
 
 def theorem4_growth_factor(
-    t: ArrayLike,
-    *,
-    probabilities: ArrayLike,
-    eta_y: ArrayLike,
-    eta_z: ArrayLike,
-    constant: bool = True,
-    per_class: bool = True,
-    clock: bool = True,
+    t: ArrayLike, *, probabilities: ArrayLike, eta_y: ArrayLike, eta_z: ArrayLike, **corrections: bool
 ) -> Values:
     """Theorems 3 and 4 together: χ = exp(2·f²·B_n) of the dominant distinct token, f its entry in f_n at the start.
 
     The exponent f² is the lower bound of eq. 12, which section 6 uses as an estimate. `theorem4_growth` explains the
     corrections.
     """
-    growth = theorem4_growth(
-        t,
-        probabilities=probabilities,
-        eta_y=eta_y,
-        eta_z=eta_z,
-        constant=constant,
-        per_class=per_class,
-        clock=clock,
-    )
+    growth = theorem4_growth(t, probabilities=probabilities, eta_y=eta_y, eta_z=eta_z, **corrections)
     _, f, _ = _from_data(probabilities)
     return np.exp(2 * float((f[:, 1:].max(axis=1) ** 2).mean()) * growth)
 
