@@ -49,10 +49,7 @@ _FIG6 = {
 PUBLISHED_SEEDS = 10
 
 # Fig 4: one run each, by η_Y and class: attention on all distinct tokens, on the top one, and entropy.
-_FIG4 = {
-    1.0: ((0.641, 0.2015, 1.906), (0.584, 0.1577, 1.976)),
-    10.0: ((0.433, 0.094, 2.094), (0.452, 0.097, 2.087)),
-}
+_FIG4 = {1.0: ((0.641, 0.2015, 1.906), (0.584, 0.1577, 1.976)), 10.0: ((0.433, 0.094, 2.094), (0.452, 0.097, 2.087))}
 
 
 def published_fig6() -> xr.Dataset:

@@ -66,10 +66,7 @@ cdag = Claim(
         "samples; 15 and 1 % with 200 graphs and 1024 samples); after 100 steps of training it is 41 and 38 % (40 "
         "graphs). What holds is C4 ≥ cos(A + C)·cos(A + B + C) up to A + B + C = 90°, where A, B and C are the angles "
         "of the three correlations, and a plane reaches it: equal correlations must exceed cos 30° = .866.",
-        formulas=(
-            r"C_1,C_2,C_3>0\ \Rightarrow\ C_4>0",
-            r"C_4\ge\cos(A+C)\cos(A+B+C)>0\ \text{ if }A+B+C<90^\circ",
-        ),
+        formulas=(r"C_1,C_2,C_3>0\ \Rightarrow\ C_4>0", r"C_4\ge\cos(A+C)\cos(A+B+C)>0\ \text{ if }A+B+C<90^\circ"),
         consequence="The recursion of the multi-layer analysis starts only from very high correlations. In untrained "
         "random graphs the corrected premise is met almost only where it says nothing new: in 2056 of 36 134 triples, "
         "all of them with α = β or with f_k equal to z_β.",
@@ -118,8 +115,7 @@ cdag_corrected = Claim(
     predict=_bound,
     observe=_signals,
     compare=every(
-        bounded("C4", low="lower_bound", slack=ANGLES),
-        close("gap_in_plane", ANGLES, seen="for the signals"),
+        bounded("C4", low="lower_bound", slack=ANGLES), close("gap_in_plane", ANGLES, seen="for the signals")
     ),
     settings={"fast": {"draws": 4000, "largest": 120.0}, "full": {"draws": 200_000, "largest": 120.0}},
     control=Control("the angles belong to other signals", {"unrelated": True}),

@@ -31,10 +31,7 @@ def _bounds() -> xr.Dataset:
     y = brentq(lambda y: 1 + 2 * y**2 - np.exp(y**2), 1.0, 1.5)
     z = brentq(lambda z: z * theory.lemma7_function(z) - 1, 1.0, 1.5)
     return trajectory(
-        {
-            "upper_bound": ("lemma", [1 / np.sqrt(2), 1.0]),
-            "largest": ("lemma", [2 * y / (1 + 2 * y**2), 1 / z]),
-        },
+        {"upper_bound": ("lemma", [1 / np.sqrt(2), 1.0]), "largest": ("lemma", [2 * y / (1 + 2 * y**2), 1 / z])},
         {"lemma": ["6: g", "7: G"]},
     )
 
@@ -74,9 +71,7 @@ def _times(last: float) -> np.ndarray:
 
 
 def _speeds_on_paper(
-    targets: Sequence[float],
-    last: float,
-    bound: Callable[..., np.ndarray] = theory.speed_ratio_error_bound,
+    targets: Sequence[float], last: float, bound: Callable[..., np.ndarray] = theory.speed_ratio_error_bound
 ) -> xr.Dataset:
     mu, t = np.asarray(targets), _times(last)
     log_inverse = theory.log_distance(mu, t[:, None])
@@ -174,10 +169,7 @@ def _excess(targets: Sequence[float], farthest: float, power: float = 0.5) -> xr
         save_at=left,
     )
     excess = flow["F"].values - np.exp(-power * mu**2) * left[:, None]
-    return trajectory(
-        {"excess": (("log_inverse", "target"), excess)},
-        {"log_inverse": left, "target": mu},
-    )
+    return trajectory({"excess": (("log_inverse", "target"), excess)}, {"log_inverse": left, "target": mu})
 
 
 excess = Claim(

@@ -126,9 +126,7 @@ lemma4 = Claim(
 
 
 def _matrices(
-    density: str,
-    norms: Sequence[float],
-    coefficients: Callable[..., tuple[float, float]] = theory.linear_coefficients,
+    density: str, norms: Sequence[float], coefficients: Callable[..., tuple[float, float]] = theory.linear_coefficients
 ) -> xr.Dataset:
     points = theory.critical_points(DISTANCE, SHAPES[density])
     rows = [

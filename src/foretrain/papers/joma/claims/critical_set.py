@@ -109,11 +109,7 @@ negative_bias = Claim(
     says="At a critical point y₋ < ½ < y₊, so the bias ξ* is negative: the node needs a positive inner product with "
     'its pattern to fire. (The paper says "often"; it holds if the two means are far enough apart.)',
     observe=_signs,
-    compare=every(
-        positive("level_plus"),
-        positive("level_minus"),
-        positive("bias_below_zero"),
-    ),
+    compare=every(positive("level_plus"), positive("level_minus"), positive("bias_below_zero")),
     settings={
         "fast": {"density": "student_t_1.5", "distances": (1.0, 2.0, 4.0)},
         "full": {"density": "student_t_1.5", "distances": (1.0, 2.0, 4.0, 8.0, 16.0)},

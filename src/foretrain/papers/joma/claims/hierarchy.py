@@ -177,10 +177,7 @@ theorem5 = Claim(
         says="Printed, ρ0 = p_{·|0}ᵀp_0 is P[y = 0] itself; eq. 95 and 102 need 2P[y = 0] − 1. For ρ = .9, L = 5, H = "
         "2 and P[y = 0] = .9 enumeration gives .6381, the printed form .5801. (In our copy eq. 103 has M for p: a "
         "matrix where a vector is meant.)",
-        formulas=(
-            r"\rho_0=p_{\cdot|0}^\top p_0=\mathbb{P}[y=0]",
-            r"\rho_0=2\,\mathbb{P}[y=0]-1",
-        ),
+        formulas=(r"\rho_0=p_{\cdot|0}^\top p_0=\mathbb{P}[y=0]", r"\rho_0=2\,\mathbb{P}[y=0]-1"),
         consequence="Co-occurrence comes out too low, the more so the less certain the root's children are.",
     ),
 )
@@ -223,10 +220,7 @@ by_edge = Claim(
     predict=_edges_on_paper,
     observe=_edges_measured,
     compare=close("cooccurrence", ALGEBRA, by="by the formula", seen="exactly"),
-    settings={
-        "fast": {"trees": 20, "depth": 5, "ancestor": 2},
-        "full": {"trees": 200, "depth": 7, "ancestor": 3},
-    },
+    settings={"fast": {"trees": 20, "depth": 5, "ancestor": 2}, "full": {"trees": 200, "depth": 7, "ancestor": 3}},
     control=Control("every edge gets the tree's mean |ρ|", {"edges": "averaged"}),
 )
 

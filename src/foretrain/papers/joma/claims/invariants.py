@@ -68,11 +68,7 @@ linear = Claim(
     "batch or the loss. Gradient descent drifts in proportion to its step.",
     predict=_predict,
     observe=_observe,
-    compare=every(
-        close("z_squared", FLOW, by=FROM_WEIGHTS, seen=ALONG_FLOW),
-        DRIFT,
-        close("moved_from_zero", EXACT),
-    ),
+    compare=every(close("z_squared", FLOW, by=FROM_WEIGHTS, seen=ALONG_FLOW), DRIFT, close("moved_from_zero", EXACT)),
     settings={
         "fast": {"formula": "linear", "attention": "linear", "problems": 8},
         "full": {"formula": "linear", "attention": "linear", "problems": 100},
@@ -216,10 +212,7 @@ almost_orthogonal = Claim(
     says="With embeddings |uᵀu′| ≤ ε the invariant of exp attention holds up to terms of order ε, and "
     "8ε⁻²ln M dimensions are enough for such embeddings.",
     observe=_observe_almost,
-    compare=every(
-        slope("drift", "epsilon", 1.0),
-        positive("spare"),
-    ),
+    compare=every(slope("drift", "epsilon", 1.0), positive("spare")),
     settings={"fast": {"attention": "exp", "problems": 8}, "full": {"attention": "exp", "problems": 100}},
     control=Control("softmax attention: what is left does not vanish with ε", {"attention": "softmax"}),
 )

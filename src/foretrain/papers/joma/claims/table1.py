@@ -161,8 +161,7 @@ def _lack(
     gain = run["overall"]
     gain_on_unions = _gain(seeds=set_union_seeds, first_seed=FRESH, **setting)["overall"]
     return run[["chance", "untrained", "trained", "overall"]].assign(
-        shortfall=gain_on_unions.mean() - gain.mean(),
-        shortfall_error=np.hypot(_error(gain), _error(gain_on_unions)),
+        shortfall=gain_on_unions.mean() - gain.mean(), shortfall_error=np.hypot(_error(gain), _error(gain_on_unions))
     )
 
 

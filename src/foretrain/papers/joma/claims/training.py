@@ -14,16 +14,7 @@ from foretrain.papers import figure_of
 from foretrain.papers.joma.experiments import layer
 from foretrain.papers.joma.experiments.parameters import LayerActivation
 from foretrain.papers.joma.setting import FIG2_COSINES
-from foretrain.papers.joma.tolerances import (
-    ALIVE,
-    CONSTANT,
-    CORRELATED,
-    HALF,
-    HALF_SIZE,
-    ONE_GROWS,
-    ORDERED,
-    SATURATED,
-)
+from foretrain.papers.joma.tolerances import ALIVE, CONSTANT, CORRELATED, HALF, HALF_SIZE, ONE_GROWS, ORDERED, SATURATED
 
 POINTS = 9  # saved times per run; the same for all claims, so that they share their runs
 KINDS = ["smooth", "random"]

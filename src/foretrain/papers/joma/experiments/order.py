@@ -236,5 +236,5 @@ EXPERIMENTS = [
         order,
         batched={"rhos": "rho", "objectives": "objective"},
         settings={"fast": {"seeds": 2, "steps": 20, "depth": 3, "objectives": ("match",)}, "full": {}},
-    ),
+    )
 ]

@@ -112,5 +112,5 @@ EXPERIMENTS = [
         rank,
         batched={"activations": "activation"},
         settings={"fast": {"steps": 100, "transformer_steps": 10, "seeds": 2}, "full": {}},
-    ),
+    )
 ]

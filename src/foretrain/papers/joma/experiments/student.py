@@ -143,5 +143,5 @@ EXPERIMENTS = [
         sparse_dense,
         axes={"activation": ACTIVATIONS, "loss": LOSSES},
         settings={"fast": {"steps": 200, "seeds": 2}, "full": {}},
-    ),
+    )
 ]

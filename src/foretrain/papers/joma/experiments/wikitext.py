@@ -68,13 +68,7 @@ EXPERIMENTS = [
                 "evaluations": 4,
                 "source": MADE_UP,
             },
-            "full": {
-                "rate": (1e-4, 1e-3, 1e-2),
-                "seeds": 2,
-                "steps": 4000,
-                "vocabulary": 4096,
-                "evaluations": 40,
-            },
+            "full": {"rate": (1e-4, 1e-3, 1e-2), "seeds": 2, "steps": 4000, "vocabulary": 4096, "evaluations": 40},
         },
-    ),
+    )
 ]

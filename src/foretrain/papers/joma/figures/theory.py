@@ -35,10 +35,7 @@ def fig4(data: xr.Dataset, published: Mapping[int, float] | None = None) -> go.F
     colors = sample_colorscale("Viridis", np.linspace(0, 0.9, len(picked)))
     for step, color in zip(picked, colors, strict=True):
         line = data["v"].sel(variant=shown, time=step).values[order]
-        figure.add_trace(
-            prediction_line(number, line, f"step {step}", color, legend="legend"),
-            **panel_place(0),
-        )
+        figure.add_trace(prediction_line(number, line, f"step {step}", color, legend="legend"), **panel_place(0))
     target = prediction_line(number, data["target"].values[order], "target μ", INK, legend="legend")
     target.line.dash = "dash"
     figure.add_trace(target, **panel_place(0))

@@ -53,11 +53,7 @@ def critical_ratio(r: ArrayLike, density: str | RadialDensity = "gaussian", deri
 
 
 def critical_points(
-    distance: float,
-    density: str | RadialDensity = "gaussian",
-    derivative: Derivative = RELU,
-    *,
-    reach: float = 30.0,
+    distance: float, density: str | RadialDensity = "gaussian", derivative: Derivative = RELU, *, reach: float = 30.0
 ) -> list[CriticalPoint]:
     """Lemma 4, eq. 56: every critical point with ‖x̄₊‖ = distance and |ρ₋| below `reach`.
 

@@ -198,13 +198,7 @@ theorem2_common = Claim(
     observe=_common_under_eq10,
     compare=close("sign", EXACT, relative=False, by="by Theorem 2", seen="under eq. 10"),
     settings={
-        "fast": {
-            "task": RandomClasses(shape="half bare"),
-            "vocab": 10**6,
-            "eta_y": 0.5,
-            "eta_z": 0.1,
-            "until": 2000.0,
-        }
+        "fast": {"task": RandomClasses(shape="half bare"), "vocab": 10**6, "eta_y": 0.5, "eta_z": 0.1, "until": 2000.0}
     },
     control=Control(
         "the class without distinct tokens is the only one of its query", {"task": RandomClasses(shape="bare")}
@@ -257,7 +251,7 @@ corollary2 = Claim(
             "eta_y": 0.5,
             "eta_z": 0.1,
             "until": 2000.0,
-        },
+        }
     },
     control=Control(
         "the same common tokens with other probabilities in each class",

@@ -182,12 +182,7 @@ def _window(eta_y: float, vocab: int, classes: int, window: tuple[float, float])
 
 
 def _error_trained(
-    eta_y: float,
-    vocab: int,
-    classes: int,
-    window: tuple[float, float],
-    errors: tuple[float, ...],
-    runs: int,
+    eta_y: float, vocab: int, classes: int, window: tuple[float, float], errors: tuple[float, ...], runs: int
 ) -> xr.Dataset:
     """‖x − α_n‖ of rows trained by eq. 8, each as often as its class was drawn; `window` is in units of t0.
 

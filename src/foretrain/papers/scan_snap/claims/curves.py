@@ -172,8 +172,7 @@ fig9 = Claim(
     "η_Z gives a larger z. This is exact for small steps: both rates times a factor is time times that factor.",
     observe=_both_rates,
     compare=every(
-        conserved("relative_logit_at_snap", SNAP_READ, axis="eta_z"),
-        ranked("late_logit", "eta_z", rising=True),
+        conserved("relative_logit_at_snap", SNAP_READ, axis="eta_z"), ranked("late_logit", "eta_z", rising=True)
     ),
     figure=lambda *_: figure_of("scan_snap/fig9")(experiments.fig9()),
     settings={

@@ -121,8 +121,7 @@ residual = Claim(
     predict=_local_fates,
     observe=_fates_with_residual,
     compare=every(
-        close("fate", EXACT, relative=False, by="within each query", seen="in training"),
-        positive("contrast"),
+        close("fate", EXACT, relative=False, by="within each query", seen="in training"), positive("contrast")
     ),
     whose="the paper's statement",
     settings={
@@ -250,29 +249,12 @@ heads = Claim(
     predict=_winners_by_prior,
     observe=_winners_by_training,
     compare=every(
-        close("winner", EXACT, relative=False, by="by z(0)", seen="in training"),
-        positive("further_winners"),
+        close("winner", EXACT, relative=False, by="by z(0)", seen="in training"), positive("further_winners")
     ),
     whose="the paper's statement",
     settings={
-        "fast": {
-            "heads": 4,
-            "classes": 3,
-            "distinct": 6,
-            "spread": 0.5,
-            "eta_y": 1.0,
-            "eta_z": 0.2,
-            "until": 400.0,
-        },
-        "full": {
-            "heads": 16,
-            "classes": 5,
-            "distinct": 10,
-            "spread": 0.5,
-            "eta_y": 1.0,
-            "eta_z": 0.2,
-            "until": 1000.0,
-        },
+        "fast": {"heads": 4, "classes": 3, "distinct": 6, "spread": 0.5, "eta_y": 1.0, "eta_z": 0.2, "until": 400.0},
+        "full": {"heads": 16, "classes": 5, "distinct": 10, "spread": 0.5, "eta_y": 1.0, "eta_z": 0.2, "until": 1000.0},
     },
     control=Control("every head is held to the prior of the next one", {"shift": 1}),
 )

@@ -162,11 +162,7 @@ section9 = Claim(
     says="A common token that a small dataset shows with one class only is taken for a distinct one and gains "
     "attention. The more data, the less attention such tokens get.",
     observe=_attention_on_spurious,
-    compare=every(
-        ranked("attention", "tokens", rising=False),
-        bounded("left", high=HALF),
-        positive("spurious_logit"),
-    ),
+    compare=every(ranked("attention", "tokens", rising=False), bounded("left", high=HALF), positive("spurious_logit")),
     settings={
         "fast": {
             "tokens": (30, 90, 270),

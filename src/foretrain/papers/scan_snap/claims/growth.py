@@ -166,7 +166,7 @@ theorem3_training = Claim(
             "eta_y": 0.5,
             "eta_z": (0.001, 0.003, 0.01, 0.03),
             "until": 100.0,
-        },
+        }
     },
     control=Control("attention learns as fast as the decoder, or faster", {"eta_z": (0.5, 1.5, 5.0)}),
     whose="our own expectation",
@@ -202,10 +202,7 @@ theorem3_monotone = Claim(
     source="Theorem 3, eq. 112 to 114, under eq. 7 and 94",
     says="In training both z and f of the dominant distinct token rise all the time.",
     observe=_rises_in_training,
-    compare=every(
-        positive("z_rise"),
-        positive("f_rise"),
-    ),
+    compare=every(positive("z_rise"), positive("f_rise")),
     settings={"fast": {**_TOGETHER, "eta_z": 0.01, "until": 400.0}},
     control=Control("attention learns as fast as the decoder", {"eta_z": 0.5}),
     whose="the paper's statement",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -29,7 +30,7 @@ def _predicted(
 ) -> xr.Dataset:
     """χ by the flow that predicts training, or by Theorem 4 as printed."""
     tasks = [shared_token_classes(classes, vocab, common=p) for p in common]
-    rates = {"eta_y": eta_y, "eta_z": eta_z}
+    rates: dict[str, Any] = {"eta_y": eta_y, "eta_z": eta_z}
     if by_flow:
         z = [theory.predicted_logits(P, **rates, times=[steps])[0, DOMINANT] for P in tasks]
         return _growth_factors(np.exp(2 * np.array(z)), common)

@@ -20,9 +20,7 @@ RATES_AND_SIZES = ("eta_y", "vocab")
 
 
 def _start_bounds(
-    eta_y: tuple[float, ...],
-    vocabs: tuple[int, ...],
-    formula: Callable[..., ArrayLike] = theory.logarithmic_start,
+    eta_y: tuple[float, ...], vocabs: tuple[int, ...], formula: Callable[..., ArrayLike] = theory.logarithmic_start
 ) -> xr.Dataset:
     """The stage begins at s1, or at most a share 2/M earlier, because Lemma 9 rounds (M−1)/M to 1."""
     M = np.array(vocabs, dtype=float)

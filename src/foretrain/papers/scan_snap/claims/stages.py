@@ -19,10 +19,7 @@ def _two_stages(vocabs: tuple[int, ...], eta_y: float, classes: int, late: tuple
     zeros = np.stack([M ** (theory.omega0(vocab=M) - 1), (1 + theory.omega1(vocab=M)) * np.log(M)], axis=1)
     clock = eta_y / classes * _late_times(M, eta_y, classes, late)
     return trajectory(
-        {
-            "zero": (("vocab", "which"), zeros),
-            "late_speed": (("vocab", "late"), np.log(M[:, None] * clock) / clock),
-        },
+        {"zero": (("vocab", "which"), zeros), "late_speed": (("vocab", "late"), np.log(M[:, None] * clock) / clock)},
         {"vocab": list(vocabs), "late": list(late)},
     )
 
@@ -59,13 +56,7 @@ def _stages_measured(vocabs: tuple[int, ...], eta_y: float, classes: int, late: 
             "early_speed": (("vocab", "linear"), speed(t_early[:, linear])),
             "late_speed": (("vocab", "late"), speed(t_late)),
         },
-        {
-            "vocab": list(vocabs),
-            "late": list(late),
-            "early": early,
-            "linear": early[linear],
-            "through": [1.0, *late],
-        },
+        {"vocab": list(vocabs), "late": list(late), "early": early, "linear": early[linear], "through": [1.0, *late]},
     )
 
 
@@ -90,7 +81,7 @@ lemma8_9 = Claim(
         close_relative("late_speed", LATE_FORM, by="by Lemma 9", seen="by eq. 85"),
     ),
     settings={
-        "fast": {"vocabs": (1000, 10_000, 1_000_000), "eta_y": 0.5, "classes": 10, "late": (1e3, 1e4, 1e5, 1e6, 1e8)},
+        "fast": {"vocabs": (1000, 10_000, 1_000_000), "eta_y": 0.5, "classes": 10, "late": (1e3, 1e4, 1e5, 1e6, 1e8)}
     },
     control=Control("times of the late form just before the transition", {"late": (0.9,)}),
     whose="the paper's statement",

@@ -175,8 +175,7 @@ theorem1a = Claim(
     ),
     observe=_growth_speed_trained,
     compare=every(
-        close_relative("relative_xi", ALGEBRA, by="in closed form", seen="trained by eq. 26"),
-        positive("relative_xi"),
+        close_relative("relative_xi", ALGEBRA, by="in closed form", seen="trained by eq. 26"), positive("relative_xi")
     ),
     whose="our own expectation",
     finding="With eq. 88 put right, ξ_n > 0 needs only that each class overlaps with another and that its overlaps "

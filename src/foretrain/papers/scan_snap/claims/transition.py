@@ -275,10 +275,7 @@ section6_ode = Claim(
     "and with η_Y/η_Z fixed B_n at t0 does not depend on the rates. In training only the second is true: see "
     "fig3_growth and fig9.",
     observe=_late_growth_by_rate,
-    compare=every(
-        ranked("late_growth", "eta_y", rising=False),
-        conserved("growth_at_snap", FLOW, axis="eta_y"),
-    ),
+    compare=every(ranked("late_growth", "eta_y", rising=False), conserved("growth_at_snap", FLOW, axis="eta_y")),
     settings={"fast": {**FIG3, "eta_y": (0.1, 0.2, 0.5, 1.0, 2.0)}},
     control=Control("read while attention still scans, where a larger η_Y is ahead", {"late": 0.02}),
     whose="the paper's statement",

@@ -129,10 +129,7 @@ EXPERIMENTS = [
         batched={"eta_y": "eta_y"},
     ),
     Experiment(
-        "scan_snap/fig8",
-        "Decoder growth per step and in continuous time, by η_Y.",
-        fig8,
-        batched={"eta_y": "eta_y"},
+        "scan_snap/fig8", "Decoder growth per step and in continuous time, by η_Y.", fig8, batched={"eta_y": "eta_y"}
     ),
     Experiment(
         "scan_snap/fig9",

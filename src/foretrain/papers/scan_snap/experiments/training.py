@@ -57,9 +57,7 @@ def fig4(
 
 def fig5(
     rate: Annotated[
-        Sequence[Positive],
-        Field(min_length=2),
-        about("Learning rates η_Y = η_Z to compare, each once; two at least."),
+        Sequence[Positive], Field(min_length=2), about("Learning rates η_Y = η_Z to compare, each once; two at least.")
     ] = (0.1, 0.5, 1.0),
     optimizer: Annotated[OptimizerName, about("How Y and Z are updated.")] = "adam",
     seeds: Seeds = 10,

@@ -28,11 +28,7 @@ def confusion_drive(steps: int, *, eta_y: float, vocab: int, classes: int, overl
     for s in range(steps + 1):
         own, other, none = a
         outputs = np.array(
-            [
-                own + overlap * (K - 1) * other,
-                other + overlap * (own + (K - 2) * other),
-                none * (1 + overlap * (K - 1)),
-            ]
+            [own + overlap * (K - 1) * other, other + overlap * (own + (K - 2) * other), none * (1 + overlap * (K - 1))]
         )
         e = np.exp(outputs - outputs.max())
         right, wrong, elsewhere = e / (e @ (1, K - 1, rest))
