@@ -11,7 +11,8 @@ from foretrain.kernels import attention_kernel
 from foretrain.models.finite_transformer import Widths
 from foretrain.papers.abstract_symbols import theory
 from foretrain.papers.abstract_symbols.experiments.last_layer import last_layer
-from foretrain.papers.abstract_symbols.experiments.skip import CopyingStrings, skip_connections
+from foretrain.papers.abstract_symbols.experiments.skip import EXPERIMENTS as SKIP
+from foretrain.papers.abstract_symbols.experiments.skip import CopyingStrings
 from foretrain.papers.abstract_symbols.experiments.unseen import TOKENS, relational_weights
 
 
@@ -71,19 +72,19 @@ def test_one_layer_adds_a_constant_to_the_logit_of_cls_only() -> None:
 
 def test_gradient_descent_on_the_last_layer_ends_at_eq_5() -> None:
     """Proposition 3.1: the distance falls by e^(−t) in units of 1/λ, and without weight decay it does not."""
-    run = last_layer(samples=16, width=16, time=20.0, seeds=1)
-    distance = abs(run.output - run.eq5).max(("seed", "string")).values
+    run = last_layer(samples=16, width=16, time=20.0)
+    distance = abs(run.output - run.eq5).max("string").values
     assert distance[-1] < 1e-7 < 1e-2 < distance[0]
     late = run.time.values >= 8
     slope = np.polyfit(run.time.values[late], np.log(distance[late]), 1)[0]
     assert slope == pytest.approx(-1.0, abs=0.1)
-    without = last_layer(samples=16, width=16, time=20.0, seeds=1, decay=0.0)
+    without = last_layer(samples=16, width=16, time=20.0, decay=0.0)
     assert abs(without.output[-1] - without.eq5).max() > 0.05
 
 
 def test_a_skip_connection_copies_only_what_stands_where_it_is_read() -> None:
     """Section 4: with one symbol and no [CLS] attention is 1, and the skip connection is b·I."""
-    losses = skip_connections(embedding=128, steps=20, seeds=2).test_loss.mean("seed")
+    losses = SKIP[0].run(embedding=128, steps=20, seeds=2).test_loss.mean("seed")
     at_symbol = losses.sel(read_at="the symbol")
     assert float(at_symbol[0]) == pytest.approx(float(at_symbol[1]), rel=1e-9)
     assert float(losses.sel(read_at="[CLS]", added="skip connection")) > 0.9

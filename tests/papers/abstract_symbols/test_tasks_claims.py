@@ -81,21 +81,21 @@ def test_kernels_are_token_symmetric(name: str) -> None:
 
 def test_blocks_are_what_the_kernel_matrix_is_mostly() -> None:
     """Fig 4: the kernel matrix and its blocks."""
-    blocks = experiments.fig4(samples=(64,), per_sample=64.0, architectures=(MLP_XX,), seeds=1, shown=30)
+    blocks = experiments.fig4(samples=(64,), per_sample=64.0, architecture=MLP_XX, seeds=1, shown=30)
     off = ~np.eye(30, dtype=bool)
-    equal = np.isclose(blocks.gram.values[0], blocks.blocks.values[0], atol=1e-9)[off]
+    equal = np.isclose(blocks.gram, blocks.blocks, atol=1e-9)[off]
     assert equal.mean() > 0.97
-    assert not np.isclose(blocks.gram.values[0], blocks.blocks.values[0])[~off].any()  # the diagonal is an exception
+    assert not np.isclose(blocks.gram, blocks.blocks)[~off].any()  # the diagonal is an exception
 
 
 def test_idealised_curve_is_flat_where_the_ridge_grows() -> None:
     """Theorem 3.4 with a fixed ridge, Lemma D.1 with one that grows."""
-    errors = experiments.kernel_regression(
-        samples=(32, 128), alphabets=(4096,), ridges=(0.01,), ratios=(0.01,), architecture=MLP_XX, seeds=2
-    )
-    growing = errors.sel(rule="λ = 0.01n")
+    experiment = next(e for e in experiments.EXPERIMENTS if e.cell is experiments.kernel_regression)
+    errors = experiment.run(rule=("0.01", "0.01n"), n=(32, 128), alphabet=(4096,), architecture=MLP_XX, seeds=2)
+    errors = errors.isel(alphabet=0)
+    growing = errors.sel(rule="0.01n")
     assert growing.ideal.values == pytest.approx([growing.ideal.values[0]] * 2)
-    fixed = errors.sel(rule="λ = 0.01")
+    fixed = errors.sel(rule="0.01")
     assert fixed.ideal[1] < fixed.ideal[0] / 10
-    measured = fixed.loss.mean(("seed", "alphabet"))
+    measured = fixed.loss.mean("seed")
     assert np.allclose(measured, fixed.apart, rtol=0.3)  # nearly no token is shared

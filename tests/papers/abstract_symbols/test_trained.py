@@ -87,7 +87,7 @@ def test_data_need_goes_down_until_no_seed_is_below_and_the_plain_need_is_at_lea
     train, run = made_up_runs({VANILLA: plain, WITH_A: ours})
     monkeypatch.setattr(trained, "summary", train)
     sides, sizes = (VANILLA, WITH_A), (1, 10, 100, 1000)
-    needs = data_need.data_need(("same_different",), sizes, sides, seeds=3, rates=(0.1, 0.2)).isel(task=0)
+    needs = data_need.data_need("same_different", sizes, sides, seeds=3, rates=(0.1, 0.2))
     assert run == [(VANILLA, 1000), (VANILLA, 100), (WITH_A, 1000), (WITH_A, 100), (WITH_A, 10)]
     assert needs.n_needed.sel(architecture=VANILLA) == np.inf
     needed = float(needs.n_needed.sel(architecture=WITH_A))
@@ -101,7 +101,7 @@ def test_data_need_goes_on_below_a_size_at_which_one_seed_failed(monkeypatch):
     ours = {10: (1.0, 1.0), 100: (1.0, 0.01), 1000: (0.01, 0.01)}
     train, run = made_up_runs({WITH_A: ours})
     monkeypatch.setattr(trained, "summary", train)
-    needs = data_need.data_need(("same_different",), (1, 10, 100, 1000), (WITH_A,), seeds=2, rates=(0.1, 0.2))
+    needs = data_need.data_need("same_different", (1, 10, 100, 1000), (WITH_A,), seeds=2, rates=(0.1, 0.2))
     assert [n for _, n in run] == [1000, 100, 10]
     after, until = data_need._enclosed(needs.miss, 0.1)
     np.testing.assert_array_equal([after.squeeze(), until.squeeze()], [[100, 10], [1000, 100]])
@@ -118,7 +118,7 @@ def test_data_need_goes_on_below_a_size_at_which_one_seed_failed(monkeypatch):
 )
 def test_data_need_refuses_what_cannot_be_asked(arguments, wanted):
     with pytest.raises(InputError, match=wanted):
-        data_need.data_need(("same_different",), **{"n": (4,), "setting": "glance", **arguments})
+        data_need.data_need("same_different", **{"n": (4,), "setting": "glance", **arguments})
 
 
 def misses(*rows):
@@ -202,7 +202,7 @@ def test_what_copies_its_last_symbol_is_read_at_a_cls_token():
 
 
 def test_sizes_too_small_for_a_task_count_as_not_learned():
-    needs = data_need.data_need(("relational_match_to_sample",), (4,), (VANILLA,), seeds=1, setting="glance")
+    needs = data_need.data_need("relational_match_to_sample", (4,), (VANILLA,), seeds=1, setting="glance")
     assert needs.miss.item() == needs.n_needed.item() == np.inf
 
 
@@ -221,7 +221,7 @@ def test_a_run_says_that_all_diverged_and_what_patience_it_had():
 
 
 def test_needs_that_were_not_found_are_explained():
-    needs = data_need.data_need(("same_different",), (4, 8), (VANILLA,), seeds=1, setting="glance", loss=1e-9)
+    needs = data_need.data_need("same_different", (4, 8), (VANILLA,), seeds=1, setting="glance", loss=1e-9)
     assert data_need.learned(needs) == (
         "0 of 1 needs found; infinite: from 8 samples at least half of the seeds miss 1e-09 or more, try more, "
         "or a larger setting."
@@ -236,16 +236,6 @@ def test_training_prints_nothing_and_tells_how_far_it_is(capsys):
     assert events
     assert all(event.inner for event in events)
     assert events[-1].done == events[-1].total
-
-
-def test_a_grid_tells_which_cell_it_is_at():
-    events = []
-    with listening(events.append):
-        trained.grid({"n": (4, 8), "architecture": (VANILLA,)}, lambda n, architecture: curves([n, 0.0, 0.0]).isel(n=0))
-    assert [(event.done, event.total, event.doing) for event in events] == [
-        (0, 2, f"n = 4, architecture = {VANILLA}"),
-        (1, 2, f"n = 8, architecture = {VANILLA}"),
-    ]
 
 
 def test_the_network_of_a_run_may_be_changed():
@@ -272,7 +262,7 @@ def test_baselines_have_a_limit_of_parameters():
 def test_an_alphabet_of_its_own_is_enough_for_a_single_sample(tmp_path):
     file = tmp_path / "own.toml"
     file.write_text('alphabet = 7\n[[template]]\nstring = "αα"\nlabel = 1\n[[template]]\nstring = "αβ"\nlabel = -1\n')
-    needs = data_need.data_need((str(file),), (1,), (VANILLA,), seeds=1, setting="glance", epochs=1)
+    needs = data_need.data_need(str(file), (1,), (VANILLA,), seeds=1, setting="glance", epochs=1)
     assert np.isfinite(needs.miss).all()
 
 
@@ -323,7 +313,7 @@ def test_a_task_that_some_seed_learns_is_judged_with_every_seed(worst, counted, 
     )
     made = xr.Dataset({"miss": miss, "n_needed": data_need._needed(miss, 0.1)})
     made = made.assign(data_need.factors(miss.sel(architecture=VANILLA, drop=True), miss, 0.1).data_vars)
-    monkeypatch.setattr(gains, "data_need", lambda *args, **kwargs: made)
+    monkeypatch.setitem(gains.RUNS, "abstract_symbols/data_need", lambda **_: made)
     gained = gains._gains(("aba_abb", "majority_6"), 3, 0.1)
     assert gained.learned.values.tolist() == ["αβα vs αββ", "majority of 6"]
     assert float(gained.helped_low.sel(learned="majority of 6", helped="alone")) == counted

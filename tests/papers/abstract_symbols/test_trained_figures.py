@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from foretrain.core.looping import over
 from foretrain.core.trajectory import trajectory
 from foretrain.papers.abstract_symbols.figures import FIGURES, needs, sides
 from foretrain.papers.abstract_symbols.figures.trained import setting_words
 from foretrain.papers.abstract_symbols.setting import SETTINGS
-from foretrain.papers.abstract_symbols.simulations.trained import ARCHITECTURES, VANILLA, WITH_A, grid, setting_attrs
+from foretrain.papers.abstract_symbols.simulations.trained import ARCHITECTURES, VANILLA, WITH_A, setting_attrs
 
 
 def _made_up_losses(setting="base", rates=(), architectures=(VANILLA, WITH_A), seeds=3):
@@ -24,7 +25,7 @@ def _made_up_losses(setting="base", rates=(), architectures=(VANILLA, WITH_A), s
             attrs, task="aba_abb", architecture=architecture, n=n
         )
 
-    return grid({"architecture": architectures, "n": (8, 16, 32)}, one)
+    return over(one, {"architecture": architectures, "n": (8, 16, 32)}, {})
 
 
 def test_a_small_network_is_called_so():

@@ -58,7 +58,7 @@ def test_kernels_of_runs_side_by_side_are_those_of_one(name: str) -> None:
 def test_movement_of_runs_that_do_not_get_there_is_not_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(movement, "MOST_STEPS", 3)
     with pytest.warns(UserWarning, match=r"4 of 4 runs of MLP tanh at width 8 still had more than 0.01 of their loss"):
-        moved = movement.movement_by_width(("MLP tanh",), (8,), 2, 0.01, 1.0)
+        moved = movement.movement("MLP tanh", 8, 2, 0.01)
     assert np.isnan(moved.movement).all()
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from foretrain.data.tokens import TokenTexts
 from foretrain.dynamics.additive import batches_by_token
 from foretrain.kernels.tangent import Scales
 from foretrain.models.text_networks import network
 from foretrain.papers.feature_extraction.claims.classes import _by_chance, class_cooccurrence
-from foretrain.papers.feature_extraction.experiments.depth import depth_shares
 from foretrain.papers.feature_extraction.experiments.label_scores import (
     LabelledCorpus,
     read_corpus,
@@ -52,11 +50,11 @@ def test_kept_texts_and_changed_labels() -> None:
 @pytest.mark.parametrize("name", ["MLP ReLU", "CNN ReLU"])
 def test_trained_scores_are_read_after_every_epoch_with_the_movement_of_the_kernel(name: str) -> None:
     corpus = read_corpus("made_up", texts=60)
-    run = trained_scores(corpus, (name,), epochs=2, seeds=[3], width=8)
+    run = trained_scores(corpus, name, 3, epochs=2, width=8)
     net = network(name, corpus.vocab, 8, scales=Scales(0.1, 0.1, 0.1, 0.1), padded=True)
     start = net.start_one((f"feature_extraction/{name}", 3, "start"))
-    np.testing.assert_array_equal(run.score.sel(network=name, seed=3, epoch=0), token_scores(net, start)[:, 0])
-    moved = run.movement.sel(network=name, seed=3).values
+    np.testing.assert_array_equal(run.score.sel(epoch=0), token_scores(net, start)[:, 0])
+    moved = run.movement.values
     assert moved[0] == 0
     assert 0 < moved[1] < moved[2]
 
@@ -81,13 +79,6 @@ def test_runs_side_by_side_are_runs_one_by_one() -> None:
             atol=1e-6,
         )
     assert not np.allclose(both[0], both[1])
-
-
-def test_depth_shares_of_chosen_norms_are_those_of_all() -> None:
-    both = depth_shares((1, 2), 16, 2)
-    one = depth_shares((1,), 16, 2, normed=(False,))
-    assert float(one.bias[0, 0]) == float(both.bias.sel(normed="without LayerNorm", layers=1))
-    assert torch.tensor(both.bigram.values).shape == (2, 2)
 
 
 def test_batches_by_token_are_those_of_a_plain_loop() -> None:

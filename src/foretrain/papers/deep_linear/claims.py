@@ -15,6 +15,7 @@ from foretrain.papers.deep_linear import experiments, theory
 from foretrain.papers.deep_linear.tolerances import ALMOST_NO_TIME, DRIFT, FIRST_ORDER, INVERSE, RANDOM_START, STEPS
 
 STRENGTHS = experiments.STRENGTHS
+FIG6 = next(experiment for experiment in experiments.EXPERIMENTS if experiment.cell is experiments.depth)
 MODES = {"mode": [1, 2, 3, 4]}
 
 
@@ -232,7 +233,8 @@ infinite_depth = Claim(
 
 
 def _steps(layers: tuple[int, ...], kind: str, rates: tuple[float, ...], seeds: int, steps: int) -> xr.Dataset:
-    run = experiments.depth(layers, (kind,), rates, seeds, steps, 0.01)  # type: ignore[arg-type]
+    setting = {"rates": rates, "seeds": seeds, "steps": steps, "loss_left": 0.01}
+    run = FIG6.run(start=(kind,), layers=layers, **setting)
     needed = run.steps.isel(start=0, drop=True).fillna(steps)
     growth = float(needed.isel(layers=-1).mean() / needed.isel(layers=0).mean())
     return trajectory(

@@ -170,10 +170,8 @@ def half_times(learned: xr.DataArray, strength: xr.DataArray) -> xr.DataArray:
 
 
 def depth(
-    layers: Annotated[Sequence[Count], about("Numbers of layers of units, at least 2.")] = (3, 9, 17, 33),
-    starts_from: Annotated[
-        Sequence[Literal["orthogonal", "random"]], about("Kinds of start.")
-    ] = ("orthogonal", "random"),
+    start: Annotated[Literal["orthogonal", "random"], about("Kind of start.")] = "orthogonal",
+    layers: Annotated[Count, about("Number of layers of units, at least 2.")] = 3,
     rates: Annotated[Sequence[Positive], about("Learning rates to choose the best of, times the layers.")] = (
         0.05, 0.1, 0.2, 0.4, 0.8, 1.6,
     ),
@@ -181,46 +179,32 @@ def depth(
     steps: Annotated[Count, about("Longest training.", unit="steps")] = 600,
     loss_left: Annotated[Positive, about("Share of the loss at which a task counts as learned.")] = 0.05,
 ) -> xr.Dataset:  # fmt: skip
-    """How many steps a network takes with its best learning rate, by its depth and its start (Fig 6)."""
+    """How many steps a network takes with its best learning rate (Fig 6): nan if it never learns the task.
+
+    All rates of all seeds train together.
+    """
     listed = seed_list(seeds)
-    needed = np.full((len(starts_from), len(layers), len(listed), len(rates)), np.nan)
-    for row, kind in enumerate(starts_from):
-        for column, count in enumerate(layers):
-            needed[row, column] = _steps_needed(kind, count, listed, rates, steps, loss_left)
-    best = np.where(np.isnan(needed).all(-1), np.nan, np.nanmin(np.nan_to_num(needed, nan=np.inf), axis=-1))
-    return trajectory(
-        {"steps": (("start", "layers", "seed"), best)},
-        {"start": list(starts_from), "layers": list(layers), "seed": listed},
-        units={"steps": "steps"},
-        loss_left=loss_left,
-    )
-
-
-def _steps_needed(
-    kind: str, layers: int, seeds: list[int], rates: Sequence[float], steps: int, loss_left: float
-) -> np.ndarray:
-    """Steps until the loss has fallen, [seed, rate]; NaN if it never does. All rates of all seeds train together."""
-    rows = [_orthogonal(stream("deep_linear", seed, "target").normal(size=(OUTPUTS, DEEP))) for seed in seeds]
+    rows = [_orthogonal(stream("deep_linear", seed, "target").normal(size=(OUTPUTS, DEEP))) for seed in listed]
     wanted = torch.tensor(np.array([1.2, 1.0, 0.8])[:, None] * np.stack(rows)).repeat_interleave(len(rates), 0)
     units = (*[DEEP] * (layers - 1), OUTPUTS)
-    parts = [p.repeat_interleave(len(rates), 0).requires_grad_() for p in starts(kind, seeds, 1.0, units)]
-    rate = torch.tensor(rates, dtype=torch.float64).repeat(len(seeds))[:, None, None] / (layers - 1)
+    parts = [p.repeat_interleave(len(rates), 0).requires_grad_() for p in starts(start, listed, 1.0, units)]
+    rate = torch.tensor(rates, dtype=torch.float64).repeat(len(listed))[:, None, None] / (layers - 1)
     least = loss_left * wanted.square().sum((1, 2)) / 2
-    reached = torch.full((len(wanted),), torch.nan, dtype=torch.float64)
+    reached = torch.full((len(wanted),), torch.inf, dtype=torch.float64)
     for step in range(steps + 1):
         product = parts[0]
         for part in parts[1:]:
             product = part @ product
         losses = (wanted - product).square().sum((1, 2)) / 2  # whitened inputs: the data enters by its correlation
-        done = (losses.detach() <= least) & reached.isnan()
-        reached[done] = step
-        if not (reached.isnan() & losses.detach().isfinite()).any():
+        reached[(losses.detach() <= least) & reached.isinf()] = step
+        if not (reached.isinf() & losses.detach().isfinite()).any():
             break
         gradients = torch.autograd.grad(losses.sum(), parts)
         with torch.no_grad():
             for part, gradient in zip(parts, gradients, strict=True):
                 part -= rate * gradient.nan_to_num(0.0, 0.0, 0.0)
-    return reached.reshape(len(seeds), len(rates)).numpy()
+    best = reached.reshape(len(listed), len(rates)).amin(1).numpy()
+    return xr.Dataset({"steps": ("seed", np.where(np.isinf(best), np.nan, best), {"units": "steps"})}, {"seed": listed})
 
 
 EXPERIMENTS = [
@@ -236,7 +220,8 @@ EXPERIMENTS = [
         "deep_linear/depth",
         "Fig 6: how many steps a deep network takes from orthogonal and from random weights.",
         depth,
-        batched={"layers": "layers", "seeds": "seed"},
+        {"start": ("orthogonal", "random"), "layers": (3, 9, 17, 33)},
+        batched={"seeds": "seed"},
         together=8,
         settings={"fast": {"layers": (3, 9), "seeds": 2, "rates": (0.2, 0.8), "steps": 100}, "full": {}},
     ),

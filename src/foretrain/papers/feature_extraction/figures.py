@@ -24,8 +24,9 @@ def label_scores(run: xr.Dataset) -> go.Figure:
     names = [str(n) for n in run.network.values]
     figure = new_panels("Label scores follow co-occurrence", names)
     last = run.score.isel(epoch=-1).mean("seed")
+    omega = run.cooccurrence.isel(network=0, seed=0)  # the same for all of them
     for k, name in enumerate(names):
-        marks = measurement_marks(run.cooccurrence, last.sel(network=name), name, k, showlegend=False)
+        marks = measurement_marks(omega, last.sel(network=name), name, k, showlegend=False)
         marks.marker.size = 4
         figure.add_trace(marks, **panel_place(k))
     figure.update_xaxes(title="ω(e), occurrences")

@@ -41,8 +41,8 @@ def _sine_bounds(samples: Sequence[int], per_sample: float, seeds: int) -> xr.Da
 
 def _sines(samples: Sequence[int], per_sample: float, seeds: int, architecture: str = TRANSFORMER) -> xr.Dataset:
     """Sine of the largest principal angle between the top eigenspace of K̂ and the template indicators."""
-    blocks = tasks.fig4(samples, per_sample, (architecture,), seeds=seeds).isel(architecture=0, drop=True)
-    return blocks[["angle"]].assign(sine=np.sin(np.radians(blocks.angle)))
+    angle = tasks.fig4(samples, per_sample, architecture, seeds=seeds).angle
+    return xr.Dataset({"angle": angle, "sine": np.sin(np.radians(angle))})
 
 
 fig4 = Claim(

@@ -18,8 +18,10 @@ from foretrain.ledger.quantities import Quantities
 from foretrain.ledger.tolerances import THREE_ERRORS, Tolerance
 from foretrain.models.finite_transformer import CopyingAttention, Widths, loss_velocities
 from foretrain.papers.abstract_symbols import theory
-from foretrain.papers.abstract_symbols.experiments.unseen import SAMPLES, velocities
+from foretrain.papers.abstract_symbols.experiments.unseen import EXPERIMENTS, SAMPLES
 from foretrain.papers.abstract_symbols.tolerances import LIMIT_VELOCITY
+
+RUNS = {experiment.id: experiment.run for experiment in EXPERIMENTS}
 
 
 def _limits(embeddings: Sequence[int], test: float, train: float) -> xr.Dataset:
@@ -35,19 +37,21 @@ def _limits(embeddings: Sequence[int], test: float, train: float) -> xr.Dataset:
     return trajectory(variables, {"embedding": list(embeddings)})
 
 
-def _limit_velocities(embeddings: Sequence[int], gamma: float, tokens: int, rises: bool = True) -> xr.Dataset:
+def _limit_velocities(embedding: Sequence[int], gamma: float, tokens: int, rises: bool = True) -> xr.Dataset:
     """dL_test/dt → C/m with C = 4γ² at unit rates; as printed it vanishes."""
     test = theory.unseen_velocity(gamma, tokens, dict.fromkeys("VOPE", True)) if rises else 0.0
-    return _limits(embeddings, test, theory.train_velocity(gamma, tokens, SAMPLES))
+    return _limits(embedding, test, theory.train_velocity(gamma, tokens, SAMPLES))
 
 
 def _measured(
-    embeddings: Sequence[int], heads: int, head: int, gamma: float, tokens: int, seeds: int, trained: str = "weights"
+    embedding: Sequence[int], heads: int, head: int, gamma: float, tokens: int, seeds: int, trained: str = "weights"
 ) -> xr.Dataset:
-    return velocities(tuple(embeddings), heads, head, gamma, tokens, seeds, trained)
+    sizes = {"heads": heads, "head": head, "gamma": gamma, "tokens": tokens, "seeds": seeds}
+    run = RUNS["abstract_symbols/copying_velocity"](embedding=embedding, trained=(trained,), **sizes)
+    return run.isel(trained=0, drop=True)
 
 
-WIDE = {"embeddings": (2048, 4096), "heads": 4, "head": 64, "gamma": 1.0, "tokens": 8}
+WIDE = {"embedding": (2048, 4096), "heads": 4, "head": 64, "gamma": 1.0, "tokens": 8}
 
 theorem4_1 = Claim(
     id="abstract_symbols/theorem4_1",
@@ -65,8 +69,8 @@ theorem4_1 = Claim(
     ),
     settings={
         "fast": {**WIDE, "seeds": 8},
-        "full": {**WIDE, "embeddings": (4096, 8192), "heads": 8, "seeds": 16},
-        "paper": {**WIDE, "embeddings": (8192, 16384), "heads": 16, "head": 128, "seeds": 32},
+        "full": {**WIDE, "embedding": (4096, 8192), "heads": 8, "seeds": 16},
+        "paper": {**WIDE, "embedding": (8192, 16384), "heads": 16, "head": 128, "seeds": 32},
     },
     control=Control("every head has b·I and trains it", {"trained": "all"}),
     erratum=Erratum(

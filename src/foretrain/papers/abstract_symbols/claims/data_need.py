@@ -16,6 +16,7 @@ from foretrain.ledger.comparators import bounded
 from foretrain.ledger.tolerances import Tolerance
 from foretrain.papers.abstract_symbols.experiments.architectures import BASE_RATES, SAMPLES
 from foretrain.papers.abstract_symbols.experiments.data_need import (
+    EXPERIMENTS,
     IN_ONE_BATCH,
     OF_SYMBOLS,
     OF_THOUSANDS,
@@ -25,6 +26,7 @@ from foretrain.papers.abstract_symbols.experiments.data_need import (
 )
 from foretrain.papers.abstract_symbols.simulations.trained import VANILLA, WITH_A, WITH_AB, WITH_B, task_called
 
+RUNS = {experiment.id: experiment.run for experiment in EXPERIMENTS}
 AXES = ("task", "architecture", "n", "seed")
 ORDER_OF_MAGNITUDE = Tolerance(8.0, "times less data: our reading of the order of magnitude of Observation 1.2")
 NO_FACTOR = Tolerance(1.0, "as much data as without")
@@ -32,7 +34,7 @@ NO_FACTOR = Tolerance(1.0, "as much data as without")
 
 def _factor(task: str, modified: str, n: Sequence[int], **sizes: Any) -> xr.Dataset:
     """The samples that the plain network needs at least, over those that the modified one needs."""
-    needs = data_need((task,), n, (VANILLA, modified), **sizes).isel(task=0)
+    needs = data_need(task, n, (VANILLA, modified), **sizes)
     ours = needs.sel(architecture=modified)
     return trajectory(
         {
@@ -113,11 +115,12 @@ def _gains(tasks: Sequence[str], seeds: int, loss: float, still: bool = False, *
     plain network needs more samples. `still` compares the network with both scalings to itself with other seeds.
     """
     names = (VANILLA, WITH_A, WITH_B, WITH_AB)
-    needs = data_need(tasks, architectures=names, seeds=seeds, loss=loss, **sizes)
+    run = RUNS["abstract_symbols/data_need"]
+    needs = run(task=tasks, architectures=names, seeds=seeds, loss=loss, **sizes)
     low = needs.factor_low
     if still:
         others = tuple(range(seeds + 1, 2 * seeds + 1))
-        again = data_need(tasks, architectures=(WITH_AB,), seeds=others, loss=loss, **sizes).miss
+        again = run(task=tasks, architectures=(WITH_AB,), seeds=others, loss=loss, **sizes).miss
         again = again.isel(architecture=0, drop=True).assign_coords(seed=needs.seed)
         both = needs.miss.sel(architecture=WITH_AB, drop=True)
         low = factors(again, both, loss).factor_low.expand_dims(architecture=list(names))

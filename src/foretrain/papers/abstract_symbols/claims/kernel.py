@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -153,22 +154,23 @@ claimE2 = Claim(
 )
 
 
-def _eq_5(samples: int, width: int, ridge: float, time: float, seeds: int) -> xr.Dataset:
-    from foretrain.papers.abstract_symbols.experiments.last_layer import last_layer  # torch is slow to load
+def _last_layer(**arguments: Any) -> xr.Dataset:
+    from foretrain.papers.abstract_symbols.experiments.last_layer import EXPERIMENTS  # torch is slow to load
 
-    closed = last_layer(samples, width, ridge, time=time, seeds=seeds).eq5
-    return xr.Dataset({"output": closed})
+    return EXPERIMENTS[0].run(**arguments)
+
+
+def _eq_5(samples: int, width: int, ridge: float, time: float, seeds: int) -> xr.Dataset:
+    run = _last_layer(samples=samples, width=width, ridge=ridge, time=time, seeds=seeds)
+    return xr.Dataset({"output": run.eq5})
 
 
 def _descended(
     samples: int, width: int, ridge: float, time: float, seeds: int, decay: float | None = None
 ) -> xr.Dataset:
     """The outputs after training; `decay` is another weight decay than λ, for the control."""
-    from foretrain.papers.abstract_symbols.experiments.last_layer import last_layer
-
-    run = last_layer(samples, width, ridge, decay, time, seeds)
-    last = run.output.isel(time=-1, drop=True)
-    return xr.Dataset({"output": last})
+    run = _last_layer(samples=samples, width=width, ridge=ridge, time=time, seeds=seeds, decay=decay)
+    return xr.Dataset({"output": run.output.isel(time=-1, drop=True)})
 
 
 proposition3_1 = Claim(

@@ -8,6 +8,7 @@ from typing import Any
 
 import xarray as xr
 
+from foretrain.core.looping import over
 from foretrain.core.trajectory import trajectory
 from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import as_printed, bounded, close, every
@@ -32,7 +33,6 @@ from foretrain.papers.abstract_symbols.simulations.trained import (
     WITH_B,
     at_best_rate,
     at_its_rate,
-    grid,
     setting_called,
 )
 from foretrain.papers.abstract_symbols.tolerances import PUBLISHED_SPREAD
@@ -62,7 +62,7 @@ def _measured(
     def one(architecture: str, n: int) -> xr.Dataset:
         return at_best_rate(task, stand_in or architecture, n=n, seeds=seeds, setting=s, rates=rates)
 
-    losses = grid({"architecture": architectures, "n": n}, one).test_loss.transpose("architecture", "n", "seed")
+    losses = over(one, {"architecture": architectures, "n": n}, {}).test_loss.transpose("architecture", "n", "seed")
     return trajectory(
         {"test_loss": (losses.dims, losses.values)},
         {

@@ -7,7 +7,7 @@ import xarray as xr
 from foretrain.core.trajectory import trajectory
 from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import bounded, every
-from foretrain.papers.abstract_symbols.experiments.skip import skip_connections
+from foretrain.papers.abstract_symbols.experiments.skip import EXPERIMENTS
 
 
 def _apart() -> xr.Dataset:
@@ -16,7 +16,8 @@ def _apart() -> xr.Dataset:
 
 def _losses(embedding: int, heads: int, steps: int, seeds: int, read_at: str = "[CLS]") -> xr.Dataset:
     """The loss on unseen symbols after training the skip connection alone, or b·I alone."""
-    losses = skip_connections(embedding=embedding, heads=heads, steps=steps, seeds=seeds).test_loss.sel(read_at=read_at)
+    run = EXPERIMENTS[0].run(read_at=(read_at,), embedding=embedding, heads=heads, steps=steps, seeds=seeds)
+    losses = run.test_loss.isel(read_at=0, drop=True)
     return xr.Dataset(
         {
             "with_skip": losses.sel(added="skip connection", drop=True),

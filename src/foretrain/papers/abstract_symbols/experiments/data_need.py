@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
 
 from foretrain.core.errors import require, require_positive, require_whole
+from foretrain.core.looping import over
 from foretrain.core.streams import seed_list
-from foretrain.core.trajectory import trajectory
 from foretrain.data.template_task import TemplateTask
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import Positive, Seeds, about
@@ -23,14 +23,13 @@ from foretrain.papers.abstract_symbols.experiments.parameters import (
     Rates,
     SampleCount,
     Setting,
-    TaskNames,
+    TaskName,
 )
 from foretrain.papers.abstract_symbols.simulations.trained import (
     TRANSFORMERS,
     VANILLA,
     WITH_A,
     at_best_rate,
-    grid,
     n_needed,
     setting_attrs,
     setting_called,
@@ -47,7 +46,7 @@ IN_ONE_BATCH = tuple(task for task in TASKS if task not in OF_THOUSANDS + OF_SYM
 
 
 def data_need(
-    tasks: TaskNames = TASKS,
+    task: TaskName = "aba_abb",
     n: Annotated[
         Sequence[SampleCount], NOT_EMPTY, about("Numbers of training samples, from small to large.", unit="samples")
     ] = SAMPLES,
@@ -59,7 +58,7 @@ def data_need(
     rates: Rates = (),
     patience: Patience = None,
 ) -> xr.Dataset:
-    """`n_needed`: the samples from which on the `miss` on unseen symbols stays below `loss`, per task and architecture.
+    """`n_needed`: the samples from which on the `miss` on unseen symbols stays below `loss`, per architecture.
 
     `miss` is the test loss as a share of that of a constant guess, or the share of wrong symbols if the answer is a
     symbol. Sizes are tried from the largest down until no seed gets below `loss`. Smaller sizes would change nothing:
@@ -75,24 +74,24 @@ def data_need(
     require(list(n) == sorted(set(n)), f"n must grow; got {list(n)}.")
     require_positive("loss", loss)
 
-    def one(task: str, architecture: str) -> xr.Dataset:
-        made, alphabet = task_called(task)
-        scale = constant_loss(made) if made.kind == "regression" else None  # None: the answer is a symbol
+    made, alphabet = task_called(task)
+    scale = constant_loss(made) if made.kind == "regression" else None  # None: the answer is a symbol
+    ends = {"good_enough": loss / 10 * (scale or 1.0), "patience": patience}
+
+    def of(architecture: str) -> dict[str, Any]:
         misses = np.full((len(n), len(listed)), np.nan)
         for place, size in reversed(list(enumerate(n))):
             if alphabet is None and size < made.wildcard_count:  # too few tokens to fill a template
                 misses[place] = np.inf
                 break
-            enough = loss / 10 * (scale or 1.0)
-            ends = {"good_enough": enough, "patience": patience}
             runs = at_best_rate(task, architecture, n=size, seeds=listed, setting=s, rates=rates, **ends)
             miss = runs.test_loss / scale if scale else 1 - runs.test_accuracy
             misses[place] = miss.fillna(np.inf).values  # a run that diverged has not learned
             if not (misses[place] < loss).any():
                 break
-        return trajectory({"miss": (("n", "seed"), misses)}, {"n": list(n), "seed": listed})
+        return {"miss": (("n", "seed"), misses)}
 
-    needs = grid({"task": tasks, "architecture": architectures}, one)
+    needs = over(of, {"architecture": architectures}, {}).assign_coords(n=list(n), seed=listed)
     needs = needs.assign(n_needed=_needed(needs.miss, loss))
     if VANILLA in architectures:
         needs = needs.assign(factors(needs.miss.sel(architecture=VANILLA, drop=True), needs.miss, loss).data_vars)
@@ -150,10 +149,10 @@ EXPERIMENTS = [
         "abstract_symbols/data_need",
         "Samples each task needs with each architecture, and the factor that a·I, b·I and both gain",
         data_need,
-        batched={"tasks": "task"},
+        {"task": TASKS},
         settings={
             "fast": {
-                "tasks": ("same_different", "aba_abb"),
+                "task": ("same_different", "aba_abb"),
                 "n": (16, 32),
                 "architectures": (VANILLA, WITH_A),
                 "seeds": 2,

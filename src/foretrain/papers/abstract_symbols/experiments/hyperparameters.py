@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import xarray as xr
 
+from foretrain.core.looping import over
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import Count, Positive, Seeds, about
 from foretrain.papers.abstract_symbols.experiments.parameters import (
@@ -23,7 +24,6 @@ from foretrain.papers.abstract_symbols.experiments.parameters import (
 from foretrain.papers.abstract_symbols.simulations.trained import (
     VANILLA,
     at_its_rate,
-    grid,
     setting_called,
     summary,
 )
@@ -76,7 +76,7 @@ def parts_trained(
             return at_its_rate("aba_abb", n=n, seeds=seeds, setting=setting_called(setting))
         return last_layer_alone(n, multiplier, seeds, setting, epochs, heads)
 
-    return grid({"part": parts, "n": n}, one)
+    return over(one, {"part": parts, "n": n}, {})
 
 
 def batch_sizes(

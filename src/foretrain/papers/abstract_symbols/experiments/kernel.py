@@ -20,21 +20,20 @@ from foretrain.kernels.activations import Cosine
 from foretrain.kernels.attention import attention_kernel, attention_matrix
 from foretrain.kernels.template_matrix import template_matrix
 from foretrain.ledger.experiment import Experiment
-from foretrain.ledger.parameters import NotNegative, WholeNumber, about
+from foretrain.ledger.parameters import WholeNumber, about
 from foretrain.papers.abstract_symbols import theory
 from foretrain.papers.abstract_symbols.experiments.parameters import (
     NOT_EMPTY,
     Beta,
     Gamma,
     NetworkSeeds,
-    NetworkWidths,
+    NetworkWidth,
 )
 from foretrain.papers.abstract_symbols.setting import KernelSetting
 
 LAYERS = ("attention", "transformer")
 STRINGS = ("AB*", "BA*", "AA*", "CD*")
 Text = Annotated[str, Field(min_length=1)]
-Betas = Annotated[Sequence[NotNegative], NOT_EMPTY, about("Values of β, the inverse temperature of the softmax.")]
 
 
 @lru_cache(maxsize=4)
@@ -77,7 +76,8 @@ def network_kernels(
     )
 
 
-def independent_scores(strings: Sequence[str], beta: float, gamma: float) -> np.ndarray:
+@lru_cache(maxsize=4)
+def independent_scores(strings: tuple[str, ...], beta: float, gamma: float) -> np.ndarray:
     """K_attn where the scores ζ of one string are independent of the other's ζ̃, as appendix G.1 writes it."""
     values = np.array(
         [
@@ -89,7 +89,7 @@ def independent_scores(strings: Sequence[str], beta: float, gamma: float) -> np.
 
 
 def kernel_width(
-    widths: NetworkWidths = (16, 32, 64, 128, 256),
+    width: NetworkWidth = 256,
     strings: Annotated[
         Sequence[Text], NOT_EMPTY, about("Strings of equal length, one letter for each token.")
     ] = STRINGS,
@@ -98,30 +98,25 @@ def kernel_width(
     seeds: NetworkSeeds = 40,
 ) -> xr.Dataset:
     """Distance of random features from the kernel with the same scores (eq. 4) and with independent ones (G.1)."""
-    features = network_kernels(tuple(strings), (beta,), gamma, tuple(widths), seeds).kernel.isel(beta=0, drop=True)
-    distances = {}
-    for name, attention in (
-        ("same", attention_matrix(strings, strings, beta=beta, gamma=gamma).values),
-        ("independent", independent_scores(strings, beta, gamma)),
-    ):
-        own = np.diag(attention)
-        limit = np.stack([attention, Cosine().expectation(own[:, None], own[None, :], attention)])
-        square = ((features - limit) ** 2).sum(["x", "y"]).mean("seed")
-        distances[name] = np.sqrt(square / (limit**2).sum(axis=(1, 2))).transpose("width", "layer")
-    distance = xr.concat(list(distances.values()), dim="scores").transpose("width", "layer", "scores")
-    return trajectory(
-        {"distance": (("width", "layer", "scores"), distance.values)},
-        {"width": list(widths), "layer": list(LAYERS), "scores": list(distances)},
-        units={"distance": "of the kernel matrix's norm"},
-        strings=list(strings),
-        beta=beta,
-        gamma=gamma,
-        seeds=seeds,
+    features = network_kernels(tuple(strings), (beta,), gamma, (width,), seeds).kernel.isel(beta=0, width=0).values
+    kernels = {
+        "same": attention_matrix(strings, strings, beta=beta, gamma=gamma).values,
+        "independent": independent_scores(tuple(strings), beta, gamma),
+    }
+    distances = []
+    for attention in kernels.values():
+        variances = np.diag(attention)
+        limit = np.stack([attention, Cosine().expectation(variances[:, None], variances[None, :], attention)])
+        square = ((features - limit) ** 2).sum(axis=(2, 3)).mean(axis=0)
+        distances.append(np.sqrt(square / (limit**2).sum(axis=(1, 2))))
+    return xr.Dataset(
+        {"distance": (("layer", "scores"), np.stack(distances, axis=1), {"units": "of the kernel matrix's norm"})},
+        {"layer": list(LAYERS), "scores": list(kernels)},
     )
 
 
 def kernel_taylor(
-    betas: Betas = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0),
+    beta: Beta = 1.0,
     orders: Annotated[Sequence[WholeNumber], NOT_EMPTY, about("Orders in β of the Taylor polynomials.")] = (2, 4, 6),
     x: Annotated[Text, about("The first string, one letter for each token.")] = "AAB*",
     y: Annotated[Text, about("The second string, of the same length.")] = "CAC*",
@@ -129,22 +124,14 @@ def kernel_taylor(
 ) -> xr.Dataset:
     """Lemma G.1: K_attn and its Taylor polynomials in β at 0, from the exact derivatives of appendix F."""
     require(len(x) == len(y), f"x and y must have the same length; got {len(x)} and {len(y)} tokens.")
-    parts = {
+    terms = {
         (i, j): float(theory.derivative_value(i, j, x, y)) / (math.factorial(i) * math.factorial(j))
         for i in range(0, max(orders) + 1, 2)
         for j in range(0, max(orders) + 3, 2)
     }
-    exact = [attention_kernel(x, y, beta=beta, gamma=gamma, tolerance=1e-11) for beta in betas]
-    polynomials = [
-        [sum(c * beta**i * gamma**j for (i, j), c in parts.items() if i <= order) for order in orders] for beta in betas
-    ]
-    return trajectory(
-        {"exact": ("beta", exact), "taylor": (("beta", "order"), polynomials)},
-        {"beta": list(betas), "order": list(orders)},
-        x=x,
-        y=y,
-        gamma=gamma,
-    )
+    polynomials = [sum(c * beta**i * gamma**j for (i, j), c in terms.items() if i <= order) for order in orders]
+    exact = attention_kernel(x, y, beta=beta, gamma=gamma, tolerance=1e-11)
+    return xr.Dataset({"exact": exact, "taylor": ("order", polynomials)}, {"order": list(orders)})
 
 
 def conditioning(beta: Beta = 1.0, gamma: Gamma = 1.0) -> dict[str, float]:
@@ -158,15 +145,15 @@ EXPERIMENTS = [
         "abstract_symbols/kernel_width",
         "Distance of finite transformers from the kernel against width",
         kernel_width,
-        batched={"widths": "width"},
-        settings={"fast": {"widths": (8, 16, 32), "seeds": 10}, "full": {}},
+        {"width": (16, 32, 64, 128, 256)},
+        settings={"fast": {"width": (8, 16, 32), "seeds": 10}, "full": {}},
     ),
     Experiment(
         "abstract_symbols/kernel_taylor",
         "The kernel against β and its Taylor polynomials at 0, which do not converge",
         kernel_taylor,
-        batched={"betas": "beta"},
-        settings={"fast": {"betas": (0.25, 0.5, 1.0), "orders": (2, 4)}, "full": {}},
+        {"beta": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0)},
+        settings={"fast": {"beta": (0.25, 0.5, 1.0), "orders": (2, 4)}, "full": {}},
     ),
     Experiment(
         "abstract_symbols/conditioning",

@@ -9,60 +9,49 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from foretrain.core.streams import seed_list, stream, torch_stream
-from foretrain.core.trajectory import trajectory
+from foretrain.core.streams import stream, torch_stream
 from foretrain.data.template_examples import same_different
 from foretrain.kernels.regression import ridge_coefficients, unseen_strings
 from foretrain.ledger.experiment import Experiment
-from foretrain.ledger.parameters import Count, NotNegative, Positive, about
+from foretrain.ledger.parameters import Count, NotNegative, Positive, WholeNumber, about
 from foretrain.models.finite_transformer import FiniteTransformer, Widths
-from foretrain.papers.abstract_symbols.experiments.parameters import NetworkSeeds
+from foretrain.papers.abstract_symbols.experiments.parameters import NetworkWidth
 
 BETA, GAMMA = 2.0, 1.0
 
 
 def last_layer(
     samples: Annotated[Count, about("Number of training samples.", unit="samples")] = 40,
-    width: Annotated[Count, about("Width of the network: heads, embedding, head and MLP are equal.")] = 32,
+    width: NetworkWidth = 32,
     ridge: Annotated[Positive, about("λ, the weight decay of the prediction.")] = 2.0,
     decay: Annotated[NotNegative | None, about("Weight decay of the training; none takes λ.")] = None,
     time: Annotated[Positive, about("How long the flow runs, in units of 1/λ.")] = 30.0,
-    seeds: NetworkSeeds = 3,
+    seed: Annotated[WholeNumber, about("Seed of the network and of its data.")] = 1,
 ) -> xr.Dataset:
     """Proposition 3.1: outputs on unseen strings while w_U is trained, and those of eq. 5 with the same features.
 
     The last layer starts at 0 and is trained by plain gradient descent on ½Σ(f − y)² + ½λ‖w_U‖², with steps so short
     that the largest direction of the kernel does not overshoot.
     """
-    task, listed = same_different().with_cls(), seed_list(seeds)
-    moments = np.linspace(0, 1, 31)
-    trained, closed = [], []
-    for seed in listed:
-        train = task.sample(samples, stream("abstract_symbols/last_layer", seed), alphabet=samples)
-        strings = unseen_strings(task, samples)
-        net = FiniteTransformer(
-            int(strings.max()) + 1,
-            task.length,
-            Widths.all(width),
-            beta=BETA,
-            gamma=GAMMA,
-            generator=torch_stream("abstract_symbols/last_layer", width, seed),
-        )
-        with torch.no_grad():
-            features, asked = (net.features(torch.from_numpy(s)) for s in (train.tokens, strings))
-        labels = torch.from_numpy(np.asarray(train.labels, dtype=np.float64))
-        gram = (features @ features.T).numpy()
-        closed.append((asked @ features.T).numpy() @ ridge_coefficients(gram, labels.numpy(), ridge))
-        step = 0.5 / (float(np.linalg.eigvalsh(gram)[-1]) + ridge)
-        saved = np.rint(moments * time / ridge / step).astype(int)
-        trained.append(_descended(features, asked, labels, ridge if decay is None else decay, step, saved))
-    return trajectory(
-        {
-            "output": (("time", "seed", "string"), np.stack(trained, axis=1)),
-            "eq5": (("seed", "string"), np.array(closed)),
-        },
-        {"time": moments * time, "seed": listed, "string": [str(t) for t in task.templates]},
-        units={"time": "of 1/λ"},
+    task = same_different().with_cls()
+    train = task.sample(samples, stream("abstract_symbols/last_layer", seed), alphabet=samples)
+    strings = unseen_strings(task, samples)
+    generator = torch_stream("abstract_symbols/last_layer", width, seed)
+    net = FiniteTransformer(
+        int(strings.max()) + 1, task.length, Widths.all(width), beta=BETA, gamma=GAMMA, generator=generator
+    )
+    with torch.no_grad():
+        features, asked = (net.features(torch.from_numpy(s)) for s in (train.tokens, strings))
+    labels = torch.from_numpy(np.asarray(train.labels, dtype=np.float64))
+    gram = (features @ features.T).numpy()
+    closed = (asked @ features.T).numpy() @ ridge_coefficients(gram, labels.numpy(), ridge)
+    step = 0.5 / (float(np.linalg.eigvalsh(gram)[-1]) + ridge)
+    moments = np.linspace(0, 1, 31) * time
+    saved = np.rint(moments / ridge / step).astype(int)
+    outputs = _descended(features, asked, labels, ridge if decay is None else decay, step, saved)
+    return xr.Dataset(
+        {"output": (("time", "string"), outputs), "eq5": ("string", closed)},
+        {"time": ("time", moments, {"units": "of 1/λ"}), "string": [str(t) for t in task.templates]},
     )
 
 
@@ -82,6 +71,7 @@ EXPERIMENTS = [
         "abstract_symbols/last_layer",
         "A transformer's last layer trained by gradient descent, against kernel ridge regression",
         last_layer,
+        {"seed": 3},
         settings={"fast": {"samples": 12, "width": 12, "time": 5.0, "seeds": 1}, "full": {}},
     ),
 ]

@@ -33,9 +33,6 @@ NOT_EMPTY = Field(min_length=1)
 
 # The networks that are trained
 TaskName = Annotated[str, about("The task: its name, or a file of your own that ends in .toml.", file=True)]
-TaskNames = Annotated[
-    Sequence[str], NOT_EMPTY, about("The tasks: names, or files of your own that end in .toml.", file=True)
-]
 SampleSizes = Annotated[Sequence[SampleCount], NOT_EMPTY, about("Numbers of training samples.", unit="samples")]
 SampleSize = Annotated[SampleCount, about("Number of training samples.", unit="samples")]
 Setting = Annotated[
@@ -57,7 +54,6 @@ RateAxis = Annotated[Sequence[Positive], about("Learning rates to compare; if em
 Depth = Annotated[Count | None, about("Number of layers; none takes that of the setting.", unit="layers")]
 HeadCount = Annotated[Count | None, about("Heads per layer; none takes those of the setting.", unit="heads")]
 Embedding = Annotated[Count | None, about("Embedding dimension; none takes that of the setting.")]
-Embeddings = Annotated[Sequence[Count], NOT_EMPTY, about("Embedding dimensions.")]
 BatchSize = Annotated[
     Count | None, about("Samples in each training step; none takes those of the setting.", unit="samples")
 ]
@@ -69,11 +65,9 @@ Patience = Annotated[
 
 # The kernels
 RegressionTask = Annotated[RegressionTaskName, about("The task, which asks for a number.")]
-Kernels = Annotated[Sequence[KernelName], NOT_EMPTY, about("The architectures whose kernels are compared.")]
+KernelArchitecture = Annotated[KernelName, about("The architecture whose kernel is used.")]
 Beta = Annotated[NotNegative, about("β, the inverse temperature of the softmax.")]
 Gamma = Annotated[NotNegative, about("γ, the size of the positional embeddings beside that of the tokens.")]
 KernelSamples = Annotated[Sequence[Count], NOT_EMPTY, about("Numbers of training samples.", unit="samples")]
-NetworkWidths = Annotated[
-    Sequence[Count], NOT_EMPTY, about("Widths of the network: heads, embedding, head and MLP are equal.")
-]
+NetworkWidth = Annotated[Count, about("Width of the network: heads, embedding, head and MLP are equal.")]
 NetworkSeeds = Annotated[Count, about("Number of networks, each drawn with a seed of its own.", unit="seeds")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
@@ -11,16 +11,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from foretrain.core.errors import require_known
-from foretrain.core.streams import seed_list, torch_stream
-from foretrain.core.trajectory import trajectory
+from foretrain.core.streams import torch_stream
 from foretrain.ledger.experiment import Experiment
-from foretrain.ledger.parameters import Count, Positive, about
+from foretrain.ledger.parameters import Count, Positive, WholeNumber, about
 from foretrain.models.finite_transformer import Widths
-from foretrain.papers.abstract_symbols.experiments.parameters import NetworkSeeds
-
-ADDED = {"skip connection": "skip", "b·I per head": "b"}  # what is trained: the name of its parameter
-READ_AT = ("the symbol", "[CLS]")
 
 
 class CopyingStrings(nn.Module):
@@ -56,51 +50,36 @@ class CopyingStrings(nn.Module):
         return out @ self.E[:-1].T
 
 
-def copied(
-    added: str, read_at: str, *, seen: int, unseen: int, widths: Widths, steps: int, rate: float, seed: int
-) -> float:
-    """Loss on symbols that never occur in training, after gradient descent on `added` alone, as in Theorem J.3.
-
-    The loss is in units of that of a guess, ln(number of symbols), which is about where it starts.
-    """
-    require_known("what is added", added, ADDED)
-    require_known("place", read_at, READ_AT)
-    net = CopyingStrings(
-        seen + unseen, widths, cls=read_at == "[CLS]", generator=torch_stream("abstract_symbols/skip", read_at, seed)
-    )
-    parameter = dict(net.named_parameters())[ADDED[added]]
-    optimizer = torch.optim.SGD([parameter], lr=rate / parameter.numel())  # η_b = Θ(1/H)
-    train, test = torch.arange(seen), torch.arange(seen, seen + unseen)
-    for _ in range(steps):
-        (parameter.grad,) = torch.autograd.grad(F.cross_entropy(net(train), train), [parameter])
-        optimizer.step()
-    with torch.no_grad():
-        return float(F.cross_entropy(net(test), test)) / float(np.log(seen + unseen))
-
-
 def skip_connections(
+    added: Annotated[Literal["skip connection", "b·I per head"], about("What is trained.")] = "b·I per head",
+    read_at: Annotated[Literal["the symbol", "[CLS]"], about("Where the answer is read.")] = "[CLS]",
     seen: Annotated[Count, about("Symbols that occur in training.", unit="symbols")] = 16,
     unseen: Annotated[Count, about("Symbols that do not.", unit="symbols")] = 16,
     embedding: Annotated[Count, about("Embedding dimension.")] = 512,
     heads: Annotated[Count, about("Attention heads.", unit="heads")] = 4,
     steps: Annotated[Count, about("Steps of gradient descent.", unit="steps")] = 40,
     rate: Annotated[Positive, about("Learning rate of the sum of what is trained.")] = 1.0,
-    seeds: NetworkSeeds = 5,
+    seed: Annotated[WholeNumber, about("Seed of the network.")] = 1,
 ) -> xr.Dataset:
-    """Section 4: copying a symbol with a trained skip connection and with b·I, read at the symbol and at [CLS]."""
-    listed, widths = seed_list(seeds), Widths(heads, embedding, 16, 1)
-    losses = [
-        [
-            [copied(a, place, seen=seen, unseen=unseen, widths=widths, steps=steps, rate=rate, seed=s) for s in listed]
-            for place in READ_AT
-        ]
-        for a in ADDED
-    ]
-    return trajectory(
-        {"test_loss": (("added", "read_at", "seed"), np.array(losses))},
-        {"added": list(ADDED), "read_at": list(READ_AT), "seed": listed},
-        units={"test_loss": "of a guess's loss"},
+    """Section 4: loss on symbols that never occur in training, after gradient descent on `added` alone, as in J.3.
+
+    The loss is in units of that of a guess, ln(number of symbols), which is about where it starts.
+    """
+    net = CopyingStrings(
+        seen + unseen,
+        Widths(heads, embedding, 16, 1),
+        cls=read_at == "[CLS]",
+        generator=torch_stream("abstract_symbols/skip", read_at, seed),
     )
+    parameter = net.skip if added == "skip connection" else net.b
+    optimizer = torch.optim.SGD([parameter], lr=rate / parameter.numel())  # η_b = Θ(1/H)
+    train, test = torch.arange(seen), torch.arange(seen, seen + unseen)
+    for _ in range(steps):
+        (parameter.grad,) = torch.autograd.grad(F.cross_entropy(net(train), train), [parameter])
+        optimizer.step()
+    with torch.no_grad():
+        loss = float(F.cross_entropy(net(test), test)) / float(np.log(seen + unseen))
+    return xr.Dataset({"test_loss": ((), loss, {"units": "of a guess's loss"})})
 
 
 EXPERIMENTS = [
@@ -108,6 +87,7 @@ EXPERIMENTS = [
         "abstract_symbols/skip_connections",
         "Copying an unseen symbol with a trained skip connection and with b·I",
         skip_connections,
+        {"added": ("skip connection", "b·I per head"), "read_at": ("the symbol", "[CLS]"), "seed": 5},
         settings={"fast": {"embedding": 64, "steps": 10, "seeds": 2}, "full": {}},
     ),
 ]

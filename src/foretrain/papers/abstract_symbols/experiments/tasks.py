@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache
 from typing import Annotated
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
+from pydantic import Field
 
 from foretrain.core.streams import seed_list, stream
-from foretrain.core.trajectory import trajectory
 from foretrain.data.template_task import TemplateBatch
 from foretrain.kernels.architectures import ARCHITECTURES, MLP, MLP_XX, TRANSFORMER
 from foretrain.kernels.learning_curve import LearningCurve
 from foretrain.kernels.regression import measured_errors
-from foretrain.kernels.template_matrix import template_matrix
+from foretrain.kernels.template_matrix import TemplateMatrix, template_matrix
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import Count, Positive, Seeds, about
 from foretrain.papers.abstract_symbols.experiments.parameters import (
-    NOT_EMPTY,
     Beta,
     Gamma,
-    KernelName,
-    Kernels,
+    KernelArchitecture,
     KernelSamples,
     RegressionTask,
 )
@@ -52,7 +49,7 @@ def indicators(template: NDArray[np.int64], count: int) -> Array:
 def fig4(
     samples: KernelSamples = (64, 128, 256, 512, 1024, 2048),
     per_sample: Annotated[Positive, about("Tokens of the training alphabet for every sample.")] = 4.0,
-    architectures: Kernels = (TRANSFORMER, MLP_XX, MLP),
+    architecture: KernelArchitecture = TRANSFORMER,
     task: RegressionTask = "same_different",
     seeds: Seeds = 3,
     shown: Annotated[Count, about("Samples whose kernel matrix is shown.", unit="samples")] = 60,
@@ -61,85 +58,67 @@ def fig4(
 
     `gram` is the kernel matrix of the first seed, sorted by template; `blocks` is the idealised one made of N.
     """
-    listed = seed_list(seeds if isinstance(seeds, int) else list(seeds))
+    listed, kernel = seed_list(seeds), KernelSetting(architecture).kernel
     r = len(REGRESSION_TASKS[task]().templates)
-    angles = np.empty((len(architectures), len(samples), len(listed)))
-    grams, blocks = [], []
-    for a, name in enumerate(architectures):
-        kernel = KernelSetting(name).kernel
-        for (i, n), (s, seed) in itertools.product(enumerate(samples), enumerate(listed)):
-            train = block_sample(task, n, per_sample, seed)
-            top = np.linalg.eigh(kernel(train.tokens, train.tokens))[1][:, -r:]
-            angles[a, i, s] = theory.principal_angle(top, indicators(train.template, r))
-        few = block_sample(task, shown, per_sample, listed[0])
-        order = np.argsort(few.template, kind="stable")
-        grams.append(kernel(few.tokens[order], few.tokens[order]))
-        N = template_matrix(few.task, kernel, accuracy=KERNEL_ACCURACY).N
-        blocks.append(N[np.ix_(few.template[order], few.template[order])])
-    return trajectory(
+    angles = np.empty((len(samples), len(listed)))
+    for (i, n), (s, seed) in itertools.product(enumerate(samples), enumerate(listed)):
+        train = block_sample(task, n, per_sample, seed)
+        top = np.linalg.eigh(kernel(train.tokens, train.tokens))[1][:, -r:]
+        angles[i, s] = theory.principal_angle(top, indicators(train.template, r))
+    few = block_sample(task, shown, per_sample, listed[0])
+    order = np.argsort(few.template, kind="stable")
+    N = template_matrix(few.task, kernel, accuracy=KERNEL_ACCURACY).N
+    return xr.Dataset(
         {
-            "angle": (("architecture", "n", "seed"), angles),
-            "gram": (("architecture", "row", "column"), np.array(grams)),
-            "blocks": (("architecture", "row", "column"), np.array(blocks)),
+            "angle": (("n", "seed"), angles, {"units": "degrees"}),
+            "gram": (("row", "column"), kernel(few.tokens[order], few.tokens[order])),
+            "blocks": (("row", "column"), N[np.ix_(few.template[order], few.template[order])]),
         },
-        {"architecture": list(architectures), "n": list(samples), "seed": listed},
-        units={"angle": "degrees"},
-        task=task,
-        per_sample=per_sample,
+        {"n": list(samples), "seed": listed},
     )
 
 
 def kernel_regression(
-    samples: KernelSamples = (32, 128, 512, 2048),
-    alphabets: Annotated[
-        Sequence[Count], NOT_EMPTY, about("Sizes of the alphabet that fills the wildcards.", unit="tokens")
-    ] = (16, 128, 1024, 8192),
-    ridges: Annotated[Sequence[Positive], about("Ridges λ that stay the same whatever n.")] = (0.01, 0.1),
-    ratios: Annotated[Sequence[Positive], about("Ratios λ/n of ridges that grow with n.")] = (0.001, 0.01),
-    architecture: Annotated[KernelName, about("The architecture whose kernel is used.")] = TRANSFORMER,
+    rule: Annotated[
+        str,
+        Field(pattern=r"^(\d+\.?\d*|\.\d+)(e-?\d+)?n?$"),
+        about("Ridge λ: a number such as 0.01, or one that grows with n, such as 0.001n."),
+    ] = "0.01",
+    n: Annotated[Count, about("Number of training samples.", unit="samples")] = 512,
+    alphabet: Annotated[Count, about("Size of the alphabet that fills the wildcards.", unit="tokens")] = 1024,
+    architecture: KernelArchitecture = TRANSFORMER,
     task: RegressionTask = "same_different",
     seeds: Seeds = 5,
 ) -> xr.Dataset:
-    """Squared error on unseen symbols against n and the alphabet, for each fixed λ and for each λ = ratio·n.
+    """Squared error on unseen symbols for one ridge, number of samples and alphabet.
 
     Theorem 3.4 and Lemma D.1. `ideal` is the error of the estimator of eq. 15, `apart` the exact error of the real one
     when no two samples share a token.
     """
-    made, kernel = REGRESSION_TASKS[task]().with_cls(), KernelSetting(architecture).kernel
-    matrix = template_matrix(made, kernel, accuracy=KERNEL_ACCURACY)
-    weights, labels = np.asarray(made.weights), np.asarray(made.labels, dtype=np.float64)
-    rules = {f"λ = {ridge:g}": partial(_fixed, ridge) for ridge in ridges}
-    rules |= {f"λ = {ratio:g}n": partial(_growing, ratio) for ratio in ratios}
-    measured, ideal, apart = [], [], []
-    for rule in rules.values():
-        errors = measured_errors(made, kernel, samples=samples, alphabets=alphabets, ridge=rule, seeds=seeds)
-        measured.append(errors.loss)
-        limits = [theory.proportional_ridge_limit(matrix.N, weights, labels, rule(n, 0) / n) for n in samples]
-        ideal.append([float(weights @ (limit - labels) ** 2) for limit in limits])
-        apart.append([float(LearningCurve(matrix, rule(n, 0)).loss(np.array([float(n)]))[0]) for n in samples])
-    return trajectory(
+    kernel, matrix = KernelSetting(architecture).kernel, _matrix(task, architecture)
+    weights, labels = np.asarray(matrix.task.weights), np.asarray(matrix.task.labels, dtype=np.float64)
+    ridge = float(rule.removesuffix("n")) * (n if rule.endswith("n") else 1)
+    errors = measured_errors(matrix.task, kernel, samples=[n], alphabets=[alphabet], ridge=ridge, seeds=seeds)
+    limit = theory.proportional_ridge_limit(matrix.N, weights, labels, ridge / n)
+    return xr.Dataset(
         {
-            "loss": (("rule", "n", "alphabet", "seed"), np.stack([loss.values for loss in measured])),
-            "ideal": (("rule", "n"), np.array(ideal)),
-            "apart": (("rule", "n"), np.array(apart)),
-        },
-        {"rule": list(rules), "n": list(samples), "alphabet": list(alphabets), "seed": measured[0].seed.values},
-        task=task,
-        architecture=architecture,
+            "loss": errors.loss.isel(n=0, alphabet=0, drop=True),
+            "ideal": float(weights @ (limit - labels) ** 2),
+            "apart": float(LearningCurve(matrix, ridge).loss(np.array([float(n)]))[0]),
+        }
     )
 
 
-def _fixed(ridge: float, n: int, diversity: float) -> float:
-    return ridge
-
-
-def _growing(ratio: float, n: int, diversity: float) -> float:
-    return ratio * n
+@lru_cache(maxsize=4)
+def _matrix(task: str, architecture: str) -> TemplateMatrix:
+    return template_matrix(
+        REGRESSION_TASKS[task]().with_cls(), KernelSetting(architecture).kernel, accuracy=KERNEL_ACCURACY
+    )
 
 
 def data_efficiency(
     task: RegressionTask = "same_different",
-    architecture: Annotated[KernelName, about("The architecture whose kernel is used.")] = TRANSFORMER,
+    architecture: KernelArchitecture = TRANSFORMER,
     beta: Beta = 1.0,
     gamma: Gamma = 1.0,
     ridge: Annotated[Positive, about("Ridge λ of the regression.")] = 0.01,
@@ -159,16 +138,17 @@ EXPERIMENTS = [
         "abstract_symbols/fig4",
         "The kernel matrix becomes blocks: angle of its top eigenspace to the template indicators against n",
         fig4,
-        batched={"architectures": "architecture"},
+        {"architecture": (TRANSFORMER, MLP_XX, MLP)},
         settings={"fast": {"samples": (64, 256), "seeds": 1, "shown": 40}, "full": {}},
     ),
     Experiment(
         "abstract_symbols/kernel_regression",
         "Kernel ridge regression on unseen symbols against n, the alphabet and the ridge, beside eq. 15",
         kernel_regression,
+        {"rule": ("0.01", "0.1", "0.001n", "0.01n"), "n": (32, 128, 512, 2048), "alphabet": (16, 128, 1024, 8192)},
         batched={"seeds": "seed"},
         settings={
-            "fast": {"samples": (32, 128), "alphabets": (16, 1024), "seeds": 2, "ridges": (0.01,), "ratios": (0.001,)},
+            "fast": {"rule": ("0.01", "0.001n"), "n": (32, 128), "alphabet": (16, 1024), "seeds": 2},
             "full": {},
         },
     ),

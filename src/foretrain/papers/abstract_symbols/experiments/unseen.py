@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
@@ -18,44 +18,14 @@ from foretrain.dynamics.optimizers import SGD, Adam
 from foretrain.dynamics.protocols import Optimizer
 from foretrain.kernels.attention import transformer_kernel
 from foretrain.ledger.experiment import Experiment
-from foretrain.ledger.parameters import Count, about
+from foretrain.ledger.parameters import Count, Seeds, about
 from foretrain.models.finite_transformer import CopyingAttention, Widths, loss_velocities
 from foretrain.models.one_hot_mlp import OneHotMLP
 from foretrain.models.parameters import Parameters
 from foretrain.papers.abstract_symbols import theory
-from foretrain.papers.abstract_symbols.experiments.parameters import (
-    Embeddings,
-    Gamma,
-    NetworkSeeds,
-)
+from foretrain.papers.abstract_symbols.experiments.parameters import Gamma, NetworkSeeds
 
 SAMPLES = 4  # training tokens; the last of the alphabet is the unseen one
-
-
-def velocities(
-    embeddings: tuple[int, ...], heads: int, head: int, gamma: float, tokens: int, seeds: int, trained: str
-) -> xr.Dataset:
-    """dL_train/dt and dL_test/dt at time 0, at unit rates; `trained` is "weights", "identity" or "all" for both."""
-    numbers = seed_list(seeds)
-    values = np.zeros((2, len(embeddings), len(numbers)))
-    for i, embedding in enumerate(embeddings):
-        rates = theory.unit_rates(heads, embedding, head) if trained != "identity" else {}
-        if trained != "weights":
-            rates = {**rates, "b": 1 / heads}
-        for j, seed in enumerate(numbers):
-            net = CopyingAttention(
-                tokens,
-                Widths(heads, embedding, head, 1),
-                gamma=gamma,
-                generator=torch_stream("abstract_symbols/copying", embedding, heads, seed),
-            )
-            values[:, i, j] = loss_velocities(net, torch.arange(SAMPLES), torch.tensor([tokens - 1]), rates)
-    dims = ("embedding", "seed")
-    return trajectory(
-        {"train": (dims, values[0]), "test": (dims, values[1])},
-        {"embedding": list(embeddings), "seed": numbers},
-        units={"train": "per unit of time", "test": "per unit of time"},
-    )
 
 
 SEEN, TOKENS = 6, 12  # tokens 0 to 5 occur in training, 6 to 11 do not
@@ -140,33 +110,36 @@ def transformer_outputs(seeds: int, beta: float = 4.0, gamma: float = 2.0, ridge
 
 
 def copying_velocity(
-    embeddings: Embeddings = (64, 128, 256, 512, 1024, 2048, 4096),
+    embedding: Annotated[Count, about("Embedding dimension.")] = 512,
+    trained: Annotated[
+        Literal["weights", "identity", "all"], about("The weights alone, b·I in every head alone, or both.")
+    ] = "weights",
     heads: Annotated[Count, about("Attention heads.", unit="heads")] = 4,
     head: Annotated[Count, about("Width of each attention head.")] = 64,
     gamma: Gamma = 1.0,
     tokens: Annotated[
         int, Field(gt=SAMPLES, le=10**9), about("Tokens: the first four are trained on, the last is the unseen one.")
     ] = 8,
-    seeds: NetworkSeeds = 16,
+    seeds: Seeds = 16,
 ) -> xr.Dataset:
-    """Theorems 4.1 and 4.2: dL_test/dt of an unseen token at time 0, with and without a trained b·I per head."""
-    kinds = ("weights", "identity")
-    parts = [velocities(tuple(embeddings), heads, head, gamma, tokens, seeds, kind) for kind in kinds]
-    limits = [
-        theory.unseen_velocity(gamma, tokens, dict.fromkeys("VOPE", True)),
-        theory.identity_velocity(tokens),
-    ]
-    return trajectory(
-        {
-            name: (("embedding", "trained", "seed"), np.stack([part[name].values for part in parts], axis=1))
-            for name in ("train", "test")
-        }
-        | {"limit": (("embedding", "trained"), [limits] * len(embeddings))},
-        {"embedding": list(embeddings), "trained": list(kinds), "seed": parts[0].seed.values},
-        units={"test": "per unit of time", "train": "per unit of time", "limit": "per unit of time"},
-        heads=heads,
-        gamma=gamma,
-        tokens=tokens,
+    """Theorems 4.1 and 4.2: dL_train/dt and dL_test/dt, of an unseen token, at time 0 and unit rates, and its limit."""
+    rates, limit = {}, 0.0
+    if trained != "identity":
+        rates = theory.unit_rates(heads, embedding, head)
+        limit += theory.unseen_velocity(gamma, tokens, dict.fromkeys("VOPE", True))
+    if trained != "weights":
+        rates["b"] = 1 / heads
+        limit += theory.identity_velocity(tokens)
+    listed = seed_list(seeds)
+    velocities = []
+    for seed in listed:
+        generator = torch_stream("abstract_symbols/copying", embedding, heads, seed)
+        net = CopyingAttention(tokens, Widths(heads, embedding, head, 1), gamma=gamma, generator=generator)
+        velocities.append(loss_velocities(net, torch.arange(SAMPLES), torch.tensor([tokens - 1]), rates))
+    train, test = np.array(velocities).T
+    unit = {"units": "per unit of time"}
+    return xr.Dataset(
+        {"train": ("seed", train, unit), "test": ("seed", test, unit), "limit": ((), limit, unit)}, {"seed": listed}
     )
 
 
@@ -200,8 +173,9 @@ EXPERIMENTS = [
         "abstract_symbols/copying_velocity",
         "How fast the loss on an unseen token moves at the start of training, against embedding width",
         copying_velocity,
-        batched={"embeddings": "embedding"},
-        settings={"fast": {"embeddings": (64, 256), "heads": 2, "head": 8, "seeds": 3}, "full": {}},
+        {"embedding": (64, 128, 256, 512, 1024, 2048, 4096), "trained": ("weights", "identity")},
+        batched={"seeds": "seed"},
+        settings={"fast": {"embedding": (64, 256), "heads": 2, "head": 8, "seeds": 3}, "full": {}},
     ),
     Experiment(
         "abstract_symbols/mlp_unseen",

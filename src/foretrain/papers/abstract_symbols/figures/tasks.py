@@ -55,19 +55,18 @@ def fig4(run: xr.Dataset) -> go.Figure:
 def kernel_regression(run: xr.Dataset) -> go.Figure:
     """Squared error on unseen symbols: marks per alphabet, a line if no token is shared, a dotted one for eq. 15."""
     rules = run.rule.values.tolist()
+    ideal, apart = (run[name].isel(alphabet=0) for name in ("ideal", "apart"))  # the same for all of them
     config = config_of(run)
     title = f"Kernel regression on unseen symbols: {task_name(config['task'])}, {config['architecture']}"
-    figure = new_panels(title, rules, columns=2, shared_yaxes=True, vertical_spacing=0.16)
+    figure = new_panels(title, [f"λ = {rule}" for rule in rules], columns=2, shared_yaxes=True, vertical_spacing=0.16)
     for index, rule in enumerate(rules):
-        cell, place = run.sel(rule=rule), panel_place(index)
-        shown = index == 0
-        line = prediction_line(run.n, cell.apart, "no common token (exact)", PALETTE[6], showlegend=shown)
-        figure.add_trace(line, **place)
-        ideal = prediction_line(run.n, cell.ideal, "idealised, eq. 15", PALETTE[7], showlegend=shown)
-        ideal.update(line={"dash": "dot"})
-        figure.add_trace(ideal, **place)
+        place, shown = panel_place(index), index == 0
+        exact = prediction_line(run.n, apart.sel(rule=rule), "no common token (exact)", PALETTE[6], showlegend=shown)
+        figure.add_trace(exact, **place)
+        dotted = prediction_line(run.n, ideal.sel(rule=rule), "idealised, eq. 15", PALETTE[7], showlegend=shown)
+        figure.add_trace(dotted.update(line={"dash": "dot"}), **place)
         for color, size in enumerate(run.alphabet.values.tolist()):
-            loss = cell.loss.sel(alphabet=size)
+            loss = run.loss.sel(rule=rule, alphabet=size)
             marks = measurement_marks(run.n, loss.mean("seed"), f"{size} tokens", color, showlegend=shown)
             figure.add_trace(marks, **place)
         bottom = "samples n" if index >= len(rules) - 2 else None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache, partial
 from typing import Any
@@ -12,7 +11,6 @@ import numpy as np
 import xarray as xr
 
 from foretrain.core.errors import require, require_known, require_whole
-from foretrain.core.progress import Progress, tell
 from foretrain.core.streams import seed_list, stream
 from foretrain.data import template_examples
 from foretrain.data.template_files import read_task
@@ -223,20 +221,6 @@ def at_best_rate(task: Task, architecture: str = VANILLA, **arguments: Any) -> x
 def at_its_rate(task: Task, architecture: str = VANILLA, **arguments: Any) -> xr.Dataset:
     """`summary` at the rate of the setting, without an axis for the rate."""
     return summary(task, architecture, **arguments).isel(rate=0, drop=True)
-
-
-def grid(axes: Mapping[str, Sequence[Any]], make: Callable[..., xr.Dataset]) -> xr.Dataset:
-    """`make(axis=value, …)` at every point of the axes, as one trajectory."""
-    for axis, values in axes.items():
-        require(len(values) >= 1, f"{axis} must have at least one value; got none.")
-    points = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
-    parts = []
-    for done, point in enumerate(points):
-        tell(Progress(done, len(points), ", ".join(f"{axis} = {value}" for axis, value in point.items()), inner=True))
-        parts.append(make(**point).expand_dims({axis: [value] for axis, value in point.items()}))
-    whole = xr.combine_by_coords(parts, combine_attrs="drop_conflicts")
-    assert isinstance(whole, xr.Dataset)
-    return whole.sel({axis: list(values) for axis, values in axes.items()})
 
 
 def n_needed(curves: xr.Dataset, loss: float = 0.1) -> xr.DataArray:

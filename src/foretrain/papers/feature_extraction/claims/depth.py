@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import xarray as xr
 
+from foretrain.core.looping import over
 from foretrain.core.streams import seed_list, stream
 from foretrain.core.trajectory import trajectory
 from foretrain.kernels.tangent import cnn_window_kernel, mlp_kernel
@@ -14,7 +15,7 @@ from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import bounded, close_relative, every, ranked
 from foretrain.ledger.tolerances import Tolerance
 from foretrain.papers.feature_extraction import theory
-from foretrain.papers.feature_extraction.experiments.depth import DeepWindow, bias_after_training, depth_shares
+from foretrain.papers.feature_extraction.experiments.depth import EXPERIMENTS, DeepWindow, bias_after_training
 from foretrain.papers.feature_extraction.experiments.label_scores import LabelledCorpus, read_corpus
 from foretrain.papers.feature_extraction.tolerances import KERNEL_RATIO
 
@@ -26,6 +27,10 @@ def _shallow() -> xr.Dataset:
     return trajectory(
         {"bias": theory.bias_ratio(kernel.own, kernel.shared), "bigram": float((both - 2 * one + none) / both)}
     )
+
+
+def _by_depth(layers: tuple[int, ...], width: int, seeds: int) -> xr.Dataset:
+    return EXPERIMENTS[0].run(layers=layers, width=width, seeds=seeds)
 
 
 normalization_depth = Claim(
@@ -41,7 +46,7 @@ normalization_depth = Claim(
         "bigrams from .26 to .50. LayerNorm changes neither by more than .01."
     ),
     predict=_shallow,
-    observe=depth_shares,
+    observe=_by_depth,
     compare=every(
         close_relative("bias", KERNEL_RATIO, by="for one layer", seen="here"),
         close_relative("bigram", KERNEL_RATIO, by="for one layer", seen="here"),
@@ -74,36 +79,15 @@ def _biases(
 ) -> xr.Dataset:
     """β/ρ as training shows it, over (LayerNorm, layers, seed)."""
     read = _texts(corpus, texts, 0.3)
-    values = np.array(
-        [
-            [
-                [
-                    bias_after_training(
-                        DeepWindow(read.vocab, width, count, 1, normed, activation),
-                        read,
-                        steps=steps,
-                        rate=0.05,
-                        seed=s,
-                    )
-                    for s in seed_list(seeds)
-                ]
-                for count in layers
-            ]
-            for normed in (False, True)
-        ]
-    )
-    return trajectory(
-        {
-            "bias": (("normed", "layers", "seed"), values),
-            # β/ρ has no mean where some seed has hardly begun to learn; this share is between 0 and 1
-            "share": (("normed", "layers", "seed"), values / (1 + values)),
-            "smallest": (("normed", "layers"), values.min(axis=2)),
-        },
-        {
-            "normed": ["without LayerNorm", "with LayerNorm"],
-            "layers": list(layers),
-        },
-    )
+
+    def bias(normed: str, layers: int, seed: int) -> float:
+        net = DeepWindow(read.vocab, width, layers, 1, normed == "with LayerNorm", activation)
+        return bias_after_training(net, read, steps=steps, rate=0.05, seed=seed)
+
+    axes = {"normed": ("without LayerNorm", "with LayerNorm"), "layers": layers, "seed": seed_list(seeds)}
+    biases = over(bias, axes, {}).value
+    # β/ρ has no mean where some seed has hardly begun to learn; the share is between 0 and 1
+    return xr.Dataset({"bias": biases, "share": biases / (1 + biases), "smallest": biases.min("seed")})
 
 
 SOME_BIAS = Tolerance(0.05, "β/ρ, less than half of the least that one layer of ReLU has (.13); ours")

@@ -16,7 +16,7 @@ from foretrain.ledger.comparators import bounded, close, every, explains, ranked
 from foretrain.ledger.tolerances import Tolerance
 from foretrain.models.text_networks import NETWORKS, network
 from foretrain.papers.feature_extraction.experiments.lazy import SmallCorpus, descended_scores, predicted_scores
-from foretrain.papers.feature_extraction.experiments.movement import READOUTS, movement_by_width
+from foretrain.papers.feature_extraction.experiments.movement import EXPERIMENTS, READOUTS
 from foretrain.papers.feature_extraction.tolerances import LAZY, MOVEMENT_POWER
 
 MATRIX_PER_TOKEN = ("MV full", "L-RNN token")
@@ -154,7 +154,8 @@ def _movement(
     widths: tuple[int, ...], seeds: int, loss_left: float, sigma: float = 1.0, mean_field: bool = False
 ) -> xr.Dataset:
     """The relative movement of the kernel until the loss is `loss_left` of what it was, and its power of width."""
-    moved = movement_by_width(MOVED, widths, seeds, loss_left, sigma, mean_field)
+    setting = {"seeds": seeds, "loss_left": loss_left, "sigma": sigma, "mean_field": mean_field}
+    moved = EXPERIMENTS[0].run(network=MOVED, width=widths, **setting)
     means = moved["movement"].mean("seed").transpose("width", "readout", "network").values
     power = np.polyfit(np.log(widths), np.log(means).reshape(len(widths), -1), 1)[0]
     return moved.assign(power=(("readout", "network"), power.reshape(means.shape[1:])))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from foretrain.core.looping import over
 from foretrain.core.streams import seed_list, stream
 from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import bounded, every
@@ -40,10 +41,14 @@ def _scores(
 ) -> xr.Dataset:
     """Label scores after training on a corpus, without some of its negative texts or with its labels shuffled."""
     read = _changed(read_corpus(corpus, texts=texts), keep_negatives, shuffled)
-    trained = trained_scores(read, networks, epochs=epochs, seeds=seed_list(seeds))
-    unseen = np.zeros(read.vocab, dtype=bool)
-    unseen[read.unseen] = True
-    return trained.assign(unseen=("token", unseen))
+    counts = {"cooccurrence": read.cooccurrence(), "occurrences": read.occurrences}
+    counts["unseen"] = np.isin(np.arange(read.vocab), read.unseen)
+    return _trained(read, networks, epochs, seeds).assign({name: ("token", value) for name, value in counts.items()})
+
+
+def _trained(corpus: LabelledCorpus, networks: tuple[str, ...], epochs: int, seeds: int) -> xr.Dataset:
+    axes = {"network": networks, "seed": seed_list(seeds)}
+    return over(trained_scores, axes, {"corpus": corpus, "epochs": epochs})
 
 
 def _changed(corpus: LabelledCorpus, keep_negatives: float, shuffled: bool) -> LabelledCorpus:
@@ -227,8 +232,7 @@ def _by_activation(
     shifts = []
     for name, texts, longest in corpora:
         corpus = _changed(read_corpus(name, texts=texts, longest=longest).two_classes(), keep_negatives, False)
-        trained = trained_scores(corpus, ACTIVATIONS, epochs=1, seeds=seed_list(seeds))
-        scores = trained["score"].isel(token=corpus.unseen)
+        scores = _trained(corpus, ACTIVATIONS, 1, seeds)["score"].isel(token=corpus.unseen)
         shifts.append(_in_errors(scores.sel(epoch=1) - scores.sel(epoch=0)).drop_vars("epoch", errors="ignore"))
     shift = xr.concat(shifts, xr.Variable("corpus", [CORPUS_NAMES[name] for name, _, _ in corpora]))
     return xr.Dataset(

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
-import xarray as xr
 from jaxtyping import Float
 from numpy import ndarray as Array
 from torch import Tensor
 from torch.nn import functional
 
 from foretrain.core.streams import torch_stream
-from foretrain.core.trajectory import trajectory
 from foretrain.kernels.empirical import Parameters, empirical_ntk
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import Count, about
 from foretrain.models.classifiers import ACTIVATIONS
 from foretrain.papers.feature_extraction.experiments.label_scores import LabelledCorpus
-from foretrain.papers.feature_extraction.experiments.parameters import NOT_EMPTY, SeedCount, Width
+from foretrain.papers.feature_extraction.experiments.parameters import SeedCount, Width
 
-NORMED = {False: "without LayerNorm", True: "with LayerNorm"}
+TOKENS = 4  # between which kernels are computed
 
 
 @dataclass(frozen=True)
@@ -88,46 +85,6 @@ def bigram_share(kernel: Float[Array, "first second first second"]) -> float:
     return float(mixed.mean() / own.mean())
 
 
-def depth_shares(
-    layers: tuple[int, ...],
-    width: int,
-    seeds: int,
-    tokens: int = 4,
-    activation: str = "relu",
-    normed: tuple[bool, ...] = (False, True),
-) -> xr.Dataset:
-    """β/ρ and the share of bigrams in empirical kernels over (normed, layers), as means over seeds."""
-    single = torch.arange(tokens)[:, None]
-    pairs = torch.cartesian_prod(torch.arange(tokens), torch.arange(tokens))
-
-    def kernel(count: int, with_norm: bool, seed: int, rows: Tensor) -> Array:
-        window = rows.shape[1]
-        net = DeepWindow(tokens, width, count, window, with_norm, activation)
-        return net.kernel(net.start(torch_stream("feature_extraction/depth", count, window, seed)), rows)
-
-    shares = np.array(
-        [
-            [
-                [
-                    (
-                        kernel_bias(kernel(count, with_norm, seed, single)),
-                        bigram_share(kernel(count, with_norm, seed, pairs).reshape([tokens] * 4)),
-                    )
-                    for seed in range(seeds)
-                ]
-                for count in layers
-            ]
-            for with_norm in normed
-        ]
-    ).mean(axis=2)
-    axes = ("normed", "layers")
-    return trajectory(
-        {"bias": (axes, shares[..., 0]), "bigram": (axes, shares[..., 1])},
-        {"normed": [NORMED[with_norm] for with_norm in normed], "layers": layers},
-        width=width, seeds=seeds, activation=activation,
-    )  # fmt: skip
-
-
 def bias_after_training(
     net: DeepWindow, corpus: LabelledCorpus, *, steps: int, rate: float, seed: int, least: int = 5
 ) -> float:
@@ -156,12 +113,25 @@ def bias_after_training(
 
 
 def depth(
-    layers: Annotated[Sequence[Count], NOT_EMPTY, about("Numbers of layers.", unit="layers")] = (1, 2, 3, 4),
+    normed: Annotated[
+        Literal["without LayerNorm", "with LayerNorm"], about("Whether every layer has LayerNorm.")
+    ] = "without LayerNorm",
+    layers: Annotated[Count, about("Number of layers.", unit="layers")] = 1,
     width: Width = 256,
     seeds: SeedCount = 4,
-) -> xr.Dataset:
-    """What LayerNorm and depth do to the bias and to the share of bigrams in the kernel."""
-    return depth_shares(tuple(layers), width, seeds)
+) -> dict[str, float]:
+    """β/ρ and the share of bigrams in empirical kernels, as means over seeds."""
+    tokens = torch.arange(TOKENS)
+
+    def kernel(rows: Tensor, seed: int) -> Array:
+        window = rows.shape[1]
+        net = DeepWindow(TOKENS, width, layers, window, normed=normed == "with LayerNorm")
+        return net.kernel(net.start(torch_stream("feature_extraction/depth", layers, window, seed)), rows)
+
+    biases = [kernel_bias(kernel(tokens[:, None], seed)) for seed in range(seeds)]
+    pairs = torch.cartesian_prod(tokens, tokens)
+    bigrams = [bigram_share(kernel(pairs, seed).reshape([TOKENS] * 4)) for seed in range(seeds)]
+    return {"bias": float(np.mean(biases)), "bigram": float(np.mean(bigrams))}
 
 
 EXPERIMENTS = [
@@ -169,7 +139,7 @@ EXPERIMENTS = [
         "feature_extraction/depth",
         "bias and bigram share against depth, with and without LayerNorm",
         depth,
-        batched={"layers": "layers"},
+        {"normed": ("without LayerNorm", "with LayerNorm"), "layers": (1, 2, 3, 4)},
         settings={"fast": {"layers": (1, 2), "width": 32, "seeds": 1}, "full": {}},
     ),
 ]

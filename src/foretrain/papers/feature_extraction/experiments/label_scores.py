@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Annotated
 
 import numpy as np
@@ -12,8 +12,7 @@ import xarray as xr
 from jaxtyping import Float, Int
 from numpy import ndarray as Array
 
-from foretrain.core.streams import seed_list, stream
-from foretrain.core.trajectory import trajectory
+from foretrain.core.streams import stream
 from foretrain.data.corpora import LABELLED, labelled_corpus
 from foretrain.data.made_up_corpus import MadeUpCorpus
 from foretrain.data.tokens import TokenTexts, Vocabulary
@@ -25,8 +24,8 @@ from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import WholeNumber, about
 from foretrain.models.classifiers import Classifier
 from foretrain.models.parameters import Parameters
-from foretrain.models.text_networks import network
-from foretrain.papers.feature_extraction.experiments.parameters import Corpus, Networks, SeedCount, Texts
+from foretrain.models.text_networks import network as text_network
+from foretrain.papers.feature_extraction.experiments.parameters import Corpus, Network, Texts
 from foretrain.papers.feature_extraction.setting import MADE_UP, MADE_UP_CLASSES, TRAINING
 
 KERNEL_TOKENS = 12  # tokens between which the kernel's movement is measured
@@ -139,60 +138,56 @@ def accuracy(net: Classifier, parameters: Parameters, texts: TokenTexts, labels:
 
 def trained_scores(
     corpus: LabelledCorpus,
-    networks: tuple[str, ...],
+    network: str,
+    seed: int,
     *,
     epochs: int,
-    seeds: list[int],
     width: int = TRAINING.width,
     sigma: float = TRAINING.sigma,
     rate: float = TRAINING.rate,
     batch: int = TRAINING.batch,
 ) -> xr.Dataset:
-    """Label scores over (network, seed, epoch, token), the kernel's movement, and the test accuracy at the end.
+    """Label scores over (epoch, token), the kernel's movement, and the test accuracy at the end.
 
     The kernel is the one between the most frequent tokens, each by itself. Its relative movement shows how far training
     has left the lazy regime.
     """
-    scales = Scales(sigma, sigma, sigma, sigma)
-    scores = np.zeros((len(networks), len(seeds), epochs + 1, corpus.vocab))
-    right, moved = np.zeros((len(networks), len(seeds))), np.zeros((len(networks), len(seeds), epochs + 1))
-    frequent = torch.from_numpy(np.argsort(-corpus.occurrences, kind="stable")[:KERNEL_TOKENS, None])
-    for i, name in enumerate(networks):
-        net = network(name, corpus.vocab, width, scales=scales, padded=True)
-        for j, seed in enumerate(seeds):
-            states: list[Parameters] = []
-            parameters = train_epochs(
-                net, corpus.train, corpus.labels, optimizer=Adagrad(rate), epochs=epochs, batch=batch, seed=seed,
-                experiment=f"feature_extraction/{name}", each_epoch=partial(_keep, states),
-            )  # fmt: skip
-            scores[i, j] = [token_scores(net, state)[:, 0] for state in states]
-            kernels = [_kernel(net, state, frequent) for state in states]
-            moved[i, j] = [relative_movement(kernels[0], kernel) for kernel in kernels]
-            right[i, j] = accuracy(net, parameters, corpus.test, corpus.test_labels)
-    return trajectory(
-        {
-            "score": (("network", "seed", "epoch", "token"), scores),
-            "movement": (("network", "seed", "epoch"), moved),
-            "accuracy": (("network", "seed"), right),
-            "cooccurrence": ("token", corpus.cooccurrence()),
-            "occurrences": ("token", corpus.occurrences),
-        },
-        {"network": list(networks), "seed": seeds, "epoch": np.arange(epochs + 1)},
-        units={"score": "logits"},
-        width=width, sigma=sigma, rate=rate, batch=batch,
+    net = text_network(network, corpus.vocab, width, scales=Scales(sigma, sigma, sigma, sigma), padded=True)
+    states: list[Parameters] = []
+    parameters = train_epochs(
+        net, corpus.train, corpus.labels, optimizer=Adagrad(rate), epochs=epochs, batch=batch, seed=seed,
+        experiment=f"feature_extraction/{network}", each_epoch=partial(_keep, states),
     )  # fmt: skip
+    frequent = torch.from_numpy(np.argsort(-corpus.occurrences, kind="stable")[:KERNEL_TOKENS, None])
+    kernels = [_kernel(net, state, frequent) for state in states]
+    scores = np.array([token_scores(net, state)[:, 0] for state in states])
+    return xr.Dataset(
+        {
+            "score": (("epoch", "token"), scores, {"units": "logits"}),
+            "movement": ("epoch", [relative_movement(kernels[0], kernel) for kernel in kernels]),
+            "accuracy": accuracy(net, parameters, corpus.test, corpus.test_labels),
+        },
+        {"epoch": np.arange(epochs + 1)},
+    )
 
 
 def label_scores(
-    networks: Networks = ("MLP ReLU", "MLP GeLU", "SA", "CNN ReLU"),
+    network: Network = "MLP ReLU",
     corpus: Corpus = "made_up",
     texts: Texts = MADE_UP.texts,
     epochs: Annotated[WholeNumber, about("Epochs of training.", unit="epochs")] = 6,
-    seeds: SeedCount = 1,
+    seed: Annotated[WholeNumber, about("Seed of the network and of the order of texts.")] = 1,
 ) -> xr.Dataset:
     """Label scores of tokens and their co-occurrence with the label, after every epoch of training."""
-    scores = trained_scores(read_corpus(corpus, texts=texts), tuple(networks), epochs=epochs, seeds=seed_list(seeds))
-    return scores.isel(token=np.flatnonzero(scores["occurrences"].values >= LEAST))
+    read = _corpus(corpus, texts)
+    scores = trained_scores(read, network, seed, epochs=epochs)
+    counts = {"cooccurrence": ("token", read.cooccurrence()), "occurrences": ("token", read.occurrences)}
+    return scores.assign(counts).isel(token=np.flatnonzero(read.occurrences >= LEAST))
+
+
+@lru_cache(maxsize=1)
+def _corpus(name: str, texts: int) -> LabelledCorpus:
+    return read_corpus(name, texts=texts)
 
 
 EXPERIMENTS = [
@@ -200,7 +195,7 @@ EXPERIMENTS = [
         "feature_extraction/label_scores",
         "label scores against co-occurrence, epoch by epoch",
         label_scores,
-        batched={"networks": "network"},
-        settings={"fast": {"networks": ("MLP ReLU", "MLP GeLU"), "texts": 500, "epochs": 2}, "full": {}},
+        {"network": ("MLP ReLU", "MLP GeLU", "SA", "CNN ReLU"), "seed": 1},
+        settings={"fast": {"network": ("MLP ReLU", "MLP GeLU"), "texts": 500, "epochs": 2}, "full": {}},
     ),
 ]

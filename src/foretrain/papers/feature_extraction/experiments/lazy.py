@@ -15,7 +15,6 @@ from torch import Tensor
 from torch.func import grad, vmap
 
 from foretrain.core.streams import seed_list, stream
-from foretrain.core.trajectory import trajectory
 from foretrain.data.made_up_corpus import MadeUpCorpus
 from foretrain.data.tokens import TokenTexts
 from foretrain.dynamics.epochs import batch_loss
@@ -25,8 +24,9 @@ from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import about
 from foretrain.models.classifiers import Classifier
 from foretrain.models.parameters import Parameters
-from foretrain.models.text_networks import NETWORKS, limit_kernel, network
-from foretrain.papers.feature_extraction.experiments.parameters import Networks, SeedCount, Texts, Width
+from foretrain.models.text_networks import NETWORKS, limit_kernel
+from foretrain.models.text_networks import network as text_network
+from foretrain.papers.feature_extraction.experiments.parameters import Network, SeedCount, Texts, Width
 from foretrain.papers.feature_extraction.setting import LAZY
 
 SINGLE = ("mlp", "sa", "sa_mlp")  # architectures that score single tokens; the others are asked about bigrams
@@ -109,28 +109,20 @@ def descended_scores(
 
 
 def lazy_scores(
-    networks: Networks = ("MLP ReLU", "MLP tanh", "SA", "CNN ReLU"),
+    network: Network = "MLP ReLU",
     width: Width = 512,
     texts: Texts = 40,
     vocab: Annotated[int, Field(ge=2, le=10**9), about("Tokens of the made-up texts.", unit="tokens")] = 10,
     seeds: SeedCount = 4,
 ) -> xr.Dataset:
     """Scores learned in the lazy regime, mean over seeds, and those predicted by the limit kernel."""
-    corpus = SmallCorpus.made_up(texts, vocab)
-    learned, predicted = [], []
-    for name in networks:
-        net = network(name, vocab, width, scales=Scales())
-        starts = net.start([("lazy_scores", name, s) for s in seed_list(seeds)])
-        runs = descended_scores(net, starts, corpus, corpus.asked(name), rate=LAZY.rate, steps=LAZY.steps)
-        learned.append(np.mean(runs, axis=0))
-        predicted.append(predicted_scores(name, corpus, rate=LAZY.rate, steps=LAZY.steps, scales=Scales()))
-    axes = ("network", "asked")
-    return trajectory(
-        {"learned": (axes, np.array(learned)), "predicted": (axes, np.array(predicted))},
-        {"network": list(networks)},
-        units={"learned": "logits", "predicted": "logits"},
-        width=width,
-    )
+    corpus, rate, steps = SmallCorpus.made_up(texts, vocab), LAZY.rate, LAZY.steps
+    net = text_network(network, vocab, width, scales=Scales())
+    starts = net.start([("lazy_scores", network, s) for s in seed_list(seeds)])
+    learned = descended_scores(net, starts, corpus, corpus.asked(network), rate=rate, steps=steps).mean(axis=0)
+    predicted = predicted_scores(network, corpus, rate=rate, steps=steps, scales=Scales())
+    unit = {"units": "logits"}
+    return xr.Dataset({"learned": ("asked", learned, unit), "predicted": ("asked", predicted, unit)})
 
 
 EXPERIMENTS = [
@@ -138,7 +130,7 @@ EXPERIMENTS = [
         "feature_extraction/lazy_scores",
         "scores learned in the lazy regime against the limit kernel",
         lazy_scores,
-        batched={"networks": "network"},
-        settings={"fast": {"networks": ("MLP ReLU", "SA"), "width": 128, "seeds": 2}, "full": {}},
+        {"network": ("MLP ReLU", "MLP tanh", "SA", "CNN ReLU")},
+        settings={"fast": {"network": ("MLP ReLU", "SA"), "width": 128, "seeds": 2}, "full": {}},
     ),
 ]

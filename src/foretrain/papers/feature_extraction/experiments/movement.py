@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
@@ -16,66 +15,61 @@ from torch.func import grad_and_value, vmap
 
 from foretrain.core.errors import require
 from foretrain.core.streams import seed_list
-from foretrain.core.trajectory import trajectory
 from foretrain.dynamics.epochs import batch_loss
 from foretrain.dynamics.optimizers import SGD
 from foretrain.kernels.tangent import Scales
 from foretrain.ledger.experiment import Experiment
-from foretrain.ledger.parameters import Count, about
+from foretrain.ledger.parameters import Positive, about
 from foretrain.models.classifiers import Classifier
 from foretrain.models.parameters import Parameters
-from foretrain.models.text_networks import finite_kernels, network
+from foretrain.models.text_networks import finite_kernels
+from foretrain.models.text_networks import network as text_network
 from foretrain.papers.feature_extraction.experiments.lazy import SmallCorpus
-from foretrain.papers.feature_extraction.experiments.parameters import NOT_EMPTY, Networks, SeedCount
+from foretrain.papers.feature_extraction.experiments.parameters import Network, SeedCount, Width
 
 READOUTS = ("both signs", "one sign")  # of the initial readout weights
 DESCENT = SGD(0.03)
 MOST_STEPS = 2000
 
 
-def movement_by_width(
-    networks: tuple[str, ...],
-    widths: tuple[int, ...],
-    seeds: int,
-    loss_left: float,
-    sigma: float,
-    mean_field: bool = False,
+def movement(
+    network: Network = "MLP ReLU",
+    width: Width = 256,
+    seeds: SeedCount = 8,
+    loss_left: Annotated[
+        float, Field(gt=0, lt=1), about("Share of the initial loss that is left when training stops.")
+    ] = 0.6,
+    sigma: Annotated[Positive, about("Standard deviation of the initial weights.")] = 1.0,
+    mean_field: Annotated[
+        bool,
+        about("Whether outputs are divided by √width once more and the rate is multiplied by the width."),
+    ] = False,
 ) -> xr.Dataset:
-    """‖Θ_after − Θ_before‖/‖Θ_before‖ over (readout, network, width, seed), on 16 made-up texts over 6 tokens.
+    """‖Θ_after − Θ_before‖/‖Θ_before‖ over (readout, seed), on 16 made-up texts over 6 tokens.
 
-    With `mean_field` outputs are divided by √width once more, and the rate is multiplied by the width: then networks
-    of every width learn features.
-    It is nan, with a warning, for runs whose loss did not fall that far in MOST_STEPS steps.
+    Both readouts start from the same weights, except for the signs of the readout. With `mean_field` networks of every
+    width learn features. It is nan, with a warning, for runs whose loss did not fall that far in MOST_STEPS steps.
     """
     require(0 < loss_left < 1, f"loss_left must lie between 0 and 1; got {loss_left}.")
-    corpus = SmallCorpus.made_up(16, 6)
+    corpus, listed = SmallCorpus.made_up(16, 6), seed_list(seeds)
     table, labels = torch.from_numpy(corpus.texts), torch.from_numpy(corpus.labels)
-    listed = seed_list(seeds)
-
-    def runs(name: str, width: int) -> np.ndarray:
-        """[readout, seed]; both readouts start from the same weights, except for the signs of the readout."""
-        net = network(name, corpus.vocab, width, scales=Scales(sigma, sigma, sigma, sigma))
-        start = net.start([("feature_extraction/ntk_stability", width, s) for s in listed])
-        starts = {key: torch.cat([value, value.abs() if key == "readout" else value]) for key, value in start.items()}
-        trained, reached = _until(net, starts, table, labels, loss_left, width**-0.5 if mean_field else 1.0)
-        if not reached.all():
-            unfinished = int((~reached).sum())
-            warnings.warn(
-                f"{unfinished} of {len(reached)} runs of {name} at width {width} still had more than {loss_left:g} of "
-                f"their loss after {MOST_STEPS} steps; their movement is not a number.",
-                stacklevel=2,
-            )
-
-        before, after = (finite_kernels(net, state, table) for state in (starts, trained))
-        moved = np.linalg.norm(after - before, axis=(1, 2)) / np.linalg.norm(before, axis=(1, 2))
-        return np.where(reached, moved, np.nan).reshape(len(READOUTS), -1)
-
-    movements = np.array([[runs(name, width) for width in widths] for name in networks])
-    return trajectory(
-        {"movement": (("readout", "network", "width", "seed"), np.moveaxis(movements, 2, 0))},
-        {"readout": list(READOUTS), "network": list(networks), "width": list(widths), "seed": listed},
-        loss_left=loss_left, sigma=sigma,
-    )  # fmt: skip
+    net = text_network(network, corpus.vocab, width, scales=Scales(sigma, sigma, sigma, sigma))
+    start = net.start([("feature_extraction/ntk_stability", width, s) for s in listed])
+    starts = {key: torch.cat([value, value.abs() if key == "readout" else value]) for key, value in start.items()}
+    trained, reached = _until(net, starts, table, labels, loss_left, width**-0.5 if mean_field else 1.0)
+    if not reached.all():
+        unfinished = int((~reached).sum())
+        warnings.warn(
+            f"{unfinished} of {len(reached)} runs of {network} at width {width} still had more than {loss_left:g} of "
+            f"their loss after {MOST_STEPS} steps; their movement is not a number.",
+            stacklevel=2,
+        )
+    before, after = (finite_kernels(net, state, table) for state in (starts, trained))
+    moved = np.linalg.norm(after - before, axis=(1, 2)) / np.linalg.norm(before, axis=(1, 2))
+    return xr.Dataset(
+        {"movement": (("readout", "seed"), np.where(reached, moved, np.nan).reshape(len(READOUTS), -1))},
+        {"readout": list(READOUTS), "seed": listed},
+    )
 
 
 def _until(
@@ -110,26 +104,14 @@ def _until(
     return parameters, ~running.numpy()
 
 
-def movement(
-    networks: Networks = ("MLP ReLU", "MLP GeLU", "MLP tanh"),
-    widths: Annotated[Sequence[Count], NOT_EMPTY, about("Widths of the networks.")] = (32, 64, 128, 256, 512),
-    seeds: SeedCount = 8,
-    loss_left: Annotated[
-        float, Field(gt=0, lt=1), about("Share of the initial loss that is left when training stops.")
-    ] = 0.6,
-) -> xr.Dataset:
-    """How far the tangent kernel moves against width, for readout weights of both signs and of one."""
-    return movement_by_width(tuple(networks), tuple(widths), seeds, loss_left, 1.0)
-
-
 EXPERIMENTS = [
     Experiment(
         "feature_extraction/movement",
         "movement of the tangent kernel against width",
         movement,
-        batched={"widths": "width"},
+        {"network": ("MLP ReLU", "MLP GeLU", "MLP tanh"), "width": (32, 64, 128, 256, 512)},
         settings={
-            "fast": {"networks": ("MLP ReLU", "MLP GeLU"), "widths": (32, 64), "seeds": 2, "loss_left": 0.9},
+            "fast": {"network": ("MLP ReLU", "MLP GeLU"), "width": (32, 64), "seeds": 2, "loss_left": 0.9},
             "full": {},
         },
     ),

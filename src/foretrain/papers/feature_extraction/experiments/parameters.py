@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
-
-from pydantic import Field
 
 from foretrain.ledger.parameters import Count, about
 from foretrain.models.text_networks import NETWORKS
@@ -18,9 +15,7 @@ else:
     NetworkName = Literal[tuple(NETWORKS)]
     CorpusName = Literal[TWO_CLASSES]
 
-NOT_EMPTY = Field(min_length=1)
-
-Networks = Annotated[Sequence[NetworkName], NOT_EMPTY, about("The networks, by architecture and activation.")]
+Network = Annotated[NetworkName, about("The network, by architecture and activation.")]
 Corpus = Annotated[CorpusName, about("The labelled texts: made up, or a real corpus of two classes.")]
 Texts = Annotated[Count, about("Number of training texts.", unit="texts")]
 Width = Annotated[Count, about("Width of the networks.")]
