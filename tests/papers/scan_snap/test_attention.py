@@ -73,7 +73,9 @@ def test_distinct_tokens_move_by_eq_98_and_the_common_one_by_eq_100(seed: int) -
     f, beta = theory.features(P, np.zeros_like(P)), draw.normal(size=(3, 3))
     velocity, xi = theory.attention_velocity(f, beta).sum(axis=0), theory.growth_speed(f, beta * (1 - np.eye(3)))
     for n in range(3):
-        np.testing.assert_allclose(velocity[task.own[n]], f[n, task.own[n]] ** 2 * xi[n], atol=1e-14)
+        np.testing.assert_allclose(
+            velocity[task.distinct_tokens[n]], f[n, task.distinct_tokens[n]] ** 2 * xi[n], atol=1e-14
+        )
     assert velocity[0] == pytest.approx(-((1 - f[:, 0] ** 2) * xi).sum(), abs=1e-14)
 
 
@@ -166,7 +168,7 @@ def test_random_classes_are_what_they_say(shape: str) -> None:
     np.testing.assert_array_equal(P, RandomClasses(instances=3, distinct=3, common=2, shape=shape).probabilities)
     assert (P[..., :2] > 0).all()
     assert ((P[..., 2:] > 0).sum(axis=1) <= 1).all()
-    own = np.take_along_axis(P, np.broadcast_to(task.own, (3, 4, 3)), axis=-1)
+    own = np.take_along_axis(P, np.broadcast_to(task.distinct_tokens, (3, 4, 3)), axis=-1)
     if shape == "symmetric":
         assert (own == own[:, :1]).all()
         assert (P[..., :2] == P[:, :1, :2]).all()

@@ -146,7 +146,7 @@ def test_theorem3_holds_along_the_flow_of_eq_10() -> None:
     times = np.linspace(0, 2000, 5)
     flow = flows.attention_flow(TASK.probabilities, TASK.query, vocab=1000, eta_y=0.5, eta_z=0.5, save_at=times)
     z, f = flow["z"].values, theory.features(TASK.probabilities, flow["z"].values)
-    for n, (first, second) in enumerate(TASK.own):
+    for n, (first, second) in enumerate(TASK.distinct_tokens):
         ratio = (f[:, :, n, first] / f[:, :, n, second]) ** 2 - 1  # r of eq. 11: [time, instance]
         np.testing.assert_allclose(ratio, theory.relative_gain(ratio[0], z[:, :, n, first]), rtol=1e-9)
         assert abs(ratio[-1] / ratio[0]).min() > 1.05  # it does grow

@@ -113,13 +113,13 @@ def fig6(run: xr.Dataset) -> go.Figure:
             name, group = f"η<sub>Z</sub> = {rate:g}", {"legendgroup": f"{rate:g}", "showlegend": i == 0}
             mean, spread = cells.mean("seed"), cells.std("seed")
             figure.add_trace(band(cells["ratio"], mean - spread, mean + spread, j, legendgroup=f"{rate:g}"), **place)
-            own = measurement_marks(cells["ratio"], mean, name, j, **group)
-            figure.add_trace(own.update(mode="lines+markers"), **place)
+            marks = measurement_marks(cells["ratio"], mean, name, j, **group)
+            figure.add_trace(marks.update(mode="lines+markers"), **place)
             if number not in published["queries"] or rate not in published["eta_z"]:
                 continue
-            theirs = published["entropy"].sel(queries=number, eta_z=rate).dropna("ratio")
-            if theirs.size:
-                marks = measurement_marks(theirs["ratio"], theirs, "published", j, legendgroup="p", showlegend=False)
+            printed = published["entropy"].sel(queries=number, eta_z=rate).dropna("ratio")
+            if printed.size:
+                marks = measurement_marks(printed["ratio"], printed, "published", j, legendgroup="p", showlegend=False)
                 figure.add_trace(marks.update(marker={"symbol": "diamond-open", "size": 11}), **place)
     if comparable:
         key = measurement_marks([None], [None], "published mean", "#1b1f24", legendgroup="p")

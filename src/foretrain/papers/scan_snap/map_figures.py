@@ -92,10 +92,10 @@ def standard_transformer(run: xr.Dataset) -> go.Figure:
     models, corpora = run["model"].values.tolist(), run["corpus"].values.tolist()
     title = "Which words does attention pick? Rank correlation per query with trained logits (a mark per seed)"
     figure = new_panels(title, models, columns=len(models), shared_yaxes=True, horizontal_spacing=0.04)
-    told = {str(name): run["statistic"].sel(of=name) for name in run["of"].values}
-    told |= {"another seed": run["agreement"], "the same run, halfway": run["pilot"].isel(share=-1)}
+    shown = {str(name): run["statistic"].sel(of=name) for name in run["of"].values}
+    shown |= {"another seed": run["agreement"], "the same run, halfway": run["pilot"].isel(share=-1)}
     for panel, model in enumerate(models):
-        for color, (name, values) in enumerate(told.items()):
+        for color, (name, values) in enumerate(shown.items()):
             one = values.sel(model=model).transpose("corpus", "seed")
             x = [corpus for corpus in corpora for _ in range(run.sizes["seed"])]
             marks = measurement_marks(x, one.values.ravel(), name, color, legendgroup=name, showlegend=panel == 0)

@@ -43,6 +43,16 @@ _rank_claim: dict[str, Any] = {
     "figure": drawn("stable_rank"),
 }
 
+TWO_CLASSES = Control(
+    "two classes: one direction is all there is to learn, and nothing catches up", {"configuration": "C2-ch2-10-20"}
+)
+
+
+def _transformers(activation: Activation) -> dict[str, dict[str, Any]]:
+    sizes = {"fast": {"seeds": 3, "steps": 120}, "full": {"seeds": 10, "steps": 400}}
+    return {tier: {"model": "transformer", "activation": activation, **size} for tier, size in sizes.items()}
+
+
 rank_layer = Claim(
     id="joma/rank",
     whose="the paper's statement",
@@ -63,13 +73,8 @@ rank_transformer = Claim(
     whose="the paper's statement",
     says="In a small ReLU transformer on the data of Table 1 the stable rank of every lower MLP matrix first drops "
     "(below half of its start) and then bounces back (by more than a tenth).",
-    settings={
-        "fast": {"model": "transformer", "activation": "relu", "seeds": 3, "steps": 120},
-        "full": {"model": "transformer", "activation": "relu", "seeds": 10, "steps": 400},
-    },
-    control=Control(
-        "two classes: one direction is all there is to learn, and nothing catches up", {"configuration": "C2-ch2-10-20"}
-    ),
+    settings=_transformers("relu"),
+    control=TWO_CLASSES,
     finding="The matrices start at a tenth of torch's own size; from that size their random rank hides what training "
     "puts in.",
     **_rank_claim,
@@ -79,13 +84,8 @@ rank_linear = Claim(
     whose="our own expectation",
     says="In the same transformer with a linear activation the rank drops and comes back as well. (From one layer, "
     "where the bounce needs ReLU, one might have expected that it does not.)",
-    settings={
-        "fast": {"model": "transformer", "activation": "linear", "seeds": 3, "steps": 120},
-        "full": {"model": "transformer", "activation": "linear", "seeds": 10, "steps": 400},
-    },
-    control=Control(
-        "two classes: one direction is all there is to learn, and nothing catches up", {"configuration": "C2-ch2-10-20"}
-    ),
+    settings=_transformers("linear"),
+    control=TWO_CLASSES,
     finding="In one layer the bounce of the rank needs a nonlinear φ, in a transformer it does not: with linear "
     "activation the ranks come back by a quarter and more, since softmax, normalisation and the other layers remain.",
     **_rank_claim,

@@ -49,8 +49,8 @@ def speeds(prediction: xr.Dataset, observation: xr.Dataset) -> go.Figure:
 
 def smallness(prediction: xr.Dataset, observation: xr.Dataset) -> go.Figure:
     """Theorem 4, last sentence: |Λ| of every pair against R, how many times ln(1/δ) is what the condition asks for."""
-    asked, found = xr.broadcast(1 / prediction["bound_on_|Λ|"], observation["Lambda"])
-    R, size = asked.values.ravel(), found.values.ravel()
+    asked, sizes = xr.broadcast(1 / prediction["bound_on_|Λ|"], observation["Lambda"])
+    R, size = asked.values.ravel(), sizes.values.ravel()
     drawn = (R > 1e-3) & (size > 1e-6)
     R, size = R[drawn], size[drawn]
     chosen = np.argsort(R)[:: max(1, R.size // 800)]

@@ -31,14 +31,12 @@ def graph_correlations(
     steps: tuple[int, ...] = (0,),
     rate: float = 0.2,
     seed: int = 1,
-    unrelated: bool = False,
 ) -> xr.Dataset:
     """Multi-layer Theorem 1: C1 to C4 of every edge k → j and every pair of latents, after each number of `steps`.
 
     Inputs are the leaves, as ±1, of a tree with two latents at the top, four below them and eight leaves; the outputs
     learn the top latents. A correlation is Σ_i x[i]y[i] over samples, with x and y scaled to length 1. `C4` uses the
-    weight that the gradient rule gives, w_jk = corr(f_k, σ′_jg_j); `C4_actual` uses the graph's own weight. With
-    `unrelated`, the z_β of C4 comes from other samples and says nothing about z_α or f_k.
+    weight that the gradient rule gives, w_jk = corr(f_k, σ′_jg_j); `C4_actual` uses the graph's own weight.
     """
     require(len(steps) >= 1 and min(steps) >= 0, f"steps must name whole numbers of at least 0; got {steps}.")
     require(list(steps) == sorted(set(steps)), f"steps must grow; got {steps}.")
@@ -53,14 +51,12 @@ def graph_correlations(
             pushed, values = _unit(state.slopes * state.gradients), _unit(state.values)
             weight = np.where(graph.edges, np.einsum("gsj,gsk->gjk", pushed, values), np.nan)
             c1 = np.einsum("gsz,gsj->gjz", latents, pushed)
-            to_beta = np.einsum("gsz,gsj->gjz", np.roll(latents, 1, axis=1), pushed) if unrelated else c1
             rows.append(
                 {
                     "C1": c1,
                     "C2": np.einsum("gsz,gsk->gkz", latents, values),
-                    "C4": weight[..., None] * to_beta[:, :, None],
-                    "C4_actual": np.where(graph.edges, np.sign(graph.weights), np.nan)[..., None]
-                    * to_beta[:, :, None, :],
+                    "C4": weight[..., None] * c1[:, :, None],
+                    "C4_actual": np.where(graph.edges, np.sign(graph.weights), np.nan)[..., None] * c1[:, :, None, :],
                 }
             )
         graph = graph.stepped(state, rate)

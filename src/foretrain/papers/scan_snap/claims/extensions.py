@@ -219,8 +219,8 @@ def _head_starts(heads: int, classes: int, distinct: int, spread: float) -> tupl
 
 def _winners(scores: Array, classes: int, distinct: int) -> xr.Dataset:
     """From scores [head, class, token]: the best distinct token of each class in each head, and how many differ."""
-    own = np.stack([scores[:, n, 1 + n * distinct : 1 + (n + 1) * distinct] for n in range(classes)], axis=1)
-    winner = own.argmax(axis=-1)
+    by_class = np.stack([scores[:, n, 1 + n * distinct : 1 + (n + 1) * distinct] for n in range(classes)], axis=1)
+    winner = by_class.argmax(axis=-1)
     different = [len(set(column)) for column in winner.T.tolist()]
     return trajectory({"winner": (("head", "class"), winner), "further_winners": ("class", np.array(different) - 1.0)})
 

@@ -26,15 +26,17 @@ def _flow(task: RandomClasses, vocab: int, eta_y: float, eta_z: float, until: fl
     return flows.attention_flow(task.probabilities, task.query, vocab=vocab, eta_y=eta_y, eta_z=eta_z, save_at=times)
 
 
-def _own(task: RandomClasses, values: Array) -> Array:
+def _at_distinct(task: RandomClasses, values: Array) -> Array:
     """The values [..., class, token] at the distinct tokens of each class: [..., class, slot]."""
-    return np.take_along_axis(values, np.broadcast_to(task.own, (*values.shape[:-2], *task.own.shape)), axis=-1)
+    return np.take_along_axis(
+        values, np.broadcast_to(task.distinct_tokens, (*values.shape[:-2], *task.distinct_tokens.shape)), axis=-1
+    )
 
 
 def _ranked_token(task: RandomClasses, values: Array, rank: int) -> Array:
     """The values [..., class, token] at the distinct token of each class with this rank in P(l|n); −1 is dominant."""
-    distinct = _own(task, values)
-    slot = np.argsort(_own(task, task.probabilities), axis=-1)[..., rank, None]
+    distinct = _at_distinct(task, values)
+    slot = np.argsort(_at_distinct(task, task.probabilities), axis=-1)[..., rank, None]
     return np.take_along_axis(distinct, np.broadcast_to(slot, (*distinct.shape[:-1], 1)), axis=-1)[..., 0]
 
 
@@ -43,7 +45,7 @@ def _square_ratios(task: RandomClasses, z: Array, z_common: Array | None = None)
 
     With the logits of the common token [..., class, 1], that token takes the place of l'.
     """
-    scores = np.log(_own(task, task.probabilities)) + z
+    scores = np.log(_at_distinct(task, task.probabilities)) + z
     others = scores if z_common is None else np.log(task.probabilities[..., :1]) + z_common
     return np.exp(2 * (scores[..., :, None] - others[..., None, :]))
 
@@ -71,7 +73,7 @@ def _logits(
 ) -> tuple[xr.Dataset, Array, Array]:
     """The flow of eq. 10, and the logits of distinct tokens and of the common one: [time, instance, class, slot]."""
     flow = _flow(task, vocab, eta_y, eta_z, until)
-    return flow, _own(task, flow["z"].values), flow["z"].values[..., :1]
+    return flow, _at_distinct(task, flow["z"].values), flow["z"].values[..., :1]
 
 
 theorem3 = Claim(
@@ -101,7 +103,7 @@ def _growth_factor_bounds(
     task: RandomClasses, vocab: int, eta_y: float, eta_z: float, until: float, rank: int = -1
 ) -> xr.Dataset:
     flow = _flow(task, vocab, eta_y, eta_z, until).isel(time=slice(1, None))  # at t = 0 all three are 1
-    f = _own(task, theory.features(task.probabilities, np.zeros_like(task.probabilities)))
+    f = _at_distinct(task, theory.features(task.probabilities, np.zeros_like(task.probabilities)))
     low, high = theory.growth_factor_bounds(flow["growth"].values, feature=np.sort(f, axis=-1)[..., rank])
     return trajectory({"low": (PAIRS[:3], low), "high": (PAIRS[:3], high)}, {"time": flow["time"].values})
 
@@ -144,7 +146,7 @@ def _defect_of_training(
             save_at=np.array([0.0, until]),
             rtol=1e-10,
         )
-        z = _own(task, flow["z"].values[-1, :, 0])
+        z = _at_distinct(task, flow["z"].values[-1, :, 0])
         start, end = _square_ratios(task, np.zeros_like(z)) - 1, _square_ratios(task, z) - 1
         off_diagonal = ~np.eye(task.distinct, dtype=bool)
         off = (end - theory.relative_gain(start, z[..., None]))[..., off_diagonal]

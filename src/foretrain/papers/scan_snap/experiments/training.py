@@ -50,9 +50,11 @@ def fig4(
     c_n scaled to sum 1.
     """
     optimizer = SGD({"Y": rate_axis("eta_y", eta_y), "Z": eta_z}, momentum=TRAINING.momentum)
-    run, own = _syn_small("fig4", optimizer, seeds, steps)
-    entropies = (own.dims[:-1], entropy(own.values), {"units": "nats"})
-    return run.assign(mass=own.sum("slot", skipna=False), top=own.max("slot", skipna=False), entropy=entropies)
+    run, distinct = _syn_small("fig4", optimizer, seeds, steps)
+    entropies = (distinct.dims[:-1], entropy(distinct.values), {"units": "nats"})
+    return run.assign(
+        mass=distinct.sum("slot", skipna=False), top=distinct.max("slot", skipna=False), entropy=entropies
+    )
 
 
 def fig5(
@@ -78,8 +80,8 @@ def fig5(
     rates = rate_axis("rate", rate)
     require(len(rates) >= 2, f"rate must name at least two rates to compare; got {rates.values.tolist()}.")
     method = Adam(rates) if optimizer == "adam" else SGD(rates, momentum=TRAINING.momentum)
-    run, own = _syn_small("fig5", method, seeds, steps)
-    last = own.isel(time=-1)
+    run, distinct = _syn_small("fig5", method, seeds, steps)
+    last = distinct.isel(time=-1)
     rank = (-last.values).argsort(axis=-1).argsort(axis=-1)  # 0 for the token with most attention
     top = last.copy(data=rank < chosen)
     pairs = list(combinations(range(len(rates)), 2))
@@ -170,8 +172,8 @@ def _distinct_entropy(model: Bilinear) -> Callable[[dict[str, Tensor]], tuple[tu
     tokens = torch.from_numpy(np.stack(model.task.distinct_tokens))
 
     def measure(parameters: dict[str, Tensor]) -> tuple[tuple[str, ...], Tensor]:
-        own = model.attention(parameters)[..., torch.arange(len(tokens))[:, None], tokens]
-        return (), entropy(own).mean(-1)
+        distinct = model.attention(parameters)[..., torch.arange(len(tokens))[:, None], tokens]
+        return (), entropy(distinct).mean(-1)
 
     return measure
 

@@ -40,12 +40,12 @@ def shared_token_classes(
         vocab >= 1 + classes * width, f"{classes} classes with {width} distinct tokens need more than {vocab} tokens."
     )
     require(0 < common < 1, f"common must be a probability above 0 and below 1; got {common}.")
-    own = np.full(classes, common)
-    own[0] = common if first is None else first
+    share = np.full(classes, common)
+    share[0] = common if first is None else first
     P = np.zeros((classes, vocab))
-    P[:, 0] = own
+    P[:, 0] = share
     for n in range(classes):
-        P[n, 1 + n * width : 1 + (n + 1) * width] = (1 - own[n]) * np.asarray(shares) / np.sum(shares)
+        P[n, 1 + n * width : 1 + (n + 1) * width] = (1 - share[n]) * np.asarray(shares) / np.sum(shares)
     return P
 
 

@@ -44,7 +44,7 @@ class RandomClasses:
         return np.where(np.arange(self.classes) == 0, self.queries, query) if self.shape == "bare" else query
 
     @cached_property
-    def own(self) -> Array:
+    def distinct_tokens(self) -> Array:
         """The distinct tokens of each class: [class, slot]."""
         return self.common + np.arange(self.classes * self.distinct).reshape(self.classes, self.distinct)
 
@@ -61,7 +61,9 @@ class RandomClasses:
         distinct *= (1 - share) / distinct.sum(axis=-1, keepdims=True)
         P = np.zeros((self.instances, self.classes, self.common + self.classes * self.distinct))
         P[..., : self.common] = common
-        np.put_along_axis(P, np.broadcast_to(self.own, (self.instances, *self.own.shape)), distinct, axis=-1)
+        np.put_along_axis(
+            P, np.broadcast_to(self.distinct_tokens, (self.instances, *self.distinct_tokens.shape)), distinct, axis=-1
+        )
         return P
 
     def weak_correlations(self, vocab: int) -> tuple[bool, str]:

@@ -109,9 +109,9 @@ def _coefficients(
     q1, q0 = _direction_products(vocab)
     kept = np.broadcast_to(1 + as_floats("theta", theta), E_.shape[:-1])
     scale = np.broadcast_to(1 + as_floats("sigma", sigma), E_.shape[:-1])
-    own = kept[..., :, None] * E_  # (1+θ_n)E'_nn'
-    rest = own.sum(axis=-2, keepdims=True) - own  # Σ_{k≠n}(1+θ_k)E'_kn'
-    beta = scale[..., None] * (q1 * own + q0 * (rest + sign * kept[..., None, :])) * (1 - np.eye(K))
+    kept_E = kept[..., :, None] * E_  # (1+θ_n)E'_nn'
+    rest = kept_E.sum(axis=-2, keepdims=True) - kept_E  # Σ_{k≠n}(1+θ_k)E'_kn'
+    beta = scale[..., None] * (q1 * kept_E + q0 * (rest + sign * kept[..., None, :])) * (1 - np.eye(K))
     diagonal = np.diagonal(E_, axis1=-2, axis2=-1)
     iota = scale * (q1 * kept * (1 - diagonal) - q0 * np.diagonal(rest, axis1=-2, axis2=-1))
     return iota, beta
