@@ -19,7 +19,7 @@ from foretrain.dynamics.fused_adam import FusedAdam
 from foretrain.dynamics.protocols import OutputModel
 from foretrain.dynamics.validated import Schedule, best_rate, train_validated
 from foretrain.models.stacked.transformer_runs import LastLayerRuns, TransformerRuns
-from foretrain.models.strings import Strings
+from foretrain.models.strings import SampleRows
 from foretrain.models.transformer import Transformer, TransformerShape
 
 SHAPE = TransformerShape(tokens=12 + 40, length=3, heads=2, embedding=8, head=4, mlp=8)
@@ -141,7 +141,7 @@ class Sinking:
         return {"height": torch.arange(len(keys))[:, None] + 1.5}
 
     def prepare(self, strings, start):
-        return Strings(strings)
+        return SampleRows(strings)
 
     def outputs(self, p, strings):
         return 100 + p["height"].log().expand(strings.values.shape[:2])

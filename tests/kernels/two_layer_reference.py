@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import softmax
 
-from foretrain.kernels.activations import Activation
+from foretrain.kernels.activations import KernelActivation
 
 Array = np.ndarray
 
@@ -17,7 +17,7 @@ def sampled_distances(
     *,
     identity: float,
     gamma: float,
-    phi: Activation,
+    phi: KernelActivation,
     width: int,
     draws: int,
     beta: float = 0.0,
@@ -46,7 +46,7 @@ def distances_of(gram: Array) -> Array:
 
 
 def _features(
-    strings: Array, a: float, gamma: float, phi: Activation, d: int, beta: float, second: float, heads: int,
+    strings: Array, a: float, gamma: float, phi: KernelActivation, d: int, beta: float, second: float, heads: int,
     rng: np.random.Generator,
 ) -> Array:  # fmt: skip
     def layer(rows: Array, activated: bool) -> Array:

@@ -1,6 +1,6 @@
 """Kernels: what can be known without training. Infinitely wide layers, tangent kernels, and kernel regression."""
 
-from foretrain.kernels.activations import ACTIVATIONS, GELU, Activation, Cosine, ReLU
+from foretrain.kernels.activations import ACTIVATIONS, GELU, Cosine, KernelActivation, ReLU
 from foretrain.kernels.architectures import ARCHITECTURES, architecture_kernel
 from foretrain.kernels.attention import (
     KernelMatrix,
@@ -16,8 +16,8 @@ __all__ = [
     "ACTIVATIONS",
     "ARCHITECTURES",
     "GELU",
-    "Activation",
     "Cosine",
+    "KernelActivation",
     "KernelMatrix",
     "ReLU",
     "TemplateMatrix",

@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 
 
 @runtime_checkable
-class Activation(Protocol):
+class KernelActivation(Protocol):
     """φ of an MLP layer, with the mean of φ(u)φ(v) over a Gaussian pair, which is the layer's kernel."""
 
     def __call__(self, t: Array) -> Array:
@@ -106,10 +106,10 @@ class GELU:
         return _arrays(both, 1 / (2 * math.pi * np.sqrt(d - c * c)), (1 - a * b) / d)
 
 
-ACTIVATIONS: dict[str, Activation] = {"cosine": Cosine(), "relu": ReLU(), "gelu": GELU()}
+ACTIVATIONS: dict[str, KernelActivation] = {"cosine": Cosine(), "relu": ReLU(), "gelu": GELU()}
 
 
-def activation_named(activation: str | Activation) -> Activation:
+def activation_named(activation: str | KernelActivation) -> KernelActivation:
     """An activation by its name, or the activation itself (such as `Cosine(b1, b2)`, for constants of your own)."""
     if isinstance(activation, str):
         require_known("activation", activation, ACTIVATIONS)

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray as Array
 
 from foretrain.core.errors import require_at_least, require_known
-from foretrain.kernels.activations import Activation, activation_named
+from foretrain.kernels.activations import KernelActivation, activation_named
 from foretrain.kernels.attention import default_tolerance, transformer_kernel, transformer_matrix
 from foretrain.kernels.regression import Kernel
 from foretrain.kernels.two_layers import ACCURACY, two_layer_kernel
@@ -26,7 +26,7 @@ def mlp_kernel(
     X: Int[Array, "x position"],
     Y: Int[Array, "y position"],
     *,
-    activation: str | Activation = "cosine",
+    activation: str | KernelActivation = "cosine",
     relations: float = 0.0,
 ) -> Float[Array, "x y"]:
     """Remark I.6: an infinitely wide layer on one-hot tokens, κ(Σ 1(x_i = y_i)/k).
@@ -51,7 +51,7 @@ def architecture_kernel(
     *,
     beta: float = 1.0,
     gamma: float = 1.0,
-    activation: str | Activation = "cosine",
+    activation: str | KernelActivation = "cosine",
     identity: float = IDENTITY,
     relations: float = 1.0,
     seconds: float | None = None,

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from foretrain.core.errors import require, require_at_least
 from foretrain.core.progress import Progress, tell
-from foretrain.kernels.activations import Activation, activation_named
+from foretrain.kernels.activations import KernelActivation, activation_named
 from foretrain.kernels.contraction import contract, work
 from foretrain.kernels.patterns import Component, String, count_tokens, encoded, pair_patterns, pattern_of
-from foretrain.kernels.quadrature import Array, Grid, grid
+from foretrain.kernels.quadrature import Array, QuadratureGrid, grid
 from foretrain.kernels.sampling import quasi_monte_carlo
 
 # A pattern whose components need more multiplications than this is sampled. Up to β = 4, where accuracy is promised,
@@ -86,7 +86,7 @@ def transformer_kernel(
     *,
     beta: float,
     gamma: float,
-    activation: str | Activation = "cosine",
+    activation: str | KernelActivation = "cosine",
     identity: float = 0.0,
     tolerance: float | None = None,
     seconds: float | None = None,
@@ -103,7 +103,7 @@ def transformer_matrix(
     *,
     beta: float,
     gamma: float,
-    activation: str | Activation = "cosine",
+    activation: str | KernelActivation = "cosine",
     identity: float = 0.0,
     tolerance: float | None = None,
     check: bool = False,
@@ -262,7 +262,7 @@ def _narrow(pattern: Form, length: int, setting: _Setting, tolerance: float) -> 
     return max(work(component, nodes) for component in pattern) <= setting.most_work
 
 
-def _grid(pattern: Form, length: int, setting: _Setting, tolerance: float) -> Grid:
+def _grid(pattern: Form, length: int, setting: _Setting, tolerance: float) -> QuadratureGrid:
     crossed = any(t != u and count_tokens(c, 0)[u] for c in pattern for t, u, _ in c)
     return grid(setting.beta, setting.gamma, length, setting.identity, crossed, tolerance)
 
@@ -277,7 +277,7 @@ def _contracted(pattern: Form, length: int, setting: _Setting, tolerance: float)
 
 
 @lru_cache(maxsize=256)
-def _parts(component: Component, nodes: Grid, identity: float) -> tuple[Array, Array]:
+def _parts(component: Component, nodes: QuadratureGrid, identity: float) -> tuple[Array, Array]:
     return contract(component, nodes, identity)
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from foretrain.kernels.patterns import Component, canonical, count_tokens
-from foretrain.kernels.quadrature import Array, Grid
+from foretrain.kernels.quadrature import Array, QuadratureGrid
 
 Graded = dict[int, Array]
 Axis = tuple[int, int | None]  # side (0: x, 1: y) and token; no token: the axis runs over a or b itself
@@ -50,7 +50,7 @@ class Step:
     once: bool
 
 
-def contract(component: Component, grid: Grid, identity: float = 0.0) -> tuple[Array, Array]:
+def contract(component: Component, grid: QuadratureGrid, identity: float = 0.0) -> tuple[Array, Array]:
     """At every (a, b): the mean of the product of T over the component, without and with the kernel's two marks.
 
     The marks are at positions with equal tokens (the XYᵀ term, token by token) or at the same position (the γ²I term).
@@ -78,7 +78,7 @@ def contract(component: Component, grid: Grid, identity: float = 0.0) -> tuple[A
     return plain, marked
 
 
-def _sum_once(token: int, tables: list[Table], grid: Grid) -> list[Table]:
+def _sum_once(token: int, tables: list[Table], grid: QuadratureGrid) -> list[Table]:
     """Sum over a token of only one string, for all values of its neighbours' axes."""
     touching = [t for t in tables if any(axis[1] == token for axis in t.axes)]
     side = next(axis[0] for axis in touching[0].axes if axis[1] == token)
@@ -119,7 +119,7 @@ def _view(values: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Ar
 
 
 def _sum_everywhere(
-    plan: list[Step], tables: list[Table], grid: Grid, plain: Array, marked: Array, copies: int
+    plan: list[Step], tables: list[Table], grid: QuadratureGrid, plain: Array, marked: Array, copies: int
 ) -> None:
     """Do the remaining sums, for one block of values of a and b at a time."""
     for part in _blocks(grid, max(step.width for step in plan)):
@@ -138,7 +138,7 @@ def _sum_everywhere(
             marked[part] += copies * total[3]
 
 
-def _blocks(grid: Grid, width: int) -> Iterator[tuple[slice, slice]]:
+def _blocks(grid: QuadratureGrid, width: int) -> Iterator[tuple[slice, slice]]:
     """Pieces of the (a, b) plane whose products fit into the processor's cache."""
     rows, columns = grid.shape
     points = max(1, BLOCK // grid.nodes ** max(1, width - 1))
@@ -149,7 +149,7 @@ def _blocks(grid: Grid, width: int) -> Iterator[tuple[slice, slice]]:
             yield slice(i, min(i + high, rows)), slice(j, min(j + wide, columns))
 
 
-def _windows(table: Table, grid: Grid, part: tuple[slice, slice]) -> Factor:
+def _windows(table: Table, grid: QuadratureGrid, part: tuple[slice, slice]) -> Factor:
     """A view of the table at (a, b, scores of its tokens): an index on an axis is the index of a plus that of ζ."""
     tokens = tuple(sorted({t for _, t in table.axes if t is not None}))
     views = {}
@@ -249,7 +249,7 @@ def _marked_tokens(component: Component) -> list[tuple[int, int]]:
     return [(tokens[0], len(tokens)) for tokens in kinds.values()]
 
 
-def elimination(component: Component, grid: Grid) -> list[Step]:
+def elimination(component: Component, grid: QuadratureGrid) -> list[Step]:
     """The order of summation: fewest neighbours first. Sums that serve all (a, b) at once come before the others."""
     neighbours: dict[int, set[int]] = {t: set() for edge in component for t in edge[:2]}
     for t, u, _ in component:
@@ -277,7 +277,7 @@ def elimination(component: Component, grid: Grid) -> list[Step]:
     return sorted(steps, key=lambda step: not step.once)
 
 
-def work(component: Component, grid: Grid) -> float:
+def work(component: Component, grid: QuadratureGrid) -> float:
     """Roughly how many multiplications a contraction takes."""
     rows, columns = grid.shape
     n, wide = float(grid.nodes), float(len(grid.scores))

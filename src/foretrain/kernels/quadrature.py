@@ -28,7 +28,7 @@ MOST_TABLES = 8
 
 
 @dataclass(frozen=True, eq=False)  # compared by identity, so that a grid can be a key of a cache
-class Grid:
+class QuadratureGrid:
     """Nodes of b, of which every `row_step`-th is a node of a, and nodes of the token scores ζ.
 
     `scores` has a_i + βζ_s at index i·stride + s·dilation, so that windows of one table serve every token.
@@ -77,7 +77,7 @@ class Grid:
 
 
 @lru_cache(maxsize=8)
-def grid(beta: float, gamma: float, length: int, identity: float, crossed: bool, tolerance: float) -> Grid:
+def grid(beta: float, gamma: float, length: int, identity: float, crossed: bool, tolerance: float) -> QuadratureGrid:
     """The grid on which kernels of strings of this length have an absolute error below the tolerance.
 
     crossed  whether some token has different positions in the two strings
@@ -100,7 +100,9 @@ def grid(beta: float, gamma: float, length: int, identity: float, crossed: bool,
         nodes_b = np.arange(low, high + step, step)
         weights = np.exp(-((np.arange(-half, half + 1) * step * dilation / beta) ** 2) / 2)
         scores = low + step * np.arange(-half * dilation, len(nodes_b) + half * dilation)
-    return Grid(nodes_b, max(1, int(step_a / step)), weights / weights.sum(), scores, stride, dilation, beta, gamma)
+    return QuadratureGrid(
+        nodes_b, max(1, int(step_a / step)), weights / weights.sum(), scores, stride, dilation, beta, gamma
+    )
 
 
 def _lattice(decay: _Decay, step: float, step_a: float, share: float) -> tuple[float, int, int]:

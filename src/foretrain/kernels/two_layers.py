@@ -43,7 +43,7 @@ from numpy import ndarray as Array
 from scipy.special import softmax
 
 from foretrain.core.errors import require, require_at_least
-from foretrain.kernels.activations import Activation, activation_named
+from foretrain.kernels.activations import KernelActivation, activation_named
 from foretrain.kernels.patterns import pair_patterns
 
 NUMBERS_AT_ONCE = 4_000_000  # entries of one array, to bound the memory
@@ -56,7 +56,7 @@ def two_layer_kernel(
     *,
     identity: float,
     gamma: float = 1.0,
-    activation: str | Activation = "cosine",
+    activation: str | KernelActivation = "cosine",
 ) -> Float[Array, "x y"]:
     """K of every string in X with every string in Y; each equality pattern of a pair is computed once.
 
@@ -74,7 +74,7 @@ def two_layer_kernel(
 
 
 def _pairs(
-    x: Int[Array, "pair position"], y: Int[Array, "pair position"], a: float, gamma: float, phi: Activation
+    x: Int[Array, "pair position"], y: Int[Array, "pair position"], a: float, gamma: float, phi: KernelActivation
 ) -> Float[Array, "pair"]:
     """K of the first string in x with the first in y, the second with the second, and so on."""
     between, own_x, own_y = (_after_attention(s, t, a, gamma) for s, t in ((x, y), (x, x), (y, y)))

@@ -23,7 +23,7 @@ from torch.nn import functional as F
 from foretrain.core.errors import require_known, require_whole
 from foretrain.core.streams import torch_stream
 from foretrain.models.parameters import Key, Parameters, stacked
-from foretrain.models.strings import Strings, require_fitting
+from foretrain.models.strings import SampleRows, require_fitting
 
 MLP, MLP_XX, RNN, LSTM = "MLP", "MLP + XXᵀ", "RNN", "LSTM"
 KINDS = (MLP, MLP_XX, RNN, LSTM)
@@ -74,12 +74,12 @@ class BaselineRuns:
             inputs = h
         return sizes
 
-    def prepare(self, strings: Int[Tensor, "run sample position"], start: Parameters | None = None) -> Strings:
+    def prepare(self, strings: Int[Tensor, "run sample position"], start: Parameters | None = None) -> SampleRows:
         """The strings, checked; `start` does not matter here."""
         require_fitting(strings, self.tokens, self.length)
-        return Strings(strings)
+        return SampleRows(strings)
 
-    def outputs(self, p: Parameters, strings: Strings) -> Float[Tensor, "run sample"]:
+    def outputs(self, p: Parameters, strings: SampleRows) -> Float[Tensor, "run sample"]:
         """One number per sample."""
         state = (self._connected if self.kind in (MLP, MLP_XX) else self._recurrent)(p, strings.values)
         return torch.baddbmm(p["read_bias"][:, None], state, p["read"])[..., 0]

@@ -1,28 +1,28 @@
-"""Strings of tokens for networks with a leading axis of runs, and what such a network refuses to read."""
+"""Samples for networks with a leading axis of runs, and what such a network refuses to read."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jaxtyping import Int
+from jaxtyping import Int, Shaped
 from torch import Tensor
 
 from foretrain.core.errors import require
 
 
 @dataclass(frozen=True)
-class Strings:
-    """The strings of every run, as they are."""
+class SampleRows:
+    """What a network reads of every sample, one row each: a string, or the features of its last layer."""
 
-    values: Int[Tensor, "run sample position"]
+    values: Shaped[Tensor, "run sample column"]
 
-    def select_samples(self, samples: Int[Tensor, "run chosen"]) -> Strings:
+    def select_samples(self, samples: Int[Tensor, "run chosen"]) -> SampleRows:
         """Keep these samples of each run."""
-        return Strings(self.values.gather(1, samples[:, :, None].expand(-1, -1, self.values.shape[2])))
+        return SampleRows(self.values.gather(1, samples[:, :, None].expand(-1, -1, self.values.shape[2])))
 
-    def select_runs(self, runs: Int[Tensor, "kept"]) -> Strings:
+    def select_runs(self, runs: Int[Tensor, "kept"]) -> SampleRows:
         """Keep these runs."""
-        return Strings(self.values[runs])
+        return SampleRows(self.values[runs])
 
 
 def require_fitting(strings: Int[Tensor, "run sample position"], tokens: int, length: int) -> None:

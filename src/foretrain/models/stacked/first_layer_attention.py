@@ -7,7 +7,7 @@ Names such as by_x are gradients with respect to x; d is the width of the embedd
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,39 +19,6 @@ from foretrain.models.stacked.distinct_rows import DistinctRows
 from foretrain.models.stacked.row_index import RowIndex
 from foretrain.models.stacked.run_views import by_run
 from foretrain.models.stacked.small_products import heads_first, times_transposed
-
-
-class _ProductsForward(NamedTuple):
-    """One run: what `_Products.forward` reads, and below the line what it writes."""
-
-    slots: RowIndex
-    x: np.ndarray  # [part, d]
-    W_Q: np.ndarray  # [d, head·e]
-    W_K: np.ndarray  # [d, head·e]
-    # ----
-    q: np.ndarray  # [part, head, e]
-    k: np.ndarray  # [part, head, e]
-    between_slots: np.ndarray  # [sample, slot, head, slot]
-    to_places: np.ndarray  # [part, head, place]
-    from_places: np.ndarray  # [part, head, place + 1]
-
-
-class _ProductsBackward(NamedTuple):
-    """One run: what `_Products.backward` reads, and below the line what it writes."""
-
-    slots: RowIndex
-    x: np.ndarray  # [part, d]
-    W_Q: np.ndarray  # [d, head·e]
-    W_K: np.ndarray  # [d, head·e]
-    q: np.ndarray  # [part, head, e]
-    k: np.ndarray  # [part, head, e]
-    by_between_slots: np.ndarray  # [sample, slot, head, slot]
-    by_to_places: np.ndarray  # [part, head, place]
-    by_from_places: np.ndarray  # [part, head, place + 1]
-    # ----
-    by_x: np.ndarray  # [part, d]
-    by_W_Q: np.ndarray  # [d, head·e]
-    by_W_K: np.ndarray  # [d, head·e]
 
 
 class _Products(torch.autograd.Function):
@@ -70,19 +37,17 @@ class _Products(torch.autograd.Function):
         ctx.strings = strings
         ctx.save_for_backward(parts, query, key, q, k)
         slot_q, slot_k = parts.new_empty(2, n, S, heads, e).numpy()  # [sample, slot, head, e]
-        runs = by_run(
-            _ProductsForward,
+        for run in by_run(
             slots=strings.slot_index_by_run,
-            x=_unpadded(parts, strings),
-            W_Q=query,
-            W_K=key,
-            q=_unpadded(q, strings),
-            k=_unpadded(k, strings),
-            between_slots=between_slots,
-            to_places=_unpadded(to_places, strings),
-            from_places=_unpadded(from_places, strings),
-        )
-        for run in runs:
+            x=_unpadded(parts, strings),  # [part, d]
+            W_Q=query,  # [d, head·e]
+            W_K=key,  # [d, head·e]
+            q=_unpadded(q, strings),  # [part, head, e]
+            k=_unpadded(k, strings),  # [part, head, e]
+            between_slots=between_slots,  # [sample, slot, head, slot]
+            to_places=_unpadded(to_places, strings),  # [part, head, place]
+            from_places=_unpadded(from_places, strings),  # [part, head, place + 1]
+        ):
             np.matmul(run.x, run.W_Q, out=run.q.reshape(len(run.x), -1))
             np.matmul(run.x, run.W_K, out=run.k.reshape(len(run.x), -1))
             _look_up(run.q, run.slots, slot_q)
@@ -103,22 +68,20 @@ class _Products(torch.autograd.Function):
         of_slots, by_slots = parts.new_empty(2, n, S, H, e).numpy()  # [sample, slot, head, e]
         term_buffer = parts.new_empty(P, H, e).numpy()  # [part, head, e]
         by_x_buffer = parts.new_empty(parts.shape[1:]).numpy()  # [part, d]
-        runs = by_run(
-            _ProductsBackward,
+        for run in by_run(
             slots=ctx.strings.slot_index_by_run,
-            x=_unpadded(parts, ctx.strings),
-            W_Q=query,
-            W_K=key,
-            q=_unpadded(q, ctx.strings),
-            k=_unpadded(k, ctx.strings),
-            by_between_slots=by_between_slots,
-            by_to_places=_unpadded(by_to_places, ctx.strings),
-            by_from_places=_unpadded(by_from_places, ctx.strings),
-            by_x=_unpadded(by_parts, ctx.strings),
-            by_W_Q=by_query,
-            by_W_K=by_key,
-        )
-        for run in runs:
+            x=_unpadded(parts, ctx.strings),  # [part, d]
+            W_Q=query,  # [d, head·e]
+            W_K=key,  # [d, head·e]
+            q=_unpadded(q, ctx.strings),  # [part, head, e]
+            k=_unpadded(k, ctx.strings),  # [part, head, e]
+            by_between_slots=by_between_slots,  # [sample, slot, head, slot]
+            by_to_places=_unpadded(by_to_places, ctx.strings),  # [part, head, place]
+            by_from_places=_unpadded(by_from_places, ctx.strings),  # [part, head, place + 1]
+            by_x=_unpadded(by_parts, ctx.strings),  # [part, d]
+            by_W_Q=by_query,  # [d, head·e]
+            by_W_K=by_key,  # [d, head·e]
+        ):
             rows = len(run.x)
             term, by_x_of_key = term_buffer[:rows], by_x_buffer[:rows]
             by_pairs = run.by_between_slots.swapaxes(1, 2)  # [sample, head, slot, slot]
@@ -145,42 +108,7 @@ class _Products(torch.autograd.Function):
         return by_parts, by_query, by_key, None, None
 
 
-class _ValuesForward(NamedTuple):
-    """One run: what `_Values.forward` reads, and below the line what it writes."""
-
-    slots: RowIndex
-    slot_weights: np.ndarray  # [sample, place, slot·head]
-    place_weights: np.ndarray  # [sample·place, head·place]
-    x: np.ndarray  # [part, d]
-    W_V: np.ndarray  # [d, head·e]
-    W_O: np.ndarray  # [head, e, d]
-    # ----
-    v: np.ndarray  # [part, head, e]
-    values: np.ndarray  # [part, head, d]: v through W_O
-    mixed: np.ndarray  # [sample·place, d]
-
-
-class _ValuesBackward(NamedTuple):
-    """One run: what `_Values.backward` reads, and below the line what it writes."""
-
-    slots: RowIndex
-    slot_weights: np.ndarray  # [sample, place, slot·head]
-    place_weights: np.ndarray  # [sample·place, head·place]
-    x: np.ndarray  # [part, d]
-    W_V: np.ndarray  # [d, head·e]
-    W_O: np.ndarray  # [head, e, d]
-    v: np.ndarray  # [part, head, e]
-    values: np.ndarray  # [part, head, d]
-    by_mixed: np.ndarray  # [sample·place, d]
-    # ----
-    by_slot_weights: np.ndarray  # [sample, place, slot·head]
-    by_place_weights: np.ndarray  # [sample·place, head·place]
-    by_x: np.ndarray  # [part, d]
-    by_W_V: np.ndarray  # [d, head·e]
-    by_W_O: np.ndarray  # [head, e, d]
-
-
-class _Values(torch.autograd.Function):
+class _MixedValues(torch.autograd.Function):
     """Values through W_O, mixed by the weights of a string's slots and places; the normalisation's row has weight 1."""
 
     @staticmethod
@@ -201,19 +129,17 @@ class _Values(torch.autograd.Function):
         ctx.save_for_backward(slot_weights, place_weights, parts, value, out, v, values)
         slot_values = parts.new_empty(n, S, H, d).numpy()  # [sample, slot, head, d]
         from_places = parts.new_empty(n * T, d).numpy()  # [sample·place, d]
-        runs = by_run(
-            _ValuesForward,
+        for run in by_run(
             slots=strings.slot_index_by_run,
-            slot_weights=slot_weights,
-            place_weights=place_weights,
-            x=_unpadded(parts, strings),
-            W_V=value,
-            W_O=out,
-            v=_unpadded(v, strings),
-            values=_unpadded(values, strings),
-            mixed=mixed,
-        )
-        for run in runs:
+            slot_weights=slot_weights,  # [sample, place, slot·head]
+            place_weights=place_weights,  # [sample·place, head·place]
+            x=_unpadded(parts, strings),  # [part, d]
+            W_V=value,  # [d, head·e]
+            W_O=out,  # [head, e, d]
+            v=_unpadded(v, strings),  # [part, head, e]
+            values=_unpadded(values, strings),  # [part, head, d]: v through W_O
+            mixed=mixed,  # [sample·place, d]
+        ):
             sums = run.mixed
             np.matmul(run.x, run.W_V, out=run.v.reshape(len(run.x), -1))
             np.matmul(heads_first(run.v), run.W_O, out=heads_first(run.values))
@@ -236,24 +162,22 @@ class _Values(torch.autograd.Function):
         slot_values = parts.new_empty(n, S, H, d).numpy()  # [sample, slot, head, d]
         string_values = slot_values.reshape(n, -1, d)  # [sample, slot·head, d], the same memory
         by_v_buffer = parts.new_empty(H, P, v.shape[3]).numpy()  # [head, part, e]
-        runs = by_run(
-            _ValuesBackward,
+        for run in by_run(
             slots=ctx.strings.slot_index_by_run,
-            slot_weights=slot_weights,
-            place_weights=place_weights,
-            x=_unpadded(parts, ctx.strings),
-            W_V=value,
-            W_O=out,
-            v=_unpadded(v, ctx.strings),
-            values=_unpadded(values, ctx.strings),
-            by_mixed=by_mixed,
-            by_slot_weights=by_slot_weights,
-            by_place_weights=by_place_weights,
-            by_x=_unpadded(by_parts, ctx.strings),
-            by_W_V=by_value,
-            by_W_O=by_out,
-        )
-        for run in runs:
+            slot_weights=slot_weights,  # [sample, place, slot·head]
+            place_weights=place_weights,  # [sample·place, head·place]
+            x=_unpadded(parts, ctx.strings),  # [part, d]
+            W_V=value,  # [d, head·e]
+            W_O=out,  # [head, e, d]
+            v=_unpadded(v, ctx.strings),  # [part, head, e]
+            values=_unpadded(values, ctx.strings),  # [part, head, d]
+            by_mixed=by_mixed,  # [sample·place, d]
+            by_slot_weights=by_slot_weights,  # [sample, place, slot·head]
+            by_place_weights=by_place_weights,  # [sample·place, head·place]
+            by_x=_unpadded(by_parts, ctx.strings),  # [part, d]
+            by_W_V=by_value,  # [d, head·e]
+            by_W_O=by_out,  # [head, e, d]
+        ):
             rows, by_strings = len(run.x), run.by_mixed.reshape(n, T, d)
             _look_up(run.values, run.slots, slot_values)
             np.matmul(by_strings, string_values.swapaxes(1, 2), out=run.by_slot_weights)
@@ -320,5 +244,5 @@ def mixed_values(
 
     A row of the result is a place of a sample.
     """
-    mixed: Tensor = _Values.apply(slot_weights, place_weights, parts, value, out, strings)
+    mixed: Tensor = _MixedValues.apply(slot_weights, place_weights, parts, value, out, strings)
     return mixed

@@ -8,7 +8,7 @@ gradients with respect to x; d is the width of the embedding, e that of a head.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,33 +18,6 @@ from torch.autograd.function import once_differentiable
 
 from foretrain.models.stacked.run_views import by_run
 from foretrain.models.stacked.small_products import heads_first, times_transposed
-
-
-class _ScoresForward(NamedTuple):
-    """One run: what `_Scores.forward` reads, and below the line what it writes."""
-
-    y: np.ndarray  # [sample, place, d]
-    W_Q: np.ndarray  # [d, head·e]
-    W_K: np.ndarray  # [d, head, e]
-    # ----
-    q_T: np.ndarray  # [head, e, sample]
-    q_through_key: np.ndarray  # [sample, head, d]: q·W_Kᵀ
-    scores: np.ndarray  # [sample, head, place]
-
-
-class _ScoresBackward(NamedTuple):
-    """One run: what `_Scores.backward` reads, and below the line what it writes."""
-
-    y: np.ndarray  # [sample, place, d]
-    W_Q: np.ndarray  # [d, head·e]
-    W_K: np.ndarray  # [d, head, e]
-    q_T: np.ndarray  # [head, e, sample]
-    q_through_key: np.ndarray  # [sample, head, d]
-    by_scores: np.ndarray  # [sample, head, place]
-    # ----
-    by_y: np.ndarray  # [sample, place, d]
-    by_W_Q: np.ndarray  # [d, head·e]
-    by_W_K: np.ndarray  # [d, head, e]
 
 
 class _Scores(torch.autograd.Function):
@@ -58,16 +31,14 @@ class _Scores(torch.autograd.Function):
         q_through_key = states.new_empty(R, n, H, d)  # [run, sample, head, d]
         scores = states.new_empty(R, n, H, T)  # [run, sample, head, place]
         ctx.save_for_backward(states, query, key, q_T, q_through_key)
-        runs = by_run(
-            _ScoresForward,
-            y=states,
-            W_Q=query,
-            W_K=key,
-            q_T=q_T,
-            q_through_key=q_through_key,
-            scores=scores,
-        )
-        for run in runs:
+        for run in by_run(
+            y=states,  # [sample, place, d]
+            W_Q=query,  # [d, head·e]
+            W_K=key,  # [d, head, e]
+            q_T=q_T,  # [head, e, sample]
+            q_through_key=q_through_key,  # [sample, head, d]: q·W_Kᵀ
+            scores=scores,  # [sample, head, place]
+        ):
             np.matmul(run.W_Q.T, run.y[:, -1].T, out=run.q_T.reshape(H * e, n))
             np.matmul(run.q_T.swapaxes(1, 2), run.W_K.transpose(1, 2, 0), out=heads_first(run.q_through_key))
             np.matmul(run.q_through_key, run.y.swapaxes(1, 2), out=run.scores)
@@ -84,19 +55,17 @@ class _Scores(torch.autograd.Function):
         by_q_through_key = states.new_empty(n, H, d).numpy()  # [sample, head, d]
         by_q = states.new_empty(n, H * e).numpy()  # [sample, head·e]
         by_last_y = states.new_empty(n, d).numpy()  # [sample, d]
-        runs = by_run(
-            _ScoresBackward,
-            y=states,
-            W_Q=query,
-            W_K=key,
-            q_T=q_T,
-            q_through_key=q_through_key,
-            by_scores=by_scores,
-            by_y=by_states,
-            by_W_Q=by_query,
-            by_W_K=by_key,
-        )
-        for run in runs:
+        for run in by_run(
+            y=states,  # [sample, place, d]
+            W_Q=query,  # [d, head·e]
+            W_K=key,  # [d, head, e]
+            q_T=q_T,  # [head, e, sample]
+            q_through_key=q_through_key,  # [sample, head, d]
+            by_scores=by_scores,  # [sample, head, place]
+            by_y=by_states,  # [sample, place, d]
+            by_W_Q=by_query,  # [d, head·e]
+            by_W_K=by_key,  # [d, head, e]
+        ):
             np.matmul(run.by_scores, run.y, out=by_q_through_key)
             np.matmul(run.by_scores.swapaxes(1, 2), run.q_through_key, out=run.by_y)
             np.matmul(heads_first(by_q_through_key), heads_first(run.W_K), out=heads_first(by_q.reshape(n, H, e)))
@@ -106,35 +75,7 @@ class _Scores(torch.autograd.Function):
         return by_states, by_query, by_key
 
 
-class _ValuesForward(NamedTuple):
-    """One run: what `_Values.forward` reads, and below the line what it writes."""
-
-    weights: np.ndarray  # [sample, head, place]
-    y: np.ndarray  # [sample, place, d]
-    W_V: np.ndarray  # [d, head, e]
-    W_O: np.ndarray  # [head·e, d]
-    # ----
-    v: np.ndarray  # [sample, head·e]
-    result: np.ndarray  # [sample, d]
-
-
-class _ValuesBackward(NamedTuple):
-    """One run: what `_Values.backward` reads, and below the line what it writes."""
-
-    weights: np.ndarray  # [sample, head, place]
-    y: np.ndarray  # [sample, place, d]
-    W_V: np.ndarray  # [d, head, e]
-    W_O: np.ndarray  # [head·e, d]
-    v: np.ndarray  # [sample, head·e]
-    by_result: np.ndarray  # [sample, d]
-    # ----
-    by_weights: np.ndarray  # [sample, head, place]
-    by_y: np.ndarray  # [sample, place, d]
-    by_W_V: np.ndarray  # [d, head, e]
-    by_W_O: np.ndarray  # [head·e, d]
-
-
-class _Values(torch.autograd.Function):
+class _ReadOutValues(torch.autograd.Function):
     """Values of all places, mixed by their weights, through W_O."""
 
     @staticmethod
@@ -144,16 +85,14 @@ class _Values(torch.autograd.Function):
         v, result = states.new_empty(R, n, H * e), states.new_empty(R, n, d)  # [run, sample, head·e or d]
         ctx.save_for_backward(weights, states, value, out, v)
         mix = states.new_empty(n, H, d).numpy()  # [sample, head, d]
-        runs = by_run(
-            _ValuesForward,
-            weights=weights,
-            y=states,
-            W_V=value,
-            W_O=out,
-            v=v,
-            result=result,
-        )
-        for run in runs:
+        for run in by_run(
+            weights=weights,  # [sample, head, place]
+            y=states,  # [sample, place, d]
+            W_V=value,  # [d, head, e]
+            W_O=out,  # [head·e, d]
+            v=v,  # [sample, head·e]
+            result=result,  # [sample, d]
+        ):
             np.matmul(run.weights, run.y, out=mix)
             np.matmul(heads_first(mix), heads_first(run.W_V), out=heads_first(run.v.reshape(n, H, e)))
             np.matmul(run.v, run.W_O, out=run.result)
@@ -169,20 +108,18 @@ class _Values(torch.autograd.Function):
         by_weights, by_states, by_value, by_out = (torch.empty_like(x) for x in (weights, states, value, out))
         mix, by_mix = (states.new_empty(n, H, d).numpy() for _ in range(2))  # [sample, head, d]
         by_v_T = states.new_empty(H, e, n).numpy()  # [head, e, sample]
-        runs = by_run(
-            _ValuesBackward,
-            weights=weights,
-            y=states,
-            W_V=value,
-            W_O=out,
-            v=v,
-            by_result=by_result,
-            by_weights=by_weights,
-            by_y=by_states,
-            by_W_V=by_value,
-            by_W_O=by_out,
-        )
-        for run in runs:
+        for run in by_run(
+            weights=weights,  # [sample, head, place]
+            y=states,  # [sample, place, d]
+            W_V=value,  # [d, head, e]
+            W_O=out,  # [head·e, d]
+            v=v,  # [sample, head·e]
+            by_result=by_result,  # [sample, d]
+            by_weights=by_weights,  # [sample, head, place]
+            by_y=by_states,  # [sample, place, d]
+            by_W_V=by_value,  # [d, head, e]
+            by_W_O=by_out,  # [head·e, d]
+        ):
             times_transposed(run.W_O, run.by_result, by_v_T.reshape(H * e, n))
             np.matmul(run.v.T, run.by_result, out=run.by_W_O)
             np.matmul(run.weights, run.y, out=mix)
@@ -208,5 +145,5 @@ def read_out_values(
     out: Float[Tensor, "run h d"],
 ) -> Float[Tensor, "run sample d"]:
     """Values of all places, mixed by their weights, through W_O."""
-    values: Tensor = _Values.apply(weights, states, value, out)
+    values: Tensor = _ReadOutValues.apply(weights, states, value, out)
     return values

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
 
 from torch import Tensor
 
-Views = TypeVar("Views")
 
-
-def by_run(views: Callable[..., Views], **stacked: Tensor | Sequence[Any]) -> list[Views]:
-    """One `views` (a NamedTuple) per run, whose fields are the run's entries of what is given under their names.
+def by_run(**stacked: Tensor | Sequence[Any]) -> Iterator[SimpleNamespace]:
+    """Each run's entries of what is given, under the same names.
 
     Entries of a tensor come as NumPy arrays in the same memory, without gradients.
     """
     columns = [values.detach().numpy() if isinstance(values, Tensor) else values for values in stacked.values()]
-    return [views(**dict(zip(stacked, of_run, strict=True))) for of_run in zip(*columns, strict=True)]
+    for of_run in zip(*columns, strict=True):
+        yield SimpleNamespace(**dict(zip(stacked, of_run, strict=True)))

@@ -18,7 +18,6 @@ Tables are [run, row, d] and states [run, sample, place, d]; runs and samples ar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -34,7 +33,7 @@ from foretrain.models.stacked.first_layer_attention import mixed_values, query_k
 from foretrain.models.stacked.read_out_attention import read_out_scores, read_out_values
 from foretrain.models.stacked.row_index import look_up
 from foretrain.models.stacked.small_products import product, product_per_head, softmax_over_short_axis
-from foretrain.models.strings import require_fitting
+from foretrain.models.strings import SampleRows, require_fitting
 from foretrain.models.transformer import Transformer, TransformerShape
 
 NORM_EPS = 1e-5  # torch's default
@@ -227,21 +226,6 @@ class TransformerRuns:
         return self._scaling(block, name).repeat_interleave(samples, dim=0)[..., None]
 
 
-@dataclass(frozen=True)
-class Features:
-    """What the last layer reads of every sample."""
-
-    values: Float[Tensor, "run sample d"]
-
-    def select_samples(self, samples: Int[Tensor, "run chosen"]) -> Features:
-        """Keep these samples of each run."""
-        return Features(self.values.gather(1, samples[:, :, None].expand(-1, -1, self.values.shape[2])))
-
-    def select_runs(self, runs: Int[Tensor, "kept"]) -> Features:
-        """Keep these runs."""
-        return Features(self.values[runs])
-
-
 class LastLayerRuns:
     """The same networks, of which only the last layer is trained, so that its inputs are computed once."""
 
@@ -258,13 +242,13 @@ class LastLayerRuns:
         """Initial parameters of the whole networks, one run per key."""
         return self.whole.start(keys)
 
-    def prepare(self, strings: Int[Tensor, "run sample position"], start: Parameters) -> Features:
+    def prepare(self, strings: Int[Tensor, "run sample position"], start: Parameters) -> SampleRows:
         """What the last layer reads, given the parameters that training leaves as they are."""
         with torch.no_grad():
             chunks = [self.whole.features(start, self.whole.prepare(s)) for s in strings.split(self.strings_at_once, 1)]
-        return Features(torch.cat(chunks, dim=1))
+        return SampleRows(torch.cat(chunks, dim=1))
 
-    def outputs(self, p: Parameters, features: Features) -> Tensor:
+    def outputs(self, p: Parameters, features: SampleRows) -> Tensor:
         """[run, sample] for numbers, [run, sample, token] for scores."""
         return self.whole.read(p, features.values)
 

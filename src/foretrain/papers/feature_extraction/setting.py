@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class TrainingSetting:
+class TextTraining:
     """A network trained on labelled texts with Adagrad."""
 
     width: int = 64
@@ -15,7 +15,7 @@ class TrainingSetting:
     batch: int = 32  # texts per step
 
 
-TRAINING = TrainingSetting()
+TRAINING = TextTraining()
 
 
 @dataclass(frozen=True)

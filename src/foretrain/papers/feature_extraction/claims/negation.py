@@ -19,10 +19,10 @@ from foretrain.ledger.comparators import bounded, every, positive
 from foretrain.ledger.tolerances import NONE
 from foretrain.models.classifiers import Classifier
 from foretrain.papers.feature_extraction.experiments.label_scores import accuracy
-from foretrain.papers.feature_extraction.setting import TrainingSetting
+from foretrain.papers.feature_extraction.setting import TextTraining
 from foretrain.papers.feature_extraction.simulations.negated_adjectives import negation_gains
 
-TRAINING = TrainingSetting(sigma=0.3, rate=0.02)
+TRAINING = TextTraining(sigma=0.3, rate=0.02)
 ADDITIVE = ("MLP ReLU", "SA", "SA with positions", "CNN linear, K=2", "CNN linear, K=3", "L-RNN shared")
 MULTIPLIES = ("MV full", "MV diagonal", "L-RNN token")
 RELU_CNN = "CNN ReLU, K=2"
