@@ -157,6 +157,8 @@ decoder_first = Assumption(
     lambda eta_y, eta_z: (eta_y >= 10 * eta_z, f"η_Y/η_Z = {eta_y / eta_z:g}"),
 )
 
+_LARGE_VOCAB = {"vocab": 10**6, "eta_y": 0.5, "eta_z": 0.1, "until": 2000.0}
+
 theorem2 = Claim(
     id="scan_snap/theorem2",
     source="Theorem 2, under eq. 10",
@@ -166,12 +168,11 @@ theorem2 = Claim(
     compare=close("fate", EXACT, relative=False, by="by Theorem 2", seen="under eq. 10"),
     whose="the paper's statement",
     settings={
-        "fast": {"task": RandomClasses(), "vocab": 10**6, "eta_y": 0.5, "eta_z": 0.1, "until": 2000.0},
+        "fast": {"task": RandomClasses(), **_LARGE_VOCAB},
         "full": {
+            **_LARGE_VOCAB,
             "task": RandomClasses(instances=50, per_query=3, share=(0.03, 0.08)),
             "vocab": 10**8,
-            "eta_y": 0.5,
-            "eta_z": 0.1,
             "until": 1e4,
         },
     },
@@ -197,9 +198,7 @@ theorem2_common = Claim(
     predict=lambda: trajectory({"sign": -1.0}),
     observe=_common_under_eq10,
     compare=close("sign", EXACT, relative=False, by="by Theorem 2", seen="under eq. 10"),
-    settings={
-        "fast": {"task": RandomClasses(shape="half bare"), "vocab": 10**6, "eta_y": 0.5, "eta_z": 0.1, "until": 2000.0}
-    },
+    settings={"fast": {"task": RandomClasses(shape="half bare"), **_LARGE_VOCAB}},
     control=Control(
         "the class without distinct tokens is the only one of its query", {"task": RandomClasses(shape="bare")}
     ),
@@ -247,10 +246,7 @@ corollary2 = Claim(
     settings={
         "fast": {
             "task": RandomClasses(queries=1, per_query=3, common=4, shape="symmetric", share=(0.1, 0.3)),
-            "vocab": 10**6,
-            "eta_y": 0.5,
-            "eta_z": 0.1,
-            "until": 2000.0,
+            **_LARGE_VOCAB,
         }
     },
     control=Control(

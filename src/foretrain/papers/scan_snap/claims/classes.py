@@ -127,6 +127,8 @@ def _decoder_trained(
     )
 
 
+_SLOW_DECODER = {"eta_y": 0.1, "failure": 0.1}
+
 theorem5 = Claim(
     id="scan_snap/theorem5",
     source="Theorem 5, eq. 70",
@@ -136,24 +138,8 @@ theorem5 = Claim(
     observe=_decoder_trained,
     compare=every(close("Y", ALGEBRA, by="by eq. 70", seen="by gradient steps"), covered("within", "promised")),
     settings={
-        "fast": {
-            "runs": 100,
-            "samples": 1600,
-            "classes": 2,
-            "overlap": 0.45,
-            "eta_y": 0.1,
-            "vocab": 200,
-            "failure": 0.1,
-        },
-        "full": {
-            "runs": 60,
-            "samples": 3200,
-            "classes": 3,
-            "overlap": 0.15,
-            "eta_y": 0.1,
-            "vocab": 2000,
-            "failure": 0.1,
-        },
+        "fast": {**_SLOW_DECODER, "runs": 100, "samples": 1600, "classes": 2, "overlap": 0.45, "vocab": 200},
+        "full": {**_SLOW_DECODER, "runs": 60, "samples": 3200, "classes": 3, "overlap": 0.15, "vocab": 2000},
     },
     control=Control("classes are not drawn uniformly", {"first": 0.8}),
     assumes=(Assumption("Assumption 2: 6/√M ≤ |λ_i(E)| < 1/K", weak_correlations),),

@@ -73,6 +73,8 @@ def _trained(vocab: int, length: int, sequences: int, eta_y: float, eta_z: float
     return float(run["z"].values[-1, 0, 0, 0, [2, 4]].mean())
 
 
+_RATES = {"vocab": 30, "eta_y": 1.0, "eta_z": 0.01}
+
 theorem2_length = Claim(
     id="scan_snap/theorem2_length",
     source="Theorem 2 (a), with sequences of finite length",
@@ -83,21 +85,17 @@ theorem2_length = Claim(
     compare=close("at_start", EXACT, relative=False, by="by theory", seen="in training"),
     settings={
         "fast": {
-            "vocab": 30,
+            **_RATES,
             "shares": (0.25, 0.5, 2.0, 4.0),
             "lengths": (16, 64, 256),
             "sequences": 20_000,
-            "eta_y": 1.0,
-            "eta_z": 0.01,
             "steps": 300,
         },
         "full": {
-            "vocab": 30,
+            **_RATES,
             "shares": (0.25, 0.5, 0.8, 1.25, 2.0, 4.0),
             "lengths": (16, 64, 256, 1024),
             "sequences": 200_000,
-            "eta_y": 1.0,
-            "eta_z": 0.01,
             "steps": 800,
         },
     },
@@ -156,6 +154,8 @@ def _attention_on_spurious(
     )
 
 
+_DATA = {"tokens": (30, 90, 270), "classes": 2, "distinct": 2, "rare": 30, "share": 0.3}
+
 section9 = Claim(
     id="scan_snap/section9",
     source="Section 9",
@@ -164,24 +164,8 @@ section9 = Claim(
     observe=_attention_on_spurious,
     compare=every(ranked("attention", "tokens", rising=False), bounded("left", high=HALF), positive("spurious_logit")),
     settings={
-        "fast": {
-            "tokens": (30, 90, 270),
-            "seeds": 4,
-            "classes": 2,
-            "distinct": 2,
-            "rare": 30,
-            "share": 0.3,
-            "steps": 60,
-        },
-        "full": {
-            "tokens": (30, 90, 270),
-            "seeds": 20,
-            "classes": 2,
-            "distinct": 2,
-            "rare": 30,
-            "share": 0.3,
-            "steps": 300,
-        },
+        "fast": {**_DATA, "seeds": 4, "steps": 60},
+        "full": {**_DATA, "seeds": 20, "steps": 300},
     },
     control=Control("the rare tokens are truly distinct, each for one class", {"truly": True}),
     whose="the paper's statement",

@@ -37,24 +37,16 @@ def _trained(overlap: Values, classes: Sizes, vocab: Sizes, ratio: Values, at: V
     return trajectory({"logit": run["trained"], "predicted": run["predicted"]})
 
 
+RATIOS = (1.0, 10.0, 100.0, 1000.0)
 _GRID: dict[str, dict[str, Any]] = {
     "fast": {
-        "overlap": (0.1, 0.6),
-        "classes": (5,),
-        "vocab": (30, 300),
-        "ratio": (1.0, 10.0, 100.0, 1000.0),
-        "at": (0.25, 1.0),
-        "rate": 0.1,
+        "overlap": (0.1, 0.6), "classes": (5,), "vocab": (30, 300), "ratio": RATIOS, "at": (0.25, 1.0), "rate": 0.1,
     },
     "full": {
-        "overlap": (0.02, 0.1, 0.3, 0.6, 0.8),
-        "classes": (2, 5, 20),
-        "vocab": (50, 300, 3000),
-        "ratio": (1.0, 10.0, 100.0, 1000.0),
-        "at": (0.25, 1.0, 4.0),
-        "rate": 0.05,
+        "overlap": (0.02, 0.1, 0.3, 0.6, 0.8), "classes": (2, 5, 20), "vocab": (50, 300, 3000), "ratio": RATIOS,
+        "at": (0.25, 1.0, 4.0), "rate": 0.05,
     },
-}
+}  # fmt: skip
 
 
 predicted_logits = Claim(
