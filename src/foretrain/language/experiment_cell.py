@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -61,13 +61,6 @@ def trained(
 def with_room(dataset: xr.Dataset, layers: int) -> xr.Dataset:
     """The same with so many layers, of which those that the model does not have are nan."""
     return dataset.reindex(layer=np.arange(layers))
-
-
-def over(cell: Callable[..., xr.Dataset], **axes: Sequence[Any]) -> xr.Dataset:
-    """`cell(first, second, …)` at every combination of values, as one dataset with an axis for each argument."""
-    (name, values), *rest = axes.items()
-    parts = [over(partial(cell, value), **dict(rest)) if rest else cell(value) for value in values]
-    return xr.concat([part.expand_dims({name: [value]}) for part, value in zip(parts, values, strict=True)], dim=name)
 
 
 def as_trajectory(runs: xr.Dataset, units: Mapping[str, str], **config: Any) -> xr.Dataset:

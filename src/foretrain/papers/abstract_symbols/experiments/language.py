@@ -14,13 +14,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from foretrain.core.errors import InputError
-from foretrain.core.streams import seed_list, stream
-from foretrain.language.experiment_cell import MADE_UP, WIKITEXT, Source, as_trajectory, over, text_for, trained
+from foretrain.core.streams import stream
+from foretrain.language.experiment_cell import MADE_UP, WIKITEXT, Source, text_for, trained
 from foretrain.language.models import build
 from foretrain.language.setting import LanguageSetting
 from foretrain.language.text import TokenText
 from foretrain.ledger.experiment import Experiment
-from foretrain.ledger.parameters import Count, NotNegative, Seeds, about
+from foretrain.ledger.parameters import Count, NotNegative, WholeNumber, about
 from foretrain.monitor.projections import identity_shares
 
 # GPT-2 small on WikiText-2 in the paper: 12 layers, width 768, Adam 3e-4, 20 epochs.
@@ -37,16 +37,15 @@ Layers = Annotated[Count, about("Depth of the model.", unit="layers")]
 Width = Annotated[Count, about("Width of the model; the MLP is four times as wide, a head has 32 to 64 of it.")]
 Context = Annotated[Count, about("Length of the windows.", unit="tokens")]
 Words = Annotated[Count, about("Size of the vocabulary of byte pairs.", unit="tokens")]
+Seed = Annotated[WholeNumber, about("Seed of the weights and of the batches.")]
 Steps = Annotated[Count, about("Length of training.", unit="steps")]
 
 
 def fig6(
-    scalings: Annotated[
-        Sequence[Scaling],
-        Field(min_length=1),
-        about("No scalings, two trainable scalars per head, or scalars that stay at 0."),
-    ] = SCALINGS,
-    seeds: Seeds = 6,
+    scaling: Annotated[
+        Scaling, about("No scalings, two trainable scalars per head, or scalars that stay at 0.")
+    ] = "none",
+    seed: Seed = 1,
     steps: Steps = GPT.steps,
     layers: Layers = GPT.layers,
     width: Width = GPT.width,
@@ -56,32 +55,27 @@ def fig6(
     evaluations: Annotated[Count, about("How often the validation text is read.", unit="times")] = 10,
     source: Source = WIKITEXT,
 ) -> xr.Dataset:
-    """Validation loss of a GPT on WikiText-2 with and without scalings, [scaling, seed, step], and the scalars' size.
+    """Validation loss of a GPT on WikiText-2 with and without scalings, and the scalars' size.
 
     Runs with the same seed begin with the same weights and read the same batches.
     """
-    base = _setting(layers, width, context, vocabulary, steps=steps, rate=rate)
-
-    def cell(scaling: Scaling, seed: int) -> xr.Dataset:
-        more: dict[str, Any] = {"seed": seed, "identity_scaling": scaling != "none"}
-        if scaling == "frozen":
-            more["identity_rate"] = 1e-30
-        setting = LanguageSetting(**{**base.as_dict(), **more})
-        run, evaluated = trained(setting, text_for(setting, source=source), every=10**9, evaluations=evaluations)
-        scalars = [p.detach().abs().mean() for name, p in run.model.named_parameters() if "identity_scaling" in name]
-        size = float(torch.stack(scalars).mean()) if scalars else 0.0
-        return xr.Dataset({"validation_loss": evaluated.loss, "scalar_size": size})
-
-    runs = over(cell, scaling=scalings, seed=seed_list(seeds))
-    return as_trajectory(runs, {"validation_loss": "nats per token"}, setting=base)
+    scaled: dict[str, Any] = {"identity_scaling": scaling != "none"}
+    if scaling == "frozen":
+        scaled["identity_rate"] = 1e-30
+    setting = _setting(layers, width, context, vocabulary, steps=steps, rate=rate, seed=seed, **scaled)
+    run, evaluated = trained(setting, text_for(setting, source=source), every=10**9, evaluations=evaluations)
+    scalars = [p.detach().abs().mean() for name, p in run.model.named_parameters() if "identity_scaling" in name]
+    size = float(torch.stack(scalars).mean()) if scalars else 0.0
+    loss = ("step", evaluated.loss.values, {"units": "nats per token"})
+    return xr.Dataset({"validation_loss": loss, "scalar_size": size}, {"step": evaluated.step.values})
 
 
 def fig7(
-    layers: Annotated[Sequence[Count], Field(min_length=1), about("Depths of the models.", unit="layers")] = (12,),
+    depth: Layers = 12,
     samples: Annotated[
         Sequence[Count], Field(min_length=1), about("Sizes of the template task's training set.")
     ] = SAMPLES,
-    seeds: Seeds = 3,
+    seed: Seed = 1,
     pretraining: Annotated[Count, about("Length of training on text.", unit="steps")] = 60_000,
     fine_tuning: Annotated[Count, about("Length of training on the template task.", unit="steps")] = 1000,
     width: Width = GPT.width,
@@ -92,22 +86,15 @@ def fig7(
 ) -> xr.Dataset:
     """Fig 7 and 24: test loss on αβα against αββ after fine-tuning, and the identity in the heads before it.
 
-    test_loss [depth, seed, start, n] is on symbols that fine-tuning has never seen; 1 is chance. The others are the
-    largest share of the identity in W_Q·W_Kᵀ and in W_V·W_O of any head, by size: [depth, seed, start].
+    test_loss [start, n] is on symbols that fine-tuning has never seen; 1 is chance. The others are the largest share of
+    the identity in W_Q·W_Kᵀ and in W_V·W_O of any head, by size: [start].
     """
-
-    def cell(depth: int, seed: int) -> xr.Dataset:
-        rate = GPT.rate if width >= GPT.width else 3e-3
-        setting = _setting(depth, width, context, vocabulary, steps=pretraining, rate=rate, seed=seed)
-        text = None if pretrained else text_for(setting, source=source)
-        models = _given(pretrained, seed) if text is None else _made(setting, text)
-        losses = [[_fine_tuned(model, n, fine_tuning, seed) for n in samples] for model in models]
-        largest = {f"identity_{name}": ("start", [_largest(model, name) for model in models]) for name in PRODUCTS}
-        return xr.Dataset(
-            {"test_loss": (("start", "n"), losses), **largest}, {"start": list(STARTS), "n": list(samples)}
-        )
-
-    return as_trajectory(over(cell, depth=layers, seed=seed_list(seeds)), {})
+    rate = GPT.rate if width >= GPT.width else 3e-3
+    setting = _setting(depth, width, context, vocabulary, steps=pretraining, rate=rate, seed=seed)
+    models = _given(pretrained, seed) if pretrained else _made(setting, text_for(setting, source=source))
+    losses = [[_fine_tuned(model, n, fine_tuning, seed) for n in samples] for model in models]
+    largest = {f"identity_{name}": ("start", [_largest(model, name) for model in models]) for name in PRODUCTS}
+    return xr.Dataset({"test_loss": (("start", "n"), losses), **largest}, {"start": list(STARTS), "n": list(samples)})
 
 
 PRODUCTS = ("query_key", "value_output")
@@ -184,7 +171,7 @@ EXPERIMENTS = [
         "abstract_symbols/fig6",
         "Validation loss of a GPT on WikiText-2 with and without identity scalings, in pairs of runs",
         fig6,
-        batched={"scalings": "scaling", "seeds": "seed"},
+        {"scaling": SCALINGS, "seed": 6},
         settings={
             "fast": {
                 "seeds": 1, "steps": 4, "layers": 1, "width": 32, "context": 32, "vocabulary": 300, "rate": 3e-3,
@@ -204,14 +191,14 @@ EXPERIMENTS = [
         "abstract_symbols/fig7",
         "A template task fine-tuned from a pretrained and from a random start, and the heads' diagonals (also Fig 24)",
         fig7,
-        batched={"layers": "depth", "seeds": "seed"},
+        {"depth": (12,), "seed": 3},
         settings={
             "fast": {
-                "layers": (1,), "samples": (16,), "seeds": 1, "pretraining": 2, "fine_tuning": 2, "width": 32,
+                "depth": (1,), "samples": (16,), "seeds": 1, "pretraining": 2, "fine_tuning": 2, "width": 32,
                 "context": 32, "vocabulary": 300, "source": MADE_UP,
             },
             "full": {
-                "layers": (1, 2), "samples": (16, 64, 256, 1024), "pretraining": 700, "fine_tuning": 250, "width": 128,
+                "depth": (1, 2), "samples": (16, 64, 256, 1024), "pretraining": 700, "fine_tuning": 250, "width": 128,
                 "context": 128, "vocabulary": 8192,
             },
         },
