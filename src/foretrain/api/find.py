@@ -52,7 +52,7 @@ class Found:
         return pd.DataFrame(rows, columns=columns).fillna("").set_index("id")
 
     def _repr_html_(self) -> str:
-        return self.table.to_html()
+        return self.table._repr_html_()
 
 
 def find(*queries: str, kind: Kind | None = None, runs: str | Path = "runs") -> Found:

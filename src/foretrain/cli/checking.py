@@ -24,9 +24,7 @@ def check(
     tier: Tier = "fast",
     as_json: Annotated[Path | None, option(*JSON)] = None,
     report: Annotated[Path | None, option("Also write an HTML report to this file.", "FILE")] = None,
-    reuse: Annotated[
-        bool, option(*REUSE)
-    ] = False,
+    reuse: Annotated[bool, option(*REUSE)] = False,
     jobs: Jobs = 1,
     cluster: Cluster = None,
     data: Annotated[Path | None, option(*DATA, default="$FORETRAIN_DATA")] = None,

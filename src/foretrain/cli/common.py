@@ -49,11 +49,3 @@ def numbers_of(option: str, given: str | None, kind: type[Number]) -> list[Numbe
         return [kind(each) for each in given.split(",")] if given else []
     except ValueError as error:
         raise InputError(f"{option} takes numbers separated by commas; got {given!r}.") from error
-
-
-def names_of(option: str, given: str | None) -> list[str]:
-    """The names of a list such as a, b; none if the option is not given."""
-    names = [name.strip() for name in (given or "").split(",") if name.strip()]
-    if given is not None and not names:
-        raise InputError(f"{option} names nothing; give a list such as a,b.")
-    return names

@@ -13,9 +13,9 @@ from foretrain.cli.files import require_outputs, write_json
 from foretrain.cli.progress import progress_shown
 from foretrain.cli.terminal import PlainConsole, console, table
 from foretrain.core.errors import require
+from foretrain.forecast.corpora.forecast import CorpusForecast
 from foretrain.forecast.corpora.forecast import corpus as forecast_corpus
 from foretrain.forecast.corpora.page import ON_PAGE, held_out_rows, missed_rows
-from foretrain.forecast.corpora.result import CorpusForecast
 from foretrain.forecast.corpora.words import (
     CHI2,
     CONTRADICTIONS,

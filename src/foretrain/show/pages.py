@@ -5,6 +5,7 @@ A page loads nothing from the network: everything is inside it, and its content 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from plotly.offline import get_plotlyjs
 
 from foretrain.core.errors import InputError, visible
@@ -80,6 +81,13 @@ def as_html(figure: go.Figure, title: str) -> str:
     """A page with one interactive figure."""
     drawn = figure_html(figure, post_script=own_file("narrow.js") + FIT)
     return render("figure.html", title=title, figure=drawn)
+
+
+def fragment(paragraphs: Sequence[str], head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Sentences and a table for a notebook; every text is escaped."""
+    lines = "".join(f"<tr>{''.join(f'<td>{escape(visible(cell))}</td>' for cell in row)}</tr>" for row in rows)
+    words = "".join(f"<p>{escape(visible(each))}</p>" for each in paragraphs)
+    return f"{words}<table><tr>{''.join(f'<th>{escape(name)}</th>' for name in head)}</tr>{lines}</table>"
 
 
 def write_figure(file: Path, figure: go.Figure, title: str) -> None:

@@ -16,9 +16,9 @@ from foretrain.data.negation import Negation
 from foretrain.data.tokens import TokenTexts
 from foretrain.forecast.corpora import leans
 from foretrain.forecast.corpora import scores as corpus_scores
+from foretrain.forecast.corpora.forecast import CorpusForecast
 from foretrain.forecast.corpora.forecast import corpus as forecast_corpus
 from foretrain.forecast.corpora.leans import Lean
-from foretrain.forecast.corpora.result import CorpusForecast
 
 
 def texts(draw: np.random.Generator, positive: int, negative: int, plant=lambda draw, k: "") -> LabelledTexts:

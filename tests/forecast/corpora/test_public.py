@@ -14,8 +14,8 @@ import foretrain.forecast
 from foretrain.core.errors import InputError
 from foretrain.core.progress import listening
 from foretrain.data.labelled_texts import LabelledTexts, read_labelled
+from foretrain.forecast.corpora.forecast import CorpusForecast
 from foretrain.forecast.corpora.page import excerpt
-from foretrain.forecast.corpora.result import CorpusForecast
 from foretrain.forecast.corpora.words import better_baseline
 
 REVIEWS = Path(__file__).parents[3] / "examples" / "reviews.csv"

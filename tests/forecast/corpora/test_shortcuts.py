@@ -15,10 +15,9 @@ from foretrain.forecast.corpora import scores as corpus_scores
 from foretrain.forecast.corpora.baselines import guesses, losses
 from foretrain.forecast.corpora.fixed_positions import MOST, Position, by_chance, shortest
 from foretrain.forecast.corpora.fixes import fixes, normal_form
-from foretrain.forecast.corpora.forecast import corpus
+from foretrain.forecast.corpora.forecast import CorpusForecast, corpus
 from foretrain.forecast.corpora.heldout import Split
 from foretrain.forecast.corpora.heldout_summary import removed
-from foretrain.forecast.corpora.result import CorpusForecast
 from foretrain.forecast.corpora.scores import TrainingSet, targets
 from foretrain.forecast.corpora.shortcuts import Shortcut, find_shortcuts
 

@@ -15,6 +15,7 @@ from scipy import sparse
 from foretrain.core.errors import InputError, require, require_whole
 from foretrain.data.labelled_texts import LabelledTexts
 from foretrain.data.tokens import TokenTexts, Vocabulary, token_counts, words
+from foretrain.forecast.corpora.baselines import leaning
 from foretrain.forecast.corpora.leans import Lean
 from foretrain.forecast.corpora.scores import architectures
 
@@ -83,10 +84,15 @@ def counted(
     least_for_tokens = _least(least, np.array(list(counts.values())))
     vocabulary = Vocabulary.of_counts(counts, least=least_for_tokens, most=most)
     texts = vocabulary.encode(tokenised)
-    items = {1: _tokens(vocabulary, texts, corpus, least_for_tokens)}
+    every = np.arange(len(vocabulary))  # the last one stands for all rare tokens
+    items = {1: _items(vocabulary, every[:, None], every[:-1], texts.counts, corpus, least_for_tokens)}
     for order in sorted({2, window} - {1}):
         items[order] = _ngrams(vocabulary, texts, corpus, order, least, most)
-    notes += _rare_items(items, window, LEAST if least is None else least) + _frequent_items(items, most)
+    notes += _rare_items(items, window, LEAST if least is None else least)
+    for order, scored_items in items.items():
+        if len(scored_items) == most:
+            kind = "tokens" if order == 1 else f"{order}-grams"
+            notes.append(f"Only the {most:,} most frequent {kind} are scored.")
     return Counted(tokenised, vocabulary, texts, items, window, (*corpus.notes, *notes))
 
 
@@ -153,14 +159,6 @@ def _long_text(corpus: LabelledTexts, lengths: Sequence[int]) -> list[str]:
     ]
 
 
-def _frequent_items(items: dict[int, Items], most: int) -> list[str]:
-    return [
-        f"Only the {most:,} most frequent {'tokens' if order == 1 else f'{order}-grams'} are scored."
-        for order, scored_items in items.items()
-        if len(scored_items) == most
-    ]
-
-
 def _least(asked: int | None, counts: Int[Array, "item"]) -> int:
     """How often an item must occur: `asked` if given, else 5, or less if fewer than 50 items occur that often."""
     if asked is not None or not len(counts):
@@ -183,12 +181,6 @@ def _rare_items(items: dict[int, Items], window: int, asked: int) -> list[str]:
     return notes
 
 
-def _tokens(vocabulary: Vocabulary, texts: TokenTexts, corpus: LabelledTexts, least: int) -> Items:
-    """All tokens except the last one, which stands for all rare tokens."""
-    every = np.arange(len(vocabulary))
-    return _items(vocabulary, every[:, None], every[:-1], texts.counts, corpus, least)
-
-
 def _ngrams(
     vocabulary: Vocabulary, texts: TokenTexts, corpus: LabelledTexts, order: int, asked: int | None, most: int
 ) -> Items:
@@ -209,12 +201,12 @@ def _items(
     corpus: LabelledTexts,
     least: int,
 ) -> Items:
-    one_hot = np.eye(len(corpus.classes))[corpus.labels]
-    occurs = sparse.csr_array((np.ones(counts.nnz), counts.indices, counts.indptr), shape=counts.shape)
+    classes = len(corpus.classes)
+    lean = leaning(counts, corpus.labels, classes)
     return Items(
         names=tuple(" ".join(vocabulary.tokens[k] for k in gram) for gram in grams[kept]),
         tokens=grams[kept],
-        by_class=np.asarray(counts.T @ one_hot)[kept],
-        lean=Lean(np.asarray(occurs.T @ one_hot)[kept], corpus.class_counts.astype(np.float64)),
+        by_class=np.asarray(counts.T @ np.eye(classes)[corpus.labels])[kept],
+        lean=Lean(lean.texts[kept], lean.class_counts),
         least=least,
     )

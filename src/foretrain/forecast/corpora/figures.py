@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from foretrain.forecast.corpora.result import CorpusForecast
+from foretrain.forecast.corpora.result import CorpusResult
 from foretrain.show.plotting import PALETTE, log_ticks, new_figure, new_panels, panel_place, plain_text
 
 SHOWN = 1000  # most points in one view, those with the largest scores
@@ -15,7 +15,7 @@ NAMED = 6  # how many of these have their name beside them
 KINDS = ("content", "part of a shortcut", "from class imbalance")
 
 
-def learning_curves(forecast: CorpusForecast) -> go.Figure:
+def learning_curves(forecast: CorpusResult) -> go.Figure:
     """Held-out accuracy and loss against the time of the flow; dots are where it stops, dotted lines are baselines."""
     figure = new_panels("", ("held-out accuracy", "held-out loss (nats)"))
     longest = max((curve.settings[-1] for curve in forecast.curves.values()), default=1.0)
@@ -47,7 +47,7 @@ def learning_curves(forecast: CorpusForecast) -> go.Figure:
     return figure
 
 
-def scatter(forecast: CorpusForecast) -> tuple[go.Figure, list[str]]:
+def scatter(forecast: CorpusResult) -> tuple[go.Figure, list[str]]:
     """Predicted score against co-occurrence, and the names of the figure's views: one per architecture and output. The
     first view is visible. A view is four traces: three kinds of points (tokens or n-grams) and the bias."""
     figure = new_figure("", x="co-occurrence ω (occurrences)", y="predicted score (logits)")
@@ -63,7 +63,7 @@ def scatter(forecast: CorpusForecast) -> tuple[go.Figure, list[str]]:
     return figure, views
 
 
-def _add_view(figure: go.Figure, forecast: CorpusForecast, name: str, output: int, *, first: bool) -> None:
+def _add_view(figure: go.Figure, forecast: CorpusResult, name: str, output: int, *, first: bool) -> None:
     items, scores = forecast.of(name), forecast.scores[name].scores[:, output]
     marked = {token for s in forecast.shortcuts if s.costs for phrase in s.phrases for token in phrase}
     omega, occurrences = items.difference[:, output], items.occurrences
@@ -94,14 +94,14 @@ def _add_view(figure: go.Figure, forecast: CorpusForecast, name: str, output: in
     )  # fmt: skip
 
 
-def _kind(forecast: CorpusForecast, marked: set[int], gram: Any) -> int:
+def _kind(forecast: CorpusResult, marked: set[int], gram: Any) -> int:
     """Index into `KINDS`. An n-gram is part of a shortcut, or from imbalance, if all of its tokens are."""
     if all(forecast.from_imbalance[k] for k in gram):
         return 2
     return int(all(int(k) in marked for k in gram))
 
 
-def trained_scatter(forecast: CorpusForecast) -> go.Figure:
+def trained_scatter(forecast: CorpusResult) -> go.Figure:
     """Learned against predicted score of the first output, in one colour per architecture."""
     figure = new_figure("", x="predicted score (logits)", y="learned score (logits)")
     for color, (name, network) in enumerate((forecast.learned or {}).items()):

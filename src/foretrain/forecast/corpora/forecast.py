@@ -8,26 +8,78 @@ class; with more there is one score per class.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import xarray as xr
 
 from foretrain.core.errors import require, require_known, require_positive
+from foretrain.core.files import write_text
 from foretrain.core.progress import Progress, tell
 from foretrain.data.labelled_texts import LabelledTexts
 from foretrain.data.tokens import TokenTexts
 from foretrain.forecast.corpora import leans
-from foretrain.forecast.corpora.counting import Counted, counted, tokenizer_of
+from foretrain.forecast.corpora.counting import counted, tokenizer_of
 from foretrain.forecast.corpora.fixes import fixes
 from foretrain.forecast.corpora.heldout_summary import TIME, judge
-from foretrain.forecast.corpora.result import CorpusForecast
+from foretrain.forecast.corpora.result import CorpusResult
 from foretrain.forecast.corpora.rows import answers
-from foretrain.forecast.corpora.scores import SCALES, Scored, TrainingSet, alike, architectures, plateaus, scored
+from foretrain.forecast.corpora.scores import SCALES, TrainingSet, alike, architectures, plateaus, scored
+from foretrain.forecast.corpora.words import answer, as_dataset, summary
 from foretrain.forecast.sources import further_texts, texts_of
 from foretrain.kernels.tangent import Scales
 
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
 LONGEST = 100_000  # largest `time` of the flow
 OPTIMIZERS = ("adaptive", "sgd")
+
+
+class CorpusForecast(CorpusResult):
+    """What classifiers will learn from a corpus. Scores are [item, output]; `outputs` has the outputs' names."""
+
+    def __repr__(self) -> str:
+        return self.summary
+
+    @property
+    def summary(self) -> str:
+        """One paragraph: will it be learned, how well, and how much of that is a shortcut?"""
+        return answer(self)
+
+    @cached_property
+    def dataset(self) -> xr.Dataset:
+        """Learning curves [architecture, time] (NaN after a flow has stopped) and scores by order of the n-grams."""
+        return as_dataset(self)
+
+    def train(self) -> CorpusForecast:
+        """Also train small networks of every architecture on these texts, and keep their scores beside the forecast."""
+        from foretrain.forecast.corpora.training import learned_scores  # on use: it loads torch
+
+        return replace(self, learned=learned_scores(self.corpus, self))
+
+    def figure(self) -> go.Figure:
+        """The predicted learning curves on held-out rows, with the baselines beside them."""
+        from foretrain.forecast.corpora.figures import learning_curves
+
+        return learning_curves(self)
+
+    def numbers(self, top: int | None = None) -> dict[str, Any]:
+        """Everything as plain data, for JSON, with the `top` items of every class."""
+        return summary(self) if top is None else summary(self, top)
+
+    def report(self, path: str | Path, **options: Any) -> None:
+        """Write a page with the answer, what to fix, and all details; `options` are those of `page.page`."""
+        from foretrain.forecast.corpora.page import page
+
+        write_text(Path(path), page(self, **options))
+
+    def _repr_html_(self) -> str:
+        from foretrain.forecast.corpora.page import fragment
+
+        return fragment(self)
 
 
 def corpus(
@@ -79,13 +131,17 @@ def corpus(
         items = TokenTexts.of_rows(count.items[kind.order].tokens, count.texts.vocab)
         by_name[name] = scored(kind, whole, items, times[name])
     scores = {name: by_name[first] for name, first in same_as.items()}
+    tokens, pairs = count.items[1], count.items[2]
+    token_scores = [each.scores for each in scores.values() if each.order == 1]
+    imbalanced = leans.toward_larger(token_scores, tokens.lean.share) & leans.from_imbalance(tokens.lean)
+    contradictions = leans.contradictions(pairs.names, pairs.tokens, tokens.lean, pairs.lean, texts.classes)
     result = CorpusForecast(
         corpus=texts, counted=count, adaptive=whole.adaptive, same_as=same_as, times=times, scores=scores,
         folds=judged.folds, curves=judged.curves, baselines=judged.baselines, signal=judged.signal,
         shortcuts=judged.shortcuts, without=judged.without,
         fixes=tuple(fixes(texts, [len(t) for t in count.tokenised], judged.shortcuts, judged.rows)),
         plateau=plateaus(whole),
-        notes=(*count.notes, *judged.notes), **_lists(count, scores, texts.classes),
+        notes=(*count.notes, *judged.notes), from_imbalance=imbalanced, contradictions=tuple(contradictions),
     )  # fmt: skip
     if test is None:
         return result
@@ -102,11 +158,3 @@ def _with_classes(further: LabelledTexts, classes: tuple[str, ...]) -> LabelledT
     require(not unknown, f"The test rows have the label {', '.join(unknown)}, which the corpus does not have.")
     number = np.array([classes.index(name) if name in classes else 0 for name in further.classes])
     return replace(further, labels=number[further.labels], classes=classes)
-
-
-def _lists(count: Counted, scores: dict[str, Scored], classes: tuple[str, ...]) -> dict[str, Any]:
-    token_scores = [s.scores for s in scores.values() if s.order == 1]
-    tokens, pairs = count.items[1], count.items[2]
-    imbalanced = leans.toward_larger(token_scores, tokens.lean.share) & leans.from_imbalance(tokens.lean)
-    found = leans.contradictions(pairs.names, pairs.tokens, tokens.lean, pairs.lean, classes)
-    return {"from_imbalance": imbalanced, "contradictions": tuple(found)}

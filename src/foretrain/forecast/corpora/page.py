@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from html import escape
 from typing import Any
 
-from foretrain.core.errors import visible
 from foretrain.forecast.corpora.figures import learning_curves, scatter, trained_scatter
 from foretrain.forecast.corpora.fixes import PLACES
-from foretrain.forecast.corpora.result import CorpusForecast
+from foretrain.forecast.corpora.result import CorpusResult
 from foretrain.forecast.corpora.words import (
     CHI2,
     CONTRADICTIONS,
@@ -23,6 +21,7 @@ from foretrain.forecast.corpora.words import (
     summary,
     trust,
 )
+from foretrain.show import pages
 from foretrain.show.pages import figure_html, render
 
 ON_PAGE = 12  # default number of items shown per class and architecture
@@ -37,9 +36,14 @@ _CONTRADICTION_SAYS = {
 }
 
 
-def page(forecast: CorpusForecast, name: str = "", top: int = ON_PAGE) -> str:
+def page(forecast: CorpusResult, name: str = "", top: int = ON_PAGE) -> str:
     """One self-contained HTML file, with the `top` items of every class."""
-    words, learned = summary(forecast, top), forecast.learned or {}
+    words, learned, notes = summary(forecast, top), forecast.learned or {}, len(forecast.notes)
+    columns = ("bigram", "class", "log_odds", "log_odds_of_parts", "texts")
+    bigrams = {
+        kind: [tuple(row[column] for column in columns) for row in forecast.contradictions if row["kind"] == kind]
+        for kind in CONTRADICTIONS
+    }
     figure, views = scatter(forecast)
     lists = {**words["tokens"], **words["ngrams"]}
     by_network = {", ".join(forecast.rows_of(k)): lists[k] for k in dict.fromkeys(forecast.same_as.values())}
@@ -61,7 +65,7 @@ def page(forecast: CorpusForecast, name: str = "", top: int = ON_PAGE) -> str:
         sign=sign_words(forecast),
         from_imbalance=words["from_imbalance"],
         contradictions=[
-            {"title": title, "says": _CONTRADICTION_SAYS[kind], "rows": _contradictions(forecast, kind)}
+            {"title": title, "says": _CONTRADICTION_SAYS[kind], "rows": bigrams[kind]}
             for kind, title in CONTRADICTIONS.items()
         ],
         bias_says=f"{bias_words(forecast)} {sign_words(forecast)} The value where it would settle if tokens carried no "
@@ -73,22 +77,16 @@ def page(forecast: CorpusForecast, name: str = "", top: int = ON_PAGE) -> str:
         learned_rows=[(name, scores.spearman, scores.pearson) for name, scores in learned.items()],
         learned_scatter=figure_html(trained_scatter(forecast), with_plotly=False) if learned else "",
         notes=forecast.notes,
-        notes_say=_notes_say(len(forecast.notes)),
+        notes_say=f"The first {LISTED} of {notes:,}; every row is kept." if notes > LISTED else "Every row is kept.",
     )
 
 
-def fragment(forecast: CorpusForecast) -> str:
+def fragment(forecast: CorpusResult) -> str:
     """For a notebook: the answer, what to fix, how far to trust it, and the table."""
-    fixes = "".join(f"<li>{escape(visible(fix_words(forecast, fix)))}</li>" for fix in forecast.fixes[:FIXES])
-    head = "<tr><th></th><th>held-out accuracy</th><th>95 % interval</th><th>held-out loss</th></tr>"
-    rows = "".join(
-        f"<tr>{''.join(f'<td>{escape(visible(cell))}</td>' for cell in row[:4])}</tr>"
-        for row in held_out_rows(forecast)
-    )
-    return (
-        f"<p>{escape(visible(answer(forecast)))}</p><ol>{fixes}</ol><p>Trust: {escape(visible(trust(forecast)))}</p>"
-        f"<table>{head}{rows}</table>"
-    )
+    fixes = [f"{k}. {fix_words(forecast, fix)}" for k, fix in enumerate(forecast.fixes[:FIXES], 1)]
+    head = ("", "held-out accuracy", "95 % interval", "held-out loss")
+    rows = (cells for *cells, _ in held_out_rows(forecast))
+    return pages.fragment((answer(forecast), *fixes, f"Trust: {trust(forecast)}"), head, rows)
 
 
 def excerpt(text: str, phrase: str = "") -> str:
@@ -101,7 +99,7 @@ def excerpt(text: str, phrase: str = "") -> str:
     return ("…" if start else "") + line[start : start + EXCERPT] + ("…" if start + EXCERPT < len(line) else "")
 
 
-def _fix(forecast: CorpusForecast, fix: Any) -> dict[str, Any]:
+def _fix(forecast: CorpusResult, fix: Any) -> dict[str, Any]:
     phrase = fix.says.split('"')[1] if fix.kind == "shortcut" else ""
     texts = [
         (forecast.corpus.place(row), forecast.classes[forecast.corpus.labels[row]],
@@ -111,7 +109,7 @@ def _fix(forecast: CorpusForecast, fix: Any) -> dict[str, Any]:
     return {"says": fix.says, "texts": texts}
 
 
-def held_out_rows(forecast: CorpusForecast) -> list[tuple[str, ...]]:
+def held_out_rows(forecast: CorpusResult) -> list[tuple[str, ...]]:
     """Name, accuracy, interval, loss and best time in words; signed χ² has no loss: it is no log-probability."""
     return [
         (
@@ -122,7 +120,7 @@ def held_out_rows(forecast: CorpusForecast) -> list[tuple[str, ...]]:
     ]  # fmt: skip
 
 
-def _shortcuts(forecast: CorpusForecast) -> list[tuple[Any, ...]]:
+def _shortcuts(forecast: CorpusResult) -> list[tuple[Any, ...]]:
     return [
         (
             s.phrase, PLACES[s.kind], forecast.classes[s.towards], len(s.rows), f"{100 * s.share:.0f} %",
@@ -133,16 +131,17 @@ def _shortcuts(forecast: CorpusForecast) -> list[tuple[Any, ...]]:
     ]  # fmt: skip
 
 
-def missed_rows(forecast: CorpusForecast) -> list[tuple[Any, ...]]:
+def missed_rows(forecast: CorpusResult) -> list[tuple[Any, ...]]:
     """Test rows that some architecture gets wrong: place, label, text, who errs, and the row that drives it most (for
     the best of those that err)."""
     if forecast.answered is None or forecast.test is None:
         return []
     rows = []
+    loss = {name: float(curve.chosen_loss.mean()) for name, curve in forecast.curves.items()}
     for record in forecast.test_rows():
         wrong = record["errors"]
         if wrong:
-            best = min(wrong, key=lambda name: _loss(forecast, name))
+            best = min(wrong, key=lambda name: loss.get(name, 0.0))
             said = record["networks"][best]
             driver = said["drivers"][0]
             place = forecast.corpus.place(driver["row"])
@@ -152,20 +151,7 @@ def missed_rows(forecast: CorpusForecast) -> list[tuple[Any, ...]]:
     return sorted(rows, key=lambda row: -row[3].count(","))
 
 
-def _loss(forecast: CorpusForecast, name: str) -> float:
-    return float(forecast.curves[name].chosen_loss.mean()) if name in forecast.curves else 0.0
-
-
-def _notes_say(count: int) -> str:
-    return f"The first {LISTED} of {count:,}; every row is kept." if count > LISTED else "Every row is kept."
-
-
-def _contradictions(forecast: CorpusForecast, kind: str) -> list[tuple[Any, ...]]:
-    columns = ("bigram", "class", "log_odds", "log_odds_of_parts", "texts")
-    return [tuple(row[column] for column in columns) for row in forecast.contradictions if row["kind"] == kind]
-
-
-def _bias(forecast: CorpusForecast, words: Mapping[str, Any]) -> dict[str, Any]:
+def _bias(forecast: CorpusResult, words: Mapping[str, Any]) -> dict[str, Any]:
     heads = ("architecture", *(f"for {output}" for output in forecast.outputs))
     plateau = tuple(f"would settle at, for {output}" for output in forecast.outputs)
     unknown = dict.fromkeys(forecast.outputs, "")

@@ -1,21 +1,18 @@
-"""The forecast that a user gets: scores, held-out curves, shortcuts and what to fix, in words, figures and pages."""
+"""What a corpus forecast found: scores, held-out curves, shortcuts and what to fix."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray as Array
 
 from foretrain.core.errors import InputError
-from foretrain.core.files import write_text
 from foretrain.data.labelled_texts import LabelledTexts
 from foretrain.forecast.corpora.baselines import signed_chi2
 from foretrain.forecast.corpora.counting import Counted, Items
@@ -24,12 +21,6 @@ from foretrain.forecast.corpora.heldout import HeldOut, LabelSignal, Split
 from foretrain.forecast.corpora.rows import Answered, records
 from foretrain.forecast.corpora.scores import Scored
 from foretrain.forecast.corpora.shortcuts import Shortcut
-from foretrain.forecast.corpora.words import answer, as_dataset, summary
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
-    from foretrain.forecast.corpora.training import Learned
 
 
 @dataclass(frozen=True)
@@ -44,7 +35,17 @@ class WithoutShortcuts:
 
 
 @dataclass(frozen=True)
-class CorpusForecast:
+class Learned:
+    """Scores of an architecture's items after training, and their correlation with the predicted scores."""
+
+    scores: Float[Array, "item output"]
+    predicted: Float[Array, "item output"]
+    spearman: float
+    pearson: float
+
+
+@dataclass(frozen=True)
+class CorpusResult:
     """What classifiers will learn from a corpus. Scores are [item, output]; `outputs` has the outputs' names."""
 
     corpus: LabelledTexts
@@ -67,46 +68,6 @@ class CorpusForecast:
     test: LabelledTexts | None = None
     answered: Mapping[str, Answered] | None = None  # to the test rows
     learned: Mapping[str, Learned] | None = None  # scores of trained networks, after `train`
-
-    def __repr__(self) -> str:
-        return self.summary
-
-    @property
-    def summary(self) -> str:
-        """One paragraph: will it be learned, how well, and how much of that is a shortcut?"""
-        return answer(self)
-
-    @cached_property
-    def dataset(self) -> xr.Dataset:
-        """Learning curves [architecture, time] (NaN after a flow has stopped) and scores by order of the n-grams."""
-        return as_dataset(self)
-
-    def train(self) -> CorpusForecast:
-        """Also train small networks of every architecture on these texts, and keep their scores beside the forecast."""
-        from foretrain.forecast.corpora.training import learned_scores  # on use: it loads torch
-
-        return replace(self, learned=learned_scores(self.corpus, self))
-
-    def figure(self) -> go.Figure:
-        """The predicted learning curves on held-out rows, with the baselines beside them."""
-        from foretrain.forecast.corpora.figures import learning_curves
-
-        return learning_curves(self)
-
-    def numbers(self, top: int | None = None) -> dict[str, Any]:
-        """Everything as plain data, for JSON, with the `top` items of every class."""
-        return summary(self) if top is None else summary(self, top)
-
-    def report(self, path: str | Path, **options: Any) -> None:
-        """Write a page with the answer, what to fix, and all details; `options` are those of `page.page`."""
-        from foretrain.forecast.corpora.page import page
-
-        write_text(Path(path), page(self, **options))
-
-    def _repr_html_(self) -> str:
-        from foretrain.forecast.corpora.page import fragment
-
-        return fragment(self)
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from jaxtyping import Float, Int
@@ -17,7 +15,7 @@ from foretrain.data.tokens import UNKNOWN, TokenTexts, Vocabulary
 from foretrain.dynamics.epochs import padded_batch, train_epochs
 from foretrain.dynamics.optimizers import Adagrad
 from foretrain.forecast.corpora.baselines import losses
-from foretrain.forecast.corpora.result import CorpusForecast
+from foretrain.forecast.corpora.result import CorpusResult, Learned
 from foretrain.forecast.corpora.scores import Architecture, TrainingSet, architectures, scored
 from foretrain.models.classifiers import Classifier
 from foretrain.models.parameters import Parameters
@@ -28,18 +26,8 @@ RATE = 0.01  # of Adagrad
 LARGEST = 20_000_000  # most parameters of a network to train; one matrix per token can be more
 
 
-@dataclass(frozen=True)
-class Learned:
-    """Scores of an architecture's items after training, and their correlation with the predicted scores."""
-
-    scores: Float[Array, "item output"]
-    predicted: Float[Array, "item output"]
-    spearman: float
-    pearson: float
-
-
 def learned_scores(
-    corpus: LabelledTexts, forecast: CorpusForecast, *, epochs: int = 10, width: int = 64, most: int = 4000
+    corpus: LabelledTexts, forecast: CorpusResult, *, epochs: int = 10, width: int = 64, most: int = 4000
 ) -> dict[str, Learned]:
     """Train a small network of each architecture on at most `most` texts, and compare its scores with those of the flow
     on the same texts. Networks too large to train are left out."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -12,10 +12,8 @@ from foretrain.core.trajectory import trajectory
 from foretrain.forecast.clustered_errors import mean_and_error
 from foretrain.forecast.corpora.fixes import Fix
 from foretrain.forecast.corpora.heldout import CHANCE
+from foretrain.forecast.corpora.result import CorpusResult
 from foretrain.forecast.corpora.shortcuts import Shortcut
-
-if TYPE_CHECKING:
-    from foretrain.forecast.corpora.result import CorpusForecast
 
 IN_JSON = 30  # default number of items per class and architecture
 # From docs/results/corpus_forecast.json, checked by the tests.
@@ -41,7 +39,7 @@ def percent(value: float) -> str:
     return f"{100 * value:.0f} %"
 
 
-def answer(forecast: CorpusForecast) -> str:
+def answer(forecast: CorpusResult) -> str:
     """One paragraph: will it be learned, how well, and how much of that is a shortcut?"""
     if forecast.signal is None:
         return (
@@ -72,7 +70,7 @@ def answer(forecast: CorpusForecast) -> str:
     return f"{learns}{against} {_shortcut_words(forecast)}"
 
 
-def nothing_to_fix_words(forecast: CorpusForecast) -> str:
+def nothing_to_fix_words(forecast: CorpusResult) -> str:
     """What an empty list of fixes means: without a signal, nothing, because no shortcut could have been found."""
     checked = "No conflicting labels and no empty texts were found."
     if forecast.signal is None:
@@ -84,7 +82,7 @@ def nothing_to_fix_words(forecast: CorpusForecast) -> str:
     return "There is nothing to fix: no shortcut that costs accuracy, no conflicting labels, no empty texts."
 
 
-def _shortcut_words(forecast: CorpusForecast) -> str:
+def _shortcut_words(forecast: CorpusResult) -> str:
     """Which shortcuts a classifier will take, which it may take, and how well it does without them.
 
     A marker is called a shortcut only if accuracy falls without it by more than chance. If only the loss rises, the
@@ -107,32 +105,30 @@ def _shortcut_words(forecast: CorpusForecast) -> str:
         if without.cost > without.error
         else f"; the difference ({abs(cost):.1f} ± {error:.1f} points) may be chance."
     )
-    will = f"It will use {_a_shortcut(sure)}: {_names(sure)}. " if sure else ""
+    count = "a shortcut" if len(sure) == 1 else f"{len(sure)} shortcuts"
+    will = f"It will use {count}: {_names(sure)}. " if sure else ""
     lacking = "if new texts lack " + ("it" if len(unsure) == 1 else "them")
     may = f"It may {'also ' if sure else ''}use {_names(unsure)}: {lacking}, the loss rises, "
     chance = "but the change in accuracy may be chance. "
     return f"{will}{may + chance if unsure else ''}{effect}"
 
 
-def _names(found: Sequence[Shortcut], shown: int = 3) -> str:
-    return ", ".join(f'"{s.phrase}"' for s in found[:shown]) + (" and others" if len(found) > shown else "")
+def _names(shortcuts: Sequence[Shortcut], shown: int = 3) -> str:
+    others = " and others" if len(shortcuts) > shown else ""
+    return ", ".join(f'"{s.phrase}"' for s in shortcuts[:shown]) + others
 
 
-def better_baseline(forecast: CorpusForecast) -> str | None:
+def better_baseline(forecast: CorpusResult) -> str | None:
     """The baseline that gets more held-out rows right than the best network, if that is sure; on the same rows."""
     if not forecast.baselines:
         return None
     name = max(forecast.baselines, key=lambda k: forecast.baselines[k].accuracy)
-    own, other = forecast.curves[forecast.best], forecast.baselines[name].chosen_right
-    more, error = mean_and_error(other.astype(float) - own.chosen_right, own.group)
+    network, other = forecast.curves[forecast.best], forecast.baselines[name].chosen_right
+    more, error = mean_and_error(other.astype(float) - network.chosen_right, network.group)
     return name if more > error else None
 
 
-def _a_shortcut(found: Sequence[Shortcut]) -> str:
-    return "a shortcut" if len(found) == 1 else f"{len(found)} shortcuts"
-
-
-def fix_words(forecast: CorpusForecast, fix: Fix) -> str:
+def fix_words(forecast: CorpusResult, fix: Fix) -> str:
     """What to fix, with example rows."""
     places = [forecast.corpus.lines[row] if forecast.corpus.lines else row + 1 for row in fix.rows]
     unit = forecast.corpus.unit if forecast.corpus.lines else "text"
@@ -141,7 +137,7 @@ def fix_words(forecast: CorpusForecast, fix: Fix) -> str:
     return f"{fix.says} See {unit}{'s' if len(places) > 1 else ''} {listed}."
 
 
-def trust(forecast: CorpusForecast) -> str:
+def trust(forecast: CorpusResult) -> str:
     """How far to trust what."""
     if forecast.signal is None:
         return "Nothing was held out; treat every number as a guess."
@@ -158,12 +154,12 @@ def trust(forecast: CorpusForecast) -> str:
     )
 
 
-def sizes_words(forecast: CorpusForecast) -> str:
+def sizes_words(forecast: CorpusResult) -> str:
     sizes = ", ".join(f"{c}: {n:,}" for c, n in zip(forecast.classes, forecast.class_counts, strict=True))
     return f"{int(forecast.class_counts.sum()):,} texts ({sizes})."
 
 
-def counted_words(forecast: CorpusForecast) -> str:
+def counted_words(forecast: CorpusResult) -> str:
     """How many items were scored, and how often they had to occur."""
     least = {items.least for items in forecast.items.values()}
     same = len(least) == 1
@@ -178,14 +174,14 @@ def _or_more(least: int) -> str:
     return f" that occur at least {least} times" if least > 1 else ""
 
 
-def sign_words(forecast: CorpusForecast) -> str:
+def sign_words(forecast: CorpusResult) -> str:
     """The one sign convention of all scores."""
     if len(forecast.outputs) == 1:
         return f"Scores above 0 are for {forecast.classes[1]}, below 0 for {forecast.classes[0]}."
     return "Every class has its own score; the highest wins."
 
 
-def biased(forecast: CorpusForecast) -> list[str]:
+def biased(forecast: CorpusResult) -> list[str]:
     """Architectures whose bias can change a decision."""
     return [
         name
@@ -194,7 +190,7 @@ def biased(forecast: CorpusForecast) -> list[str]:
     ]
 
 
-def bias_words(forecast: CorpusForecast) -> str:
+def bias_words(forecast: CorpusResult) -> str:
     """What the bias is, and which architectures have one."""
     return (
         "Bias: the score the model gives to tokens it has never seen. It shifts every other score by the same amount. "
@@ -202,7 +198,7 @@ def bias_words(forecast: CorpusForecast) -> str:
     )
 
 
-def as_dataset(forecast: CorpusForecast) -> xr.Dataset:
+def as_dataset(forecast: CorpusResult) -> xr.Dataset:
     """Curves [architecture, time], NaN where the flow has stopped, and scores [architecture, item, output] by order."""
     names = list(forecast.curves)
     longest = max((len(curve.settings) for curve in forecast.curves.values()), default=0)
@@ -227,7 +223,7 @@ def as_dataset(forecast: CorpusForecast) -> xr.Dataset:
     )
 
 
-def summary(forecast: CorpusForecast, top: int = IN_JSON) -> dict[str, Any]:
+def summary(forecast: CorpusResult, top: int = IN_JSON) -> dict[str, Any]:
     """The content of `--json`: the answer, what to fix, held-out results, the `top` items of every class."""
     scores = {name: forecast.top(name, top) for name in forecast.scores}
     record = {
@@ -271,11 +267,11 @@ def summary(forecast: CorpusForecast, top: int = IN_JSON) -> dict[str, Any]:
     return record | ({"test": forecast.test_rows()} if forecast.answered is not None else {})
 
 
-def _fix(forecast: CorpusForecast, fix: Fix) -> dict[str, Any]:
+def _fix(forecast: CorpusResult, fix: Fix) -> dict[str, Any]:
     places = [forecast.corpus.place(row) for row in fix.rows]
     texts = [forecast.corpus.texts[row] for row in fix.rows]
     return {"kind": fix.kind, "says": fix.says, "affected": fix.affected, "places": places, "texts": texts}
 
 
-def _by_output(forecast: CorpusForecast, values: Any) -> dict[str, float]:
+def _by_output(forecast: CorpusResult, values: Any) -> dict[str, float]:
     return dict(zip(forecast.outputs, map(float, values), strict=True))

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from html import escape
-from typing import TYPE_CHECKING
-
 import plotly.graph_objects as go
 import xarray as xr
 
-from foretrain.forecast.finetuning.words import score_words, setting_words, table_rows, trust_words
+from foretrain.forecast.finetuning.words import ShownForecast, score_words, setting_words, table_rows, trust_words
+from foretrain.show import pages
 from foretrain.show.pages import FIT, figure_html, own_file, render
 from foretrain.show.plotting import band, measurement_marks, new_panels, panel_place, prediction_line
-
-if TYPE_CHECKING:
-    from foretrain.forecast.finetuning.forecast import FinetuneForecast
 
 PANELS = {"accuracy": "accuracy", "loss": "loss (nats)"}
 
@@ -37,7 +32,7 @@ def learning_curves(data: xr.Dataset) -> go.Figure:
     return figure.update_xaxes(title="step")
 
 
-def page(forecast: FinetuneForecast) -> str:
+def page(forecast: ShownForecast) -> str:
     """A page of its own."""
     return render(
         "finetune.html",
@@ -51,12 +46,7 @@ def page(forecast: FinetuneForecast) -> str:
     )
 
 
-def fragment(forecast: FinetuneForecast) -> str:
+def fragment(forecast: ShownForecast) -> str:
     """For a notebook: the answer, how far to trust it, and the table."""
-    rows = "".join(
-        f"<tr><td>{escape(name)}</td><td>{accuracy}</td><td>{loss}</td></tr>"
-        for name, accuracy, loss in table_rows(forecast.table)
-    )
-    head = "<tr><th></th><th>accuracy</th><th>test loss</th></tr>"
-    words = "".join(f"<p>{escape(each)}</p>" for each in (forecast.summary, trust_words(forecast)))
-    return f"{words}<table>{head}{rows}</table>"
+    words = (forecast.summary, trust_words(forecast))
+    return pages.fragment(words, ("", "accuracy", "test loss"), table_rows(forecast.table))

@@ -210,25 +210,20 @@ def forecast_with(
     ]
     dataset = curves(prepared.labels, prepared.train, outputs, steps)
     trust = trust_in(prepared, setting, what, plain, outputs[0])
-    dataset = dataset.assign_attrs(
-        model=prepared.name, rows=prepared.train, classes=list(prepared.classes), **_attributes(setting)
-    )
+    constants = {key: list(v) if isinstance(v, tuple) else v for key, v in setting.as_dict().items()}
+    named = {"model": prepared.name, "rows": prepared.train, "classes": list(prepared.classes), **constants}
+    dataset = dataset.assign_attrs(named)
     return FinetuneForecast(prepared, setting, what, dataset, trust)
 
 
 def accuracy_by_rows(model: ModelSource, data: Any, sizes: Sequence[int], **options: Any) -> pd.DataFrame:
     """Forecast accuracy against the number of training rows; every size needs a pass of its own, with its own probe."""
     require(len(sizes) > 0, "Give at least one number of rows.")
-    found = {}
+    by_rows = {}
     for size in sizes:
-        end = finetune(model, data, n=size, **options).dataset.sel(part="test").isel(step=[0, -1])
-        found[size] = {
-            "linear probe": float(end["accuracy"].isel(step=0).mean()),
-            "forecast": float(end["accuracy"].isel(step=1).mean()),
-            "spread": float(end["accuracy"].isel(step=1).std()),
-        }
-    return pd.DataFrame(found).T.rename_axis("rows")
-
-
-def _attributes(setting: FinetuneSetting) -> dict[str, Any]:
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in setting.as_dict().items()}
+        accuracy = finetune(model, data, n=size, **options).dataset["accuracy"].sel(part="test")
+        start, end = accuracy.isel(step=0), accuracy.isel(step=-1)
+        by_rows[size] = {
+            "linear probe": float(start.mean()), "forecast": float(end.mean()), "spread": float(end.std())
+        }  # fmt: skip
+    return pd.DataFrame(by_rows).T.rename_axis("rows")

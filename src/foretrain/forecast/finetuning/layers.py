@@ -72,7 +72,8 @@ def block_gradients(
     experts are, or with rows and positions mixed.
     """
     unusual: set[str] = set()
-    with torch.enable_grad(), _noted(layers, len(block), _positions(classifier, block), unusual) as calls:
+    positions = max((v.shape[1] for v in classifier.rows(block).values() if v.ndim > 1), default=1)
+    with torch.enable_grad(), _noted(layers, len(block), positions, unusual) as calls:
         outputs = classifier(block)
     require(
         outputs.shape == (len(block), classifier.outputs), "The model must give one row of logits per row of inputs."
@@ -92,11 +93,6 @@ def block_gradients(
     return outputs.detach(), found, unusual
 
 
-def _positions(classifier: HeadedModel, block: Tensor) -> int:
-    """Positions of a row: the second axis of the inputs."""
-    return max((v.shape[1] for v in classifier.rows(block).values() if v.ndim > 1), default=1)
-
-
 @contextmanager
 def _noted(
     layers: Mapping[str, Layer], rows: int, positions: int, unusual: set[str]
@@ -106,20 +102,19 @@ def _noted(
 
     def note(name: str) -> Callable[[nn.Module, tuple[Any, ...], Tensor], Tensor | None]:
         def hook(layer: nn.Module, given: tuple[Any, ...], output: Tensor) -> Tensor | None:
-            if not given or not isinstance(given[0], Tensor) or output.ndim < 2:
+            embedding, scale = isinstance(layer, nn.Embedding), layers[name].kind == "scale"
+            if (
+                not given
+                or not isinstance(given[0], Tensor)
+                or output.ndim < 2
+                or (embedding and output.ndim != 3)
+                or len(output) not in ((rows, 1) if embedding else (rows, rows * positions))
+                or (scale and output.shape[-1] != len(_weight(layer)))
+            ):
                 unusual.add(name)
                 return None
-            if isinstance(layer, nn.Embedding) and len(output) != rows:
-                if output.ndim != 3 or len(output) > 1:
-                    unusual.add(name)
-                    return None
+            if embedding and len(output) != rows:
                 output = output.expand(rows, -1, -1).clone()  # positions, which all rows share
-            elif (isinstance(layer, nn.Embedding) and output.ndim != 3) or len(output) not in (rows, rows * positions):
-                unusual.add(name)
-                return None
-            if layers[name].kind == "scale" and output.shape[-1] != len(_weight(layer)):
-                unusual.add(name)
-                return None
             if not output.requires_grad:
                 output.requires_grad_(True)
             calls.append((name, given[0].detach(), output))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -10,11 +10,29 @@ import xarray as xr
 
 from foretrain.forecast.clustered_errors import SIDES, mean_and_error
 from foretrain.forecast.finetuning.curves import guesses, score
+from foretrain.forecast.finetuning.dynamics import FinetuneSetting
 from foretrain.forecast.finetuning.prepared import Pass, WhatIf
 from foretrain.forecast.finetuning.trust import Trust
 
-if TYPE_CHECKING:
-    from foretrain.forecast.finetuning.forecast import FinetuneForecast
+
+@runtime_checkable
+class ShownForecast(Protocol):
+    """What terminal, page and notebook show of a forecast."""
+
+    @property
+    def prepared(self) -> Pass: ...
+    @property
+    def setting(self) -> FinetuneSetting: ...
+    @property
+    def what_if(self) -> WhatIf: ...
+    @property
+    def dataset(self) -> xr.Dataset: ...
+    @property
+    def trust(self) -> Trust: ...
+    @property
+    def summary(self) -> str: ...
+    @property
+    def table(self) -> pd.DataFrame: ...
 
 
 def summary(data: xr.Dataset, trust: Trust) -> str:
@@ -63,7 +81,7 @@ def _change(data: xr.Dataset) -> tuple[float, float]:
     return change, max(error, 1 / len(changes))  # one row more or less says nothing
 
 
-def trust_words(forecast: FinetuneForecast) -> str:
+def trust_words(forecast: ShownForecast) -> str:
     """How far to trust it, and what it does not cover."""
     left = forecast.prepared.start.left_out
     uncovered = "dropout" + (f", and these weights, which it keeps fixed: {', '.join(left)}" if left else "")
@@ -71,7 +89,7 @@ def trust_words(forecast: FinetuneForecast) -> str:
     return f"Trust: {verdict}; {forecast.trust.reason} Not covered: {uncovered}."
 
 
-def score_words(forecast: FinetuneForecast) -> str:
+def score_words(forecast: ShownForecast) -> str:
     """How well it met the real training; empty without one."""
     if "real_logits" not in forecast.dataset:
         return ""
@@ -84,7 +102,7 @@ def score_words(forecast: FinetuneForecast) -> str:
     )
 
 
-def setting_words(forecast: FinetuneForecast) -> str:
+def setting_words(forecast: ShownForecast) -> str:
     """The setting, and what was assumed."""
     setting, data = forecast.setting, forecast.prepared
     schedule = f"{setting.schedule} rate" + (f" after {setting.warm_up} steps of warm-up" if setting.warm_up else "")
@@ -108,15 +126,19 @@ def table(data: xr.Dataset) -> pd.DataFrame:
     """Accuracy and test loss of the simplest guess, probe, forecast (with its spread) and real training."""
     test = data.sel(part="test")
     start, end = test.isel(step=0), test.isel(step=-1)
-    found: dict[str, list[float]] = {
+
+    def spread(values: xr.DataArray) -> float:
+        return float(values.std("order", ddof=1)) if values.sizes["order"] > 1 else np.nan
+
+    rows: dict[str, list[float]] = {
         "always the largest class": [*_largest(data)],
         "linear probe": [float(start["accuracy"].mean()), np.nan, float(start["loss"].mean()), np.nan],
-        "forecast": [value for name in ("accuracy", "loss") for value in (float(end[name].mean()), _spread(end[name]))],
+        "forecast": [value for name in ("accuracy", "loss") for value in (float(end[name].mean()), spread(end[name]))],
     }
     if "real_loss" in data:
         real = data[["real_accuracy", "real_loss"]].sel(part="test").isel(step=-1)
-        found["real training"] = [float(real["real_accuracy"]), np.nan, float(real["real_loss"]), np.nan]
-    return pd.DataFrame(found, index=["accuracy", "accuracy spread", "test loss", "test loss spread"]).T
+        rows["real training"] = [float(real["real_accuracy"]), np.nan, float(real["real_loss"]), np.nan]
+    return pd.DataFrame(rows, index=["accuracy", "accuracy spread", "test loss", "test loss spread"]).T
 
 
 def _largest(data: xr.Dataset) -> tuple[float, float, float, float]:
@@ -125,10 +147,6 @@ def _largest(data: xr.Dataset) -> tuple[float, float, float, float]:
     counts = np.bincount(train, minlength=int(data["label"].max()) + 1) + 1
     shares = counts / counts.sum()
     return float((test == shares.argmax()).mean()), np.nan, float(-np.log(shares[test]).mean()), np.nan
-
-
-def _spread(values: xr.DataArray) -> float:
-    return float(values.std("order", ddof=1)) if values.sizes["order"] > 1 else np.nan
 
 
 def table_rows(table: pd.DataFrame) -> list[tuple[str, str, str]]:
@@ -163,7 +181,7 @@ def rows(prepared: Pass, what: WhatIf, data: xr.Dataset) -> pd.DataFrame:
     return pd.DataFrame(found).rename_axis("row")
 
 
-def numbers(forecast: FinetuneForecast) -> dict[str, Any]:
+def numbers(forecast: ShownForecast) -> dict[str, Any]:
     """The forecast as plain numbers, for JSON."""
     data = forecast.dataset
     trust = {name: getattr(forecast.trust, name) for name in ("holds", "first_step", "change", "bend", "turn")}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -12,6 +11,7 @@ import xarray as xr
 
 from foretrain.core.trajectory import config_of
 from foretrain.forecast.templating.words import samples_words
+from foretrain.show import pages
 from foretrain.show.pages import FIT, figure_html, own_file, render
 from foretrain.show.plotting import (
     PALETTE,
@@ -25,7 +25,7 @@ from foretrain.show.plotting import (
 
 
 @runtime_checkable
-class Shown(Protocol):
+class ShownTask(Protocol):
     """What a page and a notebook show of a forecast."""
 
     @property
@@ -58,16 +58,16 @@ def forecast_figure(forecast: xr.Dataset) -> go.Figure:
     )
     n = forecast.n.values.tolist()
     for color, name in enumerate(forecast.architecture.values.tolist()):
-        own = forecast.sel(architecture=name)
-        figure.add_trace(band(n, own.error_low, own.error_high, color))
-        words = samples_words(own)
+        one = forecast.sel(architecture=name)
+        figure.add_trace(band(n, one.error_low, one.error_high, color))
+        words = samples_words(one)
         words = words if words == "never" else f"{words} samples" if words[-1].isdigit() else words
-        figure.add_trace(prediction_line(n, own.error, f"{name}: {words}", color))
+        figure.add_trace(prediction_line(n, one.error, f"{name}: {words}", color))
         if "simulated" in forecast:
-            mean, spread = own.simulated.mean("seed"), own.simulated.std("seed")
+            mean, spread = one.simulated.mean("seed"), one.simulated.std("seed")
             figure.add_trace(measurement_marks(n, mean, f"{name}, simulated", color, spread, showlegend=False))
         if "trained" in forecast:
-            median = own.trained.median("trained_seed")
+            median = one.trained.median("trained_seed")
             ran = median.notnull() & np.isfinite(median)
             marks = measurement_marks(
                 median.trained_n.values[ran], median.values[ran], f"{name}, trained", color, showlegend=False
@@ -82,7 +82,7 @@ def forecast_figure(forecast: xr.Dataset) -> go.Figure:
     return figure
 
 
-def page(forecast: Shown) -> str:
+def page(forecast: ShownTask) -> str:
     """A page of its own: the answer, how far to trust it, the table, the curves, the reasons."""
     config = config_of(forecast.dataset)
     return render(
@@ -97,10 +97,6 @@ def page(forecast: Shown) -> str:
     )
 
 
-def fragment(forecast: Shown) -> str:
+def fragment(forecast: ShownTask) -> str:
     """For a notebook: the answer, how far to trust it, and the table."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in forecast.columns)
-    rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in forecast.rows())
-    return (
-        f"<p>{escape(forecast.summary)}</p><p>Trust: {escape(forecast.trust)}</p><table><tr>{head}</tr>{rows}</table>"
-    )
+    return pages.fragment((forecast.summary, f"Trust: {forecast.trust}"), forecast.columns, forecast.rows())

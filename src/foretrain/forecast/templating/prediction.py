@@ -146,7 +146,10 @@ def forecast_templates(
         slow |= max(expected) > SLOW
         curve = _curve(matrix, kernel, setting.ridge, alphabet, max(expected) > SLOW)
         row = _row(curve, trivial, error, samples, setting, name)
-        rows.append(_must_copy(row) if copies(task) else row)
+        if copies(task):  # telling answers apart is not enough if the answer is an unseen symbol
+            why = f"it cannot output a symbol it has never seen; apart from that, {row['why']}"
+            row |= {"learnable": False, "undecided": False, "why": why, "samples_needed": np.inf}
+        rows.append(row)
         few = [n for n in samples if n <= simulate]
         if few:
             sizes = None if alphabet is None else [alphabet]
@@ -234,12 +237,6 @@ def copies(task: TemplateTask) -> bool:
     """Whether an answer is a wildcard, so that the network must output a symbol it has never seen."""
     wild = {name for template in task.templates for name in template.wildcard_names}
     return task.kind == "next-token" and any(label in wild for label in task.labels)
-
-
-def _must_copy(row: dict[str, object]) -> dict[str, object]:
-    """The same results, but not learnable: telling answers apart is not enough if the answer is an unseen symbol."""
-    why = f"it cannot output a symbol it has never seen; apart from that, {row['why']}"
-    return {**row, "learnable": False, "undecided": False, "why": why, "samples_needed": np.inf}
 
 
 def _differing(matrix: TemplateMatrix, merged: list[list[int]]) -> list[list[int]]:
