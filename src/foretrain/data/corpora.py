@@ -68,7 +68,7 @@ TEXTS = {
         hub="Salesforce/wikitext",
         hub_splits={"train": "train", "dev": "validation", "test": "test"},
         tokenize=split_on_spaces,
-    ),
+    )
 }
 
 

@@ -67,8 +67,7 @@ class Template:
         require(not missing, f"The substitution has no token for wildcard {', '.join(missing)} of {self}.")
         used = [substitution[w] for w in self.wildcards]
         require(
-            len(set(used)) == len(used),
-            f"A substitution must give each wildcard its own token; got {used} for {self}.",
+            len(set(used)) == len(used), f"A substitution must give each wildcard its own token; got {used} for {self}."
         )
         own = sorted(set(used) & set(self.tokens))
         require(not own, f"A substitution must not use tokens the template already contains; got {own} for {self}.")

@@ -62,8 +62,7 @@ def _require_disjoint(templates: tuple[Template, ...]) -> None:
 def _require_labels(templates: tuple[Template, ...], labels: tuple[float, ...] | tuple[str, ...]) -> None:
     kinds = {isinstance(label, str) for label in labels}
     require(
-        len(kinds) == 1,
-        f"Labels must be all numbers (regression) or all symbols (next token); got {list(labels)}.",
+        len(kinds) == 1, f"Labels must be all numbers (regression) or all symbols (next token); got {list(labels)}."
     )
     for template, label in zip(templates, labels, strict=True):
         if isinstance(label, str):

@@ -51,8 +51,7 @@ def open_decoder(name: str) -> Decoder:
         if (folder / SETTING).is_file():
             return _own(folder, Path(name).resolve().name)
         require(
-            (folder / "config.json").is_file(),
-            f"{folder} is not a model: it has neither config.json nor {SETTING}.",
+            (folder / "config.json").is_file(), f"{folder} is not a model: it has neither config.json nor {SETTING}."
         )
         require(
             any((folder / file).is_file() for file in TOKENIZERS),
@@ -110,8 +109,7 @@ def _hugging_face(name: str, *, local: bool) -> Decoder:
         )
         missing = sorted(loaded["missing_keys"])
         require(
-            not missing,
-            f"{name} lacks {len(missing)} tensors, such as {(missing or [''])[0]}; they would be random.",
+            not missing, f"{name} lacks {len(missing)} tensors, such as {(missing or [''])[0]}; they would be random."
         )
         tokenizer = _loaded(
             f"The tokenizer of {name} cannot be loaded",

@@ -61,12 +61,7 @@ class Bilinear:
     """
 
     def __init__(
-        self,
-        task: SequenceClasses,
-        *,
-        start: str = "zero",
-        residual: bool = False,
-        dtype: torch.dtype = torch.float32,
+        self, task: SequenceClasses, *, start: str = "zero", residual: bool = False, dtype: torch.dtype = torch.float32
     ) -> None:
         require_known("start", start, ("zero", "uniform"))
         self.task, self.start_from, self.residual, self.dtype = task, start, residual, dtype

@@ -143,10 +143,7 @@ strong_first = Claim(
         "modes are learned at the same time."
     ),
     observe=_half_times,
-    compare=every(
-        slope("mean", "strength", -1.0, INVERSE),
-        ranked("half", "mode", rising=True),
-    ),
+    compare=every(slope("mean", "strength", -1.0, INVERSE), ranked("half", "mode", rising=True)),
     settings={
         "fast": {"size": 0.001, "rate": 0.01, "steps": 1200, "seeds": 5},
         "full": {"size": 0.001, "rate": 0.002, "steps": 6000, "seeds": 20},
@@ -237,10 +234,7 @@ def _steps(layers: tuple[int, ...], kind: str, rates: tuple[float, ...], seeds: 
     run = FIG6.run(start=(kind,), layers=layers, **setting)
     needed = run.steps.isel(start=0, drop=True).fillna(steps)
     growth = float(needed.isel(layers=-1).mean() / needed.isel(layers=0).mean())
-    return trajectory(
-        {"steps": (("layers", "seed"), needed.values), "growth": growth},
-        {"layers": list(layers)},
-    )
+    return trajectory({"steps": (("layers", "seed"), needed.values), "growth": growth}, {"layers": list(layers)})
 
 
 orthogonal_start = Claim(

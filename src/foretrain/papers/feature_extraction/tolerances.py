@@ -9,8 +9,7 @@ WIDE_NETWORK = Tolerance(
     2.56, "relative Frobenius distance of a network from its limit, times sqrt(width): .08 at 1024"
 )
 MEAN_KERNEL = Tolerance(
-    0.01,
-    "share of a kernel's variance that the mean of 20 to 80 networks leaves; each network is off by 8 to 20 %",
+    0.01, "share of a kernel's variance that the mean of 20 to 80 networks leaves; each network is off by 8 to 20 %"
 )
 FIRST_STEP = Tolerance(0.10, "regression over tokens of one step at width 512 to 1024, mean of three seeds")
 KERNEL_RATIO = Tolerance(

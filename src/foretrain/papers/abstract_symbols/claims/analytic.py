@@ -26,10 +26,7 @@ def _coefficient_roots(orders: int, center: float = 0.0) -> xr.Dataset:
         n = np.arange(1, 33)
         logs = theory.two_token_series(center, len(n), 0.8 * center)
     late = n >= n[-1] / 4
-    return trajectory(
-        {"root": ("coefficient", np.exp(logs / n)[late])},
-        {"coefficient": n[late]},
-    )
+    return trajectory({"root": ("coefficient", np.exp(logs / n)[late])}, {"coefficient": n[late]})
 
 
 def _power(power: float = 0.5) -> xr.Dataset:
@@ -88,10 +85,7 @@ def _taylor_remainder(
         )
         for beta in betas
     ]
-    return trajectory(
-        {"remainder": ("beta", remainder)},
-        {"beta": list(betas)},
-    )
+    return trajectory({"remainder": ("beta", remainder)}, {"beta": list(betas)})
 
 
 lemmaG_taylor = Claim(
@@ -102,9 +96,7 @@ lemmaG_taylor = Claim(
     predict=_taylor_prediction,
     observe=_taylor_remainder,
     compare=slope("remainder", "beta", "order", TAYLOR_ORDER),
-    settings={
-        "fast": {"x": "AAB*", "y": "CAC*", "gamma": 0.7, "betas": (0.125, 0.15, 0.2), "orders": 6},
-    },
+    settings={"fast": {"x": "AAB*", "y": "CAC*", "gamma": 0.7, "betas": (0.125, 0.15, 0.2), "orders": 6}},
     control=Control("the kernel has another γ than the polynomial", {"kernel_gamma": 0.71}),
 )
 

@@ -6,13 +6,7 @@ from foretrain.models.sequence_baselines import LSTM, MLP, MLP_XX, RNN
 from foretrain.papers.abstract_symbols.claims.published_numbers import ABA_ABB, published_copying, published_losses
 from foretrain.papers.abstract_symbols.claims.sides import better_than, drawn_by_side
 from foretrain.papers.abstract_symbols.experiments import architectures as figures
-from foretrain.papers.abstract_symbols.simulations.trained import (
-    RATES,
-    VANILLA,
-    WITH_A,
-    WITH_AB,
-    WITH_B,
-)
+from foretrain.papers.abstract_symbols.simulations.trained import RATES, VANILLA, WITH_A, WITH_AB, WITH_B
 
 RUNS = {experiment.id: experiment.run for experiment in figures.EXPERIMENTS}
 fig2 = better_than(
@@ -25,18 +19,8 @@ fig2 = better_than(
     sides=(WITH_A, (VANILLA,)),
     settings={
         "fast": {"setting": "glance", "rates": (1e-2,), "seeds": 3, "n": (16,)},
-        "full": {
-            "setting": "small",
-            "rates": (3e-3,),
-            "seeds": 16,
-            "n": (64, 128),
-        },
-        "paper": {
-            "setting": "base",
-            "rates": RATES,
-            "seeds": 10,
-            "n": (64, 128, 256, 512, 1024),
-        },
+        "full": {"setting": "small", "rates": (3e-3,), "seeds": 16, "n": (64, 128)},
+        "paper": {"setting": "base", "rates": RATES, "seeds": 10, "n": (64, 128, 256, 512, 1024)},
     },
 )
 
@@ -48,30 +32,9 @@ fig3 = better_than(
     says="With symbols as labels, b·I in every head lowers the loss on unseen symbols from the same samples.",
     sides=(WITH_B, (VANILLA,)),
     settings={
-        "fast": {
-            "setting": "tiny",
-            "rates": (1e-2,),
-            "seeds": 4,
-            "n": (32,),
-            "depth": 2,
-            "embedding": 32,
-        },
-        "full": {
-            "setting": "small",
-            "rates": (1e-3,),
-            "seeds": 8,
-            "n": (64,),
-            "depth": 4,
-            "embedding": 128,
-        },
-        "paper": {
-            "setting": "base",
-            "rates": RATES,
-            "seeds": 10,
-            "n": (256, 1024, 4096),
-            "depth": 4,
-            "embedding": 512,
-        },
+        "fast": {"setting": "tiny", "rates": (1e-2,), "seeds": 4, "n": (32,), "depth": 2, "embedding": 32},
+        "full": {"setting": "small", "rates": (1e-3,), "seeds": 8, "n": (64,), "depth": 4, "embedding": 128},
+        "paper": {"setting": "base", "rates": RATES, "seeds": 10, "n": (256, 1024, 4096), "depth": 4, "embedding": 512},
     },
 )
 
@@ -114,20 +77,8 @@ fig5_repaired = better_than(
     quantity="wrong",
     sides=(WITH_B, (VANILLA,)),
     settings={
-        "fast": {
-            "setting": "tiny",
-            "rates": (1e-2,),
-            "seeds": 3,
-            "n": (48,),
-            "embedding": (32, 128),
-        },
-        "full": {
-            "setting": "base",
-            "rates": (1e-3,),
-            "seeds": 3,
-            "n": (64,),
-            "embedding": (64, 512),
-        },
+        "fast": {"setting": "tiny", "rates": (1e-2,), "seeds": 3, "n": (48,), "embedding": (32, 128)},
+        "full": {"setting": "base", "rates": (1e-3,), "seeds": 3, "n": (64,), "embedding": (64, 512)},
     },
 )
 
@@ -143,12 +94,7 @@ fig22_plain = better_than(
     settings={
         "fast": {"setting": "glance", "seeds": 3, "n": (64,), "rates": ()},
         "full": {"setting": "small", "seeds": 5, "n": (1024,), "rates": ()},
-        "paper": {
-            "setting": "base",
-            "seeds": 10,
-            "n": (512, 1024, 2048),
-            "rates": figures.BASE_RATES,
-        },
+        "paper": {"setting": "base", "seeds": 10, "n": (512, 1024, 2048), "rates": figures.BASE_RATES},
     },
 )
 
@@ -163,12 +109,7 @@ fig22 = better_than(
     settings={
         "fast": {"setting": "tiny", "seeds": 4, "n": (64,), "rates": ()},
         "full": {"setting": "small", "seeds": 5, "n": (64, 256), "rates": ()},
-        "paper": {
-            "setting": "base",
-            "seeds": 10,
-            "n": (32, 64, 128, 256, 512),
-            "rates": figures.BASE_RATES,
-        },
+        "paper": {"setting": "base", "seeds": 10, "n": (32, 64, 128, 256, 512), "rates": figures.BASE_RATES},
     },
 )
 
@@ -181,20 +122,8 @@ fig23 = better_than(
     says="On majorities of k symbols, a·I and b·I together lower the loss from the same samples.",
     sides=(WITH_AB, (VANILLA,)),
     settings={
-        "fast": {
-            "setting": "tiny",
-            "seeds": 4,
-            "length": (2,),
-            "n": (96,),
-            "rates": (),
-        },
-        "full": {
-            "setting": "small",
-            "seeds": 5,
-            "length": (2, 4),
-            "n": (512,),
-            "rates": (),
-        },
+        "fast": {"setting": "tiny", "seeds": 4, "length": (2,), "n": (96,), "rates": ()},
+        "full": {"setting": "small", "seeds": 5, "length": (2, 4), "n": (512,), "rates": ()},
         "paper": {
             "setting": "base",
             "seeds": 10,

@@ -55,10 +55,7 @@ fig4 = Claim(
     ),
     predict=_sine_bounds,
     observe=_sines,
-    compare=every(
-        bounded("sine", high="bound"),
-        ranked("angle", "n", rising=False),
-    ),
+    compare=every(bounded("sine", high="bound"), ranked("angle", "n", rising=False)),
     settings={
         "fast": {"samples": (128, 512, 1024), "per_sample": 16.0, "seeds": 1},
         "full": {"samples": (128, 256, 512, 1024, 2048), "per_sample": 16.0, "seeds": 10},

@@ -137,10 +137,7 @@ def _on_a_line(activations: Sequence[str], replaced_by: str = "") -> xr.Dataset:
         features = np.array([FUNCTIONS[replaced_by or name](t * z) for t in POINTS_ON_A_LINE])
         eigenvalues = np.linalg.eigvalsh((features * density) @ features.T)
         ratios.append((eigenvalues[0] - 1e-13 * eigenvalues[-1]) / eigenvalues[-1])
-    return trajectory(
-        {"eigenvalue_ratio": ("activation", ratios)},
-        {"activation": list(activations)},
-    )
+    return trajectory({"eigenvalue_ratio": ("activation", ratios)}, {"activation": list(activations)})
 
 
 def _condition_21() -> tuple[bool, str]:

@@ -63,10 +63,7 @@ theorem4_1 = Claim(
     ),
     predict=_limit_velocities,
     observe=_measured,
-    compare=every(
-        same_mean("test", THREE_ERRORS),
-        same_mean("train", THREE_ERRORS),
-    ),
+    compare=every(same_mean("test", THREE_ERRORS), same_mean("train", THREE_ERRORS)),
     settings={
         "fast": {**WIDE, "seeds": 8},
         "full": {**WIDE, "embedding": (4096, 8192), "heads": 8, "seeds": 16},
@@ -114,11 +111,7 @@ def _measured_parts(
     unit = printed / np.array(heads) if per_head else printed
     return trajectory(
         {"velocity": (("rule", "part", "heads"), np.stack([printed, unit]))},
-        {
-            "rule": ["printed", "unit"],
-            "part": list(PARTS),
-            "heads": list(heads),
-        },
+        {"rule": ["printed", "unit"], "part": list(PARTS), "heads": list(heads)},
     )
 
 
@@ -248,10 +241,7 @@ theorem4_2 = Claim(
         "as the width grows. (For H from 1 to 16 and η_b = 1/H both lie between −2 and −1/4.)"
     ),
     observe=_identity_alone,
-    compare=every(
-        bounded("train", low=FASTEST),
-        bounded("test", high=SLOWEST),
-    ),
+    compare=every(bounded("train", low=FASTEST), bounded("test", high=SLOWEST)),
     settings={**IDENTITY, "fast": {**IDENTITY["fast"], "embedding": 1024}},
     control=Control("b stays at 0", {"frozen": True}),
 )

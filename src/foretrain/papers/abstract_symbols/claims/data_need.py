@@ -42,11 +42,7 @@ def _factor(task: str, modified: str, n: Sequence[int], **sizes: Any) -> xr.Data
             "needed": ("side", needs.n_needed.values),
             "miss": (("side", "n", "seed"), needs.miss.transpose("architecture", "n", "seed").values),
         },
-        {
-            "side": [VANILLA, modified],
-            "n": list(n),
-            "seed": needs.seed.values,
-        },
+        {"side": [VANILLA, modified], "n": list(n), "seed": needs.seed.values},
     )
 
 

@@ -81,11 +81,7 @@ def _table(lengths: Sequence[int], values: list[list[float]], superfluous: list[
             "superfluous": ("derivative", np.array(superfluous, dtype=np.float64)),
             "missing": ("derivative", np.array(missing, dtype=np.float64)),
         },
-        {
-            "name": list(PRINTED_CONSTANTS),
-            "length": list(lengths),
-            "derivative": ROWS,
-        },
+        {"name": list(PRINTED_CONSTANTS), "length": list(lengths), "derivative": ROWS},
     )
 
 

@@ -63,13 +63,7 @@ theorem3_4_diversity = Claim(
     observe=_powers,
     compare=bounded("power", high=SQUARE_ROOT, slack=SLOPE),
     settings={
-        "fast": {
-            "kernels": WELL_CONDITIONED,
-            "n": 1500,
-            "alphabets": (16, 32, 64, 128),
-            "ridge": 0.01,
-            "seeds": 1,
-        },
+        "fast": {"kernels": WELL_CONDITIONED, "n": 1500, "alphabets": (16, 32, 64, 128), "ridge": 0.01, "seeds": 1},
         "full": {
             "kernels": (*WELL_CONDITIONED, (TRANSFORMER, 1.0, 1.0), (TRANSFORMER, 2.0, 0.5)),
             "n": 4000,
@@ -139,13 +133,7 @@ theorem3_4_many_samples = Claim(
     observe=_measured,
     compare=close("error", MANY_SAMPLES, relative=False, by="by N·M⁻¹f*", seen="by regression"),
     settings={
-        "fast": {
-            "kernels": WELL_CONDITIONED,
-            "n": 1500,
-            "alphabets": (8, 16, 24),
-            "ridge": 0.01,
-            "seeds": 1,
-        },
+        "fast": {"kernels": WELL_CONDITIONED, "n": 1500, "alphabets": (8, 16, 24), "ridge": 0.01, "seeds": 1},
         "full": {
             "kernels": (*WELL_CONDITIONED, (TRANSFORMER, 1.0, 1.0)),
             "n": 4000,
@@ -180,14 +168,8 @@ def _best_bound(diversities: Sequence[float], per_diversity: float, shrinks: boo
             values = [float(theory.idealisation_rate(n, rho, r * n)) for r in ratios if r <= 1]
         bounds.append(min(values))
     return trajectory(
-        {
-            "power": ("bound", [float(np.polyfit(np.log(diversities), np.log(bounds), 1)[0])]),
-            "best": ("rho", bounds),
-        },
-        {
-            "bound": ["at the best λ"],
-            "rho": np.asarray(diversities, dtype=float),
-        },
+        {"power": ("bound", [float(np.polyfit(np.log(diversities), np.log(bounds), 1)[0])]), "best": ("rho", bounds)},
+        {"bound": ["at the best λ"], "rho": np.asarray(diversities, dtype=float)},
     )
 
 

@@ -58,8 +58,7 @@ def _by_size(error: float) -> xr.Dataset:
     sizes = [len(e["templates"]) * e["length"] for e in entries.values()]
     constants = [PER_SYMBOL[name][0 if error >= 0.5 else 1] for name in ARCHITECTURES]
     return trajectory(
-        {"size_need": (CELLS, np.outer(sizes, constants))},
-        {"task": list(entries), "architecture": list(ARCHITECTURES)},
+        {"size_need": (CELLS, np.outer(sizes, constants))}, {"task": list(entries), "architecture": list(ARCHITECTURES)}
     )
 
 

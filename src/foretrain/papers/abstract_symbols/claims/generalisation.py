@@ -100,10 +100,7 @@ def _within_bound(
     return joined
 
 
-COMPARE = every(
-    covered("within", "probability"),
-    ranked("largest_error", "n", rising=False),
-)
+COMPARE = every(covered("within", "probability"), ranked("largest_error", "n", rising=False))
 
 theorem3_4 = Claim(
     id="abstract_symbols/theorem3_4",

@@ -11,13 +11,7 @@ import xarray as xr
 from foretrain.core.streams import seed_list, stream
 from foretrain.core.trajectory import trajectory
 from foretrain.kernels.architectures import MLP, MLP_XX, TRANSFORMER, TRANSFORMER_AI
-from foretrain.kernels.regression import (
-    measured_errors,
-    ridge_coefficients,
-    sample_targets,
-    targets,
-    unseen_strings,
-)
+from foretrain.kernels.regression import measured_errors, ridge_coefficients, sample_targets, targets, unseen_strings
 from foretrain.kernels.template_matrix import TemplateMatrix
 from foretrain.ledger.claim import Claim, Control, Erratum
 from foretrain.ledger.comparators import bounded
@@ -40,15 +34,8 @@ def _proportional(ratios: Sequence[float], samples: Sequence[int], noise: float,
     band = constant[:, None] * rate
     dims = ("ratio", "n", "template")
     return trajectory(
-        {
-            "low": (dims, centre[:, None, :] - band[..., None]),
-            "high": (dims, centre[:, None, :] + band[..., None]),
-        },
-        {
-            "ratio": list(ratios),
-            "n": list(samples),
-            "template": [str(t) for t in matrix.task.templates],
-        },
+        {"low": (dims, centre[:, None, :] - band[..., None]), "high": (dims, centre[:, None, :] + band[..., None])},
+        {"ratio": list(ratios), "n": list(samples), "template": [str(t) for t in matrix.task.templates]},
     )
 
 
@@ -115,8 +102,7 @@ def _apart_bounds(
         shift = _ridge(matrix, n, share) + matrix.own - np.diag(matrix.N)
         bounds[a, i, s] = theory.disjoint_error_bound(matrix.N, counts, labels, shift, noise=noise, delta=DELTA).max()
     return trajectory(
-        {"bound": (("architecture", "n", "scaled_ridge"), bounds)},
-        _cells(architectures, samples, shares),
+        {"bound": (("architecture", "n", "scaled_ridge"), bounds)}, _cells(architectures, samples, shares)
     )
 
 
@@ -135,11 +121,7 @@ def _apart_printed(
 
 
 def _cells(architectures: Sequence[str], samples: Sequence[int], shares: Sequence[float]) -> dict[str, Any]:
-    return {
-        "architecture": list(architectures),
-        "n": list(samples),
-        "scaled_ridge": list(shares),
-    }
+    return {"architecture": list(architectures), "n": list(samples), "scaled_ridge": list(shares)}
 
 
 def _ridge(matrix: TemplateMatrix, n: int, share: float) -> float:

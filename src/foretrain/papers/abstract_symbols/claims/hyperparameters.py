@@ -206,12 +206,7 @@ def _below_a_guess(n: Sequence[int], seeds: int, multiplier: float = 64.0, **siz
     by_seed = losses.mean([axis for axis in losses.dims if axis != "seed"])
     gain = 1 - by_seed
     error = gain.std("seed", ddof=1) / seeds**0.5
-    return xr.Dataset(
-        {
-            "gain_in_errors": gain.mean("seed") / error,
-            "test_loss": by_seed,
-        }
-    )
+    return xr.Dataset({"gain_in_errors": gain.mean("seed") / error, "test_loss": by_seed})
 
 
 fig15_suffices = Claim(

@@ -16,13 +16,7 @@ from foretrain.core.trajectory import trajectory
 from foretrain.data.template_examples import same_different
 from foretrain.data.template_task import TemplateBatch, TemplateTask
 from foretrain.kernels.architectures import MLP, MLP_XX
-from foretrain.kernels.regression import (
-    Kernel,
-    ideal_predictions,
-    ideal_weights,
-    ridge_coefficients,
-    unseen_strings,
-)
+from foretrain.kernels.regression import Kernel, ideal_predictions, ideal_weights, ridge_coefficients, unseen_strings
 from foretrain.kernels.template_matrix import TemplateMatrix, template_matrix
 from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import bounded, every, slope
@@ -134,12 +128,7 @@ def _draws(
             **{name: (dims, column) for name, column in zip(names, columns, strict=True)},
             "shared": (dims[:-1], np.reshape(shared, shape[:-1])),
         },
-        {
-            "n": list(samples),
-            "per_sample": list(per_sample),
-            "seed": listed,
-            "ridge_share": list(shares),
-        },
+        {"n": list(samples), "per_sample": list(per_sample), "seed": listed, "ridge_share": list(shares)},
     )
 
 
@@ -211,10 +200,7 @@ claimsD_weights = Claim(
         "which the claim rightly has.)"
     ),
     observe=_weights,
-    compare=every(
-        bounded("norm_share", high=ONE),
-        bounded("distance_share", high=ONE),
-    ),
+    compare=every(bounded("norm_share", high=ONE), bounded("distance_share", high=ONE)),
     settings=FEWER_DRAWS,
     control=OTHER_N,
 )

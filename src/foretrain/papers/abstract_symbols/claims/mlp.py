@@ -36,12 +36,7 @@ def _unseen(seeds: int, width: int, layers: int, steps: int, model: str = "MLP")
     errors = ((outputs - labels) ** 2).mean("seed")
     others = outputs.isel(string=slice(1, None))
     difference = (others - outputs.isel(string=0, drop=True)).transpose("way", "string", "seed")
-    return xr.Dataset(
-        {
-            "difference": difference,
-            "larger_error": errors.groupby(labels).mean().max("group"),
-        }
-    )
+    return xr.Dataset({"difference": difference, "larger_error": errors.groupby(labels).mean().max("group")})
 
 
 def _equal_outputs(model: str = "MLP") -> xr.Dataset:
@@ -68,10 +63,7 @@ theoremI2 = Claim(
     ),
     predict=_equal_outputs,
     observe=_unseen,
-    compare=every(
-        same_mean("difference", THREE_ERRORS),
-        bounded("larger_error", low="floor"),
-    ),
+    compare=every(same_mean("difference", THREE_ERRORS), bounded("larger_error", low="floor")),
     settings={
         "fast": {"seeds": 2000, "width": 16, "layers": 1, "steps": 50},
         "full": {"seeds": 2000, "width": 32, "layers": 2, "steps": 100},
@@ -101,13 +93,7 @@ def _coupled(seeds: int, width: int, steps: int, second: Sequence[int] = (8, 9))
         gaps.append(float((model.outputs(turned, first[None])[:, 0] - on_second).abs().max()))
         on_first = model.outputs(plain, first[None])[:, 0]
         chances.append(stats.ks_2samp(on_first[:seeds].numpy(), on_second[seeds:].numpy()).pvalue)
-    return trajectory(
-        {
-            "coupled_gap": ("way", gaps),
-            "chance": ("way", np.array(chances)),
-        },
-        {"way": list(WAYS)},
-    )
+    return trajectory({"coupled_gap": ("way", gaps), "chance": ("way", np.array(chances))}, {"way": list(WAYS)})
 
 
 def _same_distribution() -> xr.Dataset:
@@ -124,10 +110,7 @@ lemmaI7 = Claim(
     ),
     predict=_same_distribution,
     observe=_coupled,
-    compare=every(
-        close("coupled_gap", COUPLED),
-        bounded("chance", low=CHANCE),
-    ),
+    compare=every(close("coupled_gap", COUPLED), bounded("chance", low=CHANCE)),
     settings={"fast": {"seeds": 2000, "width": 8, "steps": 25}, "full": {"seeds": 2000, "width": 16, "steps": 100}},
     control=Control("one of the strings holds a seen token", {"second": (0, 9)}),
 )

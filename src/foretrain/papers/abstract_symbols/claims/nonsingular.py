@@ -65,10 +65,7 @@ def _attention_gaps(tasks: Sequence[str], betas: Sequence[float], gammas: Sequen
     shape = (len(tasks), len(betas), len(gammas))
     dims = ("task", "beta", "gamma")
     return trajectory(
-        {
-            "gap": (dims, np.reshape(gaps, shape)),
-            "pair_gap": (dims, np.reshape(by_pairs, shape)),
-        },
+        {"gap": (dims, np.reshape(gaps, shape)), "pair_gap": (dims, np.reshape(by_pairs, shape))},
         {"task": _names(tasks), "beta": list(betas), "gamma": list(gammas)},
     )
 
@@ -84,10 +81,7 @@ lemma3_7 = Claim(
         "all permutations. As N is a Gram matrix, it is enough to try exchanges of two templates.)"
     ),
     observe=_attention_gaps,
-    compare=every(
-        positive("gap"),
-        positive("pair_gap"),
-    ),
+    compare=every(positive("gap"), positive("pair_gap")),
     settings={
         "fast": {"tasks": ALL_TASKS, "betas": (1.0,), "gammas": (0.5, 1.0)},
         "full": {"tasks": ALL_TASKS, "betas": (0.5, 1.0, 1.5, 2.0), "gammas": (0.25, 0.5, 1.0, 2.0)},

@@ -41,8 +41,7 @@ from foretrain.papers.abstract_symbols.tolerances import PUBLISHED_SPREAD
 def _published(task: str, n: Sequence[int], architectures: Sequence[str]) -> xr.Dataset:
     values = [[PUBLISHED[task][name][size] for size in n] for name in architectures]
     return trajectory(
-        {"test_loss": (("architecture", "n"), values)},
-        {"architecture": list(architectures), "n": list(n)},
+        {"test_loss": (("architecture", "n"), values)}, {"architecture": list(architectures), "n": list(n)}
     )
 
 
@@ -65,11 +64,7 @@ def _measured(
     losses = over(one, {"architecture": architectures, "n": n}, {}).test_loss.transpose("architecture", "n", "seed")
     return trajectory(
         {"test_loss": (losses.dims, losses.values)},
-        {
-            "architecture": list(architectures),
-            "n": list(n),
-            "seed": losses.seed.values,
-        },
+        {"architecture": list(architectures), "n": list(n), "seed": losses.seed.values},
     )
 
 
@@ -172,10 +167,7 @@ def _plateau(**cells: Any) -> xr.Dataset:
     mean = _measured(**cells).test_loss.mean("seed", skipna=False)
     level = mean.sel(n=slice(32, 256))
     return trajectory(
-        {
-            "test_loss": (mean.dims, mean.values),
-            "plateau": float((level.isel(n=-1) / level.isel(n=0)).squeeze()),
-        },
+        {"test_loss": (mean.dims, mean.values), "plateau": float((level.isel(n=-1) / level.isel(n=0)).squeeze())},
         {"architecture": mean.architecture.values, "n": mean.n.values},
     )
 
@@ -200,10 +192,7 @@ fig25_published = _as_published(
     ),
     predict=_published,
     observe=_plateau,
-    compare=every(
-        bounded("test_loss", high="test_loss"),
-        bounded("plateau", low=HALF),
-    ),
+    compare=every(bounded("test_loss", high="test_loss"), bounded("plateau", low=HALF)),
 )
 
 

@@ -195,10 +195,7 @@ def _softmax_sums(tokens: Sequence[int], draws: int, radius: float = TYPE_OF_SOF
         ]
         for m in tokens
     ]
-    return trajectory(
-        {"total": (("tokens", "draw"), totals)},
-        {"tokens": list(tokens)},
-    )
+    return trajectory({"total": (("tokens", "draw"), totals)}, {"tokens": list(tokens)})
 
 
 lemmaG6 = Claim(
@@ -227,10 +224,7 @@ def _reciprocal_itself(offset: float = 0.2) -> xr.Dataset:
 
 
 def _reciprocals(values: Sequence[float]) -> xr.Dataset:
-    return trajectory(
-        {"reciprocal": ("y", list(values))},
-        {"y": list(POINTS)},
-    )
+    return trajectory({"reciprocal": ("y", list(values))}, {"y": list(POINTS)})
 
 
 lemmaG6_series = Claim(

@@ -56,10 +56,7 @@ def difference(make: Make, argument: str, quantity: str = "test_loss") -> Make:
                 "gain": ("worse", gain),
                 quantity: (("side", "seed"), losses),
             },
-            {
-                "worse": names,
-                "side": [_name(better), *names],
-            },
+            {"worse": names, "side": [_name(better), *names]},
             argument=argument,
             setting=sizes.get("setting"),
             n=sizes.get("n"),
@@ -98,12 +95,7 @@ def _name(value: Any) -> str:
 
 
 def _losses(
-    make: Make,
-    argument: str,
-    value: Any,
-    seeds: Sequence[int],
-    sizes: dict[str, Any],
-    quantity: str = "test_loss",
+    make: Make, argument: str, value: Any, seeds: Sequence[int], sizes: dict[str, Any], quantity: str = "test_loss"
 ) -> np.ndarray:
     """One loss per seed: the mean over all other axes."""
     runs = make(**{**sizes, argument: (value,), "seeds": tuple(seeds)})
@@ -181,9 +173,6 @@ def as_good_as(make: Make, argument: str, **claim: Any) -> Claim:
     """
     return Claim(
         observe=no_difference(make, argument),
-        compare=every(
-            bounded("chance", low=SURE_SIGN),
-            bounded("unnoticed", high=PUBLISHED_SPREAD),
-        ),
+        compare=every(bounded("chance", low=SURE_SIGN), bounded("unnoticed", high=PUBLISHED_SPREAD)),
         **{"whose": "the paper's statement", "figure": drawn_by_side(), **claim},
     )

@@ -41,10 +41,7 @@ section4_skip = Claim(
     ),
     predict=_apart,
     observe=_losses,
-    compare=every(
-        bounded("with_skip", low="not_learned"),
-        bounded("with_identity", high="learned"),
-    ),
+    compare=every(bounded("with_skip", low="not_learned"), bounded("with_identity", high="learned")),
     settings={
         "fast": {"embedding": 256, "heads": 4, "steps": 20, "seeds": 2},
         "full": {"embedding": 1024, "heads": 16, "steps": 40, "seeds": 5},

@@ -98,10 +98,7 @@ def _none_but_the_identity(tasks: Sequence[str]) -> xr.Dataset:
 
 def _counts(tasks: Sequence[str], violations: np.ndarray, left: np.ndarray) -> xr.Dataset:
     return trajectory(
-        {
-            "violations": (("task", "claim"), violations),
-            "left": ("task", left),
-        },
+        {"violations": (("task", "claim"), violations), "left": ("task", left)},
         {"task": [task.replace("_", " ") for task in tasks], "claim": list(CLAIM_NAMES)},
     )
 
@@ -119,10 +116,7 @@ stagesF = Claim(
     ),
     predict=_none_but_the_identity,
     observe=_stage_counts,
-    compare=every(
-        close("violations", EXACT),
-        close("left", EXACT),
-    ),
+    compare=every(close("violations", EXACT), close("left", EXACT)),
     settings={"fast": {"tasks": SMALL}, "full": {"tasks": tuple(TASKS)}},
     control=Control("the templates end without [CLS]", {"cls": False}),
 )

@@ -78,10 +78,7 @@ def _majorities_counted(lengths: Sequence[int], ties: bool = False) -> xr.Datase
 
 
 def _majorities(lengths: Sequence[int], counts: Sequence[int]) -> xr.Dataset:
-    return trajectory(
-        {"templates": ("length", [float(c) for c in counts])},
-        {"length": list(lengths)},
-    )
+    return trajectory({"templates": ("length", [float(c) for c in counts])}, {"length": list(lengths)})
 
 
 majority_templates = Claim(

@@ -171,11 +171,7 @@ EXPERIMENTS = [
         "abstract_symbols/fig5",
         "Copying unseen symbols against n and embedding dimension, with and without b·I",
         at_the_best_rate,
-        {
-            "architecture": (VANILLA, WITH_B),
-            "embedding": (64, 512, 2048),
-            "n": (16, 32, 64, 128, 256, 512, 1024),
-        },
+        {"architecture": (VANILLA, WITH_B), "embedding": (64, 512, 2048), "n": (16, 32, 64, 128, 256, 512, 1024)},
         fixed={"task": "copying", "readout": "cls", "depth": None},
         settings={"fast": {**QUICK, "embedding": (16, 32), "rates": (1e-2,)}, "full": {**FULL, "n": (16, 64, 256)}},
     ),

@@ -162,5 +162,5 @@ EXPERIMENTS = [
             "full": {"n": (64, 128, 256, 512, 1024), "seeds": 3, "setting": "small", "epochs": 100},
         },
         concludes=learned,
-    ),
+    )
 ]

@@ -21,12 +21,7 @@ from foretrain.papers.abstract_symbols.experiments.parameters import (
     SampleSize,
     Setting,
 )
-from foretrain.papers.abstract_symbols.simulations.trained import (
-    VANILLA,
-    at_its_rate,
-    setting_called,
-    summary,
-)
+from foretrain.papers.abstract_symbols.simulations.trained import VANILLA, at_its_rate, setting_called, summary
 
 RATES = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
 

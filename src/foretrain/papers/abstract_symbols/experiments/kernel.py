@@ -22,13 +22,7 @@ from foretrain.kernels.template_matrix import template_matrix
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import WholeNumber, about
 from foretrain.papers.abstract_symbols import theory
-from foretrain.papers.abstract_symbols.experiments.parameters import (
-    NOT_EMPTY,
-    Beta,
-    Gamma,
-    NetworkSeeds,
-    NetworkWidth,
-)
+from foretrain.papers.abstract_symbols.experiments.parameters import NOT_EMPTY, Beta, Gamma, NetworkSeeds, NetworkWidth
 from foretrain.papers.abstract_symbols.setting import KernelSetting
 
 LAYERS = ("attention", "transformer")

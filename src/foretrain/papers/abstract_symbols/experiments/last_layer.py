@@ -73,5 +73,5 @@ EXPERIMENTS = [
         last_layer,
         {"seed": 3},
         settings={"fast": {"samples": 12, "width": 12, "time": 5.0, "seeds": 1}, "full": {}},
-    ),
+    )
 ]

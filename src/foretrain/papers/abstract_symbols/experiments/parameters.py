@@ -36,8 +36,7 @@ TaskName = Annotated[str, about("The task: its name, or a file of your own that 
 SampleSizes = Annotated[Sequence[SampleCount], NOT_EMPTY, about("Numbers of training samples.", unit="samples")]
 SampleSize = Annotated[SampleCount, about("Number of training samples.", unit="samples")]
 Setting = Annotated[
-    SettingName,
-    about("Size of the networks and of their training: base is the paper's own, glance takes seconds."),
+    SettingName, about("Size of the networks and of their training: base is the paper's own, glance takes seconds.")
 ]
 Architecture = Annotated[ArchitectureName, about("The network: a transformer, with a·I, b·I or both, or a baseline.")]
 Architectures = Annotated[

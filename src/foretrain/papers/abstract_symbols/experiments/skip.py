@@ -89,5 +89,5 @@ EXPERIMENTS = [
         skip_connections,
         {"added": ("skip connection", "b·I per head"), "read_at": ("the symbol", "[CLS]"), "seed": 5},
         settings={"fast": {"embedding": 64, "steps": 10, "seeds": 2}, "full": {}},
-    ),
+    )
 ]

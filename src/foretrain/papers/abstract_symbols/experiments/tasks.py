@@ -147,10 +147,7 @@ EXPERIMENTS = [
         kernel_regression,
         {"rule": ("0.01", "0.1", "0.001n", "0.01n"), "n": (32, 128, 512, 2048), "alphabet": (16, 128, 1024, 8192)},
         batched={"seeds": "seed"},
-        settings={
-            "fast": {"rule": ("0.01", "0.001n"), "n": (32, 128), "alphabet": (16, 1024), "seeds": 2},
-            "full": {},
-        },
+        settings={"fast": {"rule": ("0.01", "0.001n"), "n": (32, 128), "alphabet": (16, 1024), "seeds": 2}, "full": {}},
     ),
     Experiment(
         "abstract_symbols/data_efficiency",

@@ -2,11 +2,4 @@
 
 from foretrain.papers.abstract_symbols.figures import kernel, language, layers, needs, tasks, trained
 
-FIGURES = {
-    **tasks.FIGURES,
-    **kernel.FIGURES,
-    **layers.FIGURES,
-    **trained.FIGURES,
-    **needs.FIGURES,
-    **language.FIGURES,
-}
+FIGURES = {**tasks.FIGURES, **kernel.FIGURES, **layers.FIGURES, **trained.FIGURES, **needs.FIGURES, **language.FIGURES}

@@ -47,7 +47,4 @@ def skip_connections(run: xr.Dataset) -> go.Figure:
     return figure
 
 
-FIGURES: dict[str, Callable[[xr.Dataset], go.Figure]] = {
-    "last_layer": last_layer,
-    "skip_connections": skip_connections,
-}
+FIGURES: dict[str, Callable[[xr.Dataset], go.Figure]] = {"last_layer": last_layer, "skip_connections": skip_connections}

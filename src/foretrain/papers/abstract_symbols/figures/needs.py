@@ -12,15 +12,7 @@ import xarray as xr
 from foretrain.core.trajectory import config_of
 from foretrain.papers.abstract_symbols.figures.trained import colors_of, setting_words, task_name, x_axis
 from foretrain.papers.abstract_symbols.simulations.trained import VANILLA
-from foretrain.show.plotting import (
-    INK,
-    add_subtitle,
-    log_ticks,
-    measurement_marks,
-    new_figure,
-    new_panels,
-    panel_place,
-)
+from foretrain.show.plotting import INK, add_subtitle, log_ticks, measurement_marks, new_figure, new_panels, panel_place
 
 BEYOND = 1.6  # points without a number are drawn this factor beyond the largest number
 

@@ -15,10 +15,7 @@ from foretrain.papers.abstract_symbols.theory.copying import (
     unit_rates,
     unseen_velocity,
 )
-from foretrain.papers.abstract_symbols.theory.kernel import (
-    attention_expectation,
-    cosine_expectation,
-)
+from foretrain.papers.abstract_symbols.theory.kernel import attention_expectation, cosine_expectation
 from foretrain.papers.abstract_symbols.theory.layers import identity_kernel
 from foretrain.papers.abstract_symbols.theory.templates import majority_templates
 from foretrain.papers.abstract_symbols.theory.wick import (

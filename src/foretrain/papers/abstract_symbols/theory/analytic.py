@@ -45,14 +45,7 @@ def two_token_series(center: float, orders: int, radius: float) -> Array:
 
 
 def pointwise_derivatives(
-    x: Sequence[int],
-    y: Sequence[int],
-    *,
-    beta: float,
-    gamma: float,
-    zeta: Array,
-    p: Array,
-    order: int,
+    x: Sequence[int], y: Sequence[int], *, beta: float, gamma: float, zeta: Array, p: Array, order: int
 ) -> Array:
     """Lemmas G.7 to G.9: the derivatives that they bound, ∂^k1/∂β^k1 ∂^k2/∂γ^k2 of f for given ζ and p, [k1, k2].
 

@@ -112,10 +112,7 @@ def _by_class(
     ranks = np.array([np.concatenate([ranks for ranks, _ in row]) for row in trained])
     right = [[share for _, share in row] for row in trained]
     return trajectory(
-        {
-            "spearman": (("network", "class"), ranks),
-            "accuracy": (("network", "corpus"), right),
-        },
+        {"spearman": (("network", "class"), ranks), "accuracy": (("network", "corpus"), right)},
         {
             "network": list(networks),
             "class": _class_names(corpora, texts),
@@ -153,8 +150,7 @@ datasets = Claim(
 def _along_the_flow(corpora: tuple[str, ...], texts: int, shuffled: bool = False) -> xr.Dataset:
     ranks = np.array([np.concatenate([_flowed(name, texts, kind, shuffled) for name in corpora]) for kind in ADDITIVE])
     return trajectory(
-        {"spearman": (("network", "class"), ranks)},
-        {"network": list(ADDITIVE), "class": _class_names(corpora, texts)},
+        {"spearman": (("network", "class"), ranks)}, {"network": list(ADDITIVE), "class": _class_names(corpora, texts)}
     )
 
 

@@ -69,13 +69,7 @@ def _texts(corpus: str, texts: int, keep_negatives: float) -> LabelledCorpus:
 
 
 def _biases(
-    corpus: str,
-    texts: int,
-    layers: tuple[int, ...],
-    width: int,
-    steps: int,
-    seeds: int,
-    activation: str = "relu",
+    corpus: str, texts: int, layers: tuple[int, ...], width: int, steps: int, seeds: int, activation: str = "relu"
 ) -> xr.Dataset:
     """β/ρ as training shows it, over (LayerNorm, layers, seed)."""
     read = _texts(corpus, texts, 0.3)
@@ -107,10 +101,7 @@ normalization_depth_trained = Claim(
         "bias; tanh does."
     ),
     observe=_biases,
-    compare=every(
-        ranked("share", "layers", rising=True),
-        bounded("smallest", low=SOME_BIAS),
-    ),
+    compare=every(ranked("share", "layers", rising=True), bounded("smallest", low=SOME_BIAS)),
     settings={
         "fast": {"corpus": "made_up", "texts": 600, "layers": (1, 2, 4), "width": 96, "steps": 12, "seeds": 8},
         "full": {"corpus": "sst2", "texts": 2000, "layers": (1, 2, 4), "width": 128, "steps": 20, "seeds": 10},

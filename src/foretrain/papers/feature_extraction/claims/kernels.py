@@ -69,10 +69,7 @@ ntk_limits = Claim(
     ),
     predict=_limits,
     observe=_finite,
-    compare=every(
-        converges("kernel", "width", WIDTH_SLOPE, WIDE_NETWORK),
-        explains("mean_kernel", MEAN_KERNEL),
-    ),
+    compare=every(converges("kernel", "width", WIDTH_SLOPE, WIDE_NETWORK), explains("mean_kernel", MEAN_KERNEL)),
     settings={
         "fast": {"widths": (16, 32, 64, 128), "seeds": 80},
         "full": {"widths": (64, 128, 256, 512, 1024), "seeds": 20},
@@ -104,10 +101,7 @@ def _integrated_scores(own: float, occurrences: int, until: float, exchanged: bo
 
     def field(t: float, state: dict[str, np.ndarray]) -> dict[str, np.ndarray | np.float64]:
         pull = residual(ones, counts @ state["score"][None], losses[0])
-        return {
-            "score": own * (pull @ counts)[0],
-            "output": kernel @ residual(labels, state["output"], losses[1]),
-        }
+        return {"score": own * (pull @ counts)[0], "output": kernel @ residual(labels, state["output"], losses[1])}
 
     start = {"score": 0.0, "output": xr.DataArray(np.zeros(3), dims="text")}
     return integrate(field, start, until=until, save_at=np.linspace(0, until, 41), method="DOP853", rtol=1e-11)

@@ -28,8 +28,7 @@ def _from_kernels(texts: int, vocab: int, rate: float, steps: int) -> xr.Dataset
     corpus = SmallCorpus.made_up(texts, vocab)
     scores = [predicted_scores(name, corpus, rate=rate, steps=steps, scales=UNIT) for name in NETWORKS]
     return trajectory(
-        {"score": (("network", "asked"), np.array(scores))},
-        {"network": list(NETWORKS), "asked": np.arange(vocab)},
+        {"score": (("network", "asked"), np.array(scores))}, {"network": list(NETWORKS), "asked": np.arange(vocab)}
     )
 
 
@@ -55,8 +54,7 @@ def _from_networks(
         for name in NETWORKS
     ]
     return trajectory(
-        {"score": (("network", "asked"), np.array(scores))},
-        {"network": list(NETWORKS), "asked": np.arange(vocab)},
+        {"score": (("network", "asked"), np.array(scores))}, {"network": list(NETWORKS), "asked": np.arange(vocab)}
     )
 
 
@@ -113,10 +111,7 @@ finite_width = Claim(
         "correlation rises, to an R² of at least .95."
     ),
     observe=_correlations,
-    compare=every(
-        ranked("mean", "width", rising=True),
-        bounded("widest", low=CORRELATION),
-    ),
+    compare=every(ranked("mean", "width", rising=True), bounded("widest", low=CORRELATION)),
     settings={
         "fast": {"texts": 40, "vocab": 10, "rate": 0.05, "steps": 8, "widths": (32, 64, 128, 256), "seeds": 10},
         "full": {"texts": 120, "vocab": 16, "rate": 0.05, "steps": 10, "widths": (32, 64, 128, 256), "seeds": 40},
@@ -177,10 +172,7 @@ ntk_stability = Claim(
     ),
     predict=_powers_of_the_bound,
     observe=_movement,
-    compare=every(
-        bounded("power", high="power", slack=MOVEMENT_POWER),
-        bounded("movement", high="small"),
-    ),
+    compare=every(bounded("power", high="power", slack=MOVEMENT_POWER), bounded("movement", high="small")),
     settings=MOVES,
     control=Control(
         "outputs scaled by 1/width instead of 1/√width, as in mean-field networks, which learn features at every width",

@@ -101,11 +101,7 @@ def _split(
             "additive": (("additive_network", "seed"), of(adding)),
             "multiplying": (("multiplying_network", "seed"), of(multiplying)),
         },
-        {
-            "additive_network": list(adding),
-            "multiplying_network": list(multiplying),
-            "seed": range(1, seeds + 1),
-        },
+        {"additive_network": list(adding), "multiplying_network": list(multiplying), "seed": range(1, seeds + 1)},
     )
 
 
@@ -124,10 +120,7 @@ negation = Claim(
     ),
     predict=_expected,
     observe=_split,
-    compare=every(
-        bounded("additive", high="most_by_chance"),
-        bounded("multiplying", low="least_solved"),
-    ),
+    compare=every(bounded("additive", high="most_by_chance"), bounded("multiplying", low="least_solved")),
     settings={
         "fast": {**FAST, "adding": ("MLP ReLU", "SA", "CNN linear, K=2"), "multiplying": ("MV full", "MV diagonal")},
         "full": {**FULL, "adding": ADDITIVE, "multiplying": MULTIPLIES},
@@ -170,10 +163,7 @@ def _held_out(
     """The accuracy of each network; `best` is that of the best network, mean over seeds."""
     right = np.array([_accuracy(name, texts, epochs, seeds, batch, held_out) for name in networks])
     return trajectory(
-        {
-            "best": right.mean(axis=1).max(),
-            "accuracy": (("network", "seed"), right),
-        },
+        {"best": right.mean(axis=1).max(), "accuracy": (("network", "seed"), right)},
         {"network": list(networks), "seed": range(1, seeds + 1)},
     )
 
@@ -240,10 +230,7 @@ negation_sst2 = Claim(
         "from positive ones: it tells them apart, but turns none."
     ),
     observe=_captured,
-    compare=every(
-        positive("captured"),
-        bounded("elsewhere", high=NONE),
-    ),
+    compare=every(positive("captured"), bounded("elsewhere", high=NONE)),
     settings={
         "fast": {
             "corpus": "made_up",

@@ -108,25 +108,15 @@ def _model_scores(
         key: (("context", "width", "seed"), np.array([[at[key] for at in row] for row in steps])) for key in steps[0][0]
     }
     return trajectory(
-        {
-            **measured,
-            **{key: ("context", [row[key] for row in ranks]) for key in ranks[0]},
-        },
-        {
-            "context": list(contexts),
-            "width": list(widths),
-            "seed": range(seeds),
-        },
+        {**measured, **{key: ("context", [row[key] for row in ranks]) for key in ranks[0]}},
+        {"context": list(contexts), "width": list(widths), "seed": range(seeds)},
     ).assign(mean_slope=lambda made: made["excess_slope"].mean("seed", keep_attrs=True))
 
 
 def _model_ranks(corpus: str, vocab: int, tokens: int, contexts: tuple[int, ...], name: str = "MLP ReLU") -> xr.Dataset:
     """How the early scores of the limit kernel rank the targets of a context token."""
     ranks = [_ranks((corpus, vocab, context, tokens), name, False)["pair_spearman"] for context in contexts]
-    return trajectory(
-        {"pair_spearman": ("context", ranks)},
-        {"context": list(contexts)},
-    )
+    return trajectory({"pair_spearman": ("context", ranks)}, {"context": list(contexts)})
 
 
 TEXTS = {
@@ -246,10 +236,7 @@ transformer_scores = Claim(
         "trained its transformer without a causal mask (perplexity 3.95), so that every place saw its own target."
     ),
     observe=_transformer_scores,
-    compare=every(
-        positive("gap"),
-        bounded("excess_share", low=EXCESS),
-    ),
+    compare=every(positive("gap"), bounded("excess_share", low=EXCESS)),
     settings=TRANSFORMERS,
     control=Control("the same tokens in random order: only their frequencies can be learned", {"shuffled": True}),
 )

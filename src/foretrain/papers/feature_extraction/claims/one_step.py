@@ -67,11 +67,7 @@ def _as_lines(lines: np.ndarray) -> xr.Dataset:
             "tanh_intercept": intercept[MLPS.index("MLP tanh")] / abs(intercept[MLPS.index("MLP ReLU")]),
             "lines": (("network", "seed", "coefficient"), lines),
         },
-        {
-            "network": list(MLPS),
-            "shifted": list(SHIFTED),
-            "coefficient": ["slope", "intercept"],
-        },
+        {"network": list(MLPS), "shifted": list(SHIFTED), "coefficient": ["slope", "intercept"]},
     )
 
 

@@ -98,11 +98,7 @@ cooccurrence = Claim(
         "to 28 000-fold (SiLU) by then."
     ),
     observe=_follows,
-    compare=every(
-        bounded("spearman", low=RANKS),
-        bounded("sign", low=SIGNS),
-        bounded("accuracy", low=ACCURACY),
-    ),
+    compare=every(bounded("spearman", low=RANKS), bounded("sign", low=SIGNS), bounded("accuracy", low=ACCURACY)),
     settings={
         "fast": {"corpus": "made_up", "texts": 1500, "epochs": 6, "seeds": 1, "networks": ONE_OF_EACH},
         "full": {"corpus": "sst2", "texts": None, "epochs": 6, "seeds": 3, "networks": NETWORKS},
@@ -152,10 +148,7 @@ relu_bias = Claim(
         "with GeLU, SiLU, tanh and self-attention it does not, and a ReLU MLP after attention brings it back."
     ),
     observe=_bias,
-    compare=every(
-        bounded("biased", low=SHIFTED),
-        bounded("other", low=NOT_DOWN, high=NOT_UP),
-    ),
+    compare=every(bounded("biased", low=SHIFTED), bounded("other", low=NOT_DOWN, high=NOT_UP)),
     settings={
         "fast": {"corpus": "made_up", "texts": 1500, "epochs": 1, "seeds": 1, "keep_negatives": 0.3},
         "full": {"corpus": "sst2", "texts": None, "epochs": 1, "seeds": 3, "keep_negatives": 0.3},
@@ -213,10 +206,7 @@ relu_bias_fades = Claim(
         "epoch, and after six has .6, .9 and 1.6 times it."
     ),
     observe=_later,
-    compare=every(
-        bounded("left", high=ALL_OF_IT),
-        bounded("grown", low=ALL_OF_IT),
-    ),
+    compare=every(bounded("left", high=ALL_OF_IT), bounded("grown", low=ALL_OF_IT)),
     settings={tier: {**setting, "fading": ADD_UP, "growing": ("SA + ReLU",)} for tier, setting in LATER.items()},
     control=Control("the network with attention is expected to fade too", {"fading": BIASED}),
 )
@@ -254,10 +244,7 @@ activations = Claim(
         "of all tokens with ReLU, and not with GeLU, SiLU or tanh."
     ),
     observe=_by_activation,
-    compare=every(
-        bounded("with_relu", low=SHIFTED),
-        bounded("without_relu", low=NOT_DOWN, high=NOT_UP),
-    ),
+    compare=every(bounded("with_relu", low=SHIFTED), bounded("without_relu", low=NOT_DOWN, high=NOT_UP)),
     settings={
         "fast": {"corpora": (("made_up", 1500, None), ("made_up_4", 3000, None)), "seeds": 1, "keep_negatives": 0.3},
         "full": {

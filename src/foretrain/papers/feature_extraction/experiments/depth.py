@@ -141,5 +141,5 @@ EXPERIMENTS = [
         depth,
         {"normed": ("without LayerNorm", "with LayerNorm"), "layers": (1, 2, 3, 4)},
         settings={"fast": {"layers": (1, 2), "width": 32, "seeds": 1}, "full": {}},
-    ),
+    )
 ]

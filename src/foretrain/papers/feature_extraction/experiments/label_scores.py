@@ -197,5 +197,5 @@ EXPERIMENTS = [
         label_scores,
         {"network": ("MLP ReLU", "MLP GeLU", "SA", "CNN ReLU"), "seed": 1},
         settings={"fast": {"network": ("MLP ReLU", "MLP GeLU"), "texts": 500, "epochs": 2}, "full": {}},
-    ),
+    )
 ]

@@ -42,12 +42,7 @@ class SmallCorpus:
 
     @classmethod
     def made_up(
-        cls,
-        texts: int,
-        vocab: int,
-        length: int = LAZY.length,
-        positive: float = LAZY.positive,
-        contrast: float = 1.5,
+        cls, texts: int, vocab: int, length: int = LAZY.length, positive: float = LAZY.positive, contrast: float = 1.5
     ) -> SmallCorpus:
         draw = stream("feature_extraction/synthetic", "texts")
         made = MadeUpCorpus(draw, vocab=vocab, contrast=contrast, positive=positive, lengths=(length, length))
@@ -132,5 +127,5 @@ EXPERIMENTS = [
         lazy_scores,
         {"network": ("MLP ReLU", "MLP tanh", "SA", "CNN ReLU")},
         settings={"fast": {"network": ("MLP ReLU", "SA"), "width": 128, "seeds": 2}, "full": {}},
-    ),
+    )
 ]

@@ -41,8 +41,7 @@ def movement(
     ] = 0.6,
     sigma: Annotated[Positive, about("Standard deviation of the initial weights.")] = 1.0,
     mean_field: Annotated[
-        bool,
-        about("Whether outputs are divided by √width once more and the rate is multiplied by the width."),
+        bool, about("Whether outputs are divided by √width once more and the rate is multiplied by the width.")
     ] = False,
 ) -> xr.Dataset:
     """‖Θ_after − Θ_before‖/‖Θ_before‖ over (readout, seed), on 16 made-up texts over 6 tokens.
@@ -73,12 +72,7 @@ def movement(
 
 
 def _until(
-    net: Classifier,
-    starts: Parameters,
-    texts: Tensor,
-    labels: Tensor,
-    loss_left: float,
-    scale: float = 1.0,
+    net: Classifier, starts: Parameters, texts: Tensor, labels: Tensor, loss_left: float, scale: float = 1.0
 ) -> tuple[Parameters, Bool[np.ndarray, "run"]]:
     """Trains each run with full batches until its loss is `loss_left` of ln 2, and says which runs got there.
 
@@ -114,5 +108,5 @@ EXPERIMENTS = [
             "fast": {"network": ("MLP ReLU", "MLP GeLU"), "width": (32, 64), "seeds": 2, "loss_left": 0.9},
             "full": {},
         },
-    ),
+    )
 ]

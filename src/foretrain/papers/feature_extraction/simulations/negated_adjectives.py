@@ -138,11 +138,7 @@ def negation_gains(
     return trajectory(
         {
             "gain": (("network", "seed", "polarity"), gains, {"long_name": "what NOT adds to a score"}),
-            "turned": (
-                ("network", "seed"),
-                turned,
-                {"long_name": "negative adjectives made positive"},
-            ),
+            "turned": (("network", "seed"), turned, {"long_name": "negative adjectives made positive"}),
         },
         {"network": list(networks), "seed": listed, "polarity": list(POLARITIES)},
         units={"gain": "logits"},
