@@ -80,7 +80,7 @@ def summary(stored: dict[str, Any]) -> str:
     for error in ERRORS:
         for drawn_only in (False, True):
             taus = rank_correlations(
-                forecast_agrees.predict(error=error), forecast_agrees.observe(error=error, drawn_only=drawn_only)
+                forecast_agrees.prediction({"error": error}), forecast_agrees.observe(error=error, drawn_only=drawn_only)
             )
             listed = ", ".join(f"{name} {ours:.2f} : {size:.2f}" for name, (ours, size) in taus.items())
             lines.append(f"Kendall's τ to {error:g}, {'drawn tasks' if drawn_only else 'all tasks'}: {listed}")

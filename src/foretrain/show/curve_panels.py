@@ -58,7 +58,7 @@ class CurvePanels:
         shown = list(drawn)[:MOST_PANELS]
         columns = 1 if len(shown) == 1 else 3 if len(shown) in (3, 5, 6, 9) else 2
         rows = -(-len(shown) // columns)
-        single = {str(name): value.item() for name, value in run.variables.items() if value.size == 1}
+        single = {str(name): value.values.item() for name, value in run.variables.items() if value.size == 1}
         figure = new_panels(
             words(self.title.format_map({**single, **config_of(run)})),
             shown if len(shown) > 1 else [""],

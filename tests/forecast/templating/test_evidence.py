@@ -59,7 +59,7 @@ def test_the_counts_within_a_factor_of_3_are_those_of_training(architecture: str
 
 @pytest.mark.parametrize("error", evidence.ERRORS)
 def test_the_rank_correlations_are_those_of_training(error: float) -> None:
-    taus = rank_correlations(forecast_agrees.predict(error=error), forecast_agrees.observe(error=error))["all"]
+    taus = rank_correlations(forecast_agrees.prediction({"error": error}), forecast_agrees.observe(error=error))["all"]
     assert pytest.approx(taus, abs=0.005) == evidence.TAU[error]
 
 
