@@ -34,10 +34,6 @@ def _shape(entropy: xr.DataArray) -> xr.Dataset:
     return xr.Dataset({"fall": entropy.isel(step=0, drop=True) - low, "comeback": end - low})
 
 
-def _one_layer(rates: tuple[float, ...]) -> xr.Dataset:
-    return _shape(_entropy(1, rates).isel(layer=0, drop=True))
-
-
 def _top_and_bottom(rates: tuple[float, ...], depth: int) -> xr.Dataset:
     """By how much entropy at the end is higher, and came back further, in the top layer than in the bottom one."""
     entropy = _entropy(depth, rates)
@@ -68,7 +64,7 @@ fig8 = Claim(
     whose="the paper's statement",
     says="While a one-layer encoder is trained on WikiText-2, the entropy of its attention falls and then rises again, "
     "as in Fig 4 (rates 1e-4 and 1e-3).",
-    observe=_one_layer,
+    observe=lambda rates: _shape(_entropy(1, rates).isel(layer=0, drop=True)),
     compare=every(bounded("fall", low=DIP), bounded("comeback", low=REBOUND)),
     settings={"fast": {"rates": THEORY_RATES}},
     control=Control(

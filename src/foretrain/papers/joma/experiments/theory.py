@@ -153,22 +153,11 @@ def fig9(
     )
 
 
-def _towards(v: np.ndarray, mu: np.ndarray) -> np.ndarray:
-    return (mu - v) / v.shape[-1]
-
-
-def _towards_with_attention(v: np.ndarray, mu: np.ndarray) -> np.ndarray:
-    return (mu - v) * softmax(v**2 / 2, axis=-1)
-
-
-def _along_with_attention(v: np.ndarray, mu: np.ndarray) -> np.ndarray:
-    return mu * softmax(v**2 / 2, axis=-1)
-
-
+# v̇ over Σ exp(v²/2), from v and μ
 PORTRAITS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
-    "uniform attention: μ − v": _towards,
-    "eq. 6: (μ − v)∘exp(v²/2)": _towards_with_attention,
-    "linear, eq. 3: Δ∘exp(v²/2)": _along_with_attention,
+    "uniform attention: μ − v": lambda v, mu: (mu - v) / v.shape[-1],
+    "eq. 6: (μ − v)∘exp(v²/2)": lambda v, mu: (mu - v) * softmax(v**2 / 2, axis=-1),
+    "linear, eq. 3: Δ∘exp(v²/2)": lambda v, mu: mu * softmax(v**2 / 2, axis=-1),
 }
 
 
