@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from foretrain.models.sequence_baselines import LSTM, MLP, MLP_XX, RNN
 from foretrain.papers.abstract_symbols.claims.published_numbers import ABA_ABB, published_copying, published_losses
 from foretrain.papers.abstract_symbols.claims.sides import better_than, drawn_by_side
@@ -38,6 +40,11 @@ fig3 = better_than(
     },
 )
 
+FIG5: dict[str, dict[str, Any]] = {
+    "fast": {"setting": "tiny", "rates": (1e-2,), "seeds": 3, "n": (48,)},
+    "full": {"setting": "base", "rates": (1e-3,), "seeds": 3, "n": (64,)},
+}
+
 fig5 = better_than(
     RUNS["abstract_symbols/fig5"],
     "embedding",
@@ -47,24 +54,8 @@ fig5 = better_than(
     quantity="wrong",
     figure=drawn_by_side(published_copying),
     settings={
-        "fast": {
-            "setting": "tiny",
-            "rates": (1e-2,),
-            "seeds": 3,
-            "n": (48,),
-            "architecture": (VANILLA,),
-            "better": 32,
-            "worse": (128,),
-        },
-        "full": {
-            "setting": "base",
-            "rates": (1e-3,),
-            "seeds": 3,
-            "n": (64,),
-            "architecture": (VANILLA,),
-            "better": 64,
-            "worse": (512,),
-        },
+        "fast": {**FIG5["fast"], "architecture": (VANILLA,), "better": 32, "worse": (128,)},
+        "full": {**FIG5["full"], "architecture": (VANILLA,), "better": 64, "worse": (512,)},
     },
 )
 
@@ -76,10 +67,7 @@ fig5_repaired = better_than(
     says="With b·I, fewer unseen symbols are copied wrongly at the same embedding dimension, from the same samples.",
     quantity="wrong",
     sides=(WITH_B, (VANILLA,)),
-    settings={
-        "fast": {"setting": "tiny", "rates": (1e-2,), "seeds": 3, "n": (48,), "embedding": (32, 128)},
-        "full": {"setting": "base", "rates": (1e-3,), "seeds": 3, "n": (64,), "embedding": (64, 512)},
-    },
+    settings={"fast": {**FIG5["fast"], "embedding": (32, 128)}, "full": {**FIG5["full"], "embedding": (64, 512)}},
 )
 
 fig22_plain = better_than(

@@ -61,6 +61,7 @@ CLOSED: dict[str, Expectation] = {
     "GELU": GELU().expectation,
 }
 NON_POLYNOMIAL = ("cosine", "ReLU", "GELU", "tanh", "sigmoid", "softplus")
+AT_ONE = {"beta": 1.0, "gamma": 1.0}
 SMOOTH = tuple(name for name in NON_POLYNOMIAL if name != "ReLU")
 
 
@@ -110,13 +111,8 @@ lemma3_6_activations = Claim(
     observe=_least_eigenvalues,
     compare=positive("eigenvalue_ratio"),
     settings={
-        "fast": {
-            "tasks": ("same_different", "aba_abb", "majority_4"),
-            "beta": 1.0,
-            "gamma": 1.0,
-            "activations": NON_POLYNOMIAL,
-        },
-        "full": {"tasks": tuple(REGRESSION_TASKS), "beta": 1.0, "gamma": 1.0, "activations": NON_POLYNOMIAL},
+        "fast": {"tasks": ("same_different", "aba_abb", "majority_4"), **AT_ONE, "activations": NON_POLYNOMIAL},
+        "full": {"tasks": tuple(REGRESSION_TASKS), **AT_ONE, "activations": NON_POLYNOMIAL},
     },
     control=Control("a constant activation, the polynomial of degree 0", {"replaced_by": "constant"}),
 )
@@ -227,18 +223,10 @@ section3_3 = Claim(
     observe=_better,
     compare=bounded("times_better", low=TWICE),
     settings={
-        "fast": {
-            "tasks": ("same_different", "aba_abb"),
-            "beta": 1.0,
-            "gamma": 1.0,
-            "identity": -2.0,
-            "scrambles": 2,
-            "log2": 11,
-        },
+        "fast": {"tasks": ("same_different", "aba_abb"), **AT_ONE, "identity": -2.0, "scrambles": 2, "log2": 11},
         "full": {
             "tasks": ("same_different", "aba_abb", "abab_aabb"),
-            "beta": 1.0,
-            "gamma": 1.0,
+            **AT_ONE,
             "identity": -2.0,
             "scrambles": 8,
             "log2": 14,

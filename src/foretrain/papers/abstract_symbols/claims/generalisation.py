@@ -26,6 +26,7 @@ DELTA = 0.05  # δ of the theorem: the share of draws in which its bound may fai
 Kernel = tuple[str, float, float]  # architecture, β and γ
 # β = γ = 4 conditions N well; β = γ = 1 is what forecasts use.
 CONSTANTS: tuple[Kernel, ...] = ((TRANSFORMER, 4.0, 4.0), (TRANSFORMER, 1.0, 1.0), (TRANSFORMER, 2.0, 0.5))
+REGRESSION = {"ridge": 0.01, "noise": 0.2}
 
 
 def noisy_task(noise: float) -> TemplateTask:
@@ -115,20 +116,12 @@ theorem3_4 = Claim(
     observe=_within_bound,
     compare=COMPARE,
     settings={
-        "fast": {
-            "kernels": CONSTANTS[:2],
-            "samples": (256, 1024),
-            "alphabets": (512, 8192),
-            "ridge": 0.01,
-            "noise": 0.2,
-            "seeds": 3,
-        },
+        "fast": {"kernels": CONSTANTS[:2], "samples": (256, 1024), "alphabets": (512, 8192), **REGRESSION, "seeds": 3},
         "full": {
             "kernels": CONSTANTS,
             "samples": (256, 512, 1024, 2048),
             "alphabets": (128, 512, 2048, 8192),
-            "ridge": 0.01,
-            "noise": 0.2,
+            **REGRESSION,
             "seeds": 10,
         },
     },
@@ -155,20 +148,12 @@ lemmaC3 = Claim(
     compare=COMPARE,
     assumes=(Assumption("N is nonsingular", _nonsingular),),
     settings={
-        "fast": {
-            "kernels": OTHERS,
-            "samples": (256, 1024),
-            "alphabets": (2048, 8192),
-            "ridge": 0.01,
-            "noise": 0.2,
-            "seeds": 4,
-        },
+        "fast": {"kernels": OTHERS, "samples": (256, 1024), "alphabets": (2048, 8192), **REGRESSION, "seeds": 4},
         "full": {
             "kernels": (*OTHERS, CONSTANTS[0]),
             "samples": (256, 512, 1024),
             "alphabets": (512, 2048, 8192),
-            "ridge": 0.01,
-            "noise": 0.2,
+            **REGRESSION,
             "seeds": 20,
         },
     },

@@ -29,17 +29,18 @@ from foretrain.papers.abstract_symbols.simulations.trained import VANILLA, WITH_
 RUNS = {experiment.id: experiment.run for experiment in figures.EXPERIMENTS}
 CLOSE_TO_ZERO = Tolerance(0.05, "our reading of a train loss close to zero")
 GLANCE = {"setting": "glance", "seeds": 3, "n": 32}  # where nothing is expected at tier fast
-TINY = {"setting": "tiny", "architecture": WITH_A, "seeds": 4, "n": 128, "rates": (1e-2,)}
-SMALL = {"setting": "small", "architecture": VANILLA, "seeds": 16, "n": 1024, "rates": (3e-3,)}
-BASE = {"setting": "base", "architecture": VANILLA, "seeds": 10, "n": 512, "rates": figures.RATES}
+TINY = {"setting": "tiny", "architecture": WITH_A, "seeds": 4, "n": 128}
+SMALL = {"setting": "small", "architecture": VANILLA, "seeds": 16, "n": 1024}
+BASE = {"setting": "base", "architecture": VANILLA, "seeds": 10, "n": 512}
+RATES = {"fast": {"rates": (1e-2,)}, "full": {"rates": (3e-3,)}, "paper": {"rates": figures.RATES}}
 
 
-def _settings(fast: dict[str, Any], full: dict[str, Any], paper: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def _without_rates(fast: dict[str, Any], full: dict[str, Any], paper: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {"fast": {**TINY, **fast}, "full": {**SMALL, **full}, "paper": {**BASE, **paper}}
 
 
-def _without_rates(settings: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    return {tier: {k: v for k, v in one.items() if k != "rates"} for tier, one in settings.items()}
+def _settings(fast: dict[str, Any], full: dict[str, Any], paper: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {tier: {**RATES[tier], **one} for tier, one in _without_rates(fast, full, paper).items()}
 
 
 fig8 = better_than(
@@ -49,11 +50,9 @@ fig8 = better_than(
     source="Fig 8",
     says="Too large (.1, past the end of the figure) or too small a learning rate hurts generalisation.",
     settings=_without_rates(
-        _settings(
-            {"n": (128,), "better": 1e-2, "worse": (3e-4, 1e-1)},
-            {"n": (1024,), "better": 3e-3, "worse": (1e-4, 1e-1)},
-            {"n": (512, 1024, 2048), "better": 1e-3, "worse": (1e-5, 1e-1)},
-        )
+        {"n": (128,), "better": 1e-2, "worse": (3e-4, 1e-1)},
+        {"n": (1024,), "better": 3e-3, "worse": (1e-4, 1e-1)},
+        {"n": (512, 1024, 2048), "better": 1e-3, "worse": (1e-5, 1e-1)},
     ),
 )
 
@@ -70,25 +69,11 @@ fig8_train_loss = Claim(
     observe=with_train_loss(RUNS["abstract_symbols/fig8"], "rates"),
     compare=every(GAIN, bounded("train_loss", high=CLOSE_TO_ZERO)),
     figure=drawn_by_side(),
-    settings={
-        "fast": {"setting": "tiny", "architecture": WITH_A, "seeds": 4, "n": (128,), "better": 1e-2, "worse": (1e-3,)},
-        "full": {
-            "setting": "small",
-            "architecture": WITH_A,
-            "seeds": 16,
-            "n": (128,),
-            "better": 3e-3,
-            "worse": (1e-4, 3e-2),
-        },
-        "paper": {
-            "setting": "base",
-            "architecture": VANILLA,
-            "seeds": 10,
-            "n": (1024,),
-            "better": 1e-3,
-            "worse": (3e-5, 1e-2),
-        },
-    },
+    settings=_without_rates(
+        {"n": (128,), "better": 1e-2, "worse": (1e-3,)},
+        {"n": (128,), "architecture": WITH_A, "better": 3e-3, "worse": (1e-4, 3e-2)},
+        {"n": (1024,), "better": 1e-3, "worse": (3e-5, 1e-2)},
+    ),
     control=SAME,
 )
 
@@ -257,11 +242,9 @@ fig16 = better_than(
     source="Fig 16",
     says="A smaller batch is generally better, over several n.",
     settings=_without_rates(
-        _settings(
-            {"better": 16, "worse": (32,), **GLANCE, "n": (32,)},
-            {"better": 64, "worse": (512,), "n": (256, 512)},
-            {"better": 32, "worse": (1024,), "n": (256, 512, 1024)},
-        )
+        {"better": 16, "worse": (32,), **GLANCE, "n": (32,)},
+        {"better": 64, "worse": (512,), "n": (256, 512)},
+        {"better": 32, "worse": (1024,), "n": (256, 512, 1024)},
     ),
     expect_from="full",
 )
