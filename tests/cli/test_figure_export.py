@@ -40,7 +40,6 @@ def test_figure_uses_the_run_on_disk(foretrain: Foretrain, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["run", "toy/plain", "--figure", "a.html"], "toy/plain has no figure"),
         (["run", "toy/noise", "--figure", "a.gif"], "--figure must end in .html, .png, .svg, .pdf; got 'a.gif'"),
         (["run", "toy/noise", "--figure", "/proc/a.html"], "cannot be written"),
         (["run", "toy/nosie", "--figure", "a.html"], "Nothing matches 'toy/nosie'"),

@@ -71,4 +71,11 @@ def test_at_most_nine_panels_and_nothing_to_draw_is_said() -> None:
     many = trajectory({f"v{i}": ("time", np.arange(3.0)) for i in range(20)}, {"time": [0, 1, 2]})
     assert len(CurvePanels().draw(many).layout.annotations) == MOST_PANELS
     with pytest.raises(InputError, match="--to csv"):
-        CurvePanels().draw(trajectory({"single": 1.0}))
+        CurvePanels().draw(trajectory({"words": ("item", ["a", "b"])}))
+
+
+def test_numbers_without_an_axis_of_their_own_stand_side_by_side() -> None:
+    counted = CurvePanels().draw(trajectory({"v": ("item", [3.0, 1.0])}))
+    assert lines(counted)[0].x == (0, 1)
+    single = CurvePanels().draw(trajectory({"one": 1.0, "two": 2.0}))
+    assert (list(lines(single)[0].x), list(lines(single)[0].y)) == (["one", "two"], [1.0, 2.0])

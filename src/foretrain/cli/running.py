@@ -21,7 +21,6 @@ from foretrain.core.errors import require
 from foretrain.core.files import require_writable
 from foretrain.core.trajectory import notes_of
 from foretrain.ledger.experiment import Experiment
-from foretrain.papers import figure_of
 from foretrain.runs.export import export_run, table_file
 from foretrain.runs.run_folder import RECORD, describe
 from foretrain.runs.zarr_store import TooLarge
@@ -75,7 +74,6 @@ def run(
     chosen_seeds = arguments.pop("seeds", seeds)
     if figure is not None:
         require_figure_file("--figure", figure)
-        figure_of(experiment.id)  # refuses an experiment without one
     if to is not None:
         require_writable("--to", table_file(to, Path(name)))
     if "://" not in out:

@@ -53,8 +53,7 @@ class CurvePanels:
 
     def draw(self, run: xr.Dataset, quantities: Quantities = BASE) -> go.Figure:
         """The figure of a run."""
-        drawn = self._drawn(run, quantities)
-        require(bool(drawn), "This run has no numbers along an axis to draw; write them as a table with --to csv.")
+        drawn = self._drawn(run, quantities) or _single_values(run, quantities)
         shown = list(drawn)[:MOST_PANELS]
         columns = 1 if len(shown) == 1 else 3 if len(shown) in (3, 5, 6, 9) else 2
         rows = -(-len(shown) // columns)
@@ -97,7 +96,10 @@ class CurvePanels:
         return {label_of(name, value, quantities): (name, value) for name, value in drawable.items()}
 
     def _axis(self, value: xr.DataArray, quantities: Quantities) -> str | None:
-        return self.over if self.over in value.dims else main_axis(value, quantities)
+        if self.over in value.dims:
+            return self.over
+        longest = max(map(str, value.dims), key=lambda axis: value.sizes[axis], default=None)
+        return main_axis(value, quantities) or (longest if value.size > 1 else None)
 
     def _crowded(self, value: xr.DataArray, quantities: Quantities) -> str:
         """The axis that takes most curves out of a panel which would have too many."""
@@ -141,6 +143,17 @@ class CurvePanels:
             figure.update_xaxes(tickvals=x.tolist(), **place)  # there is nothing between 1 layer and 2
         figure.update_xaxes(title=label_of(axis, mean[axis], quantities), type=_scale(log_x, named), **place)
         figure.update_yaxes(type=_scale(log_y), **place)
+
+
+def _single_values(run: xr.Dataset, quantities: Quantities) -> dict[str, tuple[str, xr.DataArray]]:
+    """Single values side by side, if a run has nothing else."""
+    values = {
+        label_of(str(name), value, quantities): float(value.values.item())
+        for name, value in run.data_vars.items()
+        if value.dtype.kind in "fiub" and value.size == 1
+    }
+    require(bool(values), "This run has no numbers to draw; write it as a table with --to csv.")
+    return {"value": ("value", xr.DataArray(list(values.values()), {"quantity": list(values)}, "quantity"))}
 
 
 def _over_replicates(value: xr.DataArray, repeated: list[str]) -> tuple[xr.DataArray, xr.DataArray | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -120,7 +121,7 @@ surprise = Claim(
     whose="our own expectation",
     finding="It does not <u>hold</u>.",
     says="Said to hold, and does not.",
-    predict=_decay_misprinted,
+    predict=partial(_decay, formula=theory.decay_printed),
     observe=_warns,
     compare=close("x", ALGEBRA),
     settings={"fast": {"rate": 1.0}},

@@ -84,7 +84,7 @@ EXPERIMENTS = [
     ),
     Experiment(
         "toy/plain",
-        "One part, no figure.",
+        "One part, drawn from its numbers.",
         plain,
         settings={"fast": {"size": 2}, "full": {"size": 4, "offset": 1.0}},
     ),
