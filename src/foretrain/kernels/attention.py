@@ -125,12 +125,10 @@ def transformer_matrix(
     return evaluated.matrix(groups, values, errors)
 
 
-def expected_seconds(
-    X: Sequence[String], Y: Sequence[String], *, beta: float, gamma: float, seconds: float | None = None
-) -> list[float]:
+def expected_seconds(X: Sequence[String], Y: Sequence[String], *, beta: float, gamma: float) -> list[float]:
     """Roughly how long each value takes that `transformer_matrix` has to compute for X and Y."""
     groups = _group(X, Y)
-    setting = _setting(beta, gamma, 0.0, None, seconds)
+    setting = _setting(beta, gamma, 0.0, None, None)
     forms = dict.fromkeys([*groups.own_x, *groups.own_y, *groups.between])
     return [_expected_seconds(form, groups.length, setting) for form in forms]
 

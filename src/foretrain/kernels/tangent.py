@@ -97,22 +97,18 @@ def attention_weights(counts: Counts, scales: Scales = UNIT) -> sparse.csr_array
     return sparse.csr_array((data, table.indices, table.indptr), shape=table.shape)
 
 
-def attention_mlp_texts(
-    activation: str, counts: Counts, others: Counts | None = None, scales: Scales = UNIT
-) -> Float[Array, "text other"]:
+def attention_mlp_texts(activation: str, counts: Counts, scales: Scales = UNIT) -> Float[Array, "text text"]:
     """SA+MLP between texts: Σ over pairs of queries of E[φφ′] + σ_v²(σ_e²+σ_w²)·k·E[φ′φ′].
 
     k is the overlap of what the two queries attend to. With ReLU the kernel is positive even for texts without a common
     token: the bias is back. There is no sparse product here, since all pairs of queries count.
     """
     attended, per_text = _queries(counts, scales)
-    other_attended, per_other = (attended, per_text) if others is None else _queries(others, scales)
-    overlap = np.asarray((attended @ other_attended.T).toarray())
-    q = scales.q
-    own, other_own = (q * np.asarray((a * a).sum(axis=1)) for a in (attended, other_attended))
-    value = moments.product(activation, own[:, None], other_own, q * overlap)
-    value = value + scales.inner * overlap * moments.slope_product(activation, own[:, None], other_own, q * overlap)
-    return np.asarray(per_text @ (per_other @ value.T).T)
+    overlap = np.asarray((attended @ attended.T).toarray())
+    variance, covariance = scales.q * np.asarray((attended * attended).sum(axis=1)), scales.q * overlap
+    value = moments.product(activation, variance[:, None], variance, covariance)
+    value = value + scales.inner * overlap * moments.slope_product(activation, variance[:, None], variance, covariance)
+    return np.asarray(per_text @ (per_text @ value.T).T)
 
 
 def _queries(counts: Counts, scales: Scales) -> tuple[sparse.csr_array, sparse.csr_array]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from foretrain.language.neurons import LayerStudy, NeuronStudy
 
+EXAMPLES = 4  # contexts to show for each pattern
 BEFORE, AFTER = 48, 4  # tokens that are shown around the one that fires
 
 
@@ -41,10 +42,10 @@ class ShownNeuron:
     patterns: list[ShownPattern]
 
 
-def shown_neurons(study: NeuronStudy, pieces: Mapping[int, str], *, most: int, examples: int = 4) -> list[ShownNeuron]:
+def shown_neurons(study: NeuronStudy, pieces: Mapping[int, str], *, most: int) -> list[ShownNeuron]:
     """The neurons of all layers with the highest scores, best first; only those with two or more patterns.
 
-    `pieces` has the text of each token, `examples` is the number of contexts to show for each pattern.
+    `pieces` has the text of each token.
     """
     found = [
         (-score, number, index)
@@ -55,7 +56,7 @@ def shown_neurons(study: NeuronStudy, pieces: Mapping[int, str], *, most: int, e
     counts = np.bincount(study.windows.ravel())
     surprise = np.log(study.windows.size / np.maximum(counts, 1))
     writers = [_Writer(layer, study.windows, pieces, surprise) for layer in study.layers]
-    return [writers[number].neuron(index, examples) for _, number, index in sorted(found)[:most]]
+    return [writers[number].neuron(index) for _, number, index in sorted(found)[:most]]
 
 
 @dataclass(frozen=True)
@@ -67,13 +68,13 @@ class _Writer:
     pieces: Mapping[int, str]
     surprise: np.ndarray  # by token, in nats: attention to frequent tokens says little
 
-    def neuron(self, index: int, examples: int) -> ShownNeuron:
+    def neuron(self, index: int) -> ShownNeuron:
         read, own = self.layer.contexts, self.layer.groupings[index]
         firing = read.values[index] > 0
         places = np.stack([read.windows[index][firing], read.positions[index][firing]], axis=1)
         members = [places[own.patterns == number].tolist() for number in range(own.count)]
         shown = [
-            ShownPattern(len(each), self.label(each), [self.context(*place) for place in each[:examples]])
+            ShownPattern(len(each), self.label(each), [self.context(*place) for place in each[:EXAMPLES]])
             for each in members
         ]
         return ShownNeuron(read.layer.index, index, own.score, len(places), shown)

@@ -15,9 +15,7 @@ DIMENSIONS = 64
 REACH = 4  # tokens to either side that count as surroundings
 
 
-def token_vectors(
-    windows: Int[ndarray, "window token"], vocabulary: int, dimensions: int = DIMENSIONS
-) -> Float[ndarray, "vocabulary dimension"]:
+def token_vectors(windows: Int[ndarray, "window token"], vocabulary: int) -> Float[ndarray, "vocabulary dimension"]:
     """A vector for each token, from the co-occurrence of tokens in the windows.
 
     Positive pointwise mutual information, then its leading singular vectors, times the square root of their values
@@ -27,14 +25,14 @@ def token_vectors(
     used, codes = np.unique(windows, return_inverse=True)
     codes = codes.reshape(windows.shape)
     counts = np.bincount(codes.ravel(), minlength=len(used))
-    few = len(used) <= dimensions
-    directions = np.eye(len(used), dimensions) if few else _directions(codes, len(used), dimensions)
-    vectors = np.zeros((vocabulary, dimensions), dtype=np.float32)
+    few = len(used) <= DIMENSIONS
+    directions = np.eye(len(used), DIMENSIONS) if few else _directions(codes, len(used))
+    vectors = np.zeros((vocabulary, DIMENSIONS), dtype=np.float32)
     vectors[used] = directions * np.log(windows.size / counts)[:, None]
     return vectors
 
 
-def _directions(codes: np.ndarray, used: int, dimensions: int) -> np.ndarray:
+def _directions(codes: np.ndarray, used: int) -> np.ndarray:
     pairs = sparse.csr_matrix((used, used))
     for distance in range(1, min(REACH, codes.shape[1] - 1) + 1):
         left, right = codes[:, :-distance].ravel(), codes[:, distance:].ravel()
@@ -45,7 +43,7 @@ def _directions(codes: np.ndarray, used: int, dimensions: int) -> np.ndarray:
     expected = sums[pairs.row] * smoothed[pairs.col] / smoothed.sum()
     information = np.maximum(np.log(pairs.data / expected), 0.0)
     matrix = sparse.csr_matrix((information, (pairs.row, pairs.col)), shape=(used, used))
-    left, values, _ = svds(matrix, k=dimensions, v0=np.ones(used))
+    left, values, _ = svds(matrix, k=DIMENSIONS, v0=np.ones(used))
     scaled = left * np.sqrt(values)
     scaled -= np.bincount(codes.ravel(), minlength=used) / codes.size @ scaled  # what all tokens have in common
     return scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1e-12)

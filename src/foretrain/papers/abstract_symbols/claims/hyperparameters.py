@@ -32,7 +32,11 @@ GLANCE = {"setting": "glance", "seeds": 3, "n": 32}  # where nothing is expected
 TINY = {"setting": "tiny", "architecture": WITH_A, "seeds": 4, "n": 128}
 SMALL = {"setting": "small", "architecture": VANILLA, "seeds": 16, "n": 1024}
 BASE = {"setting": "base", "architecture": VANILLA, "seeds": 10, "n": 512}
-RATES = {"fast": {"rates": (1e-2,)}, "full": {"rates": (3e-3,)}, "paper": {"rates": figures.RATES}}
+RATES: dict[str, dict[str, Any]] = {
+    "fast": {"rates": (1e-2,)},
+    "full": {"rates": (3e-3,)},
+    "paper": {"rates": figures.RATES},
+}
 
 
 def _without_rates(fast: dict[str, Any], full: dict[str, Any], paper: dict[str, Any]) -> dict[str, dict[str, Any]]:

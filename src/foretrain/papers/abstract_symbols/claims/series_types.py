@@ -22,13 +22,13 @@ TYPE_OF_SOFTMAX = 1 / (2 * math.e**2)  # Lemma G.6
 SECOND = Tolerance(1.0, "the second number of the type in Lemma G.6")
 
 
-def _functions(draws: int, variables: int = 2, orders: int = 3) -> list[np.ndarray]:
+def _functions(draws: int, orders: int = 3) -> list[np.ndarray]:
     """Random polynomials of small degree, in arrays that also hold their products and compositions."""
     random = np.random.default_rng(7)
     drawn = []
     for size in np.geomspace(0.1, 10, draws):
-        coefficients = np.zeros((ORDERS,) * variables)
-        coefficients[(slice(orders),) * variables] = size * random.normal(size=(orders,) * variables)
+        coefficients = np.zeros((ORDERS, ORDERS))
+        coefficients[:orders, :orders] = size * random.normal(size=(orders, orders))
         drawn.append(coefficients)
     return drawn
 

@@ -17,7 +17,7 @@ from foretrain.kernels.empirical import Parameters, empirical_ntk
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import Count, about
 from foretrain.models.classifiers import ACTIVATIONS
-from foretrain.papers.feature_extraction.experiments.label_scores import LabelledCorpus
+from foretrain.papers.feature_extraction.experiments.label_scores import LEAST, LabelledCorpus
 from foretrain.papers.feature_extraction.experiments.parameters import SeedCount, Width
 
 TOKENS = 4  # between which kernels are computed
@@ -85,9 +85,7 @@ def bigram_share(kernel: Float[Array, "first second first second"]) -> float:
     return float(mixed.mean() / own.mean())
 
 
-def bias_after_training(
-    net: DeepWindow, corpus: LabelledCorpus, *, steps: int, rate: float, seed: int, least: int = 5
-) -> float:
+def bias_after_training(net: DeepWindow, corpus: LabelledCorpus, *, steps: int, rate: float, seed: int) -> float:
     """β/ρ as training shows it: a text's score is the sum over its tokens, and all weights descend on the mean loss.
 
     Under a constant kernel a score moves by ρA(e) + βΣ_e A(e), where A is the accumulated pull on each token. So ρ is
@@ -107,7 +105,7 @@ def bias_after_training(
             name: value - rate * slope for (name, value), slope in zip(parameters.items(), slopes, strict=True)
         }
     learned = (net.token_scores(parameters) - before).double().numpy()
-    pulled, often = pull.double().numpy(), corpus.occurrences >= least
+    pulled, often = pull.double().numpy(), corpus.occurrences >= LEAST
     own = np.polyfit(pulled[often], learned[often], 1)[0]
     return float(learned[corpus.unseen].mean() / pulled.sum() / own)
 

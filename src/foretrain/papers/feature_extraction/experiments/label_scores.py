@@ -29,7 +29,7 @@ from foretrain.papers.feature_extraction.experiments.parameters import Corpus, N
 from foretrain.papers.feature_extraction.setting import MADE_UP, MADE_UP_CLASSES, TRAINING
 
 KERNEL_TOKENS = 12  # tokens between which the kernel's movement is measured
-LEAST = 5  # occurrences of a token whose score is shown
+LEAST = 5  # occurrences of a token whose score counts
 
 
 @dataclass(frozen=True)
@@ -70,21 +70,21 @@ class LabelledCorpus:
 
 
 def read_corpus(
-    name: str, *, texts: int | None = None, longest: int | None = None, data: str | None = None, seed: int = 1
+    name: str, *, texts: int | None = None, longest: int | None = None, data: str | None = None
 ) -> LabelledCorpus:
     """A known corpus, or a made-up one.
 
     `texts` limits how many texts are read, for training and for testing, and `longest` how many tokens of each text.
     """
     if name in MADE_UP_CLASSES:
-        draw = stream("feature_extraction/corpus", seed, name)
+        draw = stream("feature_extraction/corpus", 1, name)
         made = MadeUpCorpus(draw, vocab=MADE_UP.vocab, unseen=MADE_UP.unseen, classes=MADE_UP_CLASSES[name])
         train, labels = made.sample(texts or MADE_UP.texts, draw)
         test, test_labels = made.sample(MADE_UP.test_texts, draw)
         return LabelledCorpus(train, labels, test, test_labels, np.arange(MADE_UP.seen, MADE_UP.vocab))
     tokenize = LABELLED[name].tokenize
     raw = labelled_corpus(name, "train", data=data)
-    draw = stream("feature_extraction/corpus", seed, name)
+    draw = stream("feature_extraction/corpus", 1, name)
     raw = raw.select(draw.permutation(len(raw))[:texts])
     raw_test = labelled_corpus(name, "test", data=data)
     if texts is not None:
@@ -137,25 +137,18 @@ def accuracy(net: Classifier, parameters: Parameters, texts: TokenTexts, labels:
 
 
 def trained_scores(
-    corpus: LabelledCorpus,
-    network: str,
-    seed: int,
-    *,
-    epochs: int,
-    width: int = TRAINING.width,
-    sigma: float = TRAINING.sigma,
-    rate: float = TRAINING.rate,
-    batch: int = TRAINING.batch,
+    corpus: LabelledCorpus, network: str, seed: int, *, epochs: int, width: int = TRAINING.width
 ) -> xr.Dataset:
     """Label scores over (epoch, token), the kernel's movement, and the test accuracy at the end.
 
     The kernel is the one between the most frequent tokens, each by itself. Its relative movement shows how far training
     has left the lazy regime.
     """
-    net = text_network(network, corpus.vocab, width, scales=Scales(sigma, sigma, sigma, sigma), padded=True)
+    net = text_network(network, corpus.vocab, width, scales=Scales(*[TRAINING.sigma] * 4), padded=True)
     states: list[Parameters] = []
     parameters = train_epochs(
-        net, corpus.train, corpus.labels, optimizer=Adagrad(rate), epochs=epochs, batch=batch, seed=seed,
+        net, corpus.train, corpus.labels, optimizer=Adagrad(TRAINING.rate), epochs=epochs, batch=TRAINING.batch,
+        seed=seed,
         experiment=f"feature_extraction/{network}", each_epoch=partial(_keep, states),
     )  # fmt: skip
     frequent = torch.from_numpy(np.argsort(-corpus.occurrences, kind="stable")[:KERNEL_TOKENS, None])

@@ -19,6 +19,7 @@ from foretrain.core.streams import stream, torch_stream
 from foretrain.data.corpora import TEXTS, text_corpus
 
 MADE_UP = "made_up"
+LENGTH, BATCH = 16, 16  # tokens of a window, and windows per step, when a transformer is trained
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class NextTokens:
         return replace(self, tokens=stream("feature_extraction/next_token", "order").permutation(self.tokens))
 
 
-def read_next_tokens(corpus: str, *, vocab: int, context: int, tokens: int, data: str | None = None) -> NextTokens:
+def read_next_tokens(corpus: str, *, vocab: int, context: int, tokens: int) -> NextTokens:
     """The first `tokens` tokens of a corpus, or a made-up Markov chain.
 
     The vocabulary is the `vocab` − 1 most frequent tokens, and one token for all others.
@@ -67,7 +68,7 @@ def read_next_tokens(corpus: str, *, vocab: int, context: int, tokens: int, data
     require_at_least("vocab", vocab, 3)
     if corpus == MADE_UP:
         return NextTokens(_markov_chain(vocab, tokens), vocab, context)
-    words = TEXTS[corpus].tokenize(text_corpus(corpus, data=data))[:tokens]
+    words = TEXTS[corpus].tokenize(text_corpus(corpus))[:tokens]
     number = {word: k for k, (word, _) in enumerate(Counter(words).most_common(vocab - 1))}
     return NextTokens(np.array([number.get(word, vocab - 1) for word in words]), vocab, context)
 
@@ -103,19 +104,17 @@ class SmallTransformer(nn.Module):
         return self.read(self.blocks(self.embed(tokens) + self.place(torch.arange(n)), mask=mask))
 
 
-def train_transformer(
-    text: NextTokens, *, steps: int, causal: bool, width: int = 32, batch: int = 16, length: int = 16, seed: int = 1
-) -> tuple[SmallTransformer, float]:
+def train_transformer(text: NextTokens, *, steps: int, causal: bool, width: int) -> tuple[SmallTransformer, float]:
     """A transformer trained with Adam on windows of a text, and its perplexity over the last tenth of the steps."""
     with torch.random.fork_rng():
-        torch.manual_seed(torch_stream("feature_extraction/transformer", seed).initial_seed() % 2**31)
-        net = SmallTransformer(text.vocab, width=width, length=length, causal=causal)
-    draw = stream("feature_extraction/transformer", seed, "windows")
+        torch.manual_seed(torch_stream("feature_extraction/transformer", 1).initial_seed() % 2**31)
+        net = SmallTransformer(text.vocab, width=width, length=LENGTH, causal=causal)
+    draw = stream("feature_extraction/transformer", 1, "windows")
     method = torch.optim.Adam(net.parameters(), lr=3e-3)
     losses = []
     for _ in range(steps):
-        starts = draw.integers(0, len(text.tokens) - length - 1, batch)
-        windows = torch.from_numpy(text.tokens[starts[:, None] + np.arange(length + 1)])
+        starts = draw.integers(0, len(text.tokens) - LENGTH - 1, BATCH)
+        windows = torch.from_numpy(text.tokens[starts[:, None] + np.arange(LENGTH + 1)])
         loss = functional.cross_entropy(net(windows[:, :-1]).flatten(0, 1), windows[:, 1:].flatten())
         method.zero_grad()
         loss.backward()
