@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 import xarray as xr
 
+from foretrain.core.looping import over
 from foretrain.core.trajectory import trajectory
 from foretrain.data.template_task import TemplateTask
 from foretrain.kernels.activations import GELU, Cosine, ReLU
@@ -81,18 +82,17 @@ def _least_eigenvalues(
 
     `replaced_by` is the activation of every network instead, for the control.
     """
-    values = np.zeros((len(tasks), len(activations)))
-    for i, j in np.ndindex(values.shape):
-        between, own = _attention_values(tasks[i], beta, gamma)
-        name = replaced_by or activations[j]
+
+    def ratio(task: str, activation: str) -> dict[str, float]:
+        between, own = _attention_values(task, beta, gamma)
+        name = replaced_by or activation
         expectation = CLOSED.get(name) or _quadrature(FUNCTIONS[name])
         N = expectation(own[:, None], own[None, :], between)
         eigenvalues = np.linalg.eigvalsh((N + N.T) / 2)
-        values[i, j] = (eigenvalues[0] - 3 * len(N) * ACCURACY) / eigenvalues[-1]
-    return trajectory(
-        {"eigenvalue_ratio": (("task", "activation"), values)},
-        {"task": [REGRESSION_TASKS[task]().name for task in tasks], "activation": list(activations)},
-    )
+        return {"eigenvalue_ratio": (eigenvalues[0] - 3 * len(N) * ACCURACY) / eigenvalues[-1]}
+
+    ratios = over(ratio, {"task": tasks, "activation": activations}, {})
+    return ratios.assign_coords(task=[REGRESSION_TASKS[task]().name for task in tasks])
 
 
 lemma3_6_activations = Claim(

@@ -7,18 +7,18 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import torch
 import xarray as xr
 
+from foretrain.core.looping import over
 from foretrain.core.streams import torch_stream
 from foretrain.core.trajectory import trajectory
 from foretrain.ledger.claim import Claim, Comparator, Control, Drawn, Erratum, Outcome
 from foretrain.ledger.comparators import bounded, close_relative, every, same_mean
 from foretrain.ledger.quantities import Quantities
 from foretrain.ledger.tolerances import THREE_ERRORS, Tolerance
-from foretrain.models.finite_transformer import CopyingAttention, Widths, loss_velocities
+from foretrain.models.finite_transformer import CopyingAttention, Widths
 from foretrain.papers.abstract_symbols import theory
-from foretrain.papers.abstract_symbols.experiments.unseen import EXPERIMENTS, SAMPLES
+from foretrain.papers.abstract_symbols.experiments.unseen import EXPERIMENTS, SAMPLES, copying_velocities
 from foretrain.papers.abstract_symbols.tolerances import LIMIT_VELOCITY
 
 RUNS = {experiment.id: experiment.run for experiment in EXPERIMENTS}
@@ -120,20 +120,15 @@ def _parts_by_network(
     heads: tuple[int, ...], gamma: float, tokens: int, embedding: int, head: int, seeds: int
 ) -> np.ndarray:
     """What each of W_V, P and W_E adds to dL_train/dt at the rates d_emb/d_head, 1 and 1: [part, heads]."""
-    values = np.zeros((len(PARTS), len(heads), seeds))
-    for place in np.ndindex(len(heads), seeds):
-        count = heads[place[0]]
-        net = CopyingAttention(
-            tokens,
-            Widths(count, embedding, head, 1),
-            gamma=gamma,
-            generator=torch_stream("abstract_symbols/rates", count, place[1]),
-        )
-        for j, part in enumerate(PARTS):
-            rate = theory.unit_rates(1, embedding, head)[part]
-            velocity, _ = loss_velocities(net, torch.arange(SAMPLES), torch.tensor([tokens - 1]), {part: rate})
-            values[(j, *place)] = velocity
-    return values.mean(axis=2)
+    rates = theory.unit_rates(1, embedding, head)
+
+    def velocities(heads: int, seed: int) -> dict[str, Any]:
+        generator = torch_stream("abstract_symbols/rates", heads, seed)
+        net = CopyingAttention(tokens, Widths(heads, embedding, head, 1), gamma=gamma, generator=generator)
+        return {"velocity": ("part", [copying_velocities(net, tokens, {part: rates[part]})[0] for part in PARTS])}
+
+    runs = over(velocities, {"heads": heads, "seed": range(seeds)}, {})
+    return runs.velocity.mean("seed").transpose("part", "heads").values
 
 
 def _under_its_rule(prediction: xr.Dataset, observation: xr.Dataset, quantities: Quantities) -> Outcome:
@@ -184,26 +179,15 @@ def _identity_measured(
     heads: Sequence[int], tokens: int, embedding: int, head: int, gamma: float, seeds: int, frozen: bool = False
 ) -> xr.Dataset:
     """Mean velocities when only the b_h are trained, at rates 1/H and H; `frozen` keeps them at 0."""
-    values = np.zeros((2, len(heads), seeds))
-    for i, count in enumerate(heads):
-        for seed in range(seeds):
-            net = CopyingAttention(
-                tokens,
-                Widths(count, embedding, head, 1),
-                gamma=gamma,
-                generator=torch_stream("abstract_symbols/identity", count, seed),
-            )
-            rates = {"b": 0.0 if frozen else 1 / count}
-            values[:, i, seed] = loss_velocities(net, torch.arange(SAMPLES), torch.tensor([tokens - 1]), rates)
-    means = values.mean(axis=2)
-    faster = np.array(heads, dtype=np.float64) ** 2
-    return trajectory(
-        {
-            name: (("rule", "heads"), np.stack([mean, mean * faster]))
-            for name, mean in zip(("train", "test"), means, strict=True)
-        },
-        {"rule": ["1/H", "H"], "heads": list(heads)},
-    )
+
+    def velocities(heads: int, seed: int) -> dict[str, float]:
+        generator = torch_stream("abstract_symbols/identity", heads, seed)
+        net = CopyingAttention(tokens, Widths(heads, embedding, head, 1), gamma=gamma, generator=generator)
+        train, test = copying_velocities(net, tokens, {"b": 0.0 if frozen else 1 / heads})
+        return {"train": train, "test": test}
+
+    slow = over(velocities, {"heads": heads, "seed": range(seeds)}, {}).mean("seed")
+    return xr.concat([slow, slow * slow.heads.astype(float) ** 2], xr.Variable("rule", ["1/H", "H"]))
 
 
 def _identity_under_its_rule(prediction: xr.Dataset, observation: xr.Dataset, quantities: Quantities) -> Outcome:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from foretrain.core.looping import over
 from foretrain.core.streams import seed_list, stream
 from foretrain.core.trajectory import trajectory
 from foretrain.kernels.architectures import MLP, MLP_XX, TRANSFORMER, TRANSFORMER_AI
@@ -95,15 +96,15 @@ def _apart_bounds(
     """
     if printed:
         return _apart_printed(architectures, samples, shares, noise)
-    bounds = np.empty((len(architectures), len(samples), len(shares)))
-    for a, i, s in np.ndindex(bounds.shape):
-        matrix, n, share = matrix_of(architectures[a], noise), samples[i], shares[s]
+
+    def bound(architecture: str, n: int, scaled_ridge: float) -> dict[str, float]:
+        matrix = matrix_of(architecture, noise)
         counts, labels = n * np.asarray(matrix.task.weights) / 2, targets(matrix.task)[:, 0]
-        shift = _ridge(matrix, n, share) + matrix.own - np.diag(matrix.N)
-        bounds[a, i, s] = theory.disjoint_error_bound(matrix.N, counts, labels, shift, noise=noise, delta=DELTA).max()
-    return trajectory(
-        {"bound": (("architecture", "n", "scaled_ridge"), bounds)}, _cells(architectures, samples, shares)
-    )
+        shift = _ridge(matrix, n, scaled_ridge) + matrix.own - np.diag(matrix.N)
+        bounds = theory.disjoint_error_bound(matrix.N, counts, labels, shift, noise=noise, delta=DELTA)
+        return {"bound": bounds.max()}
+
+    return over(bound, {"architecture": architectures, "n": samples, "scaled_ridge": shares}, {})
 
 
 def _apart_printed(
@@ -116,12 +117,8 @@ def _apart_printed(
     bound = (fixed_ridge / rate).max() * rate
     return trajectory(
         {"bound": (("architecture", "n", "scaled_ridge"), np.repeat(bound[..., None], len(shares), axis=2))},
-        _cells(architectures, samples, shares),
+        {"architecture": list(architectures), "n": list(samples), "scaled_ridge": list(shares)},
     )
-
-
-def _cells(architectures: Sequence[str], samples: Sequence[int], shares: Sequence[float]) -> dict[str, Any]:
-    return {"architecture": list(architectures), "n": list(samples), "scaled_ridge": list(shares)}
 
 
 def _ridge(matrix: TemplateMatrix, n: int, share: float) -> float:
@@ -138,22 +135,18 @@ def _apart_measured(
 ) -> xr.Dataset:
     """Errors of ridge regression if no two samples share a token (ρ = ∞)."""
     task, wanted = noisy_task(noise), targets(noisy_task(noise))
-    listed = seed_list(seeds)
-    errors = np.empty((len(architectures), len(samples), len(shares), len(listed), len(wanted)))
-    for a, i, j in np.ndindex(len(architectures), len(samples), len(listed)):
-        name, n = architectures[a], samples[i]
-        kernel = KernelSetting(replaced_by or name).kernel
-        train = task.sample_apart(n, stream("lemma D.6", listed[j], n))
+
+    def errors(architecture: str, n: int, seed: int) -> dict[str, Any]:
+        kernel = KernelSetting(replaced_by or architecture).kernel
+        train = task.sample_apart(n, stream("lemma D.6", seed, n))
         gram = kernel(train.tokens, train.tokens)
         cross = kernel(unseen_strings(task, n * task.wildcard_count), train.tokens)
-        for s, share in enumerate(shares):
-            ridge = _ridge(matrix_of(name, noise), n, share)
-            predictions = cross @ ridge_coefficients(gram, sample_targets(train), ridge)
-            errors[a, i, s, j] = abs(predictions - wanted)[:, 0]
-    return trajectory(
-        {"error": (("architecture", "n", "scaled_ridge", "seed", "template"), errors)},
-        {**_cells(architectures, samples, shares), "seed": listed},
-    )
+        ridges = [_ridge(matrix_of(architecture, noise), n, share) for share in shares]
+        fitted = [cross @ ridge_coefficients(gram, sample_targets(train), ridge) for ridge in ridges]
+        return {"error": (("scaled_ridge", "template"), abs(np.array(fitted) - wanted)[..., 0])}
+
+    runs = over(errors, {"architecture": architectures, "n": samples, "seed": seed_list(seeds)}, {})
+    return runs.assign_coords(scaled_ridge=list(shares))
 
 
 D6 = Claim(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 import numpy as np
@@ -109,6 +109,11 @@ def transformer_outputs(seeds: int) -> xr.Dataset:
     return _outputs(np.array(values)[None], ["transformer"])
 
 
+def copying_velocities(net: CopyingAttention, tokens: int, rates: Mapping[str, float]) -> tuple[float, float]:
+    """dL_train/dt and dL_test/dt at these rates: the first tokens are trained on, the last is the unseen one."""
+    return loss_velocities(net, torch.arange(SAMPLES), torch.tensor([tokens - 1]), rates)
+
+
 def copying_velocity(
     embedding: Annotated[Count, about("Embedding dimension.")] = 512,
     trained: Annotated[
@@ -135,7 +140,7 @@ def copying_velocity(
     for seed in listed:
         generator = torch_stream("abstract_symbols/copying", embedding, heads, seed)
         net = CopyingAttention(tokens, Widths(heads, embedding, head, 1), gamma=gamma, generator=generator)
-        velocities.append(loss_velocities(net, torch.arange(SAMPLES), torch.tensor([tokens - 1]), rates))
+        velocities.append(copying_velocities(net, tokens, rates))
     train, test = np.array(velocities).T
     unit = {"units": "per unit of time"}
     return xr.Dataset(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,14 +13,14 @@ import xarray as xr
 from jaxtyping import Int
 from numpy import ndarray as Array
 
+from foretrain.core.looping import over
 from foretrain.core.streams import seed_list, stream
-from foretrain.core.trajectory import trajectory
 from foretrain.data.negation import Negation
 from foretrain.data.tokens import TokenTexts
 from foretrain.dynamics.epochs import train_epochs
 from foretrain.dynamics.optimizers import Adagrad
 from foretrain.kernels.tangent import Scales
-from foretrain.models.text_networks import network
+from foretrain.models.text_networks import network as text_network
 from foretrain.papers.feature_extraction.experiments.label_scores import read_corpus
 from foretrain.papers.feature_extraction.setting import TRAINING
 
@@ -107,39 +108,31 @@ def negation_gains(
     labels shuffled among texts.
     """
     phrases = read_phrases(corpus, texts, shuffled)
-    scales, listed = Scales(*[TRAINING.sigma] * 4), seed_list(seeds)
-    gains = np.zeros((len(networks), len(listed), len(POLARITIES)))
-    turned = np.zeros(gains.shape[:2])
-    for i, j in np.ndindex(turned.shape):
-        net = network(networks[i], phrases.texts.vocab, TRAINING.width, scales=scales, padded=True)
-        parameters = train_epochs(
-            net,
-            phrases.texts,
-            phrases.labels,
-            optimizer=Adagrad(TRAINING.rate),
-            epochs=epochs,
-            batch=TRAINING.batch,
-            seed=listed[j],
-            experiment=f"feature_extraction/negated_adjectives/{networks[i]}",
+
+    def gains(network: str, seed: int) -> dict[str, Any]:
+        net = text_network(
+            network, phrases.texts.vocab, TRAINING.width, scales=Scales(*[TRAINING.sigma] * 4), padded=True
         )
+        parameters = train_epochs(
+            net, phrases.texts, phrases.labels, optimizer=Adagrad(TRAINING.rate), epochs=epochs, batch=TRAINING.batch,
+            seed=seed, experiment=f"feature_extraction/negated_adjectives/{network}",
+        )  # fmt: skip
 
         def score(first: int, adjectives: tuple[int, ...]) -> Array:
             rows = torch.tensor([[first, adjective] for adjective in adjectives])
             with torch.no_grad():
-                return net.scores(parameters, rows)[:, 0].double().numpy()  # noqa: B023
+                return net.scores(parameters, rows)[:, 0].double().numpy()
 
-        for k, polarity in enumerate(POLARITIES):
-            adjectives = phrases.adjectives[polarity]
-            after = score(phrases.modifiers[modifier], adjectives)
-            neutral = np.mean([score(word, adjectives) for word in phrases.neutral], axis=0)
-            gains[i, j, k] = (after - neutral).mean()
-            if polarity == "negative":
-                turned[i, j] = (after > 0).mean()
-    return trajectory(
-        {
-            "gain": (("network", "seed", "polarity"), gains, {"long_name": "what NOT adds to a score"}),
-            "turned": (("network", "seed"), turned, {"long_name": "negative adjectives made positive"}),
-        },
-        {"network": list(networks), "seed": listed, "polarity": list(POLARITIES)},
-        units={"gain": "logits"},
-    )
+        after = {name: score(phrases.modifiers[modifier], phrases.adjectives[name]) for name in POLARITIES}
+        neutral = {
+            name: np.mean([score(word, phrases.adjectives[name]) for word in phrases.neutral], axis=0)
+            for name in POLARITIES
+        }
+        gained = [(after[name] - neutral[name]).mean() for name in POLARITIES]
+        return {
+            "gain": ("polarity", gained, {"long_name": "what NOT adds to a score", "units": "logits"}),
+            "turned": ((), (after["negative"] > 0).mean(), {"long_name": "negative adjectives made positive"}),
+        }
+
+    runs = over(gains, {"network": networks, "seed": seed_list(seeds)}, {})
+    return runs.assign_coords(polarity=list(POLARITIES))
