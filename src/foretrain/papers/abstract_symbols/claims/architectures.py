@@ -6,16 +6,12 @@ from typing import Any
 
 from foretrain.models.sequence_baselines import LSTM, MLP, MLP_XX, RNN
 from foretrain.papers.abstract_symbols.claims.published_numbers import ABA_ABB, published_copying, published_losses
-from foretrain.papers.abstract_symbols.claims.sides import better_than, drawn_by_side
+from foretrain.papers.abstract_symbols.claims.sides import along, better_than, drawn_by_side
 from foretrain.papers.abstract_symbols.experiments import architectures as figures
 from foretrain.papers.abstract_symbols.simulations.trained import RATES, VANILLA, WITH_A, WITH_AB, WITH_B
 
-RUNS = {experiment.id: experiment.run for experiment in figures.EXPERIMENTS}
 fig2 = better_than(
-    RUNS["abstract_symbols/fig2"],
-    "architecture",
-    id="abstract_symbols/fig2",
-    source="Fig 2",
+    **along(figures.EXPERIMENTS, "abstract_symbols/fig2", "architecture"),
     says="On the two print programs, a·I in every head lowers the loss on unseen variables from the same samples.",
     expect_from="full",
     sides=(WITH_A, (VANILLA,)),
@@ -27,10 +23,7 @@ fig2 = better_than(
 )
 
 fig3 = better_than(
-    RUNS["abstract_symbols/fig3"],
-    "architecture",
-    id="abstract_symbols/fig3",
-    source="Fig 3",
+    **along(figures.EXPERIMENTS, "abstract_symbols/fig3", "architecture"),
     says="With symbols as labels, b·I in every head lowers the loss on unseen symbols from the same samples.",
     sides=(WITH_B, (VANILLA,)),
     settings={
@@ -46,10 +39,7 @@ FIG5: dict[str, dict[str, Any]] = {
 }
 
 fig5 = better_than(
-    RUNS["abstract_symbols/fig5"],
-    "embedding",
-    id="abstract_symbols/fig5",
-    source="Fig 5 (a)",
+    **along(figures.EXPERIMENTS, "abstract_symbols/fig5", "embedding", source="Fig 5 (a)"),
     says="Without b·I, more unseen symbols are copied wrongly at a larger embedding dimension, from the same samples.",
     quantity="wrong",
     figure=drawn_by_side(published_copying),
@@ -60,10 +50,13 @@ fig5 = better_than(
 )
 
 fig5_repaired = better_than(
-    RUNS["abstract_symbols/fig5"],
-    "architecture",
-    id="abstract_symbols/fig5_repaired",
-    source="Fig 5 (b)",
+    **along(
+        figures.EXPERIMENTS,
+        "abstract_symbols/fig5",
+        "architecture",
+        "abstract_symbols/fig5_repaired",
+        source="Fig 5 (b)",
+    ),
     says="With b·I, fewer unseen symbols are copied wrongly at the same embedding dimension, from the same samples.",
     quantity="wrong",
     sides=(WITH_B, (VANILLA,)),
@@ -71,10 +64,7 @@ fig5_repaired = better_than(
 )
 
 fig22_plain = better_than(
-    RUNS["abstract_symbols/fig22"],
-    "architecture",
-    id="abstract_symbols/fig22_plain",
-    source="Fig 22",
+    **along(figures.EXPERIMENTS, "abstract_symbols/fig22", "architecture", "abstract_symbols/fig22_plain"),
     says="The plain transformer outperforms RNN, LSTM and MLP on αβα against αββ.",
     figure=drawn_by_side(published_losses(ABA_ABB)),
     sides=(VANILLA, (RNN, LSTM, MLP)),
@@ -87,10 +77,7 @@ fig22_plain = better_than(
 )
 
 fig22 = better_than(
-    RUNS["abstract_symbols/fig22"],
-    "architecture",
-    id="abstract_symbols/fig22",
-    source="Fig 22",
+    **along(figures.EXPERIMENTS, "abstract_symbols/fig22", "architecture"),
     says="A transformer with a·I outperforms the plain one, RNN, LSTM and MLP on αβα against αββ.",
     figure=drawn_by_side(published_losses(ABA_ABB)),
     sides=(WITH_A, (VANILLA, RNN, LSTM, MLP)),
@@ -103,10 +90,7 @@ fig22 = better_than(
 
 
 fig23 = better_than(
-    RUNS["abstract_symbols/fig23"],
-    "architecture",
-    id="abstract_symbols/fig23",
-    source="Fig 23",
+    **along(figures.EXPERIMENTS, "abstract_symbols/fig23", "architecture"),
     says="On majorities of k symbols, a·I and b·I together lower the loss from the same samples.",
     sides=(WITH_AB, (VANILLA,)),
     settings={
@@ -123,10 +107,7 @@ fig23 = better_than(
 )
 
 fig25 = better_than(
-    RUNS["abstract_symbols/fig25"],
-    "architecture",
-    id="abstract_symbols/fig25",
-    source="Fig 25",
+    **along(figures.EXPERIMENTS, "abstract_symbols/fig25", "architecture"),
     says="An MLP that is given vec(XXᵀ) has a lower loss on unseen symbols than one that is not.",
     figure=drawn_by_side(published_losses(ABA_ABB)),
     sides=(MLP_XX, (MLP,)),

@@ -11,24 +11,20 @@ from __future__ import annotations
 from typing import Any
 
 from foretrain.ledger.claim import Claim
-from foretrain.papers.abstract_symbols.claims.sides import better_than
+from foretrain.papers.abstract_symbols.claims.sides import along, better_than
 from foretrain.papers.abstract_symbols.experiments import difficulty as figures
 from foretrain.papers.abstract_symbols.simulations.trained import VANILLA, WITH_AB
 
-RUNS = {experiment.id: experiment.run for experiment in figures.EXPERIMENTS}
 PLAIN = {"setting": "small", "architecture": VANILLA, "seeds": 5, "n": (512, 1024)}
 SCALED = {"setting": "small", "architecture": WITH_AB, "seeds": 24, "n": (128,)}
 
 
 def _harder(
-    make: Any, argument: str, id: str, says: str, easy: Any, hard: Any, *, fast: dict[str, Any], **claim: Any
+    figure: str, argument: str, says: str, easy: Any, hard: Any, *, fast: dict[str, Any], **claim: Any
 ) -> Claim:
     base = {"setting": "base", "architecture": VANILLA, "n": figures.SAMPLES[2:]}
     return better_than(
-        make,
-        argument,
-        id=id,
-        source=f"Fig {id.removeprefix('abstract_symbols/fig')}",
+        **along(figures.EXPERIMENTS, figure, argument),
         says=says,
         settings={
             "fast": {"setting": "tiny", "architecture": WITH_AB, "better": easy, "worse": (hard,), **fast},
@@ -40,18 +36,16 @@ def _harder(
 
 
 fig17 = _harder(
-    RUNS["abstract_symbols/fig17"],
-    "task",
     "abstract_symbols/fig17",
+    "task",
     "Tasks differ in difficulty: a majority of two symbols is learned from fewer samples than one of four.",
     "majority_2",
     "majority_4",
     fast={"seeds": 4, "n": (96,)},
 )
 fig18 = _harder(
-    RUNS["abstract_symbols/fig18"],
-    "length",
     "abstract_symbols/fig18",
+    "length",
     "Two random templates over two wildcards are harder to tell apart the longer they are. (At tier full: lengths 3 "
     "and 9, networks with a·I and b·I.)",
     3,
@@ -62,9 +56,8 @@ fig18 = _harder(
     expect_from="full",
 )
 fig19 = _harder(
-    RUNS["abstract_symbols/fig19"],
-    "wildcards",
     "abstract_symbols/fig19",
+    "wildcards",
     "Two random templates of length 5 are harder the more wildcards there are. (At tier full: 2 and 4 wildcards, "
     "networks with a·I and b·I.)",
     2,
@@ -75,18 +68,16 @@ fig19 = _harder(
     expect_from="full",
 )
 fig20 = _harder(
-    RUNS["abstract_symbols/fig20"],
-    "tokens",
     "abstract_symbols/fig20",
+    "tokens",
     "Two random templates of length 5 are easier with two regular tokens in them than with none.",
     2,
     0,
     fast={"seeds": 8, "n": (64,)},
 )
 fig21 = _harder(
-    RUNS["abstract_symbols/fig21"],
-    "templates",
     "abstract_symbols/fig21",
+    "templates",
     "Sixteen random templates of length 5 are harder than two.",
     2,
     16,

@@ -17,6 +17,7 @@ from foretrain.ledger.tolerances import Tolerance
 from foretrain.papers.abstract_symbols.claims.sides import (
     GAIN,
     SAME,
+    along,
     as_good_as,
     better_than,
     drawn_by_side,
@@ -48,10 +49,7 @@ def _settings(fast: dict[str, Any], full: dict[str, Any], paper: dict[str, Any])
 
 
 fig8 = better_than(
-    RUNS["abstract_symbols/fig8"],
-    "rates",
-    id="abstract_symbols/fig8",
-    source="Fig 8",
+    **along(figures.EXPERIMENTS, "abstract_symbols/fig8", "rates"),
     says="Too large (.1, past the end of the figure) or too small a learning rate hurts generalisation.",
     settings=_without_rates(
         {"n": (128,), "better": 1e-2, "worse": (3e-4, 1e-1)},
@@ -82,10 +80,7 @@ fig8_train_loss = Claim(
 )
 
 fig9 = as_good_as(
-    RUNS["abstract_symbols/fig9"],
-    "depth",
-    id="abstract_symbols/fig9",
-    source="Fig 9",
+    **along(figures.EXPERIMENTS, "abstract_symbols/fig9", "depth"),
     says="With fewer samples there is no clear relationship between depth, from 2 on, and generalisation.",
     settings=_settings({"values": (2, 4), **GLANCE}, {"values": (2, 4), "n": 512}, {"values": (2, 8)}),
     control=Control("one layer against two, which does matter", {"values": (1, 2)}),
@@ -93,10 +88,7 @@ fig9 = as_good_as(
 )
 
 fig10 = better_than(
-    RUNS["abstract_symbols/fig10"],
-    "depth",
-    id="abstract_symbols/fig10",
-    source="Fig 10",
+    **along(figures.EXPERIMENTS, "abstract_symbols/fig10", "depth"),
     says="With 1024 samples a deeper network does better. (Two layers than one; see fig10_deeper for more.)",
     settings=_settings(
         {"better": 2, "worse": (1,)}, {"better": 2, "worse": (1,)}, {"better": 8, "worse": (1,), "n": 1024}
@@ -104,10 +96,7 @@ fig10 = better_than(
 )
 
 fig10_deeper = better_than(
-    RUNS["abstract_symbols/fig10"],
-    "depth",
-    id="abstract_symbols/fig10_deeper",
-    source="Fig 10",
+    **along(figures.EXPERIMENTS, "abstract_symbols/fig10", "depth", "abstract_symbols/fig10_deeper"),
     says="With 1024 samples four layers do better than two.",
     settings=_settings(
         {"better": 4, "worse": (2,), **GLANCE}, {"better": 4, "worse": (2,)}, {"better": 8, "worse": (2,), "n": 1024}
@@ -120,10 +109,7 @@ fig10_deeper = better_than(
 )
 
 fig11 = better_than(
-    RUNS["abstract_symbols/fig11"],
-    "heads",
-    id="abstract_symbols/fig11",
-    source="Fig 11",
+    **along(figures.EXPERIMENTS, "abstract_symbols/fig11", "heads"),
     says="More heads are better than one.",
     settings=_settings(
         {"better": 2, "worse": (1,), **GLANCE}, {"better": 4, "worse": (1,)}, {"better": 16, "worse": (1,)}
@@ -132,10 +118,7 @@ fig11 = better_than(
 )
 
 fig12 = better_than(
-    RUNS["abstract_symbols/fig12"],
-    "heads",
-    id="abstract_symbols/fig12",
-    source="Fig 12",
+    **along(figures.EXPERIMENTS, "abstract_symbols/fig12", "heads"),
     says="With more samples too, more heads are better.",
     settings=_settings(
         {"better": 4, "worse": (1,), **GLANCE},
@@ -146,10 +129,7 @@ fig12 = better_than(
 )
 
 fig13 = better_than(
-    RUNS["abstract_symbols/fig13"],
-    "embedding",
-    id="abstract_symbols/fig13",
-    source="Fig 13",
+    **along(figures.EXPERIMENTS, "abstract_symbols/fig13", "embedding"),
     says="A smaller embedding dimension is generally better at n = 1024.",
     settings=_settings(
         {"better": 8, "worse": (16,), **GLANCE},
@@ -160,10 +140,7 @@ fig13 = better_than(
 )
 
 fig14 = better_than(
-    RUNS["abstract_symbols/fig14"],
-    "batch",
-    id="abstract_symbols/fig14",
-    source="Fig 14",
+    **along(figures.EXPERIMENTS, "abstract_symbols/fig14", "batch"),
     says="A smaller batch is better at n = 512.",
     settings=_settings(
         {"better": 16, "worse": (32,), **GLANCE},
@@ -174,10 +151,7 @@ fig14 = better_than(
 )
 
 fig15 = better_than(
-    RUNS["abstract_symbols/fig15"],
-    "multiplier",
-    id="abstract_symbols/fig15",
-    source="Fig 15",
+    **along(figures.EXPERIMENTS, "abstract_symbols/fig15", "multiplier"),
     says="With only the last layer trained, attention logits that start 64 times as large generalise better than those "
     "that start 8 times or once as large.",
     sides=(64.0, (1.0, 8.0)),
@@ -240,10 +214,7 @@ fig15_samples = better_than(
 )
 
 fig16 = better_than(
-    RUNS["abstract_symbols/fig16"],
-    "batch",
-    id="abstract_symbols/fig16",
-    source="Fig 16",
+    **along(figures.EXPERIMENTS, "abstract_symbols/fig16", "batch"),
     says="A smaller batch is generally better, over several n.",
     settings=_without_rates(
         {"better": 16, "worse": (32,), **GLANCE, "n": (32,)},

@@ -18,6 +18,7 @@ from foretrain.core.trajectory import config_of, trajectory
 from foretrain.dynamics.validated import best_rate
 from foretrain.ledger.claim import Claim, Control
 from foretrain.ledger.comparators import bounded, every
+from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.tolerances import SURE_SIGN
 from foretrain.papers.abstract_symbols.tolerances import CHANCE_OF_FEW, PUBLISHED_SPREAD
 
@@ -139,6 +140,15 @@ def drawn_by_side(published: Published | None = None) -> Callable[[xr.Dataset, x
         return sides.sides(measured, published(config_of(measured)) if published else {})
 
     return draw
+
+
+def along(
+    experiments: Sequence[Experiment], figure: str, argument: str, id: str = "", source: str = ""
+) -> dict[str, Any]:
+    """What a claim compares: an experiment along one of its arguments. By default the claim has its id and number."""
+    make = next(experiment.run for experiment in experiments if experiment.id == figure)
+    source = source or f"Fig {figure.partition('/fig')[2]}"
+    return {"make": make, "argument": argument, "id": id or figure, "source": source}
 
 
 GAIN = bounded("gain_in_errors", low="needed")
