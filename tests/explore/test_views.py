@@ -31,7 +31,7 @@ from foretrain.explore.view import Cell, Picture, Places
 from foretrain.explore.views.corpus import rows_of, sample_reviews
 from foretrain.explore.views.finetune import made_up_pass
 from foretrain.explore.views.ledger import _changed
-from foretrain.explore.views.runs import found, place_of
+from foretrain.explore.views.runs import place_of, run_names
 from foretrain.explore.views.scan_snap import BATCH, probabilities
 from foretrain.explore.views.templates import read_templates
 from foretrain.papers.joma import theory as joma
@@ -325,7 +325,7 @@ def test_rows_that_cannot_be_read_are_refused(texts: str) -> None:
 
 
 def test_runs_are_found_inside_the_folder_only(places: Places) -> None:
-    assert found(places.runs) == ["one.jsonl", "two.jsonl", "kept/small.nc"]
+    assert run_names(places.runs) == ["one.jsonl", "two.jsonl", "kept/small.nc"]
     for name in ("../secret.jsonl", "/etc/passwd", "out.jsonl", "nothing"):
         with pytest.raises(InputError, match="There is no run"):
             place_of(places.runs, name)
@@ -367,7 +367,7 @@ def test_a_sweep_that_goes_on_is_read_again(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         foretrain.sweep(cell, grid={"a": [1.0, 2.0, 3.0]}, piece=1, out=tmp_path / "runs")
-    (name,) = found(tmp_path / "runs")
+    (name,) = run_names(tmp_path / "runs")
     view, state = VIEWS["runs"], {"run": name, "other": "none"}
     assert view.stamp is not None
     before = view.stamp(state, Places(tmp_path / "runs"))

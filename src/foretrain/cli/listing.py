@@ -50,18 +50,18 @@ def list_all(
     _list(find(*patterns or (), kind="experiment" if experiments else "claim", runs=runs), as_json)
 
 
-def _list(found: Found, as_json: bool = False) -> None:
+def _list(matches: Found, as_json: bool = False) -> None:
     if as_json:
-        show_json(_claim_rows(found) or _experiment_rows(found.experiments))
+        show_json(_claim_rows(matches) or _experiment_rows(matches.experiments))
         return
-    if found.claims:
-        _print_claims(_claim_rows(found))
-    if found.experiments:
-        _print_experiments(_experiment_rows(found.experiments))
+    if matches.claims:
+        _print_claims(_claim_rows(matches))
+    if matches.experiments:
+        _print_experiments(_experiment_rows(matches.experiments))
 
 
-def _claim_rows(found: Found) -> list[dict[str, Any]]:
-    last = found.last
+def _claim_rows(matches: Found) -> list[dict[str, Any]]:
+    last = matches.last
     return [
         {
             "id": claim.id,
@@ -75,7 +75,7 @@ def _claim_rows(found: Found) -> list[dict[str, Any]]:
             "whose": claim.whose,
             "says": claim.says,
         }
-        for claim in found.claims.values()
+        for claim in matches.claims.values()
     ]
 
 
@@ -148,14 +148,14 @@ def show(
       foretrain show "Theorem 3"
       foretrain show fig22
     """
-    found = find(name, runs=runs)
-    if len({*found.claims, *found.experiments}) > 1:
-        _list(found)
-        _print_facts("code", _cited_facts({claim.paper for claim in found.claims.values()}, name))
+    matches = find(name, runs=runs)
+    if len({*matches.claims, *matches.experiments}) > 1:
+        _list(matches)
+        _print_facts("code", _cited_facts({claim.paper for claim in matches.claims.values()}, name))
         return
-    for claim in found.claims.values():
-        _print_facts(f"claim {claim.id}", _claim_facts(claim, found.last[claim.id]))
-    for experiment in found.experiments.values():
+    for claim in matches.claims.values():
+        _print_facts(f"claim {claim.id}", _claim_facts(claim, matches.last[claim.id]))
+    for experiment in matches.experiments.values():
         _print_facts(f"experiment {experiment.id}", _experiment_facts(experiment))
 
 

@@ -60,21 +60,21 @@ class SpectrumTracker:
             if prepared.norm == 0:
                 return Spectrum(0.0, 0.0, math.nan, 0.0, math.nan if full else None)
             small = min(matrix.shape) < LARGE
-            found = None if small else self._top(name, prepared)
-            if full or found is None or not found.converged:
+            leading = None if small else self._top(name, prepared)
+            if full or leading is None or not leading.converged:
                 return _exact(prepared, full or small)
-            return _spectrum(prepared, math.sqrt(found.square), found.error)
+            return _spectrum(prepared, math.sqrt(leading.square), leading.error)
 
     def _top(self, name: str, prepared: Prepared) -> lanczos.Top:
         start, last = prepared.random(self._generator), self._last.get(name)
         if last is None or last.vectors.shape[1] != prepared.W.shape[1]:
-            found = lanczos.top(prepared.W, start, kept=KEPT)
+            leading = lanczos.top(prepared.W, start, kept=KEPT)
         else:
             known = last.vectors.to(prepared.W)
             first = STEPS if last.steps <= STEPS else STEPS + 1  # spares an estimate that would ask for another step
-            found = lanczos.top(prepared.W, start, known, first=first, kept=KEPT)
-        self._last[name] = found
-        return found
+            leading = lanczos.top(prepared.W, start, known, first=first, kept=KEPT)
+        self._last[name] = leading
+        return leading
 
 
 def _spectrum(prepared: Prepared, largest: float, error: float, effective_rank: float | None = None) -> Spectrum:

@@ -102,10 +102,10 @@ def evidence(kind: str) -> str | None:
     if row is None:
         return None
     lead = f", and then a median of {row['median_lead']:.0f} steps before the loss showed it" if row["in_time"] else ""
-    found = (
+    happened = (
         f"In our benchmark this came in time in {row['in_time']} of {row['troubles']} trainings that went wrong{lead}"
     )
-    return f"{found}; it came in {row['false_alarms']} of {row['sound']} that stayed sound."
+    return f"{happened}; it came in {row['false_alarms']} of {row['sound']} that stayed sound."
 
 
 def evidence_of(alarms: Iterable[Alarm]) -> list[str]:

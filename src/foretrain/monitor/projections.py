@@ -47,14 +47,14 @@ def identity_shares(weights: Mapping[str, Tensor], heads: int | Mapping[str, int
     """
     shares = {}
     for layer, projections in projections_of(weights, heads):
-        found = {}
+        of_layer = {}
         q, k, v, o = projections.query, projections.key, projections.value, projections.output
         if q.shape == k.shape:
-            found["query_key"] = identity_share(q, k).tolist()
+            of_layer["query_key"] = identity_share(q, k).tolist()
         if o is not None and v.shape == o.mT.shape:
-            found["value_output"] = identity_share(v, o.mT).tolist()
-        if found:
-            shares[layer] = found
+            of_layer["value_output"] = identity_share(v, o.mT).tolist()
+        if of_layer:
+            shares[layer] = of_layer
     return shares
 
 
@@ -83,13 +83,13 @@ def projections_of(weights: Mapping[str, Tensor], heads: int | Mapping[str, int]
         if count is None:
             continue
         queries = [group for group in SEPARATE if group[0] == last]
-        found = None
+        products = None
         if queries:
-            found = _separate(weights, names, layer, queries[0], count)
+            products = _separate(weights, names, layer, queries[0], count)
         elif last in FUSED and (last != "in_proj" or name.endswith("in_proj_weight")):  # else Mamba's, or DeBERTa's
-            found = _fused(weights, names, layer, last, name, count)
-        if found is not None:
-            yield layer, found
+            products = _fused(weights, names, layer, last, name, count)
+        if products is not None:
+            yield layer, products
 
 
 def _separate(
@@ -124,9 +124,9 @@ def _fused(
 
 
 def _output(weights: Mapping[str, Tensor], names: set[str], layer: str) -> Tensor | None:
-    own = [_join(layer, part) for part in OUTPUT]
+    named = [_join(layer, part) for part in OUTPUT]
     beside = _join(layer.rpartition(".")[0], "output.dense")  # BERT and ViT keep it beside the module with the others
-    for name in (*own, beside):
+    for name in (*named, beside):
         if name in names:
             return weights[name].detach()
     return None

@@ -78,13 +78,13 @@ def row_sums(call: AttentionCall) -> RowSums:
     seen = (allowed & rows[..., None]).any(-2)  # [sample, head, key]: with a window, not every row sees the first one
     first_key = seen.int().argmax(-1)[..., None, None].expand(*logits.shape[:-1], 1)
     first = weights.gather(-1, first_key)[..., 0]
-    own = weights.gather(-1, own_key)[..., 0]
+    on_itself = weights.gather(-1, own_key)[..., 0]
     no_row = torch.zeros_like(rows)
     parts = [
         (entropy, rows),
         (relative, rows & (count > 1)),
         (first, rows),
-        (own, rows if call.same_tokens else no_row),
+        (on_itself, rows if call.same_tokens else no_row),
     ]
     return RowSums(
         totals=torch.stack([torch.where(chosen, values, 0.0).sum((0, 2)) for values, chosen in parts]),

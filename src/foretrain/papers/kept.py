@@ -40,11 +40,15 @@ def kept(experiment: str) -> xr.Dataset:
             f"foretrain run {experiment} --tier full."
         )
     dataset = load_file(path)
-    made = origin_of(dataset)
-    require(made.get("experiment") == experiment, f"{path} is a result of {made.get('experiment')}, not {experiment}.")
-    days = (date.today() - date.fromisoformat(made["exported"])).days
+    saved = origin_of(dataset)
+    require(
+        saved.get("experiment") == experiment, f"{path} is a result of {saved.get('experiment')}, not {experiment}."
+    )
+    days = (date.today() - date.fromisoformat(saved["exported"])).days
     age = "today" if days <= 0 else "yesterday" if days == 1 else f"{days} days ago"
-    warnings.warn(f"Judged from {path.name}, computed {age} ({made['exported']}) by code {made['code']}.", stacklevel=2)
+    warnings.warn(
+        f"Judged from {path.name}, computed {age} ({saved['exported']}) by code {saved['code']}.", stacklevel=2
+    )
     return dataset
 
 

@@ -52,14 +52,14 @@ def mark_log_axes(drawn: dict[str, Any]) -> None:
         title = axis.get("title") or {}
         if title.get("text"):
             axis["title"] = {**title, "text": log_title(title["text"])}
-        own = {name: axis[name] for name in OWN_TICKS if axis.get(name) is not None}
-        if own in ({}, {"dtick": 1}):  # Plotly writes powers of ten larger than other numbers
-            axis.update(_ticks(drawn["data"], match[1], match[2], powers=bool(own)))
+        ticks = {name: axis[name] for name in OWN_TICKS if axis.get(name) is not None}
+        if ticks in ({}, {"dtick": 1}):  # Plotly writes powers of ten larger than other numbers
+            axis.update(_ticks(drawn["data"], match[1], match[2], powers=bool(ticks)))
 
 
 def _ticks(traces: list[dict[str, Any]], letter: str, number: str, *, powers: bool) -> dict[str, Any]:
-    own = [trace.get(letter) for trace in traces if trace.get(f"{letter}axis", letter) == letter + number]
-    numbers = [np.ravel(values) for values in own if isinstance(values, list | tuple | np.ndarray)]
+    values_drawn = [trace.get(letter) for trace in traces if trace.get(f"{letter}axis", letter) == letter + number]
+    numbers = [np.ravel(values) for values in values_drawn if isinstance(values, list | tuple | np.ndarray)]
     kept = [values[values > 0] for values in numbers if values.dtype.kind in "fiu"]
     positive = np.concatenate([values[np.isfinite(values)] for values in kept]) if kept else np.zeros(0)
     if powers:
@@ -83,9 +83,9 @@ def fit_titles(layout: dict[str, Any], *, width: float = WIDTH) -> None:
         if match := AXIS.fullmatch(key):
             first, last = axis.get("domain") or domains[match[1]]
             room = (last - first) * (inner if match[1] == "x" else height)
-            own = axis.get("title") or {}
-            if own.get("text"):
-                axis["title"] = {**own, "text": broken(own["text"], room / LETTER)[0]}
+            axis_title = axis.get("title") or {}
+            if axis_title.get("text"):
+                axis["title"] = {**axis_title, "text": broken(axis_title["text"], room / LETTER)[0]}
             if match[1] == "x":
                 panels.append((first, last))
     lines = 1

@@ -84,14 +84,14 @@ def made_up_pass() -> KeptPass:
     return kept_pass(prepare_tensors(model, (inputs, labels), rows=180, test=200), setting)
 
 
-def wrong_labels(own: KeptPass, share: float) -> Any:
+def wrong_labels(kept: KeptPass, share: float) -> Any:
     """The same rows always get a wrong label first, so that a slider changes one row after the other."""
     from foretrain.forecast.finetuning.prepared import WhatIf
 
     draw = stream("explore/finetune", "wrong labels")
-    order, shift = draw.permutation(own.train), draw.integers(1, len(own.classes), own.train)
-    rows = order[: round(share * own.train)]
-    labels = (own.labels.numpy()[rows] + shift[rows]) % len(own.classes)
+    order, shift = draw.permutation(kept.train), draw.integers(1, len(kept.classes), kept.train)
+    rows = order[: round(share * kept.train)]
+    labels = (kept.labels.numpy()[rows] + shift[rows]) % len(kept.classes)
     return WhatIf(relabelled=tuple(zip(rows.tolist(), labels.tolist(), strict=True)))
 
 
@@ -99,16 +99,16 @@ def work(state: State, places: Places) -> Any:
     from foretrain.forecast.finetuning.dynamics import FinetuneSetting
     from foretrain.forecast.finetuning.forecast import forecast_with
 
-    own = pass_of(places.kept)
+    kept = pass_of(places.kept)
     setting = FinetuneSetting(
-        own.setting.optimizer,
+        kept.setting.optimizer,
         rate=state["rate"],
         steps=state["steps"],
         batch=state["batch"],
         schedule=state["schedule"],
         warm_up=round(state["warm_up"] * state["steps"]),
     )
-    return forecast_with(own, setting, orders=ORDERS, what_if=wrong_labels(own, state["noise"]))
+    return forecast_with(kept, setting, orders=ORDERS, what_if=wrong_labels(kept, state["noise"]))
 
 
 def draw(state: State, worked: Any, places: Places) -> Picture:
@@ -116,8 +116,8 @@ def draw(state: State, worked: Any, places: Places) -> Picture:
         return Picture("Forecasting this training …", formulas=FORMULAS, waiting="This takes a second.", empty=True)
     from foretrain.forecast.finetuning.words import table_rows
 
-    own, trust = worked.prepared, worked.trust
-    what = "a made-up model" if places.kept is None else own.name
+    prepared, trust = worked.prepared, worked.trust
+    what = "a made-up model" if places.kept is None else prepared.name
     table = tuple(table_rows(worked.table))
     first, last = (worked.dataset["loss"].sel(part="test").mean("order").values[k] for k in (0, -1))
     figure = worked.figure().update_layout(title="Predicted learning curves", height=440, **BELOW)
@@ -141,7 +141,7 @@ def draw(state: State, worked: Any, places: Places) -> Picture:
                 ("", ""),
                 (
                     ("model", what),
-                    ("rows", f"{own.train:,} to train on, {len(own.labels) - own.train:,} to test on"),
+                    ("rows", f"{prepared.train:,} to train on, {len(prepared.labels) - prepared.train:,} to test on"),
                     ("wrong labels", f"{len(worked.what_if.relabelled):,} rows"),
                     ("test loss", Cell(f"{first:.3f} → {last:.3f}", shade="good" if last < first else "bad")),
                 ),
@@ -153,7 +153,7 @@ def draw(state: State, worked: Any, places: Places) -> Picture:
 
 
 def _python(state: State, worked: Any, places: Places) -> str:
-    own = "made_up_pass()" if places.kept is None else f"load_pass({str(places.kept)!r})"
+    call = "made_up_pass()" if places.kept is None else f"load_pass({str(places.kept)!r})"
     given = {name: value for name, value in worked.setting.as_dict().items() if name not in ("betas", "seed")}
     arguments = ", ".join(f"{name}={value!r}" for name, value in given.items())
     return (
@@ -161,7 +161,7 @@ def _python(state: State, worked: Any, places: Places) -> str:
         "from foretrain.forecast.finetuning.dynamics import FinetuneSetting\n"
         "from foretrain.forecast.finetuning.forecast import forecast_with\n"
         "from foretrain.forecast.finetuning.kept import load_pass\n\n"
-        f"kept = {own}\n"
+        f"kept = {call}\n"
         f"setting = FinetuneSetting({arguments})\n"
         f"forecast = forecast_with(kept, setting, orders={ORDERS}, what_if=wrong_labels(kept, {state['noise']!r}))\n"
         "print(forecast.table)\n\n" + python_call(VIEW.path, controls(places), state, kept=places.kept)

@@ -234,8 +234,8 @@ def _phase_figure(state: State, data: xr.Dataset) -> go.Figure:
 def _rank_figure(data: xr.Dataset) -> go.Figure:
     layer = f"a trained layer ({data.activation.item()}, softmax attention)"
     figure = new_figure(f"Stable rank of the MLP's lower matrix in {layer}", x="step", y="stable rank")
-    own = data["stable_rank"].isel(activation=0)
-    figure.add_trace(measurement_marks(own.time, own.isel(seed=0), "trained layer", 1))
+    rank = data["stable_rank"].isel(activation=0)
+    figure.add_trace(measurement_marks(rank.time, rank.isel(seed=0), "trained layer", 1))
     figure.update_yaxes(rangemode="tozero")
     return figure.update_layout(height=320, showlegend=False)
 

@@ -49,7 +49,7 @@ class LoadedRuns:
     analysis: bool = False  # of a model's weights, rather than a training
 
 
-def found(root: Path) -> list[str]:
+def run_names(root: Path) -> list[str]:
     """Runs, trajectories and monitored trainings below a folder, as paths relative to it; links that leave it are not
     followed."""
     if not root.is_dir():
@@ -81,7 +81,7 @@ def place_of(root: Path, name: str) -> Path:
 
 
 def controls(places: Places) -> Sequence[Slider]:
-    names = tuple(found(places.runs))
+    names = tuple(run_names(places.runs))
     return (
         Slider("run", "run", "choice", names[0] if names else NONE, options=names or (NONE,)),
         Slider("other", "compare with", "choice", NONE, options=(NONE, *names)),
@@ -242,8 +242,8 @@ def _paper_figure(worked: LoadedRuns) -> dict[str, go.Figure]:
 
 def _answer(state: State, name: str, worked: LoadedRuns) -> str:
     words = name.replace("_", " ")
-    axis, own, _ = curves_of(worked.run, name)
-    label, values = next(iter(own.items()))
+    axis, curves, _ = curves_of(worked.run, name)
+    label, values = next(iter(curves.items()))
     if (names := _names_of(values, axis)) is not None and (worked.analysis or "loss" not in worked.run):
         return _over_names(worked.experiment or state["run"], words, axis, names, values.values.reshape(-1))
     one_model = worked.analysis and worked.run.sizes["step"] == 1
@@ -289,12 +289,12 @@ def _quantities_table(state: State, worked: LoadedRuns, places: Places) -> TextT
 
 def _end_table(name: str, worked: LoadedRuns) -> tuple[TextTable, ...]:
     """Values at the end of every curve, and those of the other run beside them."""
-    axis, own, _ = curves_of(worked.run, name)
+    axis, curves, _ = curves_of(worked.run, name)
     other = curves_of(worked.other, name)[1] if worked.other is not None and name in worked.other else {}
-    if _names_of(next(iter(own.values())), axis) is not None:
-        return _names_table(axis, own, other)
+    if _names_of(next(iter(curves.values())), axis) is not None:
+        return _names_table(axis, curves, other)
     rows = []
-    for label, values in own.items():
+    for label, values in curves.items():
         last = [f"{np.atleast_1d(each.values)[-1]:.4g}" for each in (values, other.get(label)) if each is not None]
         rows.append((label, *last, *([""] if worked.other is not None and len(last) == 1 else [])))
     head = ("curve", "this run", "the other") if worked.other is not None else ("curve", "at the end")
@@ -302,13 +302,13 @@ def _end_table(name: str, worked: LoadedRuns) -> tuple[TextTable, ...]:
 
 
 def _names_table(
-    axis: str, own: Mapping[str, xr.DataArray], other: Mapping[str, xr.DataArray]
+    axis: str, ours: Mapping[str, xr.DataArray], other: Mapping[str, xr.DataArray]
 ) -> tuple[TextTable, ...]:
     """Every value by its full name: a column for each curve, and those of the other run beside them."""
     columns = [
-        (label if not other else f"{label}, {whose}" if len(own) > 1 else whose, each[label])
-        for label in own
-        for each, whose in ((own, "this run"), (other, "the other"))
+        (label if not other else f"{label}, {whose}" if len(ours) > 1 else whose, each[label])
+        for label in ours
+        for each, whose in ((ours, "this run"), (other, "the other"))
         if label in each
     ]
     numbers = [dict(zip(map(str, v[axis].values), v.values.reshape(-1), strict=True)) for _, v in columns]

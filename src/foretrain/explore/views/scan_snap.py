@@ -100,12 +100,12 @@ def probabilities(state: State) -> Array:
 def work(state: State, _: Places) -> TrainedAttention:
     """The flow of training by an ODE solver, and real training with drawn sequences."""
     P, times = probabilities(state), _times(state)
-    own = np.flatnonzero(P[0])
-    flow = theory.predicted_logits(P, eta_y=state["eta_y"], eta_z=state["eta_z"], times=times)[:, own]
-    return TrainedAttention(flow, *_simulated(P, state, own))
+    tokens = np.flatnonzero(P[0])
+    flow = theory.predicted_logits(P, eta_y=state["eta_y"], eta_z=state["eta_z"], times=times)[:, tokens]
+    return TrainedAttention(flow, *_simulated(P, state, tokens))
 
 
-def _simulated(P: Array, state: State, own: Array) -> tuple[Array, Array]:
+def _simulated(P: Array, state: State, tokens: Array) -> tuple[Array, Array]:
     from foretrain.data import SequenceClasses
     from foretrain.dynamics.optimizers import SGD
     from foretrain.dynamics.train import train
@@ -123,7 +123,7 @@ def _simulated(P: Array, state: State, own: Array) -> tuple[Array, Array]:
         steps=steps,
         batch=BATCH,
         seeds=SEEDS,
-        record={"z": lambda p: (("token",), model.attention_logits(p)[..., 0, own])},
+        record={"z": lambda p: (("token",), model.attention_logits(p)[..., 0, tokens])},
         save_at=save_at.tolist(),
         experiment="explore/scan-snap",
     )
@@ -133,19 +133,19 @@ def _simulated(P: Array, state: State, own: Array) -> tuple[Array, Array]:
 def draw(state: State, worked: TrainedAttention | None, places: Places) -> Picture:
     P = probabilities(state)
     rates = {"eta_y": state["eta_y"], "eta_z": state["eta_z"]}
-    found = theory.applies(P, **rates, length=state["length"], batch=BATCH)
+    applicability = theory.applies(P, **rates, length=state["length"], batch=BATCH)
     names = [name for name, weight in zip(TOKENS, state["profile"], strict=True) if weight > 0]
-    own = np.flatnonzero(P[0])
-    start = P[0, own]
+    tokens = np.flatnonzero(P[0])
+    start = P[0, tokens]
     best = int(np.argmax(np.where([name.startswith("distinct") for name in names], start, 0)))
     return Picture(
-        answer=_answer(state, found, start, best, worked),
+        answer=_answer(state, applicability, start, best, worked),
         sentences=() if worked is None or state["until"] <= MOST_SIMULATED else (
             f"The simulation is drawn up to step {MOST_SIMULATED:,}, so that it keeps up with the sliders.",
         ),
-        figures={"growth": _growth_figure(state, P, start, best, found, worked)},
+        figures={"growth": _growth_figure(state, P, start, best, applicability, worked)},
         slow_figures={"attention": _attention_figure(state, names, start, worked)} if worked else {},
-        lights=_lights(found),
+        lights=_lights(applicability),
         lights_title="Does the theory apply to this setting?",
         tables=(_table(state, P, start, best, worked),),
         formulas=FORMULAS,
@@ -164,17 +164,19 @@ def _times(state: State) -> Array:
     return np.linspace(0, state["until"], TIMES)
 
 
-def _answer(state: State, found: theory.Applicability, start: Array, best: int, worked: TrainedAttention | None) -> str:
-    t0 = found.snap_time
-    missed = [c for c in found.conditions if c.met is False]
+def _answer(
+    state: State, applicability: theory.Applicability, start: Array, best: int, worked: TrainedAttention | None
+) -> str:
+    t0 = applicability.snap_time
+    missed = [c for c in applicability.conditions if c.met is False]
     verdict = (
         "the theory applies"
         if not missed
-        else f"{len(missed)} of {len(found.conditions)} assumptions of the paper are not met"
-        + ("" if found.predictions[-1].blocked_by else ", but the flow of training still predicts it")
+        else f"{len(missed)} of {len(applicability.conditions)} assumptions of the paper are not met"
+        + ("" if applicability.predictions[-1].blocked_by else ", but the flow of training still predicts it")
     )
     if worked is None:
-        return f"Attention snaps near step {t0:,.0f}; {verdict}." if _snaps(found) else _sentences(verdict)
+        return f"Attention snaps near step {t0:,.0f}; {verdict}." if _snaps(applicability) else _sentences(verdict)
     after = attention(worked.flow, start)[:, best]
     growth = after[-1] / after[0]
     half = _times(state)[int(np.argmax(after - after[0] >= (after[-1] - after[0]) / 2))]
@@ -182,23 +184,23 @@ def _answer(state: State, found: theory.Applicability, start: Array, best: int, 
     return (
         f"Attention on the dominant distinct token {way} {growth:.3g}-fold in {state['until']:,.0f} steps, from "
         f"{after[0]:.1%} to {after[-1]:.1%}, half of it by step {half:,.0f}; "
-        + (f"it snaps near step {t0:,.0f}; " if _snaps(found) else "")
+        + (f"it snaps near step {t0:,.0f}; " if _snaps(applicability) else "")
         + f"{verdict}."
     )
 
 
-def _snaps(found: theory.Applicability) -> bool:
+def _snaps(applicability: theory.Applicability) -> bool:
     """Whether the time of the snap means anything in this setting."""
-    return next(each.meaningful for each in found.predictions if each.function == "snap_time")
+    return next(each.meaningful for each in applicability.predictions if each.function == "snap_time")
 
 
-def _lights(found: theory.Applicability) -> tuple[Light, ...]:
+def _lights(applicability: theory.Applicability) -> tuple[Light, ...]:
     shades: dict[str, Any] = {
         "met": "good", "not met": "bad", "not known": "unsure", "meaningful": "good", "not meaningful": "bad"
     }  # fmt: skip
     return tuple(
         Light(shades[row["verdict"]], row["verdict"], row["name"], _sentences(row["says"], row["reason"]))
-        for row in found.rows()
+        for row in applicability.rows()
     )
 
 
@@ -222,7 +224,12 @@ def _theorem4(state: State, P: Array, times: Array) -> dict[str, Array]:
 
 
 def _growth_figure(
-    state: State, P: Array, start: Array, best: int, found: theory.Applicability, worked: TrainedAttention | None
+    state: State,
+    P: Array,
+    start: Array,
+    best: int,
+    applicability: theory.Applicability,
+    worked: TrainedAttention | None,
 ) -> go.Figure:
     """exp(z) of the dominant token: by how much training multiplies its weight."""
     times = _times(state)
@@ -235,8 +242,8 @@ def _growth_figure(
         figure.add_trace(prediction_line(times, np.exp(worked.flow[:, best]), "flow of training", 0))
         grown = np.exp(worked.simulated[..., best])
         figure.add_trace(measurement_marks(worked.steps, grown.mean(0), "simulated training", 1, np.ptp(grown, 0) / 2))
-    if _snaps(found) and found.snap_time <= state["until"]:
-        figure.add_vline(found.snap_time, line={"color": PALETTE[7], "width": 1}, annotation_text="snap")
+    if _snaps(applicability) and applicability.snap_time <= state["until"]:
+        figure.add_vline(applicability.snap_time, line={"color": PALETTE[7], "width": 1}, annotation_text="snap")
         figure.update_annotations(y=1, yanchor="bottom", xanchor="center")
     figure.update_yaxes(nticks=6)
     return figure.update_layout(height=410, **BELOW)

@@ -45,9 +45,9 @@ def log_odds(lean: Lean) -> Linear:
 
 def signed_chi2(lean: Lean) -> Linear:
     """χ² of each token with each class, negative where the token is rarer than expected."""
-    own, size = lean.texts, lean.class_counts
-    texts, total = own.sum(axis=1, keepdims=True), size.sum()
-    excess = own - texts * size / total
+    by_class, size = lean.texts, lean.class_counts
+    texts, total = by_class.sum(axis=1, keepdims=True), size.sum()
+    excess = by_class - texts * size / total
     spread = texts * (total - texts) * size * (total - size) / total**3  # of the excess, if classes were independent
     return _one_for_two(np.sign(excess) * excess**2 / np.maximum(spread, 1e-12), np.zeros(len(size)))
 
@@ -71,8 +71,8 @@ def logistic_regression(counts: sparse.csr_array, target: Array, penalty: float)
         return float(losses(scores, target).sum() + penalty * (w[:-1] ** 2).sum() / 2), gradient.ravel()
 
     start = np.zeros((tokens + 1) * outputs)
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": ITERATIONS})
-    w = found.x.reshape(tokens + 1, outputs)
+    fitted = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": ITERATIONS})
+    w = fitted.x.reshape(tokens + 1, outputs)
     return Linear(w[:-1], w[-1])
 
 

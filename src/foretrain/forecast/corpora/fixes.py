@@ -38,10 +38,10 @@ class Fix:
     weight: float  # what it costs or puts in doubt, as a share of all rows: the order of the list
 
 
-def fixes(corpus: LabelledTexts, lengths: Sequence[int], found: Sequence[Shortcut], judged: int) -> list[Fix]:
+def fixes(corpus: LabelledTexts, lengths: Sequence[int], shortcuts: Sequence[Shortcut], judged: int) -> list[Fix]:
     """All that is worth fixing, the most important first. Shortcuts were found in so many judged texts."""
     every = [
-        *_shortcuts(corpus, found, judged),
+        *_shortcuts(corpus, shortcuts, judged),
         *_conflicts(corpus),
         *_labels(corpus),
         *_empty(corpus, lengths),
@@ -50,10 +50,10 @@ def fixes(corpus: LabelledTexts, lengths: Sequence[int], found: Sequence[Shortcu
     return sorted(every, key=lambda fix: -fix.weight)
 
 
-def _shortcuts(corpus: LabelledTexts, found: Sequence[Shortcut], judged: int) -> list[Fix]:
+def _shortcuts(corpus: LabelledTexts, shortcuts: Sequence[Shortcut], judged: int) -> list[Fix]:
     listed = []
     among = "" if judged == len(corpus) else f"among the {judged:,} texts that were judged: "
-    for one in found:
+    for one in shortcuts:
         if not one.costs:
             continue
         name = corpus.classes[one.towards]
@@ -78,11 +78,11 @@ def _shortcuts(corpus: LabelledTexts, found: Sequence[Shortcut], judged: int) ->
 
 def _counts(one: Shortcut, classes: Sequence[str]) -> str:
     """In how many texts a shortcut stands: "61 texts; 8 of Sports"."""
-    own = one.by_class[one.towards]
+    towards = one.by_class[one.towards]
     others = [
         f"{n:,} of {c}" for k, (c, n) in enumerate(zip(classes, one.by_class, strict=True)) if n and k != one.towards
     ]
-    return f"{own:,} text{'s' * (own != 1)}" + (f"; {', '.join(others)}" if others else "")
+    return f"{towards:,} text{'s' * (towards != 1)}" + (f"; {', '.join(others)}" if others else "")
 
 
 def normal_form(text: str) -> str:

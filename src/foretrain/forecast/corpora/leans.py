@@ -46,20 +46,20 @@ class Lean:
     def log_odds(self) -> Float[Array, "item class"]:
         """Log-odds of each class against all others among texts with the item, minus those among all texts. One extra
         text, split among the classes like all texts, keeps them finite."""
-        own, others = self._smoothed
-        return np.log(own / others) - np.log(self.share / (1 - self.share))
+        of_class, others = self._smoothed
+        return np.log(of_class / others) - np.log(self.share / (1 - self.share))
 
     @property
     def variance(self) -> Float[Array, "item class"]:
         """Sampling variance of the log-odds."""
-        own, others = self._smoothed
-        return 1 / own + 1 / others
+        of_class, others = self._smoothed
+        return 1 / of_class + 1 / others
 
     @property
     def _smoothed(self) -> tuple[Float[Array, "item class"], Float[Array, "item class"]]:
         """Texts with the item that are of each class, and of all other classes, with the extra text."""
-        own = self.texts + self.share
-        return own, self.texts.sum(axis=1, keepdims=True) + 1 - own
+        of_class = self.texts + self.share
+        return of_class, self.texts.sum(axis=1, keepdims=True) + 1 - of_class
 
     @property
     def chance(self) -> tuple[Float[Array, "item class"], Float[Array, "item class"]]:

@@ -48,9 +48,9 @@ class Answered:
 
     def drivers(self, text: int, output: int, count: int = DRIVERS) -> list[tuple[int, float]]:
         """The training rows that add most to the score of one output, for or against, with their contribution."""
-        own = self.contributions(text)[:, output]
-        order = np.argsort(-np.abs(own), kind="stable")[:count]
-        return [(int(self.setup.chosen[k]), float(own[k])) for k in order]
+        shares = self.contributions(text)[:, output]
+        order = np.argsort(-np.abs(shares), kind="stable")[:count]
+        return [(int(self.setup.chosen[k]), float(shares[k])) for k in order]
 
 
 def answers(

@@ -166,7 +166,7 @@ def _attention_relu(texts: TokenTexts, further: TokenTexts, slope: float, scales
     chosen = np.sort(stream("forecast/texts").permutation(len(texts))[:PAIRED_TEXTS])
     counts, others = sparse.csr_array(texts.counts[chosen]), further.counts
     part, first, second = even_attention_relu(counts, counts, scales)
-    own = part.toarray()
+    unshared = part.toarray()
     table, asked, weights = even_attention_relu(others, counts, scales)
 
     def cross(pulls: Array) -> Array:
@@ -181,7 +181,7 @@ def _attention_relu(texts: TokenTexts, further: TokenTexts, slope: float, scales
         _, alone, _ = even_attention_relu(single, counts, scales)
         return alone[0] * (weights @ pulls)
 
-    return Setup(dense_kernel(own + np.outer(first, second), own, slope), cross, between, bias, chosen)
+    return Setup(dense_kernel(unshared + np.outer(first, second), unshared, slope), cross, between, bias, chosen)
 
 
 def scored(kind: Architecture, training: TrainingSet, items: TokenTexts, time: float) -> Scored:

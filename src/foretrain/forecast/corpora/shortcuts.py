@@ -95,10 +95,10 @@ def find_shortcuts(
         rows, group = np.unique(near.text[gone], return_inverse=True)
         lost = np.zeros((len(rows), scores.shape[2]))
         np.add.at(lost, group, by_text[gone])
-        before, after, own = logits[rows], logits[rows] - lost, labels[rows]
+        before, after, true = logits[rows], logits[rows] - lost, labels[rows]
         rise, missed = np.zeros(len(labels)), np.zeros(len(labels))  # 0 for texts without it
         rise[rows] = losses(after, target[rows]) - losses(before, target[rows])
-        missed[rows] = (guesses(before) == own).astype(float) - (guesses(after) == own)
+        missed[rows] = (guesses(before) == true).astype(float) - (guesses(after) == true)
         shares = candidate.by_class / np.bincount(labels, minlength=classes)
         return Shortcut(
             " ".join(names[k] for k in candidate.tokens), tuple(dict.fromkeys(c.tokens for c in together)), kind,
@@ -108,15 +108,15 @@ def find_shortcuts(
             *mean_and_error(missed, folds.group), *mean_and_error(rise, folds.group), place,
         )  # fmt: skip
 
-    found = []
+    shortcuts = []
     for candidate in _candidates(judged, names):
         place = near.place(candidate.occurrences, len(candidate.tokens))
         if place.kind:
             shortcut = shortcut_of(candidate, place.kind, place, [candidate])
             if shortcut.costs or len(shortcut.rows) >= WIDESPREAD * len(texts):
-                found.append((candidate, shortcut))
+                shortcuts.append((candidate, shortcut))
     merged = []
-    for group in _groups(found):
+    for group in _groups(shortcuts):
         first, whole, kind = _named(group, texts)
         merged.append(shortcut_of(first[0], kind, first[1].place, [candidate for candidate, _ in whole]))
     return sorted(merged, key=lambda s: -s.loss_cost)
@@ -134,7 +134,7 @@ def _candidates(judged: TrainingSet, names: Sequence[str]) -> Iterator[_Candidat
     left = texts.starts[text + 1] - np.arange(len(flat))  # tokens from here to the end of the text
     least = max(FEWEST_TEXTS, int(np.ceil(RAREST * len(texts))))
     sizes = np.bincount(labels, minlength=classes).astype(np.float64)
-    found: list[_Candidate] = []
+    candidates: list[_Candidate] = []
     for order in ORDERS:
         at = np.flatnonzero(left >= order)
         window = np.stack([flat[at + j] for j in range(order)], axis=1)
@@ -154,12 +154,12 @@ def _candidates(judged: TrainingSet, names: Sequence[str]) -> Iterator[_Candidat
         unit = np.bincount(group, minlength=len(first)) >= UNIT * rarest
         for k in np.flatnonzero((by_class.sum(axis=1) >= least) & unit):
             places = at[in_order[starts[k] : starts[k + 1]]]
-            found.append(_Candidate(tuple(back[window[first[k]]].tolist()), places, by_class[k]))
-    if not found:
+            candidates.append(_Candidate(tuple(back[window[first[k]]].tolist()), places, by_class[k]))
+    if not candidates:
         return
-    chance = np.minimum(1, classes * Lean(np.array([c.by_class for c in found]), sizes).two_sided.min(axis=1))
+    chance = np.minimum(1, classes * Lean(np.array([c.by_class for c in candidates]), sizes).two_sided.min(axis=1))
     for k in np.flatnonzero(false_discovery_control(chance) <= FALSE_DISCOVERIES):
-        yield found[k]
+        yield candidates[k]
 
 
 def _renumbered(texts: TokenTexts) -> tuple[Int[Array, "vocab"], int]:
@@ -172,19 +172,19 @@ def _renumbered(texts: TokenTexts) -> tuple[Int[Array, "vocab"], int]:
     return number, len(frequent)
 
 
-_Found = tuple[_Candidate, Shortcut]
+_Costly = tuple[_Candidate, Shortcut]
 
 
-def _groups(found: list[_Found]) -> list[list[_Found]]:
+def _groups(shortcuts: list[_Costly]) -> list[list[_Costly]]:
     """Phrases in the same texts belong together; the first of a group separates the classes best. Another phrase is a
     part or an extension of it if it is mostly in texts that have it, and shares a token with the group."""
-    groups: list[list[_Found]] = []
-    for candidate, shortcut in sorted(found, key=lambda f: (-f[1].contrast, -len(f[0].tokens))):
-        own = set(shortcut.rows)
+    groups: list[list[_Costly]] = []
+    for candidate, shortcut in sorted(shortcuts, key=lambda f: (-f[1].contrast, -len(f[0].tokens))):
+        texts = set(shortcut.rows)
         for group in groups:
             rows = set(group[0][1].rows)
             related = any(set(candidate.tokens) & set(other.tokens) for other, _ in group)
-            if _in_common(own, rows) >= SAME_TEXTS or (related and len(own & rows) >= SAME_TEXTS * len(own)):
+            if _in_common(texts, rows) >= SAME_TEXTS or (related and len(texts & rows) >= SAME_TEXTS * len(texts)):
                 group.append((candidate, shortcut))
                 break
         else:
@@ -196,7 +196,7 @@ def _in_common(first: set[int], second: set[int]) -> float:
     return len(first & second) / max(len(first), len(second))
 
 
-def _named(group: list[_Found], texts: TokenTexts) -> tuple[_Found, list[_Found], str]:
+def _named(group: list[_Costly], texts: TokenTexts) -> tuple[_Costly, list[_Costly], str]:
     """The phrase that names a group (the longest in nearly the same texts as its first, rather with a word than with
     marks only), all such phrases, and where it stands: it is a template if these are most of the texts."""
     rows_of_first = set(group[0][1].rows)

@@ -91,8 +91,8 @@ def trained_scores(
 def _logits(net: Classifier, parameters: Parameters, texts: TokenTexts, rows: Array) -> Array:
     """Scores of these texts, with the parameters of their tokens only."""
     tokens, table = padded_batch(texts, rows)
-    own = {name: (p[tokens] if name in net.per_token else p) for name, p in parameters.items()}
-    return np.asarray(net.scores(own, table).double().numpy())
+    held = {name: (p[tokens] if name in net.per_token else p) for name, p in parameters.items()}
+    return np.asarray(net.scores(held, table).double().numpy())
 
 
 def _compared(scores: Float[Array, "item output"], predicted: Float[Array, "item output"]) -> Learned:

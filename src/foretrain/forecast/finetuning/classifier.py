@@ -58,11 +58,11 @@ class HeadedModel:
     def features(self) -> Float[Tensor, "row width"]:
         """What the head reads."""
         seen: list[Tensor] = []
-        made: list[Tensor] = []
+        before_head: list[Tensor] = []
 
         def note(_: nn.Module, given: tuple[Tensor, ...], output: Tensor) -> None:
             seen.append(given[0].detach())
-            made.append(output.detach())
+            before_head.append(output.detach())
 
         hook = self.head.register_forward_hook(note)
         try:
@@ -81,7 +81,7 @@ class HeadedModel:
         )
         require(bool(features.isfinite().all()), "What the head reads is not finite; are there NaNs in the inputs?")
         require(
-            torch.allclose(torch.cat(outputs), torch.cat(made).reshape(len(self), -1), rtol=1e-4, atol=1e-5),
+            torch.allclose(torch.cat(outputs), torch.cat(before_head).reshape(len(self), -1), rtol=1e-4, atol=1e-5),
             "The model's outputs are not those of its linear head: something follows it, such as a sigmoid; give a "
             "model whose logits come out of a linear layer.",
         )
@@ -115,8 +115,8 @@ def from_module(module: nn.Module, inputs: Any, classes: int, *, head: nn.Linear
     require(bool(linear), "The model has no linear head; give a model that ends in a linear layer.")
     name = next((name for name, layer in linear if layer is head), None) if head is not None else linear[-1][0]
     require(name is not None, "The layer given as the head is not a linear layer of the model.")
-    own = copied(module)
-    layer = own.get_submodule(str(name))
+    model = copied(module)
+    layer = model.get_submodule(str(name))
     assert isinstance(layer, nn.Linear)
     allowed = (1, 2) if classes == 2 else (classes,)
     require(
@@ -128,18 +128,18 @@ def from_module(module: nn.Module, inputs: Any, classes: int, *, head: nn.Linear
     rows = {k: v.to(precision) if v.is_floating_point() else v for k, v in rows.items()}
     sizes = {len(values) for values in rows.values()}
     require(len(sizes) == 1, f"All inputs need a row per example; got {sorted(sizes)} rows.")
-    return HeadedModel(own, layer, rows, classes)
+    return HeadedModel(model, layer, rows, classes)
 
 
 def copied(module: nn.Module) -> nn.Module:
     """A copy in evaluation mode, without gradients, in single precision at least. The user's model stays as it is."""
     module = getattr(module, "_orig_mod", module)  # what torch.compile compiled
     try:
-        own = copy.deepcopy(module).eval()
+        copy_of_module = copy.deepcopy(module).eval()
     except (RuntimeError, TypeError) as error:
         raise InputError(f"The model cannot be copied ({error}); give it as a folder instead.") from error
-    if any(p.dtype in (torch.float16, torch.bfloat16) for p in own.parameters()):
-        own = own.float()
-    for parameter in own.parameters():
+    if any(p.dtype in (torch.float16, torch.bfloat16) for p in copy_of_module.parameters()):
+        copy_of_module = copy_of_module.float()
+    for parameter in copy_of_module.parameters():
         parameter.grad = None
-    return own
+    return copy_of_module

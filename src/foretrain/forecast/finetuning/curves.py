@@ -64,13 +64,13 @@ def score(data: xr.Dataset) -> dict[str, float]:
     test = data.where(data["where"] == "test", drop=True)
     start = test["probe_logits"].values
     forecast, real = test["logits"].isel(order=0).values, test["real_logits"].values
-    found = {**compared(forecast - start, real - start)}
+    change = {**compared(forecast - start, real - start)}
     end = data.sel(part="test").isel(order=0, step=[0, -1])
     right, wrong = end["accuracy"].values, end["loss"].values
     measured = data["real_accuracy"].sel(part="test").values[-1]
     same = guesses(real)
     return {
-        **found,
+        **change,
         "accuracy_error": float(abs(right[1] - measured)),
         "probe_error": float(abs(right[0] - measured)),
         "loss_error": float(abs(wrong[1] - data["real_loss"].sel(part="test").values[-1])),

@@ -19,11 +19,11 @@ def learning_curves(data: xr.Dataset) -> go.Figure:
     steps = data["step"].values
     for panel, name in enumerate(PANELS):
         for color, part in enumerate(data["part"].values.tolist()):
-            own = data[name].sel(part=part)
+            curve = data[name].sel(part=part)
             first = panel == 0
-            low, high = own.min("order").values, own.max("order").values
+            low, high = curve.min("order").values, curve.max("order").values
             figure.add_trace(band(steps, low, high, color), **panel_place(panel))
-            line = prediction_line(steps, own.mean("order"), f"{part}, forecast", color, showlegend=first)
+            line = prediction_line(steps, curve.mean("order"), f"{part}, forecast", color, showlegend=first)
             figure.add_trace(line, **panel_place(panel))
             if f"real_{name}" in data:
                 real = data[f"real_{name}"].sel(part=part)

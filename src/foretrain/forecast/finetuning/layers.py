@@ -36,18 +36,18 @@ class Layer:
 def simple_layers(module: nn.Module, samples: SampledEntries, looked_up: Mapping[str, Lookup]) -> dict[str, Layer]:
     """The layers that look like Linear, Embedding or a norm, by name. Parameters of two layers are left out."""
     uses = numbers_of_uses(module)
-    found: dict[str, Layer] = {}
+    simple: dict[str, Layer] = {}
     for name, layer in module.named_modules():
         kind = _kind(layer, name in looked_up)
-        own = {
+        parameters = {
             key: full
             for key, parameter in layer.named_parameters(recurse=False)
             if (full := f"{name}.{key}" if name else key) in samples and uses[id(parameter)] == 1
         }
-        if kind is not None and own:
+        if kind is not None and parameters:
             factor = looked_up[name].factor if name in looked_up else 1.0
-            found[name] = Layer(layer, kind, own.get("weight"), own.get("bias"), factor)
-    return found
+            simple[name] = Layer(layer, kind, parameters.get("weight"), parameters.get("bias"), factor)
+    return simple
 
 
 def _kind(layer: nn.Module, is_lookup: bool) -> Kind | None:
@@ -80,7 +80,7 @@ def block_gradients(
     )
     ends = [output for _, _, output in calls]
     parameters = [key for layer in layers.values() for key in (layer.weight, layer.bias) if key is not None]
-    found = {key: outputs.new_zeros(len(block), classifier.outputs, samples[key].size) for key in parameters}
+    gradients = {key: outputs.new_zeros(len(block), classifier.outputs, samples[key].size) for key in parameters}
     for o in range(classifier.outputs if ends else 0):
         more = o + 1 < classifier.outputs
         with torch.enable_grad():
@@ -89,8 +89,8 @@ def block_gradients(
         for (name, given, output), signal in zip(calls, signals, strict=True):
             if signal is not None:
                 for key, gradient in _gradients(layers[name], given, output.detach(), signal, samples, len(block)):
-                    found[key][:, o] += gradient
-    return outputs.detach(), found, unusual
+                    gradients[key][:, o] += gradient
+    return outputs.detach(), gradients, unusual
 
 
 @contextmanager
@@ -137,8 +137,8 @@ def _gradients(
     if layer.kind == "embedding":
         assert layer.weight is not None
         tokens = given.reshape(-1, signal.shape[1]).expand(rows, -1).contiguous()
-        own = layer.factor * signal.reshape(rows, tokens.shape[1], -1)
-        yield layer.weight, _embedded(samples[layer.weight], tokens, own, layer.module)
+        scaled = layer.factor * signal.reshape(rows, tokens.shape[1], -1)
+        yield layer.weight, _embedded(samples[layer.weight], tokens, scaled, layer.module)
         return
     signal = signal.reshape(rows, -1, signal.shape[-1])  # some models flatten rows and positions
     if layer.bias is not None:

@@ -40,13 +40,13 @@ def midpoint(
     """
     rows = np.arange(len(labels)) if keep is None else keep
     with classifier.restored():
-        own = trained_parameters(classifier.module)
-        before = {name: parameter.detach().clone() for name, parameter in own.items()}
+        parameters = trained_parameters(classifier.module)
+        before = {name: parameter.detach().clone() for name, parameter in parameters.items()}
         _coarse_training(classifier, labels, setting, rows)
         with torch.no_grad():
-            moved = {name: parameter - before[name] for name, parameter in own.items()}
+            moved = {name: parameter - before[name] for name, parameter in parameters.items()}
             share = _size(_halfway(start, labels, setting, rows)) / max(_size(_along(start, moved)), 1e-30)
-            for name, parameter in own.items():
+            for name, parameter in parameters.items():
                 parameter.copy_(before[name] + share * moved[name])
         return replace(start, jacobian=linearise(classifier, like=start).jacobian)
 
@@ -75,13 +75,13 @@ def length_of_path(setting: FinetuneSetting) -> float:
 
 
 def _coarse_training(classifier: HeadedModel, labels: Tensor, setting: FinetuneSetting, rows: np.ndarray) -> None:
-    own = list(trained_parameters(classifier.module).values())
-    for parameter in own:
+    parameters = list(trained_parameters(classifier.module).values())
+    for parameter in parameters:
         parameter.grad = None
     order = stream("forecast/finetune", "coarse", setting.seed).permutation(rows)
     batches = [torch.from_numpy(batch) for batch in np.array_split(order, min(COARSE_STEPS, len(rows)))]
     rate = length_of_path(setting) / 2 / len(batches)
-    optimizer = optimizer_for(replace(setting, rate=rate, momentum=0.0), own)
+    optimizer = optimizer_for(replace(setting, rate=rate, momentum=0.0), parameters)
     for step, batch in enumerate(batches):
         for part in batch.split(ROWS_AT_ONCE):
             with torch.enable_grad():

@@ -41,8 +41,8 @@ def fit_probe(
 def put_into(head: nn.Linear, probe: nn.Linear) -> None:
     """Copy the probe into a head. If that has two outputs for two classes, each gets half of the logit."""
     halves = head.out_features == 2 and probe.out_features == 1
-    for own, fitted in zip(head.parameters(), probe.parameters(), strict=True):
-        own.copy_(torch.cat([-fitted / 2, fitted / 2]) if halves else fitted)
+    for parameter, fitted in zip(head.parameters(), probe.parameters(), strict=True):
+        parameter.copy_(torch.cat([-fitted / 2, fitted / 2]) if halves else fitted)
 
 
 def log_loss(logits: np.ndarray, labels: np.ndarray) -> float:

@@ -110,12 +110,12 @@ def choose(classifier: HeadedModel, looked_up: Mapping[str, Lookup], coordinates
     """About `coordinates` entries of the trained parameters: at most a quarter of them in vectors and a quarter in
     embeddings; the head is followed whole."""
     random = stream("forecast/finetune", "coordinates", seed)
-    own = trained_parameters(classifier.module)
+    trained = trained_parameters(classifier.module)
     head = {id(parameter) for parameter in classifier.head.parameters()}
     uses = numbers_of_uses(classifier.module)
     embedded = {f"{name}.weight" if name else "weight": lookup.rows for name, lookup in looked_up.items()}
-    embedded = {name: rows for name, rows in embedded.items() if name in own and uses[id(own[name])] == 1}
-    vectors = sum(p.numel() for p in own.values() if p.ndim <= 1 and id(p) not in head)
+    embedded = {name: rows for name, rows in embedded.items() if name in trained and uses[id(trained[name])] == 1}
+    vectors = sum(p.numel() for p in trained.values() if p.ndim <= 1 and id(p) not in head)
     vector_share = min(1.0, QUARTER * coordinates / max(1, vectors))
     distinct = sum(len(rows) for rows in embedded.values())
     row_share = min(1.0, QUARTER * coordinates / max(1, distinct))
@@ -123,7 +123,7 @@ def choose(classifier: HeadedModel, looked_up: Mapping[str, Lookup], coordinates
     taken = (
         vector_share * vectors + row_share * distinct * columns + sum(p.numel() for p in classifier.head.parameters())
     )
-    matrices = [p.numel() for name, p in own.items() if p.ndim > 1 and name not in embedded and id(p) not in head]
+    matrices = [p.numel() for name, p in trained.items() if p.ndim > 1 and name not in embedded and id(p) not in head]
     part = float(min(1.0, np.sqrt(max(coordinates - taken, coordinates / 4) / max(1, sum(matrices)))))
 
     def some(size: int, share: float) -> Tensor:
@@ -131,7 +131,7 @@ def choose(classifier: HeadedModel, looked_up: Mapping[str, Lookup], coordinates
         return torch.from_numpy(np.sort(random.choice(size, count, replace=False)))
 
     samples: SampledEntries = {}
-    for name, parameter in own.items():
+    for name, parameter in trained.items():
         whole = id(parameter) in head
         if parameter.ndim <= 1:
             entries = some(parameter.numel(), 1.0 if whole else vector_share)

@@ -57,16 +57,16 @@ def linearise(
                 classifier.features()
         samples = choose(classifier, looked_up, coordinates, seed)
         slow = _unexplained(classifier, samples, looked_up)
-        own = dict(classifier.module.named_parameters())
-        left = tuple(name for name in slow if own[name].numel() > LARGEST_ALONE)
+        parameters = dict(classifier.module.named_parameters())
+        left = tuple(name for name in slow if parameters[name].numel() > LARGEST_ALONE)
         samples = {name: sample for name, sample in samples.items() if name not in left}
         slow = tuple(name for name in slow if name not in left)
     else:
         samples, looked_up, slow, left = like.samples, like.looked_up, like.one_by_one, like.left_out
     outputs, jacobian, slow = _gradients(classifier, samples, looked_up, slow)
-    own = dict(classifier.module.named_parameters())
+    parameters = dict(classifier.module.named_parameters())
     shares = torch.cat([torch.full((sample.size,), sample.share, dtype=outputs.dtype) for sample in samples.values()])
-    weights = torch.cat([sample.of(own[name]) for name, sample in samples.items()])
+    weights = torch.cat([sample.of(parameters[name]) for name, sample in samples.items()])
     return Tangent(outputs, jacobian, shares, weights, samples, looked_up, slow, left)
 
 
@@ -114,9 +114,9 @@ def _one_by_one(
     classifier: HeadedModel, samples: SampledEntries, names: Sequence[str], block: Tensor
 ) -> dict[str, Tensor]:
     """Gradients [row, output, coordinate] by automatic differentiation, one row and output at a time."""
-    own = dict(classifier.module.named_parameters())
-    wanted = [own[name] for name in names]
-    found = {name: wanted[0].new_zeros(len(block), classifier.outputs, samples[name].size) for name in names}
+    parameters = dict(classifier.module.named_parameters())
+    wanted = [parameters[name] for name in names]
+    gradients = {name: wanted[0].new_zeros(len(block), classifier.outputs, samples[name].size) for name in names}
     for k, row in enumerate(block):
         with torch.enable_grad():
             singles = classifier(row[None])[0].unbind()
@@ -126,8 +126,8 @@ def _one_by_one(
                 continue  # this row uses none of these parameters
             parts = torch.autograd.grad(singles[o], wanted, retain_graph=more, materialize_grads=True)
             for name, gradient in zip(names, parts, strict=True):
-                found[name][k, o] = samples[name].of(gradient)
-    return found
+                gradients[name][k, o] = samples[name].of(gradient)
+    return gradients
 
 
 def _unexplained(classifier: HeadedModel, samples: SampledEntries, looked_up: Mapping[str, Lookup]) -> tuple[str, ...]:

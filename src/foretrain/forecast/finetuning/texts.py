@@ -114,8 +114,8 @@ def _padding(tokenizer: Any) -> int:
 
 
 def _vocabulary(body: nn.Module) -> int | None:
-    own: Any = body
-    embeddings = own.get_input_embeddings() if hasattr(own, "get_input_embeddings") else None
+    untyped: Any = body
+    embeddings = untyped.get_input_embeddings() if hasattr(untyped, "get_input_embeddings") else None
     weight = getattr(embeddings, "weight", None)
     return len(weight) if isinstance(weight, Tensor) else None
 

@@ -74,12 +74,12 @@ def trust_after_steps(prepared: LivePass, setting: FinetuneSetting, what: WhatIf
     real = train_outputs(prepared.classifier, labels, setting, [0, steps], keep=keep, until=steps)
     test = slice(prepared.train, None)
     straight, measured = ((each[-1] - each[0])[test].double().numpy() for each in (plain, real))
-    found = compared(straight, measured)
-    holds = found["correlation"] >= LEAST_CORRELATION and SCALES[0] <= found["scale"] <= SCALES[1]
-    times = 1 / found["scale"] if found["scale"] else float("nan")
+    agreement = compared(straight, measured)
+    holds = agreement["correlation"] >= LEAST_CORRELATION and SCALES[0] <= agreement["scale"] <= SCALES[1]
+    times = 1 / agreement["scale"] if agreement["scale"] else float("nan")
     moved = (
         f"{steps} real steps moved the outputs {times:.2f} times as far as the forecast says, with correlation "
-        f"{found['correlation']:.2f}"
+        f"{agreement['correlation']:.2f}"
     )
     limits = f"needed: {1 / SCALES[1]:g} to {1 / SCALES[0]:g} times, and a correlation of {LEAST_CORRELATION:g}"
     return replace(trust, holds=trust.holds and holds, reason=f"{moved} ({limits}); {trust.reason}")

@@ -93,12 +93,12 @@ def score_words(forecast: ShownForecast) -> str:
     """How well it met the real training; empty without one."""
     if "real_logits" not in forecast.dataset:
         return ""
-    found = score(forecast.dataset)
+    scores = score(forecast.dataset)
     return (
         f"Compared with real training: the forecast and the real change of the test logits have correlation "
-        f"{found['correlation']:.3f}, and the forecast change is {found['scale']:.2f} times as large. The forecast "
-        f"gives the same class as the fine-tuned model on {100 * found['agreement']:.0f} % of the test rows, the "
-        f"linear probe on {100 * found['probe_agreement']:.0f} %."
+        f"{scores['correlation']:.3f}, and the forecast change is {scores['scale']:.2f} times as large. The forecast "
+        f"gives the same class as the fine-tuned model on {100 * scores['agreement']:.0f} % of the test rows, the "
+        f"linear probe on {100 * scores['probe_agreement']:.0f} %."
     )
 
 
@@ -166,19 +166,19 @@ def rows(prepared: Pass, what: WhatIf, data: xr.Dataset) -> pd.DataFrame:
     for row, label in what.relabelled:
         labels[row] = label
     part = np.where(np.isin(np.arange(len(labels)), what.dropped), "dropped", data["where"].values)
-    found: dict[str, Any] = {"part": part, "class": [prepared.classes[k] for k in labels]}
+    columns: dict[str, Any] = {"part": part, "class": [prepared.classes[k] for k in labels]}
     if prepared.texts is not None:
         lines = {"line": list(prepared.texts.lines)} if prepared.texts.lines else {}
-        found = {**lines, **found, "text": list(prepared.texts.texts)}
+        columns = {**lines, **columns, "text": list(prepared.texts.texts)}
     names = [""] if data.sizes["output"] == 1 else [f" {name}" for name in prepared.classes]
     mean = data["logits"].mean("order")
-    found["forecast class"] = [prepared.classes[k] for k in guesses(mean.values)]
+    columns["forecast class"] = [prepared.classes[k] for k in guesses(mean.values)]
     for k, name in enumerate(names):
-        found[f"probe logit{name}"] = data["probe_logits"].isel(output=k).values
-        found[f"forecast logit{name}"] = mean.isel(output=k).values
+        columns[f"probe logit{name}"] = data["probe_logits"].isel(output=k).values
+        columns[f"forecast logit{name}"] = mean.isel(output=k).values
         if "real_logits" in data:
-            found[f"real logit{name}"] = data["real_logits"].isel(output=k).values
-    return pd.DataFrame(found).rename_axis("row")
+            columns[f"real logit{name}"] = data["real_logits"].isel(output=k).values
+    return pd.DataFrame(columns).rename_axis("row")
 
 
 def numbers(forecast: ShownForecast) -> dict[str, Any]:

@@ -126,17 +126,17 @@ class TemplateForecast:
         rows = []
         trained = dict(self.trained)
         for name in self.dataset.architecture.values.tolist():
-            own = self.dataset.sel(architecture=name)
+            one = self.dataset.sel(architecture=name)
             row = {
                 "architecture": name,
-                "verdict": verdict_words(own),
-                "samples": own.samples_needed.item(),
-                "in words": samples_words(own),
+                "verdict": verdict_words(one),
+                "samples": one.samples_needed.item(),
+                "in words": samples_words(one),
                 "by size alone": size_need(self.task, name, self.error),
             }
             if trained:
                 row["in training"] = trained[name].needed(self.error) if name in trained else float("nan")
-            rows.append({**row, "why": str(own.why.item())})
+            rows.append({**row, "why": str(one.why.item())})
         return pd.DataFrame(rows).set_index("architecture")
 
     def rows(self) -> list[tuple[str, ...]]:
@@ -183,8 +183,8 @@ class TemplateForecast:
         ran = sorted({n for _, errors in trained for n in errors.errors})
         values = np.full((len(names), len(ran), seeds), np.nan)
         for i, (_, errors) in enumerate(trained):
-            for n, found in errors.errors.items():
-                values[i, ran.index(n)] = found
+            for n, of_size in errors.errors.items():
+                values[i, ran.index(n)] = of_size
         dataset = self.dataset.assign_coords(trained_n=ran).assign(
             trained=(("architecture", "trained_n", "trained_seed"), values)
         )

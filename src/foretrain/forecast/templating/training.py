@@ -50,13 +50,13 @@ def trained_errors(
     require_whole("seeds", seeds, 1)
     usable = sorted(n for n in sizes if alphabet is not None or n >= task.wildcard_count)
     require(len(usable) >= 1, f"sizes must have one of at least {task.wildcard_count} samples; got {list(sizes)}.")
-    found: dict[int, list[float]] = {}
+    errors: dict[int, list[float]] = {}
 
     def median(n: int) -> float:
-        if n not in found:
-            tell(Progress(len(found), len(usable), f"training {architecture} on {n} samples", inner=True))
-            found[n] = errors_at(task, architecture, n, seeds=seeds, enough=error / 10, alphabet=alphabet)
-        return float(np.median(found[n]))
+        if n not in errors:
+            tell(Progress(len(errors), len(usable), f"training {architecture} on {n} samples", inner=True))
+            errors[n] = errors_at(task, architecture, n, seeds=seeds, enough=error / 10, alphabet=alphabet)
+        return float(np.median(errors[n]))
 
     start = min(range(len(usable)), key=lambda i: abs(usable[i] - START))
     up = down = start
@@ -64,7 +64,7 @@ def trained_errors(
         up += 1
     while median(usable[down]) < also and down > 0:
         down -= 1
-    return TrainedErrors(dict(sorted(found.items())))
+    return TrainedErrors(dict(sorted(errors.items())))
 
 
 def require_trainable(task: TemplateTask) -> float:

@@ -42,15 +42,15 @@ def answer(forecast: xr.Dataset) -> str:
     learn: list[str] = []
     copy, others = [], []
     for name in forecast.architecture.values.tolist():
-        own, subject = forecast.sel(architecture=name), SUBJECTS[name]
-        needed = own.samples_needed.item()
-        if bool(own.learnable) and np.isfinite(needed):
+        one, subject = forecast.sel(architecture=name), SUBJECTS[name]
+        needed = one.samples_needed.item()
+        if bool(one.learnable) and np.isfinite(needed):
             learn.append(
                 f"{subject} {'about' if learn else 'needs about'} {about(needed)}{'' if learn else ' samples'}"
             )
-        elif bool(own.learnable) or bool(own.undecided):
-            others.append(_beyond(own, subject))
-        elif bool(own.tells_apart):
+        elif bool(one.learnable) or bool(one.undecided):
+            others.append(_beyond(one, subject))
+        elif bool(one.tells_apart):
             copy.append(subject)
         else:
             others.append(f"{subject} never learns it")
@@ -65,13 +65,13 @@ def answer(forecast: xr.Dataset) -> str:
     return f"{config['task']}. {' '.join(sentences)}"
 
 
-def _beyond(own: xr.Dataset, subject: str) -> str:
+def _beyond(one: xr.Dataset, subject: str) -> str:
     """For a network whose need is not a number."""
-    if bool(own.learnable) and bool(own.too_few_tokens):
+    if bool(one.learnable) and bool(one.too_few_tokens):
         return f"{subject} can learn it, but not with so few tokens"
-    if bool(own.learnable):
-        return f"{subject} learns it, but needs {samples_words(own)} samples"
-    needs = "not with so few tokens" if bool(own.too_few_tokens) else f"it needs {samples_words(own)} samples"
+    if bool(one.learnable):
+        return f"{subject} learns it, but needs {samples_words(one)} samples"
+    needs = "not with so few tokens" if bool(one.too_few_tokens) else f"it needs {samples_words(one)} samples"
     return f"the forecast cannot tell whether {subject} learns it; if it does, {needs}"
 
 
@@ -102,25 +102,25 @@ def trained_words(trained: TrainedErrors, error: float) -> str:
     return f"{sizes[0]:,} or fewer" if needed <= sizes[0] else f"{needed:,.0f}"
 
 
-def verdict_words(own: xr.Dataset) -> str:
+def verdict_words(one: xr.Dataset) -> str:
     """Whether one architecture learns the task on unseen symbols, in words."""
-    if bool(own.learnable):
+    if bool(one.learnable):
         return "learns"
-    if bool(own.tells_apart):
+    if bool(one.tells_apart):
         return "tells answers apart, but cannot copy"
-    if bool(own.undecided):
-        return f"cannot be told (eigenvalues below {own.resolution.item():.1g})"
-    return f"fails (error stays at {own.limit_error.item():.2g})"
+    if bool(one.undecided):
+        return f"cannot be told (eigenvalues below {one.resolution.item():.1g})"
+    return f"fails (error stays at {one.limit_error.item():.2g})"
 
 
-def samples_words(own: xr.Dataset) -> str:
+def samples_words(one: xr.Dataset) -> str:
     """How many samples one architecture needs, in words: two digits, and the forecast does not know the second."""
-    needed = own.samples_needed.item()
+    needed = one.samples_needed.item()
     if np.isfinite(needed):
         return about(needed)
-    if not bool(own.learnable) and not bool(own.undecided):
+    if not bool(one.learnable) and not bool(one.undecided):
         return "never"
-    return "not with so few tokens" if bool(own.too_few_tokens) else f"more than {own.samples_limit.item():,.0f}"
+    return "not with so few tokens" if bool(one.too_few_tokens) else f"more than {one.samples_limit.item():,.0f}"
 
 
 def error_words(point: xr.Dataset) -> str:
@@ -131,8 +131,8 @@ def error_words(point: xr.Dataset) -> str:
     return words
 
 
-def condition_words(own: xr.Dataset) -> str:
+def condition_words(one: xr.Dataset) -> str:
     """The condition number of one architecture's N, or a lower bound if the smallest eigenvalue cannot be resolved."""
-    if np.isfinite(own.condition):
-        return f"{own.condition.item():.3g}"
-    return "∞" if bool(own.singular) else f"> {own.condition_at_least.item():.1g}"
+    if np.isfinite(one.condition):
+        return f"{one.condition.item():.3g}"
+    return "∞" if bool(one.singular) else f"> {one.condition_at_least.item():.1g}"

@@ -56,10 +56,10 @@ def same_mean(name: str, tolerance: Tolerance = THREE_ERRORS, least_seeds: int =
         seeds = measured.sizes.get("seed", 1)
         if seeds < least_seeds:
             return inconclusive(f"There are {seeds} seeds; {least_seeds} are needed.")
-        own = measured.std("seed", ddof=1) / math.sqrt(seeds)
+        ours = measured.std("seed", ddof=1) / math.sqrt(seeds)
         theirs = prediction[f"{name}_std"] / np.sqrt(prediction[f"{name}_seeds"])
         mean = measured.mean("seed", skipna=False)
-        distance = abs(mean - prediction[name]) / np.hypot(own, theirs)
+        distance = abs(mean - prediction[name]) / np.hypot(ours, theirs)
         published = prediction[name].notnull()
         total = int(published.sum())
         distance, published, mean, expected = xr.align(distance, published, mean, prediction[name], join="inner")
@@ -69,8 +69,8 @@ def same_mean(name: str, tolerance: Tolerance = THREE_ERRORS, least_seeds: int =
         distance = distance.where(published, 0.0)
         at = worst_place(distance.fillna(np.inf))
         error = float(distance.isel(at))
-        here, there = number(value_at(mean, at)), number(value_at(expected, at))
-        pair = f"{here} here and {there} expected{place_words(distance, at, quantities)}"
+        measured_words, expected_words = number(value_at(mean, at)), number(value_at(expected, at))
+        pair = f"{measured_words} here and {expected_words} expected{place_words(distance, at, quantities)}"
         if cells == 1:
             words = f"{called} is {pair}: {number(round(error, 2))} standard errors apart"
         else:

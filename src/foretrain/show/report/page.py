@@ -74,7 +74,7 @@ def report_page(verdicts: Mapping[str, Verdict], tier: str, known: Mapping[str, 
     views = claim_views(verdicts, known, tier, figures)
     in_order = sorted(papers().values(), key=lambda paper: paper.position)
     by_paper = {paper.name: [view for view in views if view.claim.paper == paper.name] for paper in in_order}
-    sections = [Section(papers()[name], own) for name, own in by_paper.items() if own]
+    sections = [Section(papers()[name], of_paper) for name, of_paper in by_paper.items() if of_paper]
     statements = sum(len(section.views) for section in sections)
     everything = verdicts.values()
     return render(

@@ -162,9 +162,9 @@ def _components(activation: LayerActivation, seeds: int, steps: int) -> xr.Datas
     A component has saturated if, in the last quarter, it moves by less than a twentieth of what the fastest one does.
     """
     run = layer.fig3(activation, seeds, steps, points=POINTS)
-    late = abs(run["v"].isel(time=-1) - run["v"].isel(time=-1 - POINTS // 4))
-    fastest = late.max("context")
-    growing = (late > SATURATED.value * fastest).sum("context").where(fastest > ALIVE.value, 0)
+    last_growth = abs(run["v"].isel(time=-1) - run["v"].isel(time=-1 - POINTS // 4))
+    fastest = last_growth.max("context")
+    growing = (last_growth > SATURATED.value * fastest).sum("context").where(fastest > ALIVE.value, 0)
     size = abs(run["v"].isel(time=-1)).transpose("seed", "context").values
     pull = abs(run["pull"]).transpose("seed", "context").values
     order = [spearman(p, s) for p, s in zip(pull, size, strict=True)]

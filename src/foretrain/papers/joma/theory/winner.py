@@ -99,9 +99,9 @@ def _checked(delta: ArrayLike, t: ArrayLike, normalizer: float) -> tuple[Array, 
     delta, t = _pulls(delta), as_floats("t", t)
     require(bool(np.all(t >= 0)), f"t must not be negative; its smallest value is {np.min(t, initial=0):g}.")
     last = blow_up_time(delta, normalizer=normalizer)
-    late = np.asarray(t > last * (1 + 4 * np.finfo(float).eps))
+    too_late = np.asarray(t > last * (1 + 4 * np.finfo(float).eps))
     require(
-        not late.any(),
+        not too_late.any(),
         f"t must not be later than the blow-up time {np.min(last):.6g}; its largest value is {np.max(t, initial=0):g}.",
     )
     return delta, t

@@ -229,9 +229,9 @@ def _exponent_in_training(task: RandomClasses, vocab: int, eta_y: float, eta_z: 
     parts = theory.next_token_error(f @ Y) @ np.swapaxes(Y, -1, -2) @ np.linalg.pinv(f)
     xi = -(parts * theory.overlaps(f)).sum(axis=-1)
     growth = eta_z / task.classes * np.cumsum(np.diff(times)[:, None, None] * (xi[1:] + xi[:-1]) / 2, axis=0)
-    late = slice(len(times) // 4, None)  # before, both are too small to divide
-    share = _ranked_token(task, z, -1)[1:][late] / growth[late]
-    return trajectory({"exponent": (PAIRS[:3], share)}, {"time": times[1:][late]}, {"time": "steps"})
+    after_start = slice(len(times) // 4, None)  # before, both are too small to divide
+    share = _ranked_token(task, z, -1)[1:][after_start] / growth[after_start]
+    return trajectory({"exponent": (PAIRS[:3], share)}, {"time": times[1:][after_start]}, {"time": "steps"})
 
 
 theorem3_bounds_training = Claim(

@@ -15,8 +15,8 @@ LAST = 0.25  # of the training
 def _movement(rate: float) -> xr.Dataset:
     """How fast the first layer's attention moves in the last quarter of training, over its fastest: [depth]."""
     movement = kept("scan_snap/fig7")["movement"].sel(rate=rate, drop=True).mean("seed").dropna("step")
-    late = movement.where(movement["step"] > (1 - LAST) * movement["step"].max(), drop=True).mean("step")
-    return xr.Dataset({"late_movement": late / movement.max("step")})
+    at_the_end = movement.where(movement["step"] > (1 - LAST) * movement["step"].max(), drop=True).mean("step")
+    return xr.Dataset({"late_movement": at_the_end / movement.max("step")})
 
 
 def _sparsity(rate: float, until: float) -> xr.Dataset:

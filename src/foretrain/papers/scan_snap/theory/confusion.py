@@ -26,13 +26,17 @@ def confusion_drive(steps: int, *, eta_y: float, vocab: int, classes: int, overl
     require(0 <= overlap <= 1, f"overlap must lie between 0 and 1; got {overlap}.")
     a, drive = np.zeros(3), np.zeros(steps + 1)  # of one class: at its own label, at other labels, at other tokens
     for s in range(steps + 1):
-        own, other, none = a
+        at_label, other, none = a
         outputs = np.array(
-            [own + overlap * (K - 1) * other, other + overlap * (own + (K - 2) * other), none * (1 + overlap * (K - 1))]
+            [
+                at_label + overlap * (K - 1) * other,
+                other + overlap * (at_label + (K - 2) * other),
+                none * (1 + overlap * (K - 1)),
+            ]
         )
         e = np.exp(outputs - outputs.max())
         right, wrong, elsewhere = e / (e @ (1, K - 1, rest))
-        drive[s] = own * wrong + other * (right + (K - 2) * wrong - 1) + none * rest * elsewhere
+        drive[s] = at_label * wrong + other * (right + (K - 2) * wrong - 1) + none * rest * elsewhere
         a = a + eta_y / K * np.array([1 - right, -wrong, -elsewhere])
     return drive
 

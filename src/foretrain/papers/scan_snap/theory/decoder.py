@@ -92,11 +92,11 @@ def growth_with_equal_overlaps(steps: int, *, eta_y: float, vocab: int, classes:
     w = np.zeros((steps + 1, 3))
     for s in range(steps):
         e = np.exp(w[s] - w[s].max())
-        own, other, none = e / (e @ (1, K - 1, rest))
+        at_label, other, none = e / (e @ (1, K - 1, rest))
         w[s + 1] = w[s] + eta_y * np.array(
             [
-                1 - own - overlap * (K - 1) * other,
-                overlap * (1 - own) - (1 + overlap * (K - 2)) * other,
+                1 - at_label - overlap * (K - 1) * other,
+                overlap * (1 - at_label) - (1 + overlap * (K - 2)) * other,
                 -(1 + overlap * (K - 1)) * none,
             ]
         )
