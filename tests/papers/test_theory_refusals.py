@@ -33,7 +33,8 @@ BY_PARAMETER = [
 
 def _required(function: Callable[..., Any]) -> dict[str, str]:
     parameters = inspect.signature(function).parameters.values()
-    return {p.name: str(p.annotation) for p in parameters if p.default is inspect.Parameter.empty}
+    required = [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
+    return {p.name: str(p.annotation) for p in required}
 
 
 def _taking_only_arrays(theory: Any) -> list[str]:
