@@ -33,7 +33,6 @@ NOT_EMPTY = Field(min_length=1)
 
 # The networks that are trained
 TaskName = Annotated[str, about("The task: its name, or a file of your own that ends in .toml.", file=True)]
-SampleSizes = Annotated[Sequence[SampleCount], NOT_EMPTY, about("Numbers of training samples.", unit="samples")]
 SampleSize = Annotated[SampleCount, about("Number of training samples.", unit="samples")]
 Setting = Annotated[
     SettingName, about("Size of the networks and of their training: base is the paper's own, glance takes seconds.")
@@ -41,9 +40,6 @@ Setting = Annotated[
 Architecture = Annotated[ArchitectureName, about("The network: a transformer, with a·I, b·I or both, or a baseline.")]
 Architectures = Annotated[
     Sequence[ArchitectureName], NOT_EMPTY, about("The networks: transformers, with a·I, b·I or both, and baselines.")
-]
-Transformers = Annotated[
-    Sequence[TransformerName], NOT_EMPTY, about("The transformers: plain, or with a·I, b·I or both.")
 ]
 Rates = Annotated[
     Sequence[Positive],
