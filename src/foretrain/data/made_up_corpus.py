@@ -60,6 +60,6 @@ class MadeUpCorpus:
         class_of = np.repeat(labels, lengths)
         flat = np.empty(len(class_of), dtype=np.int64)
         for label in range(self.classes):
-            own = class_of == label
-            flat[own] = draw.choice(self.vocab, size=int(own.sum()), p=self.probabilities[label])
+            of_class = class_of == label
+            flat[of_class] = draw.choice(self.vocab, size=int(of_class.sum()), p=self.probabilities[label])
         return TokenTexts(flat, starts, self.vocab), labels

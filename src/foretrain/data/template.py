@@ -69,8 +69,11 @@ class Template:
         require(
             len(set(used)) == len(used), f"A substitution must give each wildcard its own token; got {used} for {self}."
         )
-        own = sorted(set(used) & set(self.tokens))
-        require(not own, f"A substitution must not use tokens the template already contains; got {own} for {self}.")
+        clashing = sorted(set(used) & set(self.tokens))
+        require(
+            not clashing,
+            f"A substitution must not use tokens the template already contains; got {clashing} for {self}.",
+        )
         return tuple(substitution.get(s, s) if s in self.wildcard_names else s for s in self.symbols)
 
     def matches(self, string: Sequence[str]) -> bool:

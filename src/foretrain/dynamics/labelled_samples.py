@@ -63,8 +63,8 @@ class LabelledSamples:
         """Share of each run's samples whose highest score is their token's, or whose nearest answer is their own."""
         if self.answers is None:
             return (outputs.argmax(-1) == self.labels).float().mean(1)
-        nearest, own = (
+        nearest, answer = (
             self.answers.gather(1, (values[..., None] - self.answers[:, None]).abs().argmin(-1))
             for values in (outputs, self.labels)
         )
-        return (nearest == own).float().mean(1)
+        return (nearest == answer).float().mean(1)

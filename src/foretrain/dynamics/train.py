@@ -169,11 +169,11 @@ class _SeedGroup:
             measured = measure(self.parameters)
             require(isinstance(measured, tuple) and len(measured) == 2, f"{name} must return (names of axes, values).")
             self.axes[name], value = measured
-            own = value.shape[2:]
+            value_axes = value.shape[2:]
             require(
-                len(self.axes[name]) == len(own),
-                f"{name} names the axes {tuple(self.axes[name])}, but its values have {len(own)} axes besides those of "
-                f"the runs: {tuple(own)}.",
+                len(self.axes[name]) == len(value_axes),
+                f"{name} names the axes {tuple(self.axes[name])}, but its values have {len(value_axes)} axes besides "
+                f"those of the runs: {tuple(value_axes)}.",
             )
             array = value.detach().to(torch.float64).numpy().copy()
             array[np.isfinite(self.diverged)] = np.nan

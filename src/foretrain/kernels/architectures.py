@@ -42,8 +42,8 @@ def mlp_kernel(
     covariance /= k
     inside = [(Z[:, :, None] == Z[:, None, :]).reshape(len(Z), -1).astype(np.float64) for Z in (X, Y)]
     covariance += relations**2 / k * (inside[0] @ inside[1].T)
-    own = [1 + relations**2 / k * rows.sum(axis=1) for rows in inside]
-    return activation_named(activation).expectation(own[0][:, None], own[1][None, :], covariance)
+    variances = [1 + relations**2 / k * rows.sum(axis=1) for rows in inside]
+    return activation_named(activation).expectation(variances[0][:, None], variances[1][None, :], covariance)
 
 
 def architecture_kernel(

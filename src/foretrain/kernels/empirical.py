@@ -49,8 +49,8 @@ def empirical_ntk(
     x = checked_inputs("x", x)
     others = x if y is None else checked_inputs("y", y)
     rows = []
-    for own in split_rows(x, chunk):
-        blocks = [_block(network, call, weights, own, other) for other in split_rows(others, chunk)]
+    for block_rows in split_rows(x, chunk):
+        blocks = [_block(network, call, weights, block_rows, other) for other in split_rows(others, chunk)]
         rows.append(torch.cat(blocks, dim=1))
     return torch.cat(rows)
 

@@ -135,15 +135,15 @@ def recurrent_features(texts: TokenTexts, *, shared_matrix: bool, scales: Scales
     group = np.zeros(len(texts), dtype=np.int64)
     blocks = []
     for n, weight in enumerate(weights, start=1):
-        there = np.flatnonzero(lengths >= n)
-        if not len(there):
+        long_enough = np.flatnonzero(lengths >= n)
+        if not len(long_enough):
             break
-        token = texts.flat[ends[there] - n]
-        key = token if shared_matrix else group[there] * texts.vocab + token
+        token = texts.flat[ends[long_enough] - n]
+        key = token if shared_matrix else group[long_enough] * texts.vocab + token
         distinct, group_there = np.unique(key, return_inverse=True)
-        group[there] = group_there
-        entries = np.full(len(there), np.sqrt(weight))
-        blocks.append(sparse.csr_array((entries, (there, group_there)), shape=(len(texts), len(distinct))))
+        group[long_enough] = group_there
+        entries = np.full(len(long_enough), np.sqrt(weight))
+        blocks.append(sparse.csr_array((entries, (long_enough, group_there)), shape=(len(texts), len(distinct))))
     return _with_shared(blocks, np.zeros(len(texts)), 0.0)
 
 

@@ -95,9 +95,9 @@ def _own_patterns(codes: Int[Array, "string position"], random: np.random.Genera
 def pattern_of(x: String, y: String) -> tuple[Component, ...]:
     """The pair up to names of tokens, order of positions and exchange of x and y, as its sorted components."""
     pieces = _connected(x, y)
-    there = tuple(sorted(canonical(piece) for piece in pieces))
+    forward = tuple(sorted(canonical(piece) for piece in pieces))
     back = tuple(sorted(canonical([(u, t, m) for t, u, m in piece]) for piece in pieces))
-    return min(there, back)
+    return min(forward, back)
 
 
 def _connected(x: String, y: String) -> list[list[tuple[Hashable, Hashable, int]]]:

@@ -192,8 +192,8 @@ def _range(sigma: float, length: int, tail: float) -> tuple[float, float]:
     """
 
     def below(a: float) -> float:
-        late = math.exp(a + sigma**2 / 2 + float(log_ndtr(-a / sigma - sigma)))
-        return math.log(length * (float(ndtr(a / sigma)) + late)) - math.log(tail)
+        beyond = math.exp(a + sigma**2 / 2 + float(log_ndtr(-a / sigma - sigma)))
+        return math.log(length * (float(ndtr(a / sigma)) + beyond)) - math.log(tail)
 
     def above(a: float) -> float:
         z, w = _normal_nodes(0.1 / max(1.0, sigma))

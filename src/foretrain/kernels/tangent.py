@@ -116,10 +116,10 @@ def _queries(counts: Counts, scales: Scales) -> tuple[sparse.csr_array, sparse.c
     table = sparse.csr_array(counts, dtype=np.float64)
     text = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
     weight = sparse.csr_array(table[text])
-    own = sparse.csr_array(
+    on_itself = sparse.csr_array(
         (np.expm1(scales.embedding**2) * table.data, (np.arange(len(text)), table.indices)), weight.shape
     )
-    weight = weight + own  # a query attends to its own token e^{σ_e²} times as much
+    weight = weight + on_itself  # a query attends to its own token e^{σ_e²} times as much
     asks = sparse.csr_array((table.data, (text, np.arange(len(text)))), (table.shape[0], len(text)))
     return sparse.csr_array(weight.multiply(1 / np.asarray(weight.sum(axis=1))[:, None])), asks
 
@@ -133,13 +133,15 @@ def even_attention_relu(
     sparse part is 0 for these. The difference to `attention_mlp_texts` is of order σ_e².
     """
     mixes = [sparse.csr_array(c, dtype=np.float64) for c in (counts, others)]
-    own = [scales.q * np.asarray((m * m).sum(axis=1)) for m in mixes]  # of n(e), not of n(e)/T: ReLU is homogeneous
+    variances = [
+        scales.q * np.asarray((m * m).sum(axis=1)) for m in mixes
+    ]  # of n(e), not of n(e)/T: ReLU is homogeneous
     overlap = sparse.coo_array(mixes[0] @ mixes[1].T)
     i, j = overlap.coords
     k = overlap.data
-    value = moments.product("relu", own[0][i], own[1][j], scales.q * k)
-    value = value + scales.inner * k * moments.slope_product("relu", own[0][i], own[1][j], scales.q * k)
-    first, second = (np.sqrt(o / (2 * np.pi)) for o in own)
+    value = moments.product("relu", variances[0][i], variances[1][j], scales.q * k)
+    value = value + scales.inner * k * moments.slope_product("relu", variances[0][i], variances[1][j], scales.q * k)
+    first, second = (np.sqrt(o / (2 * np.pi)) for o in variances)
     return sparse.csr_array((value - first[i] * second[j], (i, j)), overlap.shape), first, second
 
 

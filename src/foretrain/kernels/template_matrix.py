@@ -119,5 +119,5 @@ def template_matrix(task: TemplateTask, kernel: Kernel, *, accuracy: float = 1e-
     require(accuracy > 0, f"accuracy must be above 0; got {accuracy}.")
     strings, others = strings_apart(task)
     N = kernel(strings, others)
-    own = np.array([kernel(row[None], row[None])[0, 0] for row in strings])
-    return TemplateMatrix(task, (N + N.T) / 2, own, accuracy)
+    with_itself = np.array([kernel(row[None], row[None])[0, 0] for row in strings])
+    return TemplateMatrix(task, (N + N.T) / 2, with_itself, accuracy)

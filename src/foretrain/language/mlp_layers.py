@@ -34,13 +34,13 @@ def mlp_layers(model: nn.Module) -> list[MlpLayer]:
     for name, module in model.named_modules():
         if (match := BLOCK.match(name)) and _is_matrix(module) and "attn" not in name and "attention" not in name:
             by_block.setdefault(match[0], []).append(name)
-    found = [(block, down) for block, names in by_block.items() if (down := _down_of(names)) is not None]
+    pairs = [(block, down) for block, names in by_block.items() if (down := _down_of(names)) is not None]
     require(
-        len(found) > 0,
+        len(pairs) > 0,
         f"No MLP neurons were found in {type(model).__name__}: it has no blocks with a matrix named "
         f"{', '.join(DOWN[:4])} or similar.",
     )
-    return [MlpLayer(index, block, down) for index, (block, down) in enumerate(found)]
+    return [MlpLayer(index, block, down) for index, (block, down) in enumerate(pairs)]
 
 
 def chosen_layers(layers: Sequence[MlpLayer], numbers: Sequence[int] | None) -> list[MlpLayer]:

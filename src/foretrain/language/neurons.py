@@ -118,7 +118,9 @@ def _study(read: LayerContexts, windows: np.ndarray, vectors: np.ndarray, contex
     positions = Positions.of(tokens.ravel(), vectors[tokens.ravel()], mixtures.reshape(tokens.size, -1))
     scale = scale_of(positions, contexts, random)
     places = read.windows * tokens.shape[1] + read.positions - FIRST
-    chosen = [own[values > 0] for own, values in zip(places, read.values, strict=True)]
-    elsewhere = [same_tokens_elsewhere(positions, own, 1, random)[0] for own in chosen]
-    groupings, shuffled = ([grouping(positions, own, scale, random) for own in some] for some in (chosen, elsewhere))
+    chosen = [of_neuron[values > 0] for of_neuron, values in zip(places, read.values, strict=True)]
+    elsewhere = [same_tokens_elsewhere(positions, of_neuron, 1, random)[0] for of_neuron in chosen]
+    groupings, shuffled = (
+        [grouping(positions, of_neuron, scale, random) for of_neuron in some] for some in (chosen, elsewhere)
+    )
     return LayerStudy(read, scale, groupings, shuffled)

@@ -47,7 +47,7 @@ def shown_neurons(study: NeuronStudy, pieces: Mapping[int, str], *, most: int) -
 
     `pieces` has the text of each token.
     """
-    found = [
+    ranked = [
         (-score, number, index)
         for number, layer in enumerate(study.layers)
         for index, score in enumerate(layer.scores)
@@ -56,7 +56,7 @@ def shown_neurons(study: NeuronStudy, pieces: Mapping[int, str], *, most: int) -
     counts = np.bincount(study.windows.ravel())
     surprise = np.log(study.windows.size / np.maximum(counts, 1))
     writers = [_Writer(layer, study.windows, pieces, surprise) for layer in study.layers]
-    return [writers[number].neuron(index) for _, number, index in sorted(found)[:most]]
+    return [writers[number].neuron(index) for _, number, index in sorted(ranked)[:most]]
 
 
 @dataclass(frozen=True)
@@ -69,15 +69,15 @@ class _Writer:
     surprise: np.ndarray  # by token, in nats: attention to frequent tokens says little
 
     def neuron(self, index: int) -> ShownNeuron:
-        read, own = self.layer.contexts, self.layer.groupings[index]
+        read, groups = self.layer.contexts, self.layer.groupings[index]
         firing = read.values[index] > 0
         places = np.stack([read.windows[index][firing], read.positions[index][firing]], axis=1)
-        members = [places[own.patterns == number].tolist() for number in range(own.count)]
+        members = [places[groups.patterns == number].tolist() for number in range(groups.count)]
         shown = [
             ShownPattern(len(each), self.label(each), [self.context(*place) for place in each[:EXAMPLES]])
             for each in members
         ]
-        return ShownNeuron(read.layer.index, index, own.score, len(places), shown)
+        return ShownNeuron(read.layer.index, index, groups.score, len(places), shown)
 
     def label(self, places: list[list[int]]) -> str:
         """The tokens that fire most often, and those that they attend to most, as in "am ← c, S"."""

@@ -199,8 +199,8 @@ def _require_same(old: dict[str, Any], new: dict[str, Any], path: Path) -> None:
         raise InputError(f"{path} was trained on another text or vocabulary; give another folder, or the same text.")
     changed = [k for k, v in new["setting"].items() if k != "steps" and old["setting"].get(k) != v]
     if changed:
-        told = ", ".join(f"{key} {old['setting'].get(key)} there, {new['setting'][key]} now" for key in changed)
-        raise InputError(f"{path} is a training with another setting ({told}); give another folder.")
+        differences = ", ".join(f"{key} {old['setting'].get(key)} there, {new['setting'][key]} now" for key in changed)
+        raise InputError(f"{path} is a training with another setting ({differences}); give another folder.")
     if old["setting"].get("steps") != new["setting"]["steps"] and new["setting"]["schedule"] != "constant":
         raise InputError(f"{path} has a cosine schedule of {old['setting']['steps']} steps, which cannot be extended.")
 

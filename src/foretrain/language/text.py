@@ -77,8 +77,8 @@ def tokenize(texts: tuple[str, str], setting: LanguageSetting, tokenizer: Tokeni
     length = len(train) + len(valid)
     require(bool(train.strip()) and bool(valid.strip()), f"The text has {length} characters; give a longer one.")
     if tokenizer is None:
-        made = word_tokenizer if setting.tokens == "words" else byte_pair_tokenizer
-        tokenizer = made(train, setting.vocabulary)
+        make = word_tokenizer if setting.tokens == "words" else byte_pair_tokenizer
+        tokenizer = make(train, setting.vocabulary)
     digest = hashlib.sha256()
     for part in (train, valid, tokenizer.to_str()):
         digest.update(hashlib.sha256(part.encode("utf-8", "surrogatepass")).digest())

@@ -171,9 +171,9 @@ class _Job:
 def make_optimizer(model: nn.Module, setting: LanguageSetting) -> torch.optim.Optimizer:
     """Weight decay for matrices only; identity scalings have a rate of their own and no decay."""
     scalings = [p for name, p in model.named_parameters() if "identity_scaling" in name]
-    own = {id(p) for p in scalings}
-    matrices = [p for p in model.parameters() if p.ndim >= 2 and id(p) not in own]
-    vectors = [p for p in model.parameters() if p.ndim < 2 and id(p) not in own]
+    scaled = {id(p) for p in scalings}
+    matrices = [p for p in model.parameters() if p.ndim >= 2 and id(p) not in scaled]
+    vectors = [p for p in model.parameters() if p.ndim < 2 and id(p) not in scaled]
     groups = [
         {"params": matrices, "weight_decay": setting.weight_decay, "times": 1.0},
         {"params": vectors, "weight_decay": 0.0, "times": 1.0},

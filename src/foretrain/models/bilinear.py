@@ -177,10 +177,10 @@ class Bilinear:
         settings, seeds, common, vocab = Y_common.shape
         tokens = _for_settings(batch.tokens, settings, Y_distinct[0, ..., 0].numel()).flatten(0, 1)
         f_distinct = f[..., common:].reshape(tokens.shape)
-        own = embedding_bag(tokens, Y_distinct.view(-1, vocab), per_sample_weights=f_distinct, mode="sum")
-        by_run = own.view(settings * seeds, -1, vocab)
+        scores = embedding_bag(tokens, Y_distinct.view(-1, vocab), per_sample_weights=f_distinct, mode="sum")
+        by_run = scores.view(settings * seeds, -1, vocab)
         by_run.baddbmm_(_common(f, seeds, common), Y_common.flatten(0, 1))
-        return own.view(settings, -1, vocab)
+        return scores.view(settings, -1, vocab)
 
     def gradient(self, parameters: Parameters, batch: Samples, samples: int) -> Parameters:
         """Gradient of the mean cross-entropy over `samples` per seed (Lemma 1, with the sign of a loss)."""
@@ -241,20 +241,20 @@ class Bilinear:
     def attention_logits(self, parameters: Mapping[str, Tensor]) -> Float[Tensor, "*run query vocab"]:
         """The rows of Z that belong to query tokens; entries that cannot move are 0."""
         Z_common, Z_distinct = parameters["Z_common"], parameters["Z_distinct"]
-        n, slot, own = self._own_tokens
+        n, slot, token = self._own_tokens
         rows = Z_common.new_zeros(*Z_common.shape[:-1], self.task.vocab)
         rows[..., self.common] = Z_common
-        rows[..., self.query_of[n], own] = Z_distinct[..., n, slot]
+        rows[..., self.query_of[n], token] = Z_distinct[..., n, slot]
         return rows
 
     def full(self, parameters: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Y and Z over the whole vocabulary; entries that cannot move are 0."""
         Y_common, Y_distinct = parameters["Y_common"], parameters["Y_distinct"]
-        n, slot, own = self._own_tokens
+        n, slot, token = self._own_tokens
         Y = Y_common.new_zeros(*Y_common.shape[:-2], self.task.vocab, self.task.vocab)
         Z = torch.zeros_like(Y)
         Y[..., self.common, :] = Y_common
-        Y[..., own, :] = Y_distinct[..., n, slot, :]
+        Y[..., token, :] = Y_distinct[..., n, slot, :]
         Z[..., self.query_tokens, :] = self.attention_logits(parameters)
         if self.residual:
             Y[..., self.query_tokens, :] += parameters["Y_query"]

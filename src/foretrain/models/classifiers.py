@@ -100,11 +100,11 @@ class Classifier:
 
     def scores(self, parameters: Parameters, texts: Int[Tensor, "text position"]) -> Float[Tensor, "text output"]:
         """s(x) of every text."""
-        there = texts >= 0
+        is_token = texts >= 0
         tokens = texts.clamp_min(0)
         if self.architecture == "mv":
-            return _mv_scores(self, parameters, tokens, there)
-        parts = _ARCHITECTURE[self.architecture](self, parameters, tokens, there)
+            return _mv_scores(self, parameters, tokens, is_token)
+        parts = _ARCHITECTURE[self.architecture](self, parameters, tokens, is_token)
         return parts @ parameters["readout"].mT / self.width**0.5
 
     def of_one(self, parameters: Mapping[str, Tensor], text: Int[Tensor, "position"]) -> Float[Tensor, "output"]:
@@ -127,18 +127,18 @@ Tokens = Int[Tensor, "text position"]
 There = Bool[Tensor, "text position"]
 
 
-def _mlp(net: Classifier, p: Parameters, tokens: Tokens, there: There) -> Hidden:
+def _mlp(net: Classifier, p: Parameters, tokens: Tokens, is_token: There) -> Hidden:
     hidden = net.phi(p["embedding"][tokens] @ p["weight"].mT / net.width**0.5)
-    return (hidden * there.unsqueeze(-1)).sum(1)
+    return (hidden * is_token.unsqueeze(-1)).sum(1)
 
 
-def _cnn(net: Classifier, p: Parameters, tokens: Tokens, there: There) -> Hidden:
-    embedded = p["embedding"][tokens] * there.unsqueeze(-1)
-    whole = there[:, net.window - 1 :]  # padding is at the end: a window is whole if it has its last token
+def _cnn(net: Classifier, p: Parameters, tokens: Tokens, is_token: There) -> Hidden:
+    embedded = p["embedding"][tokens] * is_token.unsqueeze(-1)
+    whole = is_token[:, net.window - 1 :]  # padding is at the end: a window is whole if it has its last token
     if net.padded:
         beyond = net.window - 1
         embedded = functional.pad(embedded, (0, 0, beyond, beyond))
-        whole = functional.pad(there, (0, beyond))  # a window counts if it has any token
+        whole = functional.pad(is_token, (0, beyond))  # a window counts if it has any token
         for _ in range(beyond):
             whole = whole | functional.pad(whole[:, :-1], (1, 0))
     windows = embedded.shape[1] - net.window + 1
@@ -149,7 +149,7 @@ def _cnn(net: Classifier, p: Parameters, tokens: Tokens, there: There) -> Hidden
     return (net.phi(inside / net.width**0.5) * whole.unsqueeze(-1)).sum(1)
 
 
-def _attended(net: Classifier, p: Parameters, tokens: Tokens, there: There) -> Float[Tensor, "text position width"]:
+def _attended(net: Classifier, p: Parameters, tokens: Tokens, is_token: There) -> Float[Tensor, "text position width"]:
     embedded = p["embedding"][tokens]
     if net.positions:
         require(
@@ -160,39 +160,39 @@ def _attended(net: Classifier, p: Parameters, tokens: Tokens, there: There) -> F
     divisor = net.width if net.scaling == "limit" else net.width**0.5
     logits = embedded @ embedded.mT / divisor
     # The mask is finite, so that a text without tokens has weights too; they gather padding, which the caller drops.
-    weights = torch.softmax(logits.masked_fill(~there.unsqueeze(1), torch.finfo(logits.dtype).min), dim=-1)
+    weights = torch.softmax(logits.masked_fill(~is_token.unsqueeze(1), torch.finfo(logits.dtype).min), dim=-1)
     return weights @ embedded
 
 
-def _sa(net: Classifier, p: Parameters, tokens: Tokens, there: There) -> Hidden:
-    return (_attended(net, p, tokens, there) * there.unsqueeze(-1)).sum(1)
+def _sa(net: Classifier, p: Parameters, tokens: Tokens, is_token: There) -> Hidden:
+    return (_attended(net, p, tokens, is_token) * is_token.unsqueeze(-1)).sum(1)
 
 
-def _sa_mlp(net: Classifier, p: Parameters, tokens: Tokens, there: There) -> Hidden:
-    hidden = net.phi(_attended(net, p, tokens, there) @ p["weight"].mT / net.width**0.5)
-    return (hidden * there.unsqueeze(-1)).sum(1)
+def _sa_mlp(net: Classifier, p: Parameters, tokens: Tokens, is_token: There) -> Hidden:
+    hidden = net.phi(_attended(net, p, tokens, is_token) @ p["weight"].mT / net.width**0.5)
+    return (hidden * is_token.unsqueeze(-1)).sum(1)
 
 
-def _mv_scores(net: Classifier, p: Parameters, tokens: Tokens, there: There) -> Float[Tensor, "text output"]:
+def _mv_scores(net: Classifier, p: Parameters, tokens: Tokens, is_token: There) -> Float[Tensor, "text output"]:
     """Sum over neighbours ab of vᵀM_a E_b/d. The readout multiplies each token's matrix first, so none is copied."""
     rows = torch.einsum("oi,aij->aoj", p["readout"], p["matrix"])
     pairs = torch.einsum("ntoj,ntj->nto", rows[tokens[:, :-1]], p["embedding"][tokens[:, 1:]])
-    return (pairs * there[:, 1:].unsqueeze(-1)).sum(1) / net.width
+    return (pairs * is_token[:, 1:].unsqueeze(-1)).sum(1) / net.width
 
 
-def _mv_diagonal(net: Classifier, p: Parameters, tokens: Tokens, there: There) -> Hidden:
-    return (p["matrix"][tokens[:, :-1]] * p["embedding"][tokens[:, 1:]] * there[:, 1:].unsqueeze(-1)).sum(1)
+def _mv_diagonal(net: Classifier, p: Parameters, tokens: Tokens, is_token: There) -> Hidden:
+    return (p["matrix"][tokens[:, :-1]] * p["embedding"][tokens[:, 1:]] * is_token[:, 1:].unsqueeze(-1)).sum(1)
 
 
-def _rnn(net: Classifier, p: Parameters, tokens: Tokens, there: There) -> Hidden:
+def _rnn(net: Classifier, p: Parameters, tokens: Tokens, is_token: There) -> Hidden:
     """h_t = E_t + M h_{t−1}/√d; padding keeps the state."""
-    state = p["embedding"][tokens[:, 0]] * there[:, :1]
+    state = p["embedding"][tokens[:, 0]] * is_token[:, :1]
     for t in range(1, tokens.shape[1]):
         if net.architecture == "rnn_token":
             moved = (p["matrix"][tokens[:, t]] * state.unsqueeze(1)).sum(-1)  # faster than one product per text
         else:
             moved = state @ p["matrix"].mT
-        state = torch.where(there[:, t : t + 1], p["embedding"][tokens[:, t]] + moved / net.width**0.5, state)
+        state = torch.where(is_token[:, t : t + 1], p["embedding"][tokens[:, t]] + moved / net.width**0.5, state)
     return state
 
 

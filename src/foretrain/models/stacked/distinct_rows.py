@@ -102,8 +102,8 @@ class DistinctRows:
 
     def select_runs(self, runs: Int[Tensor, "kept"]) -> DistinctRows:
         """Keep these runs, with their padding."""
-        own = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "fixed_places"}
-        return replace(self, **{name: tensor[runs] for name, tensor in own.items()})
+        tensors = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "fixed_places"}
+        return replace(self, **{name: tensor[runs] for name, tensor in tensors.items()})
 
 
 def distinct_rows(strings: Int[Tensor, "run sample place"]) -> DistinctRows:

@@ -79,8 +79,8 @@ def starts(kind: str, seeds: Sequence[int], size: float, units: Sequence[int]) -
     matrices = []
     for layer, (into, out) in enumerate(itertools.pairwise(units)):
         drawn = [stream("deep_linear", seed, "start", layer).normal(size=(out, into)) for seed in seeds]
-        made = [_orthogonal(d) if kind == "orthogonal" else d / np.sqrt(into) for d in drawn]
-        matrices.append(size * torch.tensor(np.stack(made)))
+        drawn_matrices = [_orthogonal(d) if kind == "orthogonal" else d / np.sqrt(into) for d in drawn]
+        matrices.append(size * torch.tensor(np.stack(drawn_matrices)))
     return matrices
 
 

@@ -25,8 +25,8 @@ def _coefficient_roots(orders: int, center: float = 0.0) -> xr.Dataset:
     else:
         n = np.arange(1, 33)
         logs = theory.two_token_series(center, len(n), 0.8 * center)
-    late = n >= n[-1] / 4
-    return trajectory({"root": ("coefficient", np.exp(logs / n)[late])}, {"coefficient": n[late]})
+    last_quarters = n >= n[-1] / 4
+    return trajectory({"root": ("coefficient", np.exp(logs / n)[last_quarters])}, {"coefficient": n[last_quarters]})
 
 
 def _power(power: float = 0.5) -> xr.Dataset:

@@ -71,8 +71,8 @@ def _attention_values(task: str, beta: float, gamma: float) -> tuple[Array, Arra
     """K_attn between strings of all templates that share no token, and of each string with itself."""
     X, Y = strings_apart(REGRESSION_TASKS[task]().with_cls())
     between = attention_matrix(X.tolist(), Y.tolist(), beta=beta, gamma=gamma).values
-    own = [attention_matrix([x], [x], beta=beta, gamma=gamma).values[0, 0] for x in X.tolist()]
-    return (between + between.T) / 2, np.array(own)
+    of_one = [attention_matrix([x], [x], beta=beta, gamma=gamma).values[0, 0] for x in X.tolist()]
+    return (between + between.T) / 2, np.array(of_one)
 
 
 def _least_eigenvalues(
@@ -84,10 +84,10 @@ def _least_eigenvalues(
     """
 
     def ratio(task: str, activation: str) -> dict[str, float]:
-        between, own = _attention_values(task, beta, gamma)
+        between, of_one = _attention_values(task, beta, gamma)
         name = replaced_by or activation
         expectation = CLOSED.get(name) or _quadrature(FUNCTIONS[name])
-        N = expectation(own[:, None], own[None, :], between)
+        N = expectation(of_one[:, None], of_one[None, :], between)
         eigenvalues = np.linalg.eigvalsh((N + N.T) / 2)
         return {"eigenvalue_ratio": (eigenvalues[0] - 3 * len(N) * ACCURACY) / eigenvalues[-1]}
 
@@ -168,17 +168,17 @@ def _condition_number(
     task: str, beta: float, gamma: float, identity: float, layers: int, scramble: int, log2: int
 ) -> float:
     """Condition number of N after attention layers with a·I in every head, and an MLP layer."""
-    made: TemplateTask = REGRESSION_TASKS[task]().with_cls()
-    X, Y = (list(map(tuple, strings.tolist())) for strings in strings_apart(made))
+    task_with_cls: TemplateTask = REGRESSION_TASKS[task]().with_cls()
+    X, Y = (list(map(tuple, strings.tolist())) for strings in strings_apart(task_with_cls))
 
     def kernel(x: tuple[int, ...], y: tuple[int, ...]) -> float:
         return theory.identity_kernel(
             x, y, beta=beta, gamma=gamma, identity=identity, layers=layers, scramble=scramble, log2=log2
         )
 
-    own = [np.array([kernel(s, s) for s in strings]) for strings in (X, Y)]
+    of_one = [np.array([kernel(s, s) for s in strings]) for strings in (X, Y)]
     between = np.array([[kernel(x, y) for y in Y] for x in X])
-    N = Cosine().expectation(own[0][:, None], own[1][None, :], between)
+    N = Cosine().expectation(of_one[0][:, None], of_one[1][None, :], between)
     eigenvalues = np.linalg.eigvalsh((N + N.T) / 2)
     return float(eigenvalues[-1] / eigenvalues[0]) if eigenvalues[0] > 0 else float("inf")
 

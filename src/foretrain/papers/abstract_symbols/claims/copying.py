@@ -94,9 +94,9 @@ def _parts(heads: Sequence[int], gamma: float, tokens: int, rule: str = "unit") 
     The rule `printed` has η_V = d_emb/d_head and η_P = η_E = 1, and `unit` another 1/H in all three.
     """
     off = (SAMPLES - 1) / tokens
-    own = 1 - 1 / tokens
-    shared = (own - off) * gamma**2
-    value = {"V": own + shared, "P": shared, "E": 2 * own + shared}
+    same_token = 1 - 1 / tokens
+    shared = (same_token - off) * gamma**2
+    value = {"V": same_token + shared, "P": shared, "E": 2 * same_token + shared}
     return trajectory(
         {"velocity": (("part", "heads"), [[-value[p] / SAMPLES] * len(heads) for p in PARTS])},
         {"part": list(PARTS), "heads": list(heads), "rule": rule},

@@ -29,8 +29,8 @@ SQUARE_ROOT = Tolerance(-0.5, "the power of ρ in √(1/ρ)")
 def _errors(kernel: Kernel, n: int, alphabets: tuple[int, ...], ridge: float, seeds: int) -> xr.DataArray:
     """Errors without label noise on unseen strings, [alphabet, seed, template]."""
     architecture, beta, gamma = kernel
-    made = KernelSetting(architecture, beta=beta, gamma=gamma).kernel
-    errors = measured_errors(noisy_task(0.0), made, samples=(n,), alphabets=alphabets, ridge=ridge, seeds=seeds)
+    function = KernelSetting(architecture, beta=beta, gamma=gamma).kernel
+    errors = measured_errors(noisy_task(0.0), function, samples=(n,), alphabets=alphabets, ridge=ridge, seeds=seeds)
     return errors.error.isel(n=0, output=0, drop=True)
 
 
@@ -79,13 +79,13 @@ theorem3_4_diversity = Claim(
 def _mean_kernel(kernel: Kernel, tokens: int) -> np.ndarray:
     """M: the mean of K over pairs of samples of each two templates, over all strings of an alphabet."""
     task = same_different().with_cls()
-    made = KernelSetting(kernel[0], beta=kernel[1], gamma=kernel[2]).kernel
+    function = KernelSetting(kernel[0], beta=kernel[1], gamma=kernel[2]).kernel
     cls, first = int(task.one_per_template()[0, -1]), len(task.vocabulary)
     one, two = first, first + 1  # by symmetry one string of each template is enough on one side
     same = np.array([[t, t, cls] for t in range(first, first + tokens)])
     different = np.array([[s, t, cls] for s in same[:, 0] for t in same[:, 0] if s != t])
     rows = np.array([[one, one, cls], [one, two, cls]])
-    mean = np.array([[float(made(row[None], strings).mean()) for strings in (same, different)] for row in rows])
+    mean = np.array([[float(function(row[None], strings).mean()) for strings in (same, different)] for row in rows])
     return (mean + mean.T) / 2
 
 

@@ -23,8 +23,8 @@ OTHER_BETA = 4.0  # of the networks in the control
 
 def _exact_kernel(strings: Sequence[str], beta: float, gamma: float) -> xr.Dataset:
     attention = attention_matrix(strings, strings, beta=beta, gamma=gamma).values
-    own = np.diag(attention)
-    transformer = Cosine().expectation(own[:, None], own[None, :], attention)
+    of_one = np.diag(attention)
+    transformer = Cosine().expectation(of_one[:, None], of_one[None, :], attention)
     return trajectory(
         {"kernel": (("layer", "x", "y"), np.stack([attention, transformer]))},
         {"layer": list(LAYERS), "x": list(strings), "y": list(strings)},

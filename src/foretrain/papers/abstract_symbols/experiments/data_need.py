@@ -74,14 +74,14 @@ def data_need(
     require(list(n) == sorted(set(n)), f"n must grow; got {list(n)}.")
     require_positive("loss", loss)
 
-    made, alphabet = task_called(task)
-    scale = constant_loss(made) if made.kind == "regression" else None  # None: the answer is a symbol
+    template_task, alphabet = task_called(task)
+    scale = constant_loss(template_task) if template_task.kind == "regression" else None  # None: the answer is a symbol
     ends = {"good_enough": loss / 10 * (scale or 1.0), "patience": patience}
 
     def of(architecture: str) -> dict[str, Any]:
         misses = np.full((len(n), len(listed)), np.nan)
         for place, size in reversed(list(enumerate(n))):
-            if alphabet is None and size < made.wildcard_count:  # too few tokens to fill a template
+            if alphabet is None and size < template_task.wildcard_count:  # too few tokens to fill a template
                 misses[place] = np.inf
                 break
             runs = at_best_rate(task, architecture, n=size, seeds=listed, setting=s, rates=rates, **ends)

@@ -122,9 +122,9 @@ def _fine_tuned(model: nn.Module, n: int, steps: int, seed: int) -> float:
     """Mean squared error on new symbols after fine-tuning all weights and a linear read-out of the last token."""
     import copy
 
-    own: Any = copy.deepcopy(model).train()
-    body, width = own.transformer, own.config.n_embd
-    known, new = np.split(stream("abstract_symbols/fig7", "symbols", seed).permutation(own.config.vocab_size), 2)
+    tuned: Any = copy.deepcopy(model).train()
+    body, width = tuned.transformer, tuned.config.n_embd
+    known, new = np.split(stream("abstract_symbols/fig7", "symbols", seed).permutation(tuned.config.vocab_size), 2)
     train, test = template_batch(n, known, ("train", n, seed)), template_batch(TEST, new, ("test", seed))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -136,7 +136,7 @@ def _fine_tuned(model: nn.Module, n: int, steps: int, seed: int) -> float:
             F.mse_loss(output, train[1][chosen]).backward()
             optimizer.step()
             optimizer.zero_grad()
-        own.eval()
+        tuned.eval()
         with torch.no_grad():
             return float(F.mse_loss(head(body(test[0]).last_hidden_state[:, -1])[:, 0], test[1]))
 

@@ -35,9 +35,9 @@ KERNEL_ACCURACY = 1e-6  # of N at β = 4, where K_attn is computed to 1e-7 and t
 
 def block_sample(task: str, n: int, per_sample: float, seed: int) -> TemplateBatch:
     """n samples whose wildcards are filled from `per_sample`·n tokens."""
-    made = REGRESSION_TASKS[task]().with_cls()
-    alphabet = max(int(per_sample * n), made.wildcard_count)
-    return made.sample(n, stream("abstract_symbols/fig4", seed, n, alphabet), alphabet=alphabet)
+    with_cls = REGRESSION_TASKS[task]().with_cls()
+    alphabet = max(int(per_sample * n), with_cls.wildcard_count)
+    return with_cls.sample(n, stream("abstract_symbols/fig4", seed, n, alphabet), alphabet=alphabet)
 
 
 def indicators(template: NDArray[np.int64], count: int) -> Array:

@@ -144,36 +144,36 @@ def cell(
     alphabet: int | None = None
     if isinstance(task, str):
         one, alphabet = task_called(task)
-        made = (one,) * len(listed)
+        tasks = (one,) * len(listed)
     else:
-        made = task
-    most = max(own.wildcard_count for own in made)
+        tasks = task
+    most = max(one_task.wildcard_count for one_task in tasks)
     require(
         alphabet is not None or n >= most,
-        f"n must be at least {most}, so that its n training tokens fill the wildcards of {made[0].name}; got {n}.",
+        f"n must be at least {most}, so that its n training tokens fill the wildcards of {tasks[0].name}; got {n}.",
     )
     size = n if alphabet is None else alphabet
     splits = [
-        own.split(
+        one_task.split(
             n,
-            stream("abstract_symbols/train", seed, own.name, n),
+            stream("abstract_symbols/train", seed, one_task.name, n),
             alphabet=size,
             held_out=s.held_out,
             held_out_alphabet=s.held_out,
         )
-        for seed, own in zip(listed, made, strict=True)
+        for seed, one_task in zip(listed, tasks, strict=True)
     ]
     runs = train_validated(
-        network(made, architecture, size, s, **options),
+        network(tasks, architecture, size, s, **options),
         splits,
         rates=rates or (s.learning_rate,),
         schedule=Schedule(s.epochs, s.batch, patience, good_enough),
         seeds=listed,
-        experiment=f"abstract_symbols/{made[0].name}/{n}",
+        experiment=f"abstract_symbols/{tasks[0].name}/{n}",
     )
     last = runs.train_curve.isel(epoch_done=-1, drop=True)  # `train_loss` is that of the chosen epoch
     runs = runs.assign(final_train_loss=last)
-    return runs.assign_attrs(setting_attrs(s, rates, patience), task=made[0].name, architecture=architecture, n=n)
+    return runs.assign_attrs(setting_attrs(s, rates, patience), task=tasks[0].name, architecture=architecture, n=n)
 
 
 def setting_attrs(s: TrainingSetting, rates: Sequence[float] = (), patience: int | None = None) -> dict[str, Any]:

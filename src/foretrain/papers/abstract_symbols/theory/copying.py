@@ -25,8 +25,8 @@ def train_velocity(gamma: float, tokens: int, samples: int) -> float:
 
     K sums to 4(δ + γ²) over the four; Σ_j (1/m − δ_{j,x})(1/m − δ_{j,x'}) is 1 − 1/m or −1/m.
     """
-    own = 4 + 4 * gamma**2
-    return -((1 - 1 / tokens) * own - (samples - 1) / tokens * 4 * gamma**2) / samples
+    same_token = 4 + 4 * gamma**2
+    return -((1 - 1 / tokens) * same_token - (samples - 1) / tokens * 4 * gamma**2) / samples
 
 
 def identity_velocity(tokens: int) -> float:

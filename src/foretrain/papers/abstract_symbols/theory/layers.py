@@ -49,8 +49,8 @@ def identity_kernel(
     beta /= np.sqrt(1 + gamma**2)
     gram: Callable[[String, String], Array] = first if layers == 1 else second
     u, v = tuple(x), tuple(y)
-    own = [(g + g.T) / 2 for g in (gram(u, u), gram(v, v))]
-    return _attended((own[0], gram(u, v), own[1]), -1, -1, beta, identity, normal)
+    of_one = [(g + g.T) / 2 for g in (gram(u, u), gram(v, v))]
+    return _attended((of_one[0], gram(u, v), of_one[1]), -1, -1, beta, identity, normal)
 
 
 def _attended(grams: tuple[Array, Array, Array], i: int, j: int, beta: float, identity: float, normal: Array) -> float:

@@ -22,9 +22,9 @@ def product(left: Array, right: Array) -> Array:
     """The product of two truncated power series in the same variables."""
     result = np.zeros_like(left)
     for powers in np.argwhere(left):  # few of the coefficients that are multiplied here differ from 0
-        there = tuple(slice(power, None) for power in powers)
+        shifted = tuple(slice(power, None) for power in powers)
         rest = tuple(slice(None, size - power) for size, power in zip(left.shape, powers, strict=True))
-        result[there] += left[tuple(powers)] * right[rest]
+        result[shifted] += left[tuple(powers)] * right[rest]
     return result
 
 

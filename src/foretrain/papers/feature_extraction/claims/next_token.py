@@ -110,7 +110,7 @@ def _model_scores(
     return trajectory(
         {**measured, **{key: ("context", [row[key] for row in ranks]) for key in ranks[0]}},
         {"context": list(contexts), "width": list(widths), "seed": range(seeds)},
-    ).assign(mean_slope=lambda made: made["excess_slope"].mean("seed", keep_attrs=True))
+    ).assign(mean_slope=lambda run: run["excess_slope"].mean("seed", keep_attrs=True))
 
 
 def _model_ranks(corpus: str, vocab: int, tokens: int, contexts: tuple[int, ...], name: str = "MLP ReLU") -> xr.Dataset:

@@ -80,9 +80,9 @@ def bigram_share(kernel: Float[Array, "first second first second"]) -> float:
     n = kernel.shape[0]
     a, b = np.meshgrid(np.arange(n), np.arange(n), indexing="ij")
     c, d = (a + 1) % n, (b + 1) % n
-    own = kernel[a, b, a, b]
-    mixed = own - kernel[a, b, a, d] - kernel[a, b, c, b] + kernel[a, b, c, d]
-    return float(mixed.mean() / own.mean())
+    same_bigram = kernel[a, b, a, b]
+    mixed = same_bigram - kernel[a, b, a, d] - kernel[a, b, c, b] + kernel[a, b, c, d]
+    return float(mixed.mean() / same_bigram.mean())
 
 
 def bias_after_training(net: DeepWindow, corpus: LabelledCorpus, *, steps: int, rate: float, seed: int) -> float:

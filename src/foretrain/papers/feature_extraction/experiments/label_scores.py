@@ -78,9 +78,9 @@ def read_corpus(
     """
     if name in MADE_UP_CLASSES:
         draw = stream("feature_extraction/corpus", 1, name)
-        made = MadeUpCorpus(draw, vocab=MADE_UP.vocab, unseen=MADE_UP.unseen, classes=MADE_UP_CLASSES[name])
-        train, labels = made.sample(texts or MADE_UP.texts, draw)
-        test, test_labels = made.sample(MADE_UP.test_texts, draw)
+        source = MadeUpCorpus(draw, vocab=MADE_UP.vocab, unseen=MADE_UP.unseen, classes=MADE_UP_CLASSES[name])
+        train, labels = source.sample(texts or MADE_UP.texts, draw)
+        test, test_labels = source.sample(MADE_UP.test_texts, draw)
         return LabelledCorpus(train, labels, test, test_labels, np.arange(MADE_UP.seen, MADE_UP.vocab))
     tokenize = LABELLED[name].tokenize
     raw = labelled_corpus(name, "train", data=data)

@@ -45,8 +45,8 @@ class SmallCorpus:
         cls, texts: int, vocab: int, length: int = LAZY.length, positive: float = LAZY.positive, contrast: float = 1.5
     ) -> SmallCorpus:
         draw = stream("feature_extraction/synthetic", "texts")
-        made = MadeUpCorpus(draw, vocab=vocab, contrast=contrast, positive=positive, lengths=(length, length))
-        drawn, labels = made.sample(texts, draw)
+        source = MadeUpCorpus(draw, vocab=vocab, contrast=contrast, positive=positive, lengths=(length, length))
+        drawn, labels = source.sample(texts, draw)
         return cls(drawn.flat.reshape(texts, length), labels, vocab)
 
     def asked(self, name: str) -> Int[Array, "asked position"]:
