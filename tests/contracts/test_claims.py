@@ -107,6 +107,11 @@ def larger_tiers_set_the_same_names(claim: Claim) -> None:
         assert set(claim.setting("fast")) <= set(claim.setting(tier)) | _names_with_defaults(claim), tier
 
 
+def what_it_compares_has_words(claim: Claim) -> None:
+    compared = {drawn.measured for drawn in claim.compare.draws}
+    assert {name for name in compared if name not in claim.quantities} == set(), "name it in the paper's quantities.py"
+
+
 def an_erratum_has_both_halves(claim: Claim) -> None:
     pair = other_half(claim, CLAIMS)
     if claim.corrects is not None:
@@ -131,6 +136,7 @@ def an_erratum_has_both_halves(claim: Claim) -> None:
         every_setting_and_every_change_of_the_control_is_used,
         larger_tiers_set_the_same_names,
         an_erratum_has_both_halves,
+        what_it_compares_has_words,
     ],
     ids=lambda check: check.__name__,
 )

@@ -16,10 +16,13 @@ import xarray as xr
 from contracts.everywhere import problems
 from foretrain import papers
 from foretrain.api.run import plan_of
+from foretrain.core.errors import InputError
+from foretrain.core.streams import seed_list
 from foretrain.core.workers import single_threaded
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import is_described
 from foretrain.ledger.tiers import TIERS
+from foretrain.runs.identity import RunIdentity
 
 EXPERIMENTS = papers.experiments()
 every_experiment = pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=EXPERIMENTS.keys())
@@ -57,6 +60,44 @@ def arguments_can_be_given_on_the_command_line(experiment: Experiment) -> None:
             assert read == (tuple(value) if isinstance(value, list | range) else value), name
 
 
+def a_single_value_from_python_is_a_list_of_one(experiment: Experiment) -> None:
+    """Of every axis and whatever is batched; what is valid stays as it is, because it names the run."""
+    defaults = experiment.defaults()
+    for name in experiment.cut:
+        first = seed_list(defaults[name])[0] if name == "seeds" else defaults[name][0]
+        for bare in (first, np.asarray(first)[()]) if name != "seeds" else ():
+            taken = experiment.take({name: bare})[name]
+            assert taken == [first], f"{name}={bare!r} becomes {taken}"
+            assert _planned(experiment, {name: bare}) == _planned(experiment, {name: [first]}), name
+        for valid in ([first], (first,), np.array([first])):
+            assert experiment.take({name: valid})[name] is valid, f"{name}={valid!r} is changed"
+    for tier in TIERS:
+        arguments = experiment.arguments(tier)
+        for name, value in experiment.take(arguments).items():
+            assert value is arguments[name], f"{name} at tier {tier} is changed"
+
+
+def _planned(experiment: Experiment, given: dict[str, object]) -> object:
+    plan = plan_of(experiment, {**experiment.defaults(), **experiment.take(given)}, {})
+    identity = RunIdentity.of(experiment.id, {**plan.fixed, **plan.cut}, "source", cut=list(plan.cut))
+    return plan, identity.name
+
+
+def what_cannot_be_taken_is_refused_in_a_sentence(experiment: Experiment) -> None:
+    for name in experiment.cut:
+        for garbage in (object(), (object(),), None, (), {"a": 1}, float("nan"), "\N{SNOWMAN}", ("\N{SNOWMAN}",)):
+            refused = ""
+            try:
+                experiment.take({name: garbage})
+            except InputError as error:
+                refused = str(error)
+            of_text = experiment.parameters()[name].schema().get("items", {})
+            anything = of_text.get("type") == "string" and not {"enum", "pattern"} & set(of_text)
+            if not (anything and "\N{SNOWMAN}" in str(garbage)):
+                assert refused.startswith(f"{name} takes "), f"{name}={garbage!r}: {refused or 'taken'}"
+                assert "\n" not in refused
+
+
 def parameters_that_take_files_say_so(experiment: Experiment) -> None:
     """Otherwise a changed file would be taken for the same run."""
     says = {name: parameter.says for name, parameter in experiment.parameters().items()}
@@ -74,6 +115,8 @@ def loading_one_experiment_finds_it(experiment: Experiment) -> None:
         says_what_it_is,
         every_parameter_is_typed_and_described,
         arguments_can_be_given_on_the_command_line,
+        a_single_value_from_python_is_a_list_of_one,
+        what_cannot_be_taken_is_refused_in_a_sentence,
         parameters_that_take_files_say_so,
         loading_one_experiment_finds_it,
     ],

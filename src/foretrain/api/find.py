@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Kind = Literal["claim", "experiment"]
+SHOWN = 20  # lines of what was found, as Python prints it
 NEVER = "never"  # in place of the last verdict, where a claim has not been checked
 
 
@@ -31,6 +32,13 @@ class Found:
 
     def __len__(self) -> int:
         return len(self.claims) + len(self.experiments)
+
+    def __repr__(self) -> str:
+        listed = [f"  {c.id}  {c.source}" for c in self.claims.values()]
+        listed += [f"  {e.id}  {e.says}" for e in self.experiments.values()]
+        more = [f"  and {len(listed) - SHOWN} more; .table has all of them"] if len(listed) > SHOWN else []
+        counted = f"{len(self.claims)} claims, {len(self.experiments)} experiments"
+        return "\n".join([f"<Found: {counted}>", *listed[:SHOWN], *more])
 
     @property
     def last(self) -> dict[str, str]:

@@ -223,4 +223,8 @@ def _parameter_words(parameter: Parameter) -> str:
 
 
 def assignments(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} = {value!r}" for name, value in values.items()) or "(nothing)"
+    return ", ".join(f"{name} = {_shown(value)}" for name, value in values.items()) or "(nothing)"
+
+
+def _shown(value: Any) -> str:
+    return getattr(value, "__name__", None) or repr(value)

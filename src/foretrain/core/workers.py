@@ -39,8 +39,9 @@ def worker_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
                 child.terminate()  # what it was computing may take an hour; what it finished is on disk
             if isinstance(error, BrokenProcessPool):
                 raise InputError(
-                    "A worker process was killed (out of memory?); the same command goes on where it stopped, and "
-                    "fewer --jobs need less memory."
+                    "A worker process ended before its work was done. In a script of your own, put what starts jobs "
+                    'below `if __name__ == "__main__":`. Otherwise it was killed, perhaps for lack of memory: fewer '
+                    "jobs need less, and the same call goes on where it stopped."
                 ) from error
             raise
         finally:

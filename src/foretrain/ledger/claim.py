@@ -111,7 +111,7 @@ class Claim:
     finding: str | None = None  # what we found that is not an error of the paper: a limit, a reading, a surprise
     figure: Callable[[xr.Dataset, xr.Dataset], Any] | None = None  # default: drawn from the two datasets
     module: str = ""  # where it is written; filled in when its paper is loaded, as are its quantities
-    quantities: Quantities = BASE  # what its variables and axes are called
+    quantities: Quantities = field(default=BASE, repr=False)  # what its variables and axes are called
 
     def __post_init__(self) -> None:
         require_known("tier", self.expect_from, TIERS)

@@ -39,7 +39,7 @@ class Quantity:
 
     @property
     def place(self) -> str:
-        """What stands before a place on this axis."""
+        """The label before a coordinate, as in "t = 690"."""
         return self.symbol or self.title
 
     @property

@@ -61,12 +61,13 @@ def fingerprint(claim: Claim, tier: str) -> str:
         "setting": claim.setting(tier),
         "control": dict(claim.control.changes),
         "expect": claim.expected_at(tier),
+        "words": [vars(quantity) for quantity in claim.quantities.table.values()],  # they are in its reason
     }
     return hashlib.sha256(json.dumps(depends_on, sort_keys=True, default=_named).encode()).hexdigest()[:12]
 
 
 def _named(value: Any) -> Any:
-    """A function stands for itself by its name: its address is another one in every process."""
+    """Functions are written by name, because their addresses differ between processes."""
     return f"{value.__module__}.{value.__qualname__}" if hasattr(value, "__qualname__") else plain(value)
 
 

@@ -99,7 +99,7 @@ def _problem(name: str, package: str, known: Mapping[str, str]) -> str:
                 for item in getattr(import_module(module), part.upper()):
                     if not item.id.startswith(f"{name}/"):
                         return f"{item.id!r} in {module} does not begin with {name}/"
-    except Exception as error:  # whatever is wrong with somebody's package stops nothing else
+    except (Exception, SystemExit) as error:  # whatever is wrong with somebody's package stops nothing else
         return f"{type(error).__name__}: {error}"
     return ""
 

@@ -3,7 +3,7 @@
 They are made by two commands:
 
     foretrain run joma/fig8 --tier full --jobs 2
-    foretrain export runs/joma/fig8/... --to netcdf --out docs/results/joma_fig8.nc
+    foretrain run runs/joma/fig8/... --to docs/results/joma_fig8.nc
 
 At tier fast, claims are judged from them, with a note that says how old they are and which code computed them.
 """
@@ -26,9 +26,11 @@ RESULTS_FOLDER = "FORETRAIN_RESULTS"  # environment variable with the path of th
 
 
 def results_folder() -> Path:
-    """Where kept results are: beside the source, unless the environment says otherwise."""
-    given = os.environ.get(RESULTS_FOLDER)
-    return Path(given) if given else Path(__file__).parents[3] / "docs" / "results"
+    """Where kept results are: where the environment says, or beside the source, or in the clone one stands in."""
+    if given := os.environ.get(RESULTS_FOLDER):
+        return Path(given)
+    beside = Path(__file__).parents[3] / "docs" / "results"
+    return beside if beside.is_dir() else Path("docs", "results").resolve()
 
 
 def kept(experiment: str) -> xr.Dataset:

@@ -25,7 +25,7 @@ from foretrain.show.axes import (
     wants_log,
     words,
 )
-from foretrain.show.plotting import band, measurement_marks, new_panels, panel_place, prediction_line
+from foretrain.show.plotting import add_subtitle, band, measurement_marks, new_panels, panel_place, prediction_line
 
 MOST_PANELS, MOST_CURVES = 9, 8
 LINES_FROM = 12  # points: a curve with fewer has markers, too
@@ -73,6 +73,8 @@ class CurvePanels:
             self._draw_panel(figure, place, value, quantities, colors)
             if place["col"] == 1 and all(other == name for other, _ in drawn.values()):
                 figure.update_yaxes(title=label_of(name, value, quantities), **place)
+        if any(trace.fill for trace in figure.data):
+            add_subtitle(figure, "Bands: one standard deviation over repetitions")
         return figure.update_layout(showlegend=list(colors) != [""])
 
     def _drawn(self, run: xr.Dataset, quantities: Quantities) -> dict[str, tuple[str, xr.DataArray]]:
@@ -102,7 +104,7 @@ class CurvePanels:
         return main_axis(value, quantities) or (longest if value.size > 1 else None)
 
     def _crowded(self, value: xr.DataArray, quantities: Quantities) -> str:
-        """The axis that takes most curves out of a panel which would have too many."""
+        """The axis to split into panels when one panel would be crowded."""
         axis, repeated = self._axis(value, quantities), replicates(value, quantities)
         others = {str(dim): value.sizes[dim] for dim in value.dims if dim != axis and dim not in repeated}
         many = int(np.prod(list(others.values()), initial=1)) > MOST_CURVES

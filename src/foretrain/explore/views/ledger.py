@@ -133,6 +133,8 @@ def draw(state: State, worked: FilteredClaims | None, places: Places) -> Picture
     answer = f"{number} of {worked.total} claims match" if number != worked.total else f"There are {number} claims"
     if judged:
         answer += f"; {said}; " + ("all came out as expected." if not surprising else f"{surprising} unexpectedly.")
+        left = number - len(judged)
+        answer = f"{answer.removesuffix('.')}, {left} not judged here yet." if left else answer
     else:
         answer += f"; none of them has been judged in {places.runs} by this code: run foretrain check."
     counted: tuple[str, ...] = ()

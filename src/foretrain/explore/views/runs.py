@@ -34,7 +34,7 @@ MARKS = Path("sweep.zarr", "done")  # of a sweep's finished cells
 MOST_FOUND = 300
 MOST_CURVES = 8
 MOST_BARS = 100  # names on an axis
-SKIPPED = ("check", "shards")  # verdicts have a view of their own
+SKIPPED = ("check",)  # verdicts have a view of their own
 ENTROPY = "attention_relative_entropy"
 
 

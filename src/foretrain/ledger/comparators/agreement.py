@@ -84,7 +84,7 @@ def bounded(
 
 
 def _beside_its_limit(seen: float, allowed: float, sign: int) -> str:
-    """The limit; if it prints like the value itself, how far apart the two are."""
+    """The limit, or the gap to it when both print alike."""
     limit = f"at most {number(allowed)} is allowed" if sign == 1 else f"at least {number(allowed)} is needed"
     if number(seen) != number(allowed) or not math.isfinite(seen):
         return f"; {limit}"

@@ -75,7 +75,13 @@ def movement(run: xr.Dataset) -> go.Figure:
 FIGURES: dict[str, Callable[[xr.Dataset], go.Figure] | CurvePanels] = {
     "label_scores": label_scores,
     "lazy_scores": lazy_scores,
-    "bias_share": CurvePanels("How strongly all tokens move together: β/ρ", over="sigma", panels="varied"),
+    "bias_share": CurvePanels(
+        "How strongly all tokens move together, β/ρ, by the size σ of the initial weights",
+        over="sigma",
+        panels="varied",
+        same_y=True,
+        log_x=True,
+    ),
     "movement": movement,
     "depth": CurvePanels("Depth and LayerNorm (ReLU)", over="layers"),
 }

@@ -9,6 +9,7 @@ QUANTITIES = BASE.extended(
     Quantity("context", "tokens of context", role="axis"),
     Quantity("token", "frequent token, by rank", role="index"),
     Quantity("normed", "networks", role="axis"),
+    Quantity("varied", "varied", "varied:", role="axis"),
     Quantity("point", "network", role="index"),
     *(
         Quantity(name, "network", role="axis")

@@ -32,6 +32,8 @@ QUANTITIES = BASE.extended(
     Quantity("distance", "the distance of attention from its limit"),
     Quantity("coverage", "the share of draws inside the bound"),
     Quantity("velocity", "the velocity of the logits"),
+    Quantity("mean_step", "the mean step of the logits"),
+    Quantity("factor", "the growth factor χ"),
     Quantity("matrix_velocity", "the velocity of Y and Z"),
     Quantity("fate", "the sign of ż"),
     Quantity("moved", "the sign of z − z(0)"),

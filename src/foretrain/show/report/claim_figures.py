@@ -112,7 +112,7 @@ def _spread(measured: xr.DataArray, mean: xr.DataArray) -> xr.DataArray | None:
 
 
 def _bounds(drawn: Iterable[Drawn], value: xr.DataArray, predicted: Arrays, quantities: Quantities) -> Arrays:
-    """The bounds of a quantity that can lie on its axes, by their names."""
+    """Bounds that can be drawn in the same panel, by name."""
     bounds = {}
     for each in drawn:
         for side, bound in (("lower bound", each.low), ("upper bound", each.high)):

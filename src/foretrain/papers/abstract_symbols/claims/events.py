@@ -12,7 +12,8 @@ from foretrain.core.trajectory import trajectory
 from foretrain.data.template_examples import same_different
 from foretrain.ledger.claim import Claim, Comparator, Control, Drawn, Erratum, Outcome
 from foretrain.ledger.comparators import covered
-from foretrain.ledger.quantities import Quantities
+from foretrain.ledger.margins import number
+from foretrain.ledger.quantities import Quantities, Quantity
 from foretrain.papers.abstract_symbols.theory import generalisation as theory
 
 
@@ -33,7 +34,9 @@ def _least_counts(samples: int, draws: int, weight: float = 0.5) -> xr.Dataset:
 def _represented(prediction: xr.Dataset, observation: xr.Dataset, quantities: Quantities) -> Outcome:
     """Event E1, with the predicted share of nμ."""
     event = observation.assign(all_represented=observation.represented >= prediction.least_share)
-    return covered("all_represented", "probability")(prediction, event, quantities)
+    much = "as many" if prediction.least_share == 1 else "half as many"
+    words = Quantity("all_represented", f"every template has at least {much} samples as expected")
+    return covered("all_represented", "probability")(prediction, event, quantities.extended(words))
 
 
 claimsD_event = Claim(
@@ -91,7 +94,8 @@ def _overlaps(samples: int, per_sample: float, draws: int, common_token: bool = 
 def _few_overlaps(prediction: xr.Dataset, observation: xr.Dataset, quantities: Quantities) -> Outcome:
     """The part P2 of event E2, with the predicted limit."""
     event = observation.assign(few_overlaps=observation.sharing <= prediction.most)
-    return covered("few_overlaps", "probability")(prediction, event, quantities)
+    words = Quantity("few_overlaps", f"at most {number(float(prediction.most))} samples share a token")
+    return covered("few_overlaps", "probability")(prediction, event, quantities.extended(words))
 
 
 claimD2_overlaps = Claim(

@@ -169,7 +169,7 @@ def _below_a_guess(n: Sequence[int], seeds: int, multiplier: float = 64.0, **siz
     by_seed = losses.mean([axis for axis in losses.dims if axis != "seed"])
     gain = 1 - by_seed
     error = gain.std("seed", ddof=1) / seeds**0.5
-    return xr.Dataset({"gain_in_errors": gain.mean("seed") / error, "test_loss": by_seed})
+    return xr.Dataset({"gain_over_guess": gain.mean("seed") / error, "test_loss": by_seed})
 
 
 fig15_suffices = Claim(
@@ -186,7 +186,7 @@ fig15_suffices = Claim(
     ),
     predict=some_gain,
     observe=_below_a_guess,
-    compare=bounded("gain_in_errors", low="needed"),
+    compare=bounded("gain_over_guess", low="needed"),
     settings={
         "fast": {"setting": "tiny", "seeds": 6, "n": (512,), "epochs": 1000, "heads": 32},
         "full": {"setting": "small", "seeds": 5, "n": (2048,), "epochs": 5000, "heads": 64},

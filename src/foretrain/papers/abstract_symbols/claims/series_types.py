@@ -55,7 +55,7 @@ def _composed_sum(draws: int, shrunk: bool = True) -> xr.Dataset:
     for f in _inner(draws):
         radius = series.composition_radius(1.0, series.absolute_sum(f, 1.0), float(f[0, 0]) / 2)
         totals.append(series.absolute_sum(series.reciprocal(f), radius if shrunk else 1.0))
-    return _per_draw(total=totals)
+    return _per_draw(total_composed=totals)
 
 
 lemmaG3 = Claim(
@@ -68,7 +68,7 @@ lemmaG3 = Claim(
     ),
     predict=_composed_bound,
     observe=_composed_sum,
-    compare=bounded("total", high="allowed", slack=TRUNCATED),
+    compare=bounded("total_composed", high="allowed", slack=TRUNCATED),
     settings={"fast": {"draws": 10}, "full": {"draws": 60}},
     control=Control("the radius τ1 of f itself", {"shrunk": False}),
 )
@@ -84,7 +84,7 @@ def _sum_measured(draws: int, factor: float = 1.0) -> xr.Dataset:
     """Σ|a_μ|r^|μ| of f + g; `factor` enlarges g, for the control."""
     functions = _functions(draws)
     totals = [series.absolute_sum(f + factor * g, 0.5) for f, g in itertools.pairwise(functions)]
-    return _per_draw(total=totals)
+    return _per_draw(total_of_sum=totals)
 
 
 lemmaG4 = Claim(
@@ -94,7 +94,7 @@ lemmaG4 = Claim(
     says="If f has type (τ1, τ2) and g has type (σ1, σ2), f + g has type (min(τ1, σ1), τ2 + σ2).",
     predict=_sum_rule,
     observe=_sum_measured,
-    compare=bounded("total", high="allowed", slack=ALGEBRA),
+    compare=bounded("total_of_sum", high="allowed", slack=ALGEBRA),
     settings={"fast": {"draws": 10}, "full": {"draws": 60}},
     control=Control("ten times g in place of g", {"factor": 10.0}),
     erratum=Erratum(
@@ -125,7 +125,7 @@ def _product_measured(draws: int, factor: float = 1.0) -> xr.Dataset:
     functions = _functions(draws)
     pairs = itertools.pairwise(functions)
     totals = [series.absolute_sum(series.product(f, factor * g), 0.5) for f, g in pairs]
-    return _per_draw(total=totals)
+    return _per_draw(total_of_product=totals)
 
 
 lemmaG4_product = Claim(
@@ -135,7 +135,7 @@ lemmaG4_product = Claim(
     says="If f has type (τ1, τ2) and g has type (σ1, σ2), fg has type (min(τ1, σ1), τ2σ2 + τ2|g| + |f|σ2).",
     predict=_product_bound,
     observe=_product_measured,
-    compare=bounded("total", high="allowed", slack=ALGEBRA),
+    compare=bounded("total_of_product", high="allowed", slack=ALGEBRA),
     settings={"fast": {"draws": 10}, "full": {"draws": 60}},
     control=Control("ten times g in place of g", {"factor": 10.0}),
 )
@@ -195,7 +195,7 @@ def _softmax_sums(tokens: Sequence[int], draws: int, radius: float = TYPE_OF_SOF
         ]
         for m in tokens
     ]
-    return trajectory({"total": (("tokens", "draw"), totals)}, {"tokens": list(tokens)})
+    return trajectory({"total_of_softmax": (("tokens", "draw"), totals)}, {"tokens": list(tokens)})
 
 
 lemmaG6 = Claim(
@@ -204,7 +204,7 @@ lemmaG6 = Claim(
     whose="the paper's statement",
     says="Each entry of a softmax is real-analytic of type (1/(2e²), 1).",
     observe=_softmax_sums,
-    compare=bounded("total", high=SECOND),
+    compare=bounded("total_of_softmax", high=SECOND),
     settings={"fast": {"tokens": (2, 3), "draws": 6}, "full": {"tokens": (2, 3, 4), "draws": 20}},
     control=Control("a radius of 1.4, about 20 times as large", {"radius": 1.4}),
 )

@@ -83,13 +83,13 @@ lemma4 = Claim(
 def _step_by_lemma4(classes: int, vocab: int, eta_y: float, time: float, share: bool = True) -> xr.Dataset:
     """Eq. 10, and with `share` the K-th part of it."""
     summed = _velocity_by_lemma4(classes, vocab, eta_y, time)["velocity"]
-    return trajectory({"velocity": summed / classes if share else summed})
+    return trajectory({"mean_step": summed / classes if share else summed})
 
 
 def _mean_step(classes: int, vocab: int, eta_y: float, time: float, tilt: float = 0.0) -> xr.Dataset:
     """Expected step of batch size 1: classes are equally likely, or with `tilt` the more likely the larger n is."""
     weights = 1 + tilt * np.linspace(-1, 1, classes)
-    return _gradient(weights / weights.sum(), vocab, eta_y, time)
+    return _gradient(weights / weights.sum(), vocab, eta_y, time).rename(velocity="mean_step")
 
 
 lemma4_per_step = Claim(
@@ -109,7 +109,7 @@ lemma4_per_step = Claim(
     ),
     predict=_step_by_lemma4,
     observe=_mean_step,
-    compare=close("velocity", GRADIENT, by="by the formula", seen="by autograd"),
+    compare=close("mean_step", GRADIENT, by="by the formula", seen="by autograd"),
     whose="the paper's statement",
     settings=lemma4.settings,
     control=Control("classes that are not drawn equally often", {"tilt": 0.5}),
