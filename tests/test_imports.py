@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,21 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 def test_every_entry_of_the_map_is_used() -> None:
     used = {package.name for path in FILES if (package := architecture.package_of(architecture.module_of(path)))}
     assert used == {package.name for package in architecture.packages()}
+
+
+def test_every_permission_of_the_map_is_used() -> None:
+    used: dict[str, set[str]] = {}
+    for path in FILES:
+        module = architecture.module_of(path)
+        if package := architecture.package_of(module):
+            used.setdefault(package.name, set()).update(architecture.inner_imports(path))
+    unused = [
+        (package.name, permitted)
+        for package in architecture.packages()
+        for permitted in package.imports
+        if not any(fnmatch(f"{module}.", f"{permitted}.*") for module in used[package.name])
+    ]
+    assert unused == []
 
 
 @pytest.mark.parametrize(
