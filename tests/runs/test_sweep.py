@@ -6,7 +6,8 @@ import json
 import os
 import signal
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from foretrain.core.engines import Cluster, Serial
+from foretrain.core.engines import Cluster, Serial, bounded
 from foretrain.core.errors import DamagedFile, InputError, MissingData
 from foretrain.core.files import write_record
 from foretrain.core.progress import Progress, listening, tell
@@ -266,7 +267,7 @@ def chatty(rate: Sequence[float], seeds: Sequence[int], size: int = 3) -> xr.Dat
 
 def test_a_worker_killed_while_it_tells_does_not_hang_the_program(tmp_path: Path) -> None:
     heard: list[Progress] = []
-    with pytest.raises(InputError, match="A worker process was killed"), listening(heard.append):
+    with pytest.raises(InputError, match="A worker process"), listening(heard.append):
         Plan("paper/figure", chatty, cut=CUT, fixed={"size": 3}, axes=AXES).run(tmp_path, jobs=2)
     assert any(progress.inner for progress in heard)
 
@@ -339,7 +340,7 @@ def dying(rate: Sequence[float], seeds: Sequence[int], size: int = 3) -> xr.Data
 def test_a_killed_worker_takes_no_finished_shard_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The pool breaks, some shards are done; the same command goes on with them."""
     plan = Plan("paper/figure", dying, cut=CUT, fixed={"size": 3}, axes=AXES)
-    with pytest.raises(InputError, match="A worker process was killed"):
+    with pytest.raises(InputError, match="A worker process"):
         plan.run(tmp_path, jobs=2)
     kept = finished(next((tmp_path / "paper" / "figure").iterdir()))
     monkeypatch.setenv("SURVIVE", "1")
@@ -514,17 +515,147 @@ def test_the_record_is_not_read_for_every_piece(tmp_path: Path, monkeypatch: pyt
     assert len(read) == 1
 
 
-def test_a_finished_run_is_checked_once_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finished_run_is_checked_whenever_it_is_read(tmp_path: Path) -> None:
+    """Someone else may begin it anew at any time; another process stands for that here."""
     run(tmp_path)
-    checks: list[GridStore] = []
-    sound = GridStore.sound
-    monkeypatch.setattr(GridStore, "sound", lambda store: checks.append(store) or sound(store))
     again = run(tmp_path)
+    assert again.reused
+    with pytest.raises(Stop), listening(when(2, _stop)):
+        run(tmp_path, fresh=True)
+    with pytest.raises(DamagedFile, match="4 damaged or missing"):
+        again.dataset()
+    assert notes_of(RunFolder.open(again.path).dataset())
+    run(tmp_path)
     xr.testing.assert_equal(again.dataset(), experiment(**CUT))
-    assert len(checks) == 1
     chunks_of(again)[0].unlink()
     with pytest.raises(DamagedFile, match="1 damaged or missing"):
         again.dataset()
+
+
+def test_a_run_that_is_begun_anew_while_it_is_read_gives_no_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = run(tmp_path)
+    values_of = GridStore._whole
+
+    def begun_anew(store: GridStore) -> xr.Dataset:
+        with pytest.raises(Stop), listening(when(2, _stop)):
+            run(tmp_path, fresh=True)
+        return values_of(store)
+
+    monkeypatch.setattr(GridStore, "_whole", begun_anew)
+    with pytest.raises(DamagedFile, match="begun anew by another process while it was read"):
+        folder.dataset()
+
+
+class Killed(BaseException):
+    """Nothing is cleared up after it, as after a killed process."""
+
+
+def test_a_fresh_start_that_is_killed_leaves_nothing_of_the_old_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(folder: RunFolder) -> None:
+        raise Killed
+
+    folder = run(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "write", killed)
+        with pytest.raises(Killed):
+            run(tmp_path, fresh=True)
+    with pytest.raises(DamagedFile):
+        folder.dataset()
+    CALLS.clear()
+    again = run(tmp_path)
+    assert len(CALLS) == 6
+    xr.testing.assert_equal(again.dataset(), experiment(**CUT))
+
+
+def test_a_failure_keeps_pieces_that_no_engine_has_handed_out(tmp_path: Path) -> None:
+    class Silent(Serial):
+        """The first piece is on disk when the second one fails, and nobody has heard of it."""
+
+        def results(self, calls: Any) -> Any:
+            (_, first), *_ = calls
+            first()
+            raise ValueError("the second piece failed")
+            yield
+
+    with pytest.raises(ValueError, match="the second piece failed"):
+        run(tmp_path, engine=Silent())
+    (path,) = (tmp_path / "paper" / "figure").iterdir()
+    assert finished(path) == 1
+    CALLS.clear()
+    xr.testing.assert_equal(load(run(tmp_path).path), experiment(**CUT))
+    assert len(CALLS) == 5 + 6  # and `experiment` itself
+
+
+def test_results_come_before_a_failure() -> None:
+    class AtOnce(Executor):
+        """Every call has ended by the time it is looked at."""
+
+        def submit(self, call: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+            future: Future[Any] = Future()
+            try:
+                future.set_result(call())
+            except ValueError as error:
+                future.set_exception(error)
+            return future
+
+    calls = [(text, partial(int, text)) for text in ("no number", *"1234567")]
+    handed_out: list[int] = []
+    with pytest.raises(ValueError, match="no number"):
+        handed_out.extend(number for _, number in bounded(AtOnce(), calls, lambda: 8))
+    assert sorted(handed_out) == [1, 2, 3, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("damaged", [None, "zarr.json", "v/zarr.json", "made_with/zarr.json"])
+def test_a_kill_before_the_arrays_are_recorded_keeps_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: str | None
+) -> None:
+    def killed(folder: RunFolder, metadata: dict[str, str]) -> None:
+        if metadata:
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "note_arrays", killed)
+        with pytest.raises(Killed):
+            run(tmp_path)
+    (path,) = (tmp_path / "paper" / "figure").iterdir()
+    assert json.loads((path / "run.json").read_text())["metadata"] == {}
+    if damaged:
+        file = path / "sweep.zarr" / damaged
+        file.write_text(file.read_text()[:-20])
+    CALLS.clear()
+    folder = run(tmp_path)
+    assert len(CALLS) == (6 if damaged else 5)
+    xr.testing.assert_equal(folder.dataset(), experiment(**CUT))
+
+
+def test_a_chunk_without_arrays_is_not_taken_for_another_process(tmp_path: Path) -> None:
+    """A worker of a stopped program may write one after its run was removed."""
+    chunk = tmp_path / "sweep.zarr" / "length" / "c" / "0"
+    chunk.parent.mkdir(parents=True)
+    chunk.write_bytes(b"left over")
+    identity = RunIdentity.of("made_up/tasks", {"tasks": ("a", "b")}, "source")
+    folder = RunFolder(Storage.of(tmp_path), identity, Grid.cut({"tasks": ("a", "b")}, {"tasks": "task"}))
+    folder.put((1,), of_tasks(["b"]))
+    folder.note_arrays(folder.store.metadata())
+    assert folder.done().tolist() == [False, True]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run.json", "sweep.zarr"]
+
+
+def test_a_killed_run_goes_on_with_another_piece_size(tmp_path: Path) -> None:
+    """It keeps the pieces into which it was cut when it began."""
+    cut = {"rate": (0.5,), "seeds": tuple(range(1, 9))}
+    plan = Plan("paper/figure", experiment, cut=cut, fixed={"size": 3}, axes=AXES)
+    with pytest.raises(Stop), listening(when(3, _stop)):
+        plan.run(tmp_path, piece=3)
+    CALLS.clear()
+    folder = plan.run(tmp_path, piece=1)
+    assert [seed for _, seed in CALLS] == [4, 5, 6, 7, 8]
+    xr.testing.assert_equal(folder.dataset(), experiment(**cut))
+    xr.testing.assert_equal(load(folder.path), experiment(**cut))
 
 
 def test_in_an_object_store_one_piece_makes_the_arrays_before_the_others_begin() -> None:

@@ -108,8 +108,9 @@ def bounded(
 
 
 def _finished(under_way: dict[Future[Any], Key]) -> Iterator[tuple[Key, Any]]:
-    """What has ended by now, or ends in the next few seconds."""
-    for future in wait(under_way, timeout=LOOK_EVERY, return_when=FIRST_COMPLETED).done:
+    """What has ended by now, or ends in the next few seconds; results come before the first failure."""
+    ended = wait(under_way, timeout=LOOK_EVERY, return_when=FIRST_COMPLETED).done
+    for future in sorted(ended, key=lambda future: future.cancelled() or future.exception() is not None):
         yield under_way.pop(future), future.result()
 
 

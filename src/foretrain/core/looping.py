@@ -66,7 +66,7 @@ def as_dataset(result: Any) -> xr.Dataset:
 
 
 def _unpacked(dataset: xr.Dataset) -> xr.Dataset:
-    """The same, if no attribute says that its numbers are not what is meant."""
+    """The same dataset. Refuses datasets whose attributes make readers rescale their numbers."""
     for name, variable in dataset.variables.items():
         for attribute in PACKING & set(variable.attrs):
             raise InputError(
@@ -77,7 +77,7 @@ def _unpacked(dataset: xr.Dataset) -> xr.Dataset:
 
 
 def _stacked(parts: Sequence[xr.Dataset], axes: Mapping[str, Sequence[Any]]) -> xr.Dataset:
-    """Results for one setting each, as one with the axes that they were computed along, the last varying fastest."""
+    """Stacks one result per setting into one dataset; the last axis varies fastest."""
     first, sizes = parts[0], tuple(len(values) for values in axes.values())
     for part in parts[1:]:
         require_alike(first, part)

@@ -51,7 +51,6 @@ class RunFolder:
     metadata: dict[str, str] = field(default_factory=dict)  # of the arrays, once they are made
     machine: dict[str, str] = field(default_factory=machine)
     reused: bool = False  # a sweep found it finished and computed nothing
-    _marks: np.ndarray | None = field(default=None, compare=False, repr=False)  # checked and not used yet
 
     @classmethod
     def open(cls, location: str | Path | Storage) -> RunFolder:
@@ -70,10 +69,10 @@ class RunFolder:
     @classmethod
     def begin(cls, storage: Storage, identity: RunIdentity, grid: Grid) -> RunFolder:
         """A run without results. What was in the folder is deleted."""
+        for name in (GROUP, TRAJECTORY):  # before the record: arrays beside a new record belong to it
+            storage.remove(name)
         folder = cls(storage, identity, grid)
         folder.write()
-        for name in (GROUP, TRAJECTORY):
-            storage.remove(name)
         return folder
 
     def __repr__(self) -> str:
@@ -143,7 +142,7 @@ class RunFolder:
         self.store.write(piece, dataset, attributes)
 
     def note_arrays(self, metadata: dict[str, str]) -> None:
-        """Write down what the metadata of the arrays must be, once they are made: from then on, pieces count."""
+        """Record the arrays' metadata. Pieces count as done only from then on."""
         if metadata and not self.metadata:
             self.metadata = metadata
             self.write()
@@ -155,15 +154,20 @@ class RunFolder:
         return self.store.sound() if self.is_made else np.zeros(self.grid.blocks, bool)
 
     def is_whole(self) -> bool:
-        """Whether all is there and undamaged. Then `dataset`, if it is called next, does not check it a second time."""
+        """Whether all is there and undamaged."""
         if self.status != "done" or (self.is_made and self.store.metadata() != self.metadata):
             return False
-        self._marks = self.done()
-        return bool(self._marks.all())
+        return bool(self.done().all())
 
     def mend(self) -> None:
-        """Before computing: put damaged metadata back, and clear up after killed processes."""
+        """Before computing: put damaged metadata back, and clear up after killed processes.
+
+        Arrays that a killed program made and had not recorded yet are kept, with their pieces.
+        """
         self.storage.clear_up()
+        if self.is_made and not self.storage.names(GROUP):
+            self.metadata = {}  # of arrays that are gone
+        self.note_arrays(self.store.listed_metadata())
         if self.is_made:
             self.store.mend_metadata(self.metadata)
         else:
@@ -175,12 +179,10 @@ class RunFolder:
         self.write()
 
     def dataset(self) -> xr.Dataset:
-        """All finished pieces as one trajectory."""
-        done, self._marks = self._marks, None
-        if done is None:
-            if self.is_made and self.store.metadata() != self.metadata:
-                raise DamagedFile(f"{self.storage} is damaged; run the same command again to compute what is missing.")
-            done = self.done()
+        """All finished pieces as one trajectory. Each is checked first: another process may have changed the run."""
+        if self.is_made and self.store.metadata() != self.metadata:
+            raise DamagedFile(f"{self.storage} is damaged; run the same command again to compute what is missing.")
+        done = self.done()
         if self.status == "done" and not done.all():
             missing = int(np.size(done) - np.count_nonzero(done))
             raise DamagedFile(

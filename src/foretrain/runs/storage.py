@@ -6,7 +6,9 @@ Files are whole or absent in both: a folder gets a temporary file that is rename
 from __future__ import annotations
 
 import shutil
+import uuid
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -95,10 +97,16 @@ class Storage:
         return {str(name).removeprefix(prefix).lstrip("/") for name in names}
 
     def remove(self, name: str) -> None:
-        """Delete a file, or a folder with all that is in it; nothing happens if it is not there."""
+        """Delete a file, or a folder with all that is in it; nothing happens if it is not there.
+
+        A folder of this machine goes in one step: no reader finds half of it.
+        """
         if self.path is not None:
             target = self.path / name
             if target.is_dir() and not target.is_symlink():
+                renamed = target.with_name(f"{target.name}.{uuid.uuid4().hex[:8]}.new")  # `clear_up` knows this ending
+                with suppress(OSError):
+                    target = target.rename(renamed)
                 shutil.rmtree(target, ignore_errors=True)
             else:
                 target.unlink(missing_ok=True)

@@ -1,6 +1,7 @@
 """A sweep: the grid of an experiment is cut into pieces, each computed and kept by itself.
 
-An experiment takes a sequence for each argument it can be cut along and returns a trajectory with an axis for each.
+An experiment takes a list of values, or one value at a time, for each argument it can be cut along. The result has an
+axis for each of them.
 Pieces are computed in this process, in local processes, or on a Dask cluster. The worker that computed a piece writes
 it; this process hands out the work, counts, and keeps the record. A piece has the same numbers wherever it is computed.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -96,6 +97,8 @@ class Plan:
             try:
                 _compute(folder, self, engine)
             except Exception:
+                with suppress(InputError):  # a full disk, say: the failure itself says more
+                    folder.note_arrays(folder.store.listed_metadata())  # of pieces that no engine has handed out yet
                 if storage.path in absent and not folder.done().any():
                     take_back(storage, absent)
                 raise

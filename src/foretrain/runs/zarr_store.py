@@ -17,7 +17,7 @@ import shutil
 import uuid
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,8 +57,12 @@ class GridStore:
 
     def _listed(self) -> set[str]:
         """The names of the arrays as the group lists them, which is written last: none before all are made."""
+        return set(self._descriptions())
+
+    def _descriptions(self) -> dict[str, Any]:
+        """What the group says about each array."""
         listed = json.loads(self.group.read(METADATA) or b"{}").get("consolidated_metadata") or {}
-        return set(listed.get("metadata", {}))
+        return dict(listed.get("metadata", {}))
 
     def _make(self, first: xr.Dataset, attributes: Mapping[str, Any]) -> None:
         """Make all arrays, without results, after the first piece that was computed.
@@ -139,6 +143,15 @@ class GridStore:
         texts = {name: self.group.read(name) for name in names}
         return {name: content.decode(errors="replace") for name, content in texts.items() if content is not None}
 
+    def listed_metadata(self) -> dict[str, str]:
+        """The metadata of arrays that a worker made; none if any is missing, damaged or not what the group lists."""
+        try:
+            texts, descriptions = self.metadata(), self._descriptions()
+            whole = all(json.loads(texts[f"{name}/{METADATA}"]) == said for name, said in descriptions.items())
+        except (ValueError, KeyError, AttributeError):
+            return {}
+        return texts if whole else {}
+
     def mend_metadata(self, known: Mapping[str, str]) -> None:
         """Put damaged or missing metadata back as it was written."""
         for name, text in known.items():
@@ -171,7 +184,7 @@ class GridStore:
             self._array(DONE)[everywhere] = np.ones(size, bool)
 
     def _checksums(self, piece: Piece) -> dict[str, dict[str, str]]:
-        """Those of variables with all axes of the grid, whose chunks belong to one piece each.
+        """Checksums of the chunks that belong to this piece alone: those of variables with all axes of the grid.
 
         In an object store there are none, because each would take a request.
         """
@@ -277,12 +290,16 @@ class GridStore:
             whole = self._whole()
         texts = sorted({str(text) for text in np.ravel(whole[MADE_WITH].values) if text})
         attributes = [json.loads(text)["attributes"] for text in texts]
-        marks = whole[DONE]
+        marks, cells = whole[DONE], _cells_of(done, self.grid)
+        if (cells & ~marks.values).any():
+            raise DamagedFile(
+                f"{self.group} was begun anew by another process while it was read; give the same command again."
+            )
         whole = whole.drop_vars([DONE, MADE_WITH])
         if not done.all():
-            cells = marks.copy(data=_cells_of(done, self.grid))
-            whole = whole.map(lambda variable: _done_only(variable, cells))
-            whole = whole.isel({axis: cells.any([d for d in cells.dims if d != axis]).values for axis in cells.dims})
+            marks = marks.copy(data=cells)
+            whole = whole.map(lambda variable: _done_only(variable, marks))
+            whole = whole.isel({axis: marks.any([d for d in marks.dims if d != axis]).values for axis in marks.dims})
         common = {
             k: v for k, v in attributes[0].items() if all(other.get(k) == v for other in attributes) and k != NOTES
         }
@@ -291,8 +308,11 @@ class GridStore:
         return whole
 
     def _whole(self) -> xr.Dataset:
-        """Everything as it was written: xarray.open_zarr changes numbers whose attributes say that they are packed."""
-        arrays = {name: self._array(name) for name in sorted(self.names)}
+        """Everything as it was written: xarray.open_zarr changes numbers whose attributes say that they are packed.
+
+        The marks are read last: what is marked then was there when it was read, as runs are deleted in one step.
+        """
+        arrays = {name: self._array(name) for name in (*sorted(self.names - {DONE}), DONE)}
         try:
             values = {name: np.asarray(array[...]) for name, array in arrays.items()}
         except ValueError as error:
@@ -362,13 +382,26 @@ def _has_its_checksum(content: bytes) -> bool:
 
 
 def _rename_unless_there(attempt: Path, target: Path) -> None:
-    """Rename a folder, or remove it if another process was faster."""
-    try:
-        attempt.rename(target)
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-            raise
-        shutil.rmtree(attempt)
+    """Rename the folder of a group, or remove it if another process was faster.
+
+    What lies there without metadata is no group: a worker of a stopped program wrote a last chunk. It is removed.
+    """
+    while True:
+        try:
+            attempt.rename(target)
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        if (target / METADATA).exists():
+            shutil.rmtree(attempt)
+            return
+        aside = target.with_name(f"{target.name}.{uuid.uuid4().hex[:8]}.new")
+        with suppress(FileNotFoundError):
+            target.rename(aside)
+        if (aside / METADATA).exists():  # another process has put its group there in this moment: put it back
+            attempt, aside = aside, attempt
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 @contextmanager
