@@ -35,6 +35,18 @@ def test_a_grid_is_part_of_a_run(made_up_papers: None, tmp_path: Path) -> None:
     assert done.conclusion() == ""
 
 
+def test_a_single_value_is_a_list_of_one(made_up_papers: None, tmp_path: Path) -> None:
+    done = foretrain.run("toy/noise", seeds=1, eta_z=0.5, out=tmp_path)
+    assert done.dataset().eta_z.values.tolist() == [0.5]
+    assert foretrain.run("toy/noise", seeds=[1], eta_z=(0.5,), out=tmp_path).reused
+
+
+@pytest.mark.parametrize("experiment", ["scan_snap/fig7", "joma/fig8"])
+def test_a_former_name_leads_to_the_new_one(experiment: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="There is no setting 'layers'; the nearest names are depth, "):
+        foretrain.run(experiment, layers=2, out=tmp_path)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -43,6 +55,9 @@ def test_a_grid_is_part_of_a_run(made_up_papers: None, tmp_path: Path) -> None:
         ({"seeds": 2, "grid": {"seeds": [1]}}, "The seeds are given twice"),
         ({"tier": "fats"}, "There is no tier 'fats'"),
         ({"jobs": 0}, "jobs must be at least 1"),
+        ({"eta_z": "fast"}, "eta_z takes .*; got 'fast'"),
+        ({"eta_zs": 1.0}, "There is no setting 'eta_zs'; the nearest names are eta_z, "),
+        ({"grid": {"seedss": [1]}}, "There is no setting 'seedss'; the nearest names are seeds, "),
     ],
 )
 def test_what_cannot_be_run_is_refused(

@@ -129,7 +129,7 @@ def test_warnings_are_kept_with_the_verdict(foretrain: Foretrain) -> None:
         (["check", "--tier", "fats"], "There is no tier 'fats'"),
         (["check", "--jobs", "0"], "jobs must be at least 1; got 0."),
         (["check", "--json", "."], "--json . is a folder"),
-        (["check", "--data", "nowhere"], "--data takes a folder; nowhere is not one."),
+        (["check", "--data", "nowhere"], "data takes a folder; nowhere is not one."),
         (["check", "--report", "/proc/none/report.html"], "cannot be written"),
         (["check", "--runs", "/proc/none"], "cannot be written"),
         (["check", "nothing*", "--report", "r.html"], "Nothing matches 'nothing*'"),

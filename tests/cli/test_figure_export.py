@@ -37,6 +37,19 @@ def test_figure_uses_the_run_on_disk(foretrain: Foretrain, monkeypatch: pytest.M
     assert Path("begun.txt").exists()
 
 
+def test_a_saved_run_is_drawn_from_its_folder(foretrain: Foretrain, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved = foretrain("run", "toy/noise").out.strip()
+    monkeypatch.setenv("TOY_BEGUN", "begun.txt")
+    printed = foretrain("run", saved, "--figure", "a.html", "--to", "a.csv")
+    assert printed.code == 0, printed.err
+    assert "Plotly.newPlot" in Path("a.html").read_text()
+    assert Path("a.csv").is_file()
+    assert not Path("begun.txt").exists()
+    bare = foretrain("run", saved)
+    assert bare.code == 2
+    assert f"{saved} is a saved run; draw it with --figure FILE, or convert it with --to KIND." in bare.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -133,6 +133,9 @@ def test_a_diverged_run_is_told_with_its_step(foretrain: Foretrain) -> None:
         (["run", "toy/noise", "--tier", "quick"], "There is no tier 'quick'"),
         (["run", "toy/noise", "--jobs", "-1"], "jobs must be at least 1; got -1."),
         (["run", "toy/noise", "--out", "/proc/none"], "cannot be written"),
+        (["run", "toy/noise", "--out", "memory://x", "--to", "csv"], "and memory://x is a store; leave it out"),
+        (["run", "toy/noise", "--set", "step=1"], "There is no setting 'step'; the nearest names are steps, "),
+        (["run", "toy/noise", "--set", "pauses=1"], "There is no setting 'pauses'; the nearest names are pause, "),
     ],
 )
 def test_bad_input_is_one_sentence_and_nothing_is_written(

@@ -149,7 +149,7 @@ def _data_folder(folder: str | Path | None) -> Iterator[None]:
     if folder is None:
         yield
         return
-    require(Path(folder).is_dir(), f"--data takes a folder; {folder} is not one.")
+    require(Path(folder).is_dir(), f"data takes a folder; {folder} is not one.")
     before = os.environ.get(DATA_FOLDER)
     os.environ[DATA_FOLDER] = str(Path(folder).resolve())
     try:

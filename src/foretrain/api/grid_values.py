@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from foretrain.core.errors import InputError, require, require_known
-from foretrain.ledger.parameters import Parameter
+from foretrain.core.errors import InputError, require
+from foretrain.ledger.parameters import Parameter, require_setting
 
 _RANGE = re.compile(r"([^:,]+):([^:,]+):(log)?(\d{1,15})")
 MOST_VALUES = 100_000  # each is checked by itself, which takes ten seconds for a million
@@ -21,7 +21,7 @@ def read_grid(given: Sequence[str], parameters: Mapping[str, Parameter]) -> dict
     for assignment in given:
         name, equals, text = assignment.partition("=")
         require(bool(equals), f"--grid takes name=values, such as eta_z=.5,1,2 or ratio=1:10:log5; got {assignment!r}.")
-        require_known("setting", name, parameters)
+        require_setting(name, parameters)
         require(name not in grid, f"--grid gives {name} twice; give all its values at once.")
         grid[name] = values_of(parameters[name], text)
     return grid

@@ -16,6 +16,7 @@ from foretrain.api.grid_values import values_of
 from foretrain.core.errors import require, require_known
 from foretrain.core.files import require_writable
 from foretrain.ledger.experiment import Experiment
+from foretrain.ledger.parameters import require_setting
 from foretrain.ledger.tiers import TIERS
 from foretrain.papers import figure_of
 from foretrain.runs.export import export_run
@@ -32,8 +33,9 @@ FIGURE_KINDS = (".html", ".png", ".svg", ".pdf")
 def plan_of(experiment: Experiment, arguments: Mapping[str, Any], grid: Mapping[str, Sequence[Any]]) -> Plan:
     """An experiment with these arguments, some of them over a grid.
 
-    What the experiment takes several values of, it gets as they are, and its result must have an axis for them. For
-    other arguments it is called once per value, and its result gets an axis with the name of the argument.
+    The cell is called once for every value of an axis, and of an argument in the grid of which it takes one value; the
+    result gets an axis for each. A list that the cell takes whole is given to it whole, and if the list is in the grid,
+    the result must have an axis for it. What the experiment computes in batches is cut into pieces.
     """
     parameters = experiment.parameters()
     several = {name: tuple(values) for name, values in grid.items() if parameters[name].several}
@@ -135,15 +137,15 @@ def run(
     require_known("tier", tier, TIERS)
     chosen = find_experiment(experiment)
     parameters, given = chosen.parameters(), dict(grid or {})
-    for name in (*given, *arguments):
-        require_known("setting", name, parameters)
+    for name in given:
+        require_setting(name, parameters)
     if seeds is not None:
         require("seeds" in parameters, f"{chosen.id} draws no random numbers, so it takes no seeds.")
         require(not {"seeds"} & {*given, *arguments}, "The seeds are given twice; give them once.")
         arguments["seeds"] = seeds
     twice = sorted(set(given) & set(arguments))
     require(not twice, f"{', '.join(twice)} is given both as a grid and as one value; give it once.")
-    every = {**chosen.arguments(tier), **arguments}
+    every = {**chosen.arguments(tier), **chosen.take(arguments)}
     missing = [name for name, value in every.items() if value is inspect.Parameter.empty and name not in given]
     require(not missing, f"{chosen.id} needs {', '.join(missing)}.")
     values = {name: values_of(parameters[name], value) for name, value in given.items()}

@@ -9,6 +9,7 @@ import numpy as np
 import typer
 import xarray as xr
 
+from foretrain import papers
 from foretrain.api.find import find_experiment
 from foretrain.api.grid_values import read_grid
 from foretrain.api.run import Run, require_figure_file
@@ -22,11 +23,16 @@ from foretrain.core.files import require_writable
 from foretrain.core.trajectory import notes_of
 from foretrain.ledger.experiment import Experiment
 from foretrain.runs.export import export_run, table_file
-from foretrain.runs.run_folder import RECORD, describe
+from foretrain.runs.run_folder import RECORD, RunFolder, describe
+from foretrain.runs.storage import Storage
 from foretrain.runs.zarr_store import TooLarge
 
-NAME = f"{QUERY} With --to, also the folder of a saved run."
-SET = ("Give the experiment an argument; a list, with commas, goes to it whole.", "NAME=VALUE", "--set")
+NAME = f"{QUERY} With --figure or --to, also the folder of a saved run."
+SET = (
+    "Set an argument of the experiment: one value, or several with commas where it takes several.",
+    "NAME=VALUE",
+    "--set",
+)
 GRID = (
     "Run the experiment once for every combination of these values, in pieces that are saved one by one: "
     "NAME=.5,1,2 or NAME=first:last:count (log5 for 5 values with equal ratios).",
@@ -64,10 +70,10 @@ def run(
       foretrain run scan_snap/fig6 --set eta_z=.5,1 --set steps=200 --seeds 5
       foretrain run scan_snap/fig6 --grid eta_z=.5,1,2 --grid ratio=1:10:log5
       foretrain run scan_snap/fig6 --cluster tcp://scheduler:8786
-      foretrain run runs/scan_snap/fig6/0123456789ab --to table.csv
+      foretrain run runs/scan_snap/fig6/0123456789ab --figure fig6.html --to table.csv
     """
-    if to is not None and _is_saved(Path(name)):
-        _convert(Path(name), to)
+    if _is_saved(Path(name)):
+        _use_saved(Path(name), figure, to)
         return
     experiment = find_experiment(name)
     arguments, values = _arguments(experiment, settings or [], grid or [], seeds)
@@ -76,6 +82,10 @@ def run(
         require_figure_file("--figure", figure)
     if to is not None:
         require_writable("--to", table_file(to, Path(name)))
+        require(
+            Storage.of(out).path is not None,
+            f"--to converts runs in a folder of this machine, and {out} is a store; leave it out, or choose a folder.",
+        )
     if "://" not in out:
         require_writable("--out", Path(out), folder=True)
     with progress_shown(experiment.id):
@@ -96,12 +106,21 @@ def _is_saved(path: Path) -> bool:
     return (path / RECORD).is_file() or (path.is_file() and path.suffix == ".nc")
 
 
-def _convert(path: Path, to: str) -> None:
-    require_writable("--to", table_file(to, path))
-    written = export_run(path, to)
+def _use_saved(path: Path, figure: Path | None, to: str | None) -> None:
+    """Draw or convert what was computed before."""
+    require(bool(figure or to), f"{path} is a saved run; draw it with --figure FILE, or convert it with --to KIND.")
+    if to is not None:
+        require_writable("--to", table_file(to, path))
+    if figure is not None:
+        require_figure_file("--figure", figure)
+        require(path.is_dir(), f"--figure draws the folder of a run, and {path} is a file; give the folder.")
+        folder = RunFolder.open(path)
+        id = folder.identity.experiment
+        say(f"The figure is at {Run(folder, papers.experiments(id).get(id)).write_figure(figure)}.")
+    if to is not None:
+        say(f"The numbers are at {export_run(path, to)}.")
     if path.is_dir() and not describe(path)["complete"]:
-        say(f"Note: {path} is not finished; {written} has only what is done so far.")
-    say(f"The numbers are at {written}.")
+        say(f"Note: {path} is not finished; this is only what is done so far.")
 
 
 def _arguments(

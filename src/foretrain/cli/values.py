@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from foretrain.core.errors import InputError, require, require_known
-
-if TYPE_CHECKING:
-    from foretrain.ledger.parameters import Parameter
+from foretrain.core.errors import InputError, require
+from foretrain.ledger.parameters import Parameter, require_setting
 
 
 def read_settings(given: Sequence[str], parameters: Mapping[str, Parameter]) -> dict[str, Any]:
@@ -19,7 +17,7 @@ def read_settings(given: Sequence[str], parameters: Mapping[str, Parameter]) -> 
         name, equals, text = assignment.partition("=")
         require(bool(equals), f"--set takes name=value; got {assignment!r}.")
         require(bool(parameters), f"This experiment has nothing to set; got {assignment!r}.")
-        require_known("setting", name, parameters)
+        require_setting(name, parameters)
         if name in texts:
             several = parameters[name].several and texts[name] and text
             fix = f"give all values at once: --set {name}={texts[name]},{text}" if several else "choose one"

@@ -9,11 +9,10 @@ from typing import Any
 
 import xarray as xr
 
-from foretrain.core.errors import require_known
 from foretrain.core.files import plain
 from foretrain.core.looping import over
 from foretrain.core.streams import seed_list
-from foretrain.ledger.parameters import Parameter, parameters_of
+from foretrain.ledger.parameters import Parameter, parameters_of, require_setting
 from foretrain.ledger.tiers import Settings, at_tier
 
 
@@ -45,9 +44,7 @@ class Experiment:
 
     def run(self, **given: Any) -> xr.Dataset:
         """The result at every point, computed in this process; arguments that are not given are the paper's."""
-        for name in given:
-            require_known("setting", name, self.parameters())
-        grid, lists, rest = self.split({**self.defaults(), **given})
+        grid, lists, rest = self.split({**self.defaults(), **self.take(given)})
         whole = over(self.cell, grid, rest, lists)
         whole.attrs.setdefault("config", json.dumps(rest, default=plain))
         return whole
@@ -77,6 +74,13 @@ class Experiment:
     def arguments(self, tier: str = "paper") -> dict[str, Any]:
         """All arguments at a tier."""
         return {**self.defaults(), **at_tier({**self.settings, "paper": {}}, tier)}
+
+    def take(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments given from Python, each as its parameter takes it."""
+        parameters = self.parameters()
+        for name in given:
+            require_setting(name, parameters)
+        return {name: parameters[name].take(value) for name, value in given.items()}
 
     def files(self) -> list[str]:
         """Arguments whose values may be paths of files."""

@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
+from reprlib import repr as short_repr
 from typing import Annotated, Any, get_type_hints
 
 from pydantic import ConfigDict, Field, PydanticSchemaGenerationError, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from foretrain.core.errors import InputError
+from foretrain.core.errors import InputError, nearest
 
 Count = Annotated[int, Field(ge=1, le=10**9)]  # more of anything does not fit into memory
 WholeNumber = Annotated[int, Field(ge=0, le=10**9)]
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
+
+# What settings were called before, beside plurals such as "kinds" for kind; only for the hint in an error.
+FORMER_NAMES = {"layers": "depth", "samples": "n", "corpora": "corpus", "ridges": "rule", "ratios": "rule"}
 
 
 def about(says: str, *, unit: str | None = None, file: bool = False, examples: Sequence[Any] = ()) -> Any:
@@ -64,7 +69,7 @@ class Parameter:
 
     @cached_property
     def _adapter(self) -> Any:
-        return TypeAdapter(self.type, config=ConfigDict(allow_inf_nan=False))
+        return TypeAdapter(self.type, config=ConfigDict(allow_inf_nan=False, coerce_numbers_to_str=True))
 
     @cached_property
     def _schema(self) -> dict[str, Any]:
@@ -118,6 +123,23 @@ class Parameter:
         limit = "; a whole number can be 1,000,000,000 at most" if isinstance(number, float) and number > 1e9 else ""
         raise InputError(f"{self.name} takes {self.takes}; got {_shortened(text)}{limit}.")
 
+    def take(self, value: Any) -> Any:
+        """A value given from Python, as it is; InputError if it is not one that this parameter takes.
+
+        A single value where a list belongs becomes a list of one. Only what the type reads as something else, such as
+        "8" or 8.0 for a whole number, is replaced by what it means.
+        """
+        plain = _as_plain(value)
+        single = self.several and not self._takes_one and value is not None and not isinstance(plain, list)
+        given, plain = ([plain], [plain]) if single else (value, plain)
+        try:
+            meant = self._adapter.validate_python(plain)
+        except PydanticSchemaGenerationError:  # a type of a cell from elsewhere, which says nothing about its values
+            return given
+        except (ValidationError, OverflowError):
+            raise InputError(f"{self.name} takes {self.takes}; got {_shortened(value)}.") from None
+        return given if _is_as_meant(plain, _as_plain(meant)) else _frozen(meant)
+
     def _require_no_gaps(self, text: str) -> None:
         parts = [part.strip() for part in text.split(",")]
         if self.several and len(parts) > 1 and not all(parts):
@@ -147,6 +169,16 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
         p.name: Parameter(p.name, hints.get(p.name, Any), p.default)
         for p in inspect.signature(function).parameters.values()
     }
+
+
+def require_setting(name: str, known: Iterable[str]) -> None:
+    """Require the name of a setting; a plural or a former name leads to the one it has now."""
+    known = list(known)
+    if name in known:
+        return
+    renamed = [new for new in (name.removesuffix("s"), FORMER_NAMES.get(name)) if new in known]
+    near = list(dict.fromkeys([*renamed, *nearest(name, known)]))[:3]
+    raise InputError(f"There is no setting {name!r}; the nearest names are {', '.join(near)}.")
 
 
 def is_described(parameter: Parameter) -> bool:
@@ -202,5 +234,23 @@ def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _shortened(text: str, most: int = 60) -> str:
-    return repr(text if len(text) <= most else f"{text[: most - 1]}…")
+def _as_plain(value: Any) -> Any:
+    """A value with lists in place of arrays, tuples and ranges, and text in place of paths."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, list | tuple | range):
+        return [_as_plain(part) for part in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def _is_as_meant(given: Any, meant: Any) -> bool:
+    """Whether a value may stay as it was given: 1 for 1.0, but neither "1" nor 1.0 for 1, nor 1 for true."""
+    if isinstance(given, list) and isinstance(meant, list):
+        return len(given) == len(meant) and all(map(_is_as_meant, given, meant))
+    retyped = isinstance(meant, int) and type(given) is not type(meant)  # 1.0 and True are equal to 1
+    return given is meant or (given == meant and not retyped)
+
+
+def _shortened(value: Any, most: int = 60) -> str:
+    if isinstance(value, str):
+        return repr(value if len(value) <= most else f"{value[: most - 1]}…")
+    return short_repr(value)
