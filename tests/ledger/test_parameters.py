@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -140,3 +142,59 @@ def test_any_text_is_read_or_refused(text: str, name: str) -> None:
     except InputError:
         return
     assert value is None or isinstance(value, tuple | int | float | str | bool)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("eta_z", (1, 0.5)),
+        ("eta_z", [2.0]),
+        ("eta_z", np.array([0.5, 1.0])),
+        ("queries", range(1, 4)),
+        ("seeds", 3),
+        ("seeds", (2, 5)),
+        ("pair", (1, 2)),
+        ("rate", 3),
+        ("label", Path("a.toml")),
+        ("extra", None),
+        ("names", ("x",)),
+    ],
+)
+def test_a_valid_value_from_python_is_taken_as_it_is(name: str, value: Any) -> None:
+    assert PARAMETERS[name].take(value) is value
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "taken"),
+    [
+        ("eta_z", 1.0, [1.0]),
+        ("queries", np.int64(8), [8]),
+        ("queries", ["8", 2], (8, 2)),
+        ("queries", (8.0,), (8,)),
+        ("names", "xy", ["xy"]),
+        ("names", (0.1,), ("0.1",)),
+        ("kinds", "plain", ["plain"]),
+        ("steps", True, 1),
+        ("steps", 1e3, 1000),
+    ],
+)
+def test_a_value_from_python_is_taken_for_what_it_means(name: str, value: Any, taken: Any) -> None:
+    read = PARAMETERS[name].take(value)
+    assert read == taken
+    assert repr(read) == repr(taken)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("kinds", "odd", "kinds takes any of plain, both with commas between them; got 'odd'."),
+        ("queries", (0,), "queries takes whole numbers of at least 1 with commas between them; got (0,)."),
+        ("eta_z", np.zeros((2, 1)), "eta_z takes numbers above 0 with commas between them; got array([[0.], [0.]])."),
+        ("steps", (1, 2), "steps takes a whole number of at least 1; got (1, 2)."),
+        ("rate", float("nan"), "rate takes a number of at least 0; got nan."),
+    ],
+)
+def test_a_wrong_value_from_python_is_one_sentence(name: str, value: Any, sentence: str) -> None:
+    with pytest.raises(InputError) as refused:
+        PARAMETERS[name].take(value)
+    assert str(refused.value) == sentence

@@ -253,4 +253,4 @@ def _is_as_meant(given: Any, meant: Any) -> bool:
 def _shortened(value: Any, most: int = 60) -> str:
     if isinstance(value, str):
         return repr(value if len(value) <= most else f"{value[: most - 1]}…")
-    return short_repr(value)
+    return " ".join(short_repr(value).split())  # an array has a line for every row
