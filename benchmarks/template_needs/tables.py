@@ -79,9 +79,8 @@ def summary(stored: dict[str, Any]) -> str:
             )
     for error in ERRORS:
         for drawn_only in (False, True):
-            taus = rank_correlations(
-                forecast_agrees.prediction({"error": error}), forecast_agrees.observe(error=error, drawn_only=drawn_only)
-            )
+            trained = forecast_agrees.observe(error=error, drawn_only=drawn_only)
+            taus = rank_correlations(forecast_agrees.prediction({"error": error}), trained)
             listed = ", ".join(f"{name} {ours:.2f} : {size:.2f}" for name, (ours, size) in taus.items())
             lines.append(f"Kendall's τ to {error:g}, {'drawn tasks' if drawn_only else 'all tasks'}: {listed}")
     return "\n".join(lines)
