@@ -9,19 +9,14 @@ of each piece, as JSON, and in a folder the checksums of its chunks, so that a c
 
 from __future__ import annotations
 
-import errno
 import json
 import math
 import os
-import shutil
 import uuid
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import google_crc32c
 import numpy as np
 import xarray as xr
 
@@ -31,12 +26,12 @@ from foretrain.core.looping import WAY_OUT
 from foretrain.core.trajectory import NOTES, notes_of
 from foretrain.runs.grid import Grid, Piece
 from foretrain.runs.storage import Storage, load_zarr
+from foretrain.runs.zarr_files import METADATA, has_its_checksum, last_bytes, rename_unless_there, storage_errors
 
 if TYPE_CHECKING:
     import zarr
 
 GROUP = "sweep.zarr"
-METADATA = "zarr.json"
 DONE, MADE_WITH = "done", "made_with"  # beside the variables of the result
 CHECKSUMS = "checksums"
 _KIND = {"f": "fractions", "c": "complex numbers", "i": "whole numbers", "u": "whole numbers", "b": "truth values"}
@@ -84,7 +79,7 @@ class GridStore:
         texts = xr.Variable(self.grid.dims, np.full(self.grid.shape, "", object), {"long_name": "attributes, warnings"})
         attempt = f"{GROUP}.{uuid.uuid4().hex[:8]}.new" if self.run.path is not None else GROUP
         self.run.remove(attempt)
-        with _storage_errors(self.group), warnings.catch_warnings():
+        with storage_errors(self.group), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # consolidated metadata is not in the specification yet
             store = (self.run / attempt).store()
             group = zarr.create_group(
@@ -96,7 +91,7 @@ class GridStore:
             self._make_array(group, MADE_WITH, texts, None)
             zarr.consolidate_metadata(store)
             if self.run.path is not None:
-                _rename_unless_there(self.run.path / attempt, self.run.path / GROUP)
+                rename_unless_there(self.run.path / attempt, self.run.path / GROUP)
 
     def _values(self, name: str, variable: xr.Variable) -> np.ndarray | None:
         """What can be written at once: variables that are not cut, and axes whose values are those of an argument."""
@@ -165,7 +160,7 @@ class GridStore:
                 self._make(dataset, attributes)
             self.names = self._listed()
         region = self.grid.region(piece)
-        with _storage_errors(self.group):
+        with storage_errors(self.group):
             self._require_fits(dataset, region)
             for name, variable in dataset.variables.items():
                 array = self._array(str(name))
@@ -193,7 +188,7 @@ class GridStore:
         names = sorted(self.names - {DONE, MADE_WITH})
         whole = [name for name in names if set(self.grid.dims) <= set(_dims(self._array(name)))]
         chunks = {name: chunk for name in whole for chunk in self._chunks(name, piece)}
-        return {CHECKSUMS: {name: _last_bytes(self.group.path / chunk).hex() for name, chunk in chunks.items()}}
+        return {CHECKSUMS: {name: last_bytes(self.group.path / chunk).hex() for name, chunk in chunks.items()}}
 
     def _require_fits(self, dataset: xr.Dataset, region: Mapping[str, slice]) -> None:
         kept = self.names - {DONE, MADE_WITH}
@@ -246,7 +241,7 @@ class GridStore:
         def checksum(chunk: str) -> str:
             if chunk not in checked:
                 content = self.group.read(chunk) if chunk in present else None
-                checked[chunk] = content[-4:].hex() if content is not None and _has_its_checksum(content) else ""
+                checked[chunk] = content[-4:].hex() if content is not None and has_its_checksum(content) else ""
             return checked[chunk]
 
         sound = np.zeros(self.grid.blocks, bool)
@@ -286,7 +281,7 @@ class GridStore:
     def dataset(self, done: np.ndarray) -> xr.Dataset:
         """The finished pieces: other cells are NaN, and values of an axis without any finished cell are left out."""
         self._require_memory()
-        with _storage_errors(self.group):
+        with storage_errors(self.group):
             whole = self._whole()
         texts = sorted({str(text) for text in np.ravel(whole[MADE_WITH].values) if text})
         attributes = [json.loads(text)["attributes"] for text in texts]
@@ -365,56 +360,3 @@ def _dims(array: zarr.Array) -> tuple[str, ...]:
 def _chunk(index: tuple[int, ...]) -> str:
     """The name of a chunk in an array's folder."""
     return "/".join(("c", *map(str, index)))
-
-
-def _last_bytes(file: Path) -> bytes:
-    """The checksum of a chunk."""
-    with open(file, "rb") as opened:
-        opened.seek(-4, os.SEEK_END)
-        return opened.read()
-
-
-def _has_its_checksum(content: bytes) -> bool:
-    """Whether the last four bytes of a chunk are the crc32c of the others; a file of nothing but zeros is no chunk."""
-    if len(content) <= 4:  # the checksum of nothing is 0
-        return False
-    return google_crc32c.value(content[:-4]) == int.from_bytes(content[-4:], "little")
-
-
-def _rename_unless_there(attempt: Path, target: Path) -> None:
-    """Rename the folder of a group, or remove it if another process was faster.
-
-    What lies there without metadata is no group: a worker of a stopped program wrote a last chunk. It is removed.
-    """
-    while True:
-        try:
-            attempt.rename(target)
-            return
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                raise
-        if (target / METADATA).exists():
-            shutil.rmtree(attempt)
-            return
-        aside = target.with_name(f"{target.name}.{uuid.uuid4().hex[:8]}.new")
-        with suppress(FileNotFoundError):
-            target.rename(aside)
-        if (aside / METADATA).exists():  # another process has put its group there in this moment: put it back
-            attempt, aside = aside, attempt
-        shutil.rmtree(aside, ignore_errors=True)
-
-
-@contextmanager
-def _storage_errors(place: Storage) -> Iterator[None]:
-    """Errors of storage as one sentence."""
-    try:
-        yield
-    except InputError:
-        raise
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise InputError(
-                f"Cannot write to {place}: the disk is full; free some space and give the same command again, which "
-                "goes on where it stopped."
-            ) from error
-        raise InputError(f"Cannot use {place}: {error.strerror or error}; choose another place.") from error

@@ -12,14 +12,14 @@ import xarray as xr
 from foretrain import InputError
 from foretrain.papers.kept import kept
 from foretrain.papers.scan_snap import theory
-from foretrain.papers.scan_snap.experiments.real_text import Samples, count_force, pair_step, real_text, samples_of
+from foretrain.papers.scan_snap.experiments.real_text import TextSamples, count_force, pair_step, real_text, samples_of
 
 GUIDE = " ".join((Path(__file__).parents[3] / "docs" / "scan-snap.md").read_text(encoding="utf-8").split())
 
 
-def _samples(words: int = 7, number: int = 40, context: int = 5) -> Samples:
+def _samples(words: int = 7, number: int = 40, context: int = 5) -> TextSamples:
     draw = np.random.default_rng(3)
-    return Samples(
+    return TextSamples(
         draw.integers(0, words, (number, context)),
         draw.integers(0, 3, number),
         draw.integers(0, words, number),

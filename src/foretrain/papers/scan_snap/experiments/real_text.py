@@ -39,7 +39,7 @@ STARTS: tuple[Start, ...] = ("unigram", "uniform")  # of the decoder
 
 
 @dataclass(frozen=True)
-class Samples:
+class TextSamples:
     """Context words [sample, position], the query and the next word of each sample, as numbers below `words`."""
 
     context: Array
@@ -62,7 +62,7 @@ class Samples:
 
 
 @lru_cache(maxsize=2)
-def samples_of(corpus: str, vocabulary: int, context: int, tokens: int) -> Samples:
+def samples_of(corpus: str, vocabulary: int, context: int, tokens: int) -> TextSamples:
     """Every third position of the first words of a corpus; word 0 stands for all but the most frequent ones."""
     known = [MADE_UP, *TEXTS, *LABELLED]
     require_known("corpus", corpus, known)
@@ -78,12 +78,12 @@ def samples_of(corpus: str, vocabulary: int, context: int, tokens: int) -> Sampl
     flat = np.array([number.get(word, 0) for word in words])
     require(len(flat) > 10 * context, f"{corpus} has only {len(flat)} words.")
     first = np.arange(0, len(flat) - context - 1, 3)
-    return Samples(
+    return TextSamples(
         flat[first[:, None] + np.arange(context)], flat[first + context], flat[first + context + 1], vocabulary
     )
 
 
-def count_force(samples: Samples, start: Start) -> Array:
+def count_force(samples: TextSamples, start: Start) -> Array:
     """Lemma 1 at even attention: the force on Z, [query, word], once the decoder has made its first small step.
 
     The decoder starts at outputs α: the frequencies of the next words ("unigram"), or 1/M as in the paper ("uniform").
@@ -103,7 +103,7 @@ def count_force(samples: Samples, start: Start) -> Array:
     return force / number
 
 
-def _features(samples: Samples) -> Iterator[tuple[slice, Array]]:
+def _features(samples: TextSamples) -> Iterator[tuple[slice, Array]]:
     for i in range(0, len(samples.query), CHUNK):
         counts = samples.counts(slice(i, i + CHUNK))
         yield slice(i, i + CHUNK), counts / np.linalg.norm(counts, axis=1, keepdims=True)
@@ -127,7 +127,7 @@ def pair_step(
 
 
 def _train(
-    samples: Samples, eta_y: float, eta_z: float, times: Array, batch: int, seed: int
+    samples: TextSamples, eta_y: float, eta_z: float, times: Array, batch: int, seed: int
 ) -> tuple[Array, Array, Array]:
     """Z, entropy of attention and loss on held-out samples, at these times."""
     M, draw = samples.words, stream("scan_snap/real_text", seed)

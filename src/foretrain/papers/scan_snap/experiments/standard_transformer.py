@@ -25,7 +25,7 @@ from foretrain.language.setting import LanguageSetting
 from foretrain.language.training import make_optimizer
 from foretrain.ledger.experiment import Experiment
 from foretrain.ledger.parameters import Count, Positive, about
-from foretrain.papers.scan_snap.experiments.real_text import STARTS, CorpusName, Samples, count_force, samples_of
+from foretrain.papers.scan_snap.experiments.real_text import STARTS, CorpusName, TextSamples, count_force, samples_of
 
 ModelName = Literal["gpt", "post-norm"]
 HELD_OUT = 0.05  # share of the text, at its end, on which the loss is measured
@@ -50,7 +50,7 @@ def content_logits(model: nn.Module, context: int) -> Array:
     return z.double().numpy()
 
 
-def statistics_of(samples: Samples) -> tuple[Array, Array]:
+def statistics_of(samples: TextSamples) -> tuple[Array, Array]:
     """How often each word is before each query, and what counts say of each pair: [query, word], [name, query, word].
 
     The force on z, computed as for the paper's own model; rarity, −ln P(word); and pointwise mutual information,
@@ -156,7 +156,7 @@ def one_network(
     )  # fmt: skip
 
 
-def running_text(samples: Samples) -> Array:
+def running_text(samples: TextSamples) -> Array:
     """The text that the samples were cut from, every third word of which begins one."""
     last = [samples.query[-1], samples.next[-1]]
     return np.concatenate([samples.context[:-1, :3].reshape(-1), samples.context[-1], last]).astype(np.int64)
