@@ -13,7 +13,7 @@ from foretrain.core.errors import InputError
 from foretrain.language.models import build
 from foretrain.language.setting import LanguageSetting
 from foretrain.papers.scan_snap.claims import standard_transformer as claims
-from foretrain.papers.scan_snap.experiments.real_text import Samples, samples_of
+from foretrain.papers.scan_snap.experiments.real_text import TextSamples, samples_of
 from foretrain.papers.scan_snap.experiments.standard_transformer import (
     content_logits,
     rank_correlation,
@@ -56,7 +56,7 @@ def test_content_logits_are_those_of_the_models_own_attention(kind: str) -> None
 
 def test_statistics_of_counts_by_hand() -> None:
     context = np.array([[1, 2], [1, 1], [2, 2], [1, 3]])
-    samples = Samples(context, query=np.array([1, 1, 2, 2]), next=np.array([1, 2, 3, 1]), words=4)
+    samples = TextSamples(context, query=np.array([1, 1, 2, 2]), next=np.array([1, 2, 3, 1]), words=4)
     together, said = statistics_of(samples)
     np.testing.assert_array_equal(together[1], [0, 3, 1, 0])
     np.testing.assert_array_equal(together[2], [0, 1, 2, 1])
