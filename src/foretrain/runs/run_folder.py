@@ -219,7 +219,12 @@ def held(storage: Storage) -> Iterator[None]:
         return
     path = storage.path
     for _ in range(100):
-        path.mkdir(parents=True, exist_ok=True)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:  # there is a file, or another process has just taken its refused run back
+            if path.exists():
+                raise
+            continue
         top = (path / name for name in (".", GROUP, TRAJECTORY, LOCK, RECORD))
         for used in (*top, *_below(path / GROUP)):
             require(
@@ -233,7 +238,7 @@ def held(storage: Storage) -> Iterator[None]:
             raise InputError(
                 f"{path} is being computed by another process; wait for it, or choose another folder."
             ) from error
-        except FileNotFoundError:  # another process has just taken its refused run back
+        except (FileNotFoundError, FileExistsError):  # another process has just taken its refused run back
             continue
         except OSError as error:
             raise InputError(f"Cannot lock {path}: {error.strerror}; choose another place.") from error
