@@ -111,7 +111,7 @@ def figures(paper: str, verdicts: Mapping[str, Verdict]) -> Iterator[tuple[str, 
         elif claim.figure is not None:
             yield claim.id, claim.figure(verdict.prediction, verdict.observation)
         else:
-            for figure in claim_figures(verdict.prediction, verdict.observation, claim.compare)[:1]:
+            for figure in claim_figures(verdict.prediction, verdict.observation, claim.compare, claim.quantities)[:1]:
                 yield claim.id, figure
 
 

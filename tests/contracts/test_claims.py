@@ -63,7 +63,7 @@ def test_verdict_control_trajectories_and_figure(claim: Claim, tmp_path: Path, a
     if claim.figure is not None:
         figures = [claim.figure(verdict.prediction, verdict.observation)]
     else:
-        figures = claim_figures(verdict.prediction, verdict.observation, claim.compare)
+        figures = claim_figures(verdict.prediction, verdict.observation, claim.compare, claim.quantities)
     assert figures, "there is nothing to draw"
     assert all(len(compact(figure)) < 500_000 for figure in figures)
 

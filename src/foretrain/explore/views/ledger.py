@@ -108,7 +108,7 @@ def _figures(runs: Path, tier: str, id: str) -> tuple[dict[str, go.Figure], str]
         return {}, "There is no figure, because no trajectories were saved with this verdict."
     if claim.figure is not None:
         return {"claim": claim.figure(verdict.prediction, verdict.observation)}, ""
-    drawn = claim_figures(verdict.prediction, verdict.observation, claim.compare)
+    drawn = claim_figures(verdict.prediction, verdict.observation, claim.compare, claim.quantities)
     for figure in drawn:
         named = figure.layout.title.text or figure.layout.yaxis.title.text or ""
         figure.update_layout(title=f"{id}: {named}" if named else id, height=figure.layout.height or 380)
