@@ -70,7 +70,7 @@ def run(
       foretrain run scan_snap/fig6 --set eta_z=.5,1 --set steps=200 --seeds 5
       foretrain run scan_snap/fig6 --grid eta_z=.5,1,2 --grid ratio=1:10:log5
       foretrain run scan_snap/fig6 --cluster tcp://scheduler:8786
-      foretrain run runs/scan_snap/fig6/0123456789ab --figure fig6.html --to table.csv
+      foretrain run runs/scan_snap/fig6/0123456789ab --to table.csv
     """
     if _is_saved(Path(name)):
         _use_saved(Path(name), figure, to)

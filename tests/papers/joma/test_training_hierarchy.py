@@ -237,7 +237,7 @@ def test_two_columns_that_are_one_tree_are_trained_once():
         (lambda: order.order_training(steps=0), "steps must be a whole number of at least 1; got 0"),
         (lambda: rank.rank(steps=0), "steps must be a whole number of at least 1; got 0"),
         (lambda: rank.rank(steps=1, transformer_steps=0), "steps must be a whole number of at least 1; got 0"),
-        (lambda: table1.EXPERIMENTS[0].run(steps=0), "steps must be a whole number of at least 1; got 0"),
+        (lambda: table1.EXPERIMENTS[0].run(steps=0), "steps takes a whole number of at least 1; got 0"),
         (lambda: table1.align("C20-ch12-10-20", "HBLT"), "ask for N_ch of at most 4 and N_1 of at least N_ch"),
     ],
 )

@@ -165,5 +165,5 @@ def test_rank_runs_have_one_curve_per_activation_and_start_alike():
 
 @pytest.mark.usefixtures("as_users_run_it")
 def test_unknown_kind_is_refused():
-    with pytest.raises(InputError, match="no kind 'rough'"):
+    with pytest.raises(InputError, match="kind takes any of smooth, random"):
         layer.fig2.run(kind=("rough",), steps=1)
