@@ -219,7 +219,7 @@ def figure_of(experiment: str) -> Callable[[xr.Dataset], go.Figure]:
 
     paper, name = experiment.split("/", 1)
     drawings: dict[str, Any] = getattr(_part(paper, "figures"), "FIGURES", {})
-    drawing = drawings.get(name, CurvePanels(experiments(experiment)[experiment].says.removesuffix(".")))
+    drawing = drawings.get(name) or CurvePanels(experiments(experiment)[experiment].says.removesuffix("."))
     return partial(drawing.draw, quantities=_quantities(paper)) if isinstance(drawing, CurvePanels) else drawing
 
 

@@ -85,13 +85,12 @@ def bounded(
 
 def _beside_its_limit(seen: float, allowed: float, sign: int) -> str:
     """The limit, or the gap to it when both print alike."""
-    limit = f"at most {number(allowed)} is allowed" if sign == 1 else f"at least {number(allowed)} is needed"
+    least_or_most, verb = ("at most", "is allowed") if sign == 1 else ("at least", "is needed")
     if number(seen) != number(allowed) or not math.isfinite(seen):
-        return f"; {limit}"
+        return f"; {least_or_most} {number(allowed)} {verb}"
     if seen == allowed:
-        return f", exactly what {'is allowed' if sign == 1 else 'is needed'}"
-    side = "below" if seen < allowed else "above"
-    return f", {number(abs(seen - allowed))} {side} what {'is allowed' if sign == 1 else 'is needed'}"
+        return f", exactly what {verb}"
+    return f", {number(abs(seen - allowed))} {'below' if seen < allowed else 'above'} what {verb}"
 
 
 def _edge(bound: str | Tolerance, prediction: xr.Dataset) -> xr.DataArray:
