@@ -10,7 +10,7 @@ recorded follows from these on the host, after they have been read: a mean, for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -18,18 +18,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from foretrain.monitor.guard import Guard, no_guard
+
 Arrays: TypeAlias = Mapping[str, np.ndarray]  # what a tally held, by name, in float64
 Measures: TypeAlias = dict[str, Any]  # measure -> a number, or a list of numbers: per head, per expert
+Key: TypeAlias = tuple[str, str, str]  # part of the record, name, field of the tally
+Fields: TypeAlias = dict[Key, Tensor]
+Combine: TypeAlias = Callable[[Fields, Fields], tuple[Fields, Fields]]  # of sums and largest values
 
 
 @dataclass(frozen=True)
 class Tally:
     """Sums and largest values on the device, and what to make of them on the host."""
 
-    sums: Mapping[str, Tensor]
-    largest: Mapping[str, Tensor]
+    sums: Mapping[str, Tensor]  # each process has its part; they are added
+    largest: Mapping[str, Tensor]  # each process has its part; the largest counts
     finish: Callable[[Arrays], Measures]
-    shared: bool = True  # whether every process adds its own part; False where all of them hold the same
+    local: Mapping[str, Tensor] = field(default_factory=dict)  # the same in every process, or of interest here only
+    needs_all: bool = False  # whether the sums mean nothing unless those of all processes are added
 
     def __add__(self, other: Tally) -> Tally:
         return replace(
@@ -50,10 +56,59 @@ class Readings:
         known = self.tallies.get((part, name))
         self.tallies[part, name] = tally if known is None else known + tally
 
+    def of(self, part: str) -> dict[str, Tally]:
+        """The tallies of one part of the record, by name."""
+        return {name: tally for (kind, name), tally in self.tallies.items() if kind == part}
+
     def drop(self, part: str) -> None:
         """Forget what was measured for this part of the record."""
         self.tallies = {place: tally for place, tally in self.tallies.items() if place[0] != part}
 
-    def read(self) -> dict[str, dict[str, Measures]]:
-        """Everything by part and name, read from the device in one go."""
-        raise NotImplementedError
+    def read(self, combine: Combine | None = None, guard: Guard = no_guard) -> dict[str, dict[str, Measures]]:
+        """Everything by part and name, read from the device in one go.
+
+        `combine` puts together what several processes have measured; without it, tallies that need all processes are
+        left out. An error in one tally costs no other.
+        """
+        sums, largest, local = self._fields("sums"), self._fields("largest"), self._fields("local")
+        if combine is not None:
+            sums, largest = combine(sums, largest)
+        arrays = read_once({**sums, **largest, **local})
+        parts: dict[str, dict[str, Measures]] = {}
+        for (part, name), tally in self.tallies.items():
+            if tally.needs_all and combine is None:
+                continue
+            with guard(f"read the {part}"):
+                fields = (*tally.sums, *tally.largest, *tally.local)
+                parts.setdefault(part, {})[name] = tally.finish({field: arrays[part, name, field] for field in fields})
+        return parts
+
+    def _fields(self, kind: str) -> Fields:
+        return {
+            (part, name, field): value
+            for (part, name), tally in self.tallies.items()
+            for field, value in getattr(tally, kind).items()
+        }
+
+
+def read_once(tensors: Fields) -> dict[Key, np.ndarray]:
+    """Tensors as arrays of float64. Those of one device are read together, so this waits once for each device."""
+    by_device: dict[torch.device, list[Key]] = {}
+    for key, tensor in tensors.items():
+        by_device.setdefault(tensor.device, []).append(key)
+    arrays: dict[Key, np.ndarray] = {}
+    for device, keys in by_device.items():
+        values = flat(tensors[key] for key in keys) if keys else torch.empty(0, device=device)
+        numbers = np.array(values.tolist())
+        ends = np.cumsum([tensors[key].numel() for key in keys])
+        for key, end in zip(keys, ends, strict=True):
+            shape = tuple(tensors[key].shape)
+            arrays[key] = numbers[end - tensors[key].numel() : end].reshape(shape)
+    return arrays
+
+
+def flat(tensors: Iterable[Tensor]) -> Tensor:
+    """All numbers in one vector, in float64 where the device has it."""
+    pieces = [tensor.detach().reshape(-1) for tensor in tensors]
+    wide = torch.float32 if pieces and pieces[0].device.type == "mps" else torch.float64
+    return torch.cat([piece.to(wide) for piece in pieces])
