@@ -45,7 +45,7 @@ class MatrixReader:
 
 
 def measure_matrix(W: Shaped[Tensor, "m n"]) -> dict[str, float]:
-    """All measures of one matrix."""
+    """All measures of one matrix, computed where it is."""
     return MatrixReader().read(W)
 
 
@@ -88,9 +88,9 @@ def blocks(W: Shaped[Tensor, "m n"]) -> Iterator[tuple[slice, Shaped[Tensor, "bl
 def _pass(W: Tensor, precision: torch.dtype) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Sums of the first four powers, of squares by row and by column, and the Gram matrix of the shorter side."""
     short = min(W.shape)
-    sums = torch.zeros(4, dtype=torch.float64)
-    along, across = torch.zeros(max(W.shape), dtype=torch.float64), torch.zeros(short, dtype=torch.float64)
-    gram = torch.zeros(short, short, dtype=precision)
+    sums = torch.zeros(4, dtype=torch.float64, device=W.device)
+    along, across = sums.new_zeros(max(W.shape)), sums.new_zeros(short)
+    gram = torch.zeros(short, short, dtype=precision, device=W.device)
     for lines, stored in blocks(W):
         block = stored.float()
         square = block * block

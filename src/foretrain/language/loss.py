@@ -44,4 +44,5 @@ class _CrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, factor: Tensor) -> tuple[Tensor, None]:
         gradient, ctx.gradient = ctx.gradient, None
-        return gradient if float(factor) == 1.0 else gradient.mul_(factor), None
+        unchanged = factor.device.type == "cpu" and float(factor) == 1.0  # elsewhere, asking would wait for the device
+        return gradient if unchanged else gradient.mul_(factor), None

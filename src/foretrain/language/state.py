@@ -221,5 +221,6 @@ def _restore_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, tenso
     for key, value in tensors.items():
         if key.startswith("optimizer/"):
             name, _, field = key.removeprefix("optimizer/").rpartition("/")
-            kept = value.clone() if field == "step" else value.to(parameters[name]).clone()
+            place = parameters[name]  # a step keeps its number type; a fused optimizer wants it beside the parameter
+            kept = value.to(place.device).clone() if field == "step" else value.to(place).clone()
             optimizer.state[parameters[name]][field] = kept

@@ -66,12 +66,13 @@ def train_language_model(
     every: int = 50,
     evaluations: int = 20,
     checkpoints: bool = True,
+    device: str | torch.device = "cpu",
 ) -> LanguageRun:
     """Train, or go on with, the model of a folder.
 
     A Monitor measures every `every` steps. The validation text is read before the first step, then at `evaluations`
     evenly spaced steps. Checkpoints are saved at steps 0, 1, 2, 4, 8, … and at the end. Under torchrun, each process
-    takes its part of every batch.
+    takes its part of every batch. Weights are drawn on the CPU, so that a seed means the same on every `device`.
     """
     text.require_context(setting.context)
     home = TrainingFolder(Path(folder))
@@ -79,7 +80,7 @@ def train_language_model(
         require(setting.batch % processes == 0, f"batch {setting.batch} must be a multiple of {processes} processes.")
         home.require_own(setting, text.digest)
         _wait(processes)  # so that nobody looks into a folder that another process has begun to fill
-        model = build(setting, text.vocabulary)
+        model = build(setting, text.vocabulary).to(device)
         optimizer = make_optimizer(model, setting)
         start, losses = home.restore(model, optimizer)
         if start >= setting.steps:
@@ -159,7 +160,7 @@ class _Job:
         windows = training_batch(self.text.train, setting, step)[self.rank * part : (self.rank + 1) * part]
         self.model.train()
         with _own_random_state(setting, step, self.rank):
-            loss = next_token_loss(self.outer, windows)
+            loss = next_token_loss(self.outer, windows.to(device_of(self.model)))
         loss.backward()
         if setting.clip > 0:
             nn.utils.clip_grad_norm_(self.model.parameters(), setting.clip)
@@ -189,7 +190,7 @@ def make_optimizer(model: nn.Module, setting: LanguageSetting) -> torch.optim.Op
 
 def evaluate(model: nn.Module, text: TokenText, setting: LanguageSetting) -> dict[str, object]:
     """Loss on the validation text, in nats per token, and the attention of every layer and head there."""
-    windows = validation_windows(text.valid, setting.context)
+    windows = validation_windows(text.valid, setting.context).to(device_of(model))
     was_training = model.training
     model.eval()
     try:
@@ -204,6 +205,11 @@ def evaluate(model: nn.Module, text: TokenText, setting: LanguageSetting) -> dic
     loss = sum(loss * size for loss, size in zip(losses, sizes, strict=True)) / sum(sizes)
     layers = {layer: dict(zip(NAMES, values.tolist(), strict=True)) for layer, values in attention.items()}
     return {"loss": loss, "attention": layers}
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """Where the model's parameters are."""
+    return next(model.parameters()).device
 
 
 @contextmanager

@@ -21,7 +21,8 @@ ROWS_AT_ONCE = 32
 class HeadedModel:
     """A module in evaluation mode, its head, and its inputs as rows of tensors. Outputs are logits [row, output].
 
-    With two classes there is one output, the logit of the second class, or two.
+    With two classes there is one output, the logit of the second class, or two. The module may be on an accelerator:
+    inputs stay on the CPU and follow block by block, and so does what is kept of the outputs.
     """
 
     module: nn.Module
@@ -36,6 +37,10 @@ class HeadedModel:
     def outputs(self) -> int:
         return self.head.out_features
 
+    @property
+    def device(self) -> torch.device:
+        return self.head.weight.device
+
     def rows(self, which: Tensor | slice) -> dict[str, Tensor]:
         """These rows of the inputs, without columns in which all of them are padding."""
         rows = {name: values[which] for name, values in self.inputs.items()}
@@ -43,7 +48,7 @@ class HeadedModel:
             used = rows["attention_mask"].any(0).nonzero().max() + 1
             width = rows["attention_mask"].shape[1]
             rows = {n: v[:, :used] if v.ndim == 2 and v.shape[1] == width else v for n, v in rows.items()}
-        return rows
+        return {name: values.to(self.device) for name, values in rows.items()}
 
     def __call__(self, which: Tensor | slice) -> Tensor:
         rows = self.rows(which)
@@ -61,13 +66,13 @@ class HeadedModel:
         before_head: list[Tensor] = []
 
         def note(_: nn.Module, given: tuple[Tensor, ...], output: Tensor) -> None:
-            seen.append(given[0].detach())
-            before_head.append(output.detach())
+            seen.append(given[0].detach().cpu())
+            before_head.append(output.detach().cpu())
 
         hook = self.head.register_forward_hook(note)
         try:
             with self.restored():
-                outputs = [self(block) for block in self.blocks()]
+                outputs = [self(block).cpu() for block in self.blocks()]
         except (RuntimeError, TypeError, IndexError) as error:
             raise InputError(f"The model cannot read these inputs: {str(error).splitlines()[0]}") from error
         finally:
@@ -125,7 +130,7 @@ def from_module(module: nn.Module, inputs: Any, classes: int, *, head: nn.Linear
     )
     rows = {str(k): torch.as_tensor(v) for k, v in inputs.items()} if isinstance(inputs, Mapping) else {"": inputs}
     precision = layer.weight.dtype
-    rows = {k: v.to(precision) if v.is_floating_point() else v for k, v in rows.items()}
+    rows = {k: v.cpu().to(precision) if v.is_floating_point() else v.cpu() for k, v in rows.items()}
     sizes = {len(values) for values in rows.values()}
     require(len(sizes) == 1, f"All inputs need a row per example; got {sorted(sizes)} rows.")
     return HeadedModel(model, layer, rows, classes)

@@ -91,6 +91,7 @@ class FinetuneSetting:
 
 def residuals(logits: Float[Tensor, "row output"], labels: Int[Tensor, "row"]) -> Float[Tensor, "row output"]:
     """The gradient of the mean cross-entropy with respect to the logits."""
+    labels = labels.to(logits.device)
     if logits.shape[1] == 1:
         return (logits.sigmoid() - labels[:, None]) / len(labels)
     return (logits.softmax(1) - F.one_hot(labels, logits.shape[1])) / len(labels)

@@ -174,8 +174,9 @@ def _embedded(sample: Sample, tokens: Tensor, signal: Tensor, layer: nn.Module) 
     """The signal of each position goes to the row of its token."""
     assert sample.columns is not None
     padding = getattr(layer, "padding_idx", None)
-    place = torch.searchsorted(sample.rows, tokens).clamp(max=len(sample.rows) - 1)
-    followed = sample.rows[place] == tokens
+    rows = sample.rows.to(tokens.device)
+    place = torch.searchsorted(rows, tokens).clamp(max=len(rows) - 1)
+    followed = rows[place] == tokens
     wanted = signal[..., sample.columns] * followed.unsqueeze(-1)
     if padding is not None:
         wanted = wanted * (tokens != padding).unsqueeze(-1)

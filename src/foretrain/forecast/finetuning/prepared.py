@@ -235,9 +235,9 @@ def _pair(data: Any) -> tuple[dict[str, Tensor], Tensor]:
     """Inputs by name ("" for the only one) and labels."""
     pair = isinstance(data, tuple | list) and len(data) == 2
     require(pair, "Give texts with labels, or a pair (inputs, labels) of tensors.")
-    given, labels = data[0], torch.as_tensor(data[1])
-    inputs = {str(k): torch.as_tensor(v) for k, v in given.items()} if isinstance(given, Mapping) else None
-    inputs = inputs if inputs is not None else {"": torch.as_tensor(given)}
+    given, labels = data[0], torch.as_tensor(data[1]).cpu()
+    inputs = {str(k): torch.as_tensor(v).cpu() for k, v in given.items()} if isinstance(given, Mapping) else None
+    inputs = inputs if inputs is not None else {"": torch.as_tensor(given).cpu()}
     whole = labels.ndim == 1 and not labels.is_floating_point() and len(labels) > 0
     require(whole, "Labels must be whole numbers from 0, one per row.")
     require(int(labels.min()) >= 0, f"Labels are numbered from 0; got {int(labels.min())}.")

@@ -64,7 +64,7 @@ def lookups(module: nn.Module) -> Iterator[dict[str, Lookup]]:
                 refused.add(name)
                 noted.pop(name, None)
             if name not in refused and factor is not None:
-                rows = torch.unique(given[0])
+                rows = torch.unique(given[0].cpu())
                 noted[name] = Lookup(torch.unique(torch.cat([before.rows, rows])) if before else rows, factor)
 
         return hook

@@ -66,13 +66,13 @@ def linearise(
     outputs, jacobian, slow = _gradients(classifier, samples, looked_up, slow)
     parameters = dict(classifier.module.named_parameters())
     shares = torch.cat([torch.full((sample.size,), sample.share, dtype=outputs.dtype) for sample in samples.values()])
-    weights = torch.cat([sample.of(parameters[name]) for name, sample in samples.items()])
+    weights = sampled(parameters, samples)
     return Tangent(outputs, jacobian, shares, weights, samples, looked_up, slow, left)
 
 
 def sampled(values: Mapping[str, Tensor], samples: SampledEntries) -> Float[Tensor, "coordinate"]:
     """Values of all parameters on the sampled coordinates."""
-    return torch.cat([sample.of(values[name]) for name, sample in samples.items()])
+    return torch.cat([sample.of(values[name]).cpu() for name, sample in samples.items()])
 
 
 def _gradients(
@@ -92,12 +92,13 @@ def _gradients(
         for name, parameter in classifier.module.named_parameters():
             parameter.requires_grad_(name in slow)
         for block in classifier.blocks():
-            outputs[block], gradients, unusual = block_gradients(classifier, layers, samples, block)
+            of_block, gradients, unusual = block_gradients(classifier, layers, samples, block)
+            outputs[block] = of_block.cpu()
             mixed |= unusual
             if slow:
                 gradients |= _one_by_one(classifier, samples, slow, block)
             for name, gradient in gradients.items():
-                jacobian[block, :, starts[name] : starts[name] + samples[name].size] = gradient
+                jacobian[block, :, starts[name] : starts[name] + samples[name].size] = gradient.cpu()
             tell(Progress(int(block[-1]) + 1, len(classifier), "reading the rows"))
     again = tuple(key for name in sorted(mixed) for key in _keys(layers[name]) if key is not None)
     if again:
@@ -106,7 +107,7 @@ def _gradients(
                 parameter.requires_grad_(name in again)
             for block in classifier.blocks():
                 for name, gradient in _one_by_one(classifier, samples, again, block).items():
-                    jacobian[block, :, starts[name] : starts[name] + samples[name].size] = gradient
+                    jacobian[block, :, starts[name] : starts[name] + samples[name].size] = gradient.cpu()
     return outputs, jacobian, slow + again
 
 

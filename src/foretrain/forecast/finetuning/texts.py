@@ -28,7 +28,8 @@ class PooledClassifier(nn.Module):
         super().__init__()
         self.body, self.pool = body, pool
         with torch.random.fork_rng(devices=[]):  # building a layer draws random numbers
-            self.head = nn.Linear(width, classes, dtype=next(body.parameters()).dtype)
+            first = next(body.parameters())
+            self.head = nn.Linear(width, classes, dtype=first.dtype).to(first.device)
 
     def forward(self, **inputs: Tensor) -> Float[Tensor, "text output"]:
         hidden = self.body(**inputs).last_hidden_state
@@ -38,7 +39,7 @@ class PooledClassifier(nn.Module):
             pooled = (hidden * weights).sum(1) / weights.sum(1)
         else:
             last = mask.cumsum(1).argmax(1)
-            pooled = hidden[torch.arange(len(hidden)), last]
+            pooled = hidden[torch.arange(len(hidden), device=hidden.device), last]
         return self.head(pooled)
 
 
@@ -127,6 +128,7 @@ def _width_and_direction(body: nn.Module, inputs: Mapping[str, Tensor]) -> tuple
     used = int(inputs["attention_mask"][row].sum())
     ids = inputs["input_ids"][row : row + 1, :used].repeat(2, 2 if used == 1 else 1)
     ids[1, -1] = ids[1, -1] - 1 if int(ids[1, -1]) > 0 else ids[1, -1] + 1
+    ids = ids.to(next(body.parameters()).device)
     try:
         hidden = body(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state
     except (AttributeError, TypeError, ValueError, RuntimeError) as error:

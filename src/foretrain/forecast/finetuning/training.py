@@ -41,7 +41,7 @@ def train_outputs(
         for step in range(last + 1):
             if step in record_at:
                 with torch.no_grad():
-                    recorded.append(torch.cat([classifier(block) for block in classifier.blocks()]))
+                    recorded.append(torch.cat([classifier(block).cpu() for block in classifier.blocks()]))
             if step == last:
                 break
             for group in optimizer.param_groups:

@@ -1,0 +1,13 @@
+"""These files run in a process of their own, which tests/devices/test_on_a_device.py starts."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import fake_accelerator
+
+
+@pytest.fixture(scope="session")
+def device() -> torch.device:
+    return fake_accelerator.install()
