@@ -26,6 +26,9 @@ from foretrain.core.files import write_text
 from foretrain.core.progress import Progress, tell
 from foretrain.runs.training_log import append_line
 
+NO_HEADS = (
+    "Identity shares of the heads are left out, because no config.json says how many heads there are; give --heads N."
+)
 NEAR = 4  # neighbours whose files are opened in search of a configuration
 
 
@@ -66,9 +69,10 @@ def analyze(
     """Measure a model, or each checkpoint of a series, and check whether the series is sound.
 
     `model` is a folder, a file of weights, a folder of checkpoints, or a name on the hub, with `revisions` if several
-    are wanted. With `text`, a file, each checkpoint is run on it, in windows of `context` tokens. `heads` is needed
-    where no configuration gives the number of attention heads. Each record is added to a file in `runs`, so that a
-    killed analysis continues; a checkpoint is measured again only if one of its tensors changed.
+    are wanted. With `text`, a file, each checkpoint is run on it, in windows of `context` tokens. `heads` is the number
+    of attention heads where no configuration gives it; without it, identity shares are left out. Each record is added
+    to a file in `runs`, so that a killed analysis continues; a checkpoint is measured again only if one of its tensors
+    changed. All of this runs on the CPU.
     """
     require(context is None or text is not None, "--context is for --text; give both, or neither.")
     if heads is not None:
@@ -98,7 +102,13 @@ def analyze(
     on_disk = read_records(file)  # as it will be read the next time
     records = [on_disk[label] for label in measured]
     faults = [*failures, *find_faults(records)]
-    return Analysis(source.name, records, faults, unmeasured, file, [*source.notes, *unfrozen_late(records)])
+    notes = [*source.notes, *unfrozen_late(records), *_unknown_heads(records)]
+    return Analysis(source.name, records, faults, unmeasured, file, notes)
+
+
+def _unknown_heads(records: Sequence[Record]) -> list[str]:
+    """A sentence if attention could not be cut into heads."""
+    return [NO_HEADS] if any(record.get("heads_unknown") for record in records) else []
 
 
 def _measured(checkpoint: Checkpoint, source: Source, asked: Mapping[str, Any], known: Record | None) -> Record:
@@ -129,24 +139,25 @@ def _measured(checkpoint: Checkpoint, source: Source, asked: Mapping[str, Any], 
         start["text"] = text.digest
         whole = json.dumps(config, sort_keys=True, default=str).encode()
         start["whole_config"] = hashlib.sha256(whole).hexdigest()[:32]
+    heads = asked["heads"] or heads_in(config)
+    if attention and heads is None:
+        start["heads_unknown"] = True
     if known is not None and _is_current(known, start, weights):
         return known
-    heads = asked["heads"] or heads_in(config)
-    require(
-        heads is not None or not attention,
-        f"{place} has no config.json that gives the number of attention heads; put the model's config.json beside the "
-        "weights, or give --heads N.",
-    )
-    record = start | measure(weights, heads or 1)
+    record = start | measure(weights, heads)
     cut = bool(record["identity"])  # if not, and the number is from a configuration, that is a fault of its own
-    require(cut or asked["heads"] is None, f"No attention layer of {place} can be cut into --heads {heads} heads.")
+    require(
+        cut or asked["heads"] is None,
+        f"No attention layer of {place} can be cut into --heads {heads} heads; give another number, or leave out "
+        "--heads to measure the matrices alone.",
+    )
     if text is not None:
         record |= measure_text(place, weights, config, text)
     return record
 
 
 def _is_current(known: Record, start: Record, weights: Weights) -> bool:
-    same = all(known.get(key) == value for key, value in ({"config_from": None} | start).items())
+    same = all(known.get(key) == value for key, value in ({"config_from": None, "heads_unknown": None} | start).items())
     return same and digests(weights) == {name: tensor["digest"] for name, tensor in known["tensors"].items()}
 
 

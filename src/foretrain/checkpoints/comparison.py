@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from foretrain.checkpoints.analysis import config_of
+from foretrain.checkpoints.analysis import NO_HEADS, config_of
 from foretrain.checkpoints.formats import open_weights
 from foretrain.checkpoints.matrices import BLOCK, measure_matrix
-from foretrain.checkpoints.measure_checkpoint import heads_in, is_trainable
+from foretrain.checkpoints.measure_checkpoint import has_attention, heads_in, is_trainable
 from foretrain.checkpoints.run_comparison import RunComparison, compare_runs
 from foretrain.checkpoints.scales import chance_of_mean, identity_chance
 from foretrain.checkpoints.sentences import shown
@@ -41,6 +41,7 @@ class Comparison:
     stable_ranks: dict[str, tuple[float, float]] = field(default_factory=dict)
     identity: dict[str, dict[str, tuple[float, float]]] = field(default_factory=dict)  # means over heads, by layer
     chance: float = math.nan  # how large these means are by chance (one standard deviation)
+    notes: list[str] = field(default_factory=list)  # what was left out, and how to have it
 
     @property
     def identical(self) -> list[str]:
@@ -73,7 +74,7 @@ class Comparison:
             several = f"{len(self.shapes)} tensors have the same name but different shapes, such as {name}"
             which = several if len(self.shapes) > 1 else f"{name} has different shapes"
             parts.append(f"{which}: {one} and {other}.")
-        return " ".join(parts)
+        return " ".join([*parts, *self.notes])
 
     def moved(self, *, vectors: bool) -> dict[str, float]:
         """The distances of the matrices that differ, largest first; or of the vectors, such as biases and norms."""
@@ -158,7 +159,8 @@ def _compare(names: tuple[str, str], one: Weights, other: Weights, heads: tuple[
     only = [name for name in one if name not in other], [name for name in other if name not in one]
     ordered = dict(sorted(distances.items(), key=lambda item: -item[1]))
     identity = _identity(one.without(whole_numbers), other.without(whole_numbers), heads)
-    return Comparison(names, only, shapes, ordered, sides, ranks, identity, _chance(one, identity, heads[0]))
+    notes = [NO_HEADS] if None in heads and has_attention(shared) and any(distances.values()) else []
+    return Comparison(names, only, shapes, ordered, sides, ranks, identity, _chance(one, identity, heads[0]), notes)
 
 
 def _distance(x: Tensor, y: Tensor) -> float:

@@ -28,8 +28,9 @@ _ENDING = re.compile(r"(\.|_)q?weight$")
 BUFFERS = ("inv_freq", "position_ids", "masked_bias", "attn.bias", "attention.bias", "rotary_emb", "freqs")
 
 
-def measure(weights: Weights, heads: int) -> dict[str, Any]:
-    """What a record says of the weights: measures, identity shares, and of each tensor digest, shape and sample."""
+def measure(weights: Weights, heads: int | None) -> dict[str, Any]:
+    """What a record says of the weights: measures, and of each tensor digest, shape and sample; and identity shares, if
+    the number of heads is known."""
     tensors: dict[str, Any] = {}
     matrices: dict[str, dict[str, float]] = {}
     by_digest: dict[str, dict[str, float]] = {}
@@ -56,7 +57,7 @@ def measure(weights: Weights, heads: int) -> dict[str, Any]:
             else:
                 _require_finite(name, tensor)
         tell(Progress(len(weights), len(weights), "measuring identity shares", inner=True))
-        identity = identity_shares(weights.without(whole_numbers), heads)
+        identity = {} if heads is None else identity_shares(weights.without(whole_numbers), heads)
     _require_matrices(matrices, quantised)
     return {
         "weights": matrices, "identity": identity, "tensors": tensors, "parameters": parameters,

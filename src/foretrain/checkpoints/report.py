@@ -85,7 +85,7 @@ def _curves(analysis: Measured) -> list[tuple[str, str, go.Figure]]:
 
 def _maps(analysis: Measured) -> list[tuple[str, str, go.Figure]]:
     """Of one model: every measure that has a scale, by layer."""
-    record, dataset, sections = analysis.records[-1], analysis.dataset.isel(step=-1), []
+    record, dataset, sections = analysis.records[-1], analysis.by_name.isel(step=-1), []
     ranks = rank_map(record)
     if ranks is not None:
         says = f"{RANK} As a share of the largest it could be: 1 if all directions are equal, near 0 if few stand out. "
@@ -105,8 +105,8 @@ def _maps(analysis: Measured) -> list[tuple[str, str, go.Figure]]:
 
 def _with_gaps(analysis: Measured) -> xr.Dataset:
     """The dataset with nan at the steps that could not be measured, so that no line is drawn across them."""
-    steps = {*analysis.dataset["step"].values.tolist(), *analysis.unmeasured}
-    return analysis.dataset.reindex(step=sorted(steps))
+    steps = {*analysis.by_name["step"].values.tolist(), *analysis.unmeasured}
+    return analysis.by_name.reindex(step=sorted(steps))
 
 
 def _matrices(analysis: Measured) -> list[tuple[Any, ...]]:

@@ -47,7 +47,7 @@ def chance(deviation: float) -> str:
 
 def layer_table(analysis: Measured) -> tuple[list[str], list[list[Any]]]:
     """A row per layer: medians of its matrices and means over its heads, at the first and the last step."""
-    dataset, last = analysis.dataset, analysis.records[-1]
+    dataset, last = analysis.by_name, analysis.records[-1]
     columns: dict[str, dict[int, np.ndarray]] = {}
     for group in GROUPS:
         ranks = by_group(dataset, "stable_rank", group)
@@ -63,6 +63,19 @@ def layer_table(analysis: Measured) -> tuple[list[str], list[list[Any]]]:
     numbers = sorted({number for column in columns.values() for number in column})
     used = [title for title, column in columns.items() if column]
     return ["layer", *used], [[n, *(_first_last(title, columns[title].get(n)) for title in used)] for n in numbers]
+
+
+def matrix_table(analysis: Measured) -> tuple[list[str], list[list[Any]]]:
+    """A row per matrix, at the first and the last step: for models whose names say nothing of layers."""
+    dataset, tensors = analysis.by_name, analysis.records[-1]["tensors"]
+    rows: list[list[Any]] = []
+    for name in analysis.records[-1]["weights"]:
+        of_matrix = dataset.sel(matrix=name)
+        rows.append([
+            name, *(_first_last(measure, of_matrix[measure].values) for measure in ("norm", "stable_rank")),
+            min(tensors[name]["shape"]),
+        ])  # fmt: skip
+    return ["matrix", "norm", "stable rank", "of at most"], rows
 
 
 def _per_layer(values: xr.DataArray, axis: str, middle: Any) -> dict[int, np.ndarray]:
@@ -127,7 +140,7 @@ def _size(analysis: Measured) -> str:
     who = "It" if analysis.total == 1 else "Each"
     layer, head = "layer" if layers == 1 else "layers", "head" if heads == 1 else "heads"
     parameters = shown(last["parameters"] / 1e6)
-    attention = f" and {layers} attention {layer} of {heads} {head}" if has_attention(last["tensors"]) else ""
+    attention = f" and {layers} attention {layer} of {heads} {head}" if layers else ""
     quantised = last.get("quantised", 0)
     matrices = "matrix is" if quantised == 1 else "matrices are"
     left_out = f" {quantised} {matrices} quantised to whole numbers, and left out of all this." if quantised else ""
@@ -135,7 +148,7 @@ def _size(analysis: Measured) -> str:
 
 
 def _changes(analysis: Measured) -> list[str]:
-    dataset, sentences = analysis.dataset, []
+    dataset, sentences = analysis.by_name, []
     steps = dataset["step"].values
     for group in GROUPS:
         ranks = by_group(dataset, "stable_rank", group)

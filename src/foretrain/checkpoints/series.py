@@ -9,6 +9,7 @@ from pathlib import Path
 import xarray as xr
 
 from foretrain.checkpoints.fault import Fault, Record
+from foretrain.runs.layer_numbers import numbered
 from foretrain.runs.training_log import as_dataset
 
 
@@ -34,6 +35,15 @@ class Measured:
         return len(self.records) + len(self.unmeasured)
 
     @cached_property
-    def dataset(self) -> xr.Dataset:
-        """Everything measured, over (step, matrix) and (step, layer, head)."""
+    def by_name(self) -> xr.Dataset:
+        """Everything measured, with layers under the names that they have in the model."""
         return as_dataset(self.records)
+
+    @property
+    def dataset(self) -> xr.Dataset:
+        """Everything measured, over (step, matrix) and (step, layer, head).
+
+        Layers that differ in one number are labelled by it, so that `sel(layer=0)` is the first; what they are called
+        in the model is in `layer_name`.
+        """
+        return numbered(self.by_name)

@@ -14,7 +14,7 @@ from foretrain.checkpoints import analyze as analyze_checkpoints
 from foretrain.checkpoints import compare as compare_both
 from foretrain.checkpoints.matrix_names import in_order
 from foretrain.checkpoints.run_comparison import RunComparison
-from foretrain.checkpoints.sentences import PRODUCTS, chance, layer_table, share, shown
+from foretrain.checkpoints.sentences import PRODUCTS, chance, layer_table, matrix_table, share, shown
 from foretrain.cli.common import RUNS, Runs, option, say
 from foretrain.cli.files import require_outputs
 from foretrain.cli.progress import progress_shown
@@ -105,11 +105,14 @@ def _print_analysis(analysis: Analysis) -> None:
     out.lines(analysis.summary, *(f"  {fault.kind}: {fault.sentence}" for fault in analysis.faults[:LISTED]))
     if len(analysis.faults) > LISTED:
         out.lines(f"  … and {len(analysis.faults) - LISTED} more (--report and --json have all)")
-    head, rows = layer_table(analysis)
-    chosen = _spread(len(rows), LAYERS)
+    (head, rows), what = layer_table(analysis), "layers"
     title = "From the first step to the last" if len(analysis.records) > 1 else "By layer"
+    if not rows:  # no name says what is attention or an MLP, or in which layer
+        (head, rows), what = matrix_table(analysis), "matrices"
+        title = title.replace("layer", "matrix")
+    chosen = _spread(len(rows), LAYERS)
     if len(chosen) < len(rows):
-        title += f"; {len(chosen)} of {len(rows)} layers (--report has all)"
+        title += f"; {len(chosen)} of {len(rows)} {what} (--report has all)"
     _table(out, title, head, [rows[k] for k in chosen])
     out.lines(f"Records: {analysis.file}")
 
