@@ -46,7 +46,8 @@ def inside_compiled_code() -> bool:
 
 
 class AroundCompiledCall:
-    """Calls `before(model)` and `after(model)` around each call of a model that was compiled by `model.compile()`.
+    """Calls `before(model)` and `after(model, arguments, output)` around each call of a model that was compiled by
+    `model.compile()`.
 
     Hooks of such a model are part of its compiled code; these two are not. A model that is not compiled in this way is
     left alone.
@@ -79,7 +80,9 @@ class _Call:
         if inside_compiled_code() or self.handle() is None or model is None:
             return self.compiled(*args, **kwargs)
         self.before(model)
+        output = None
         try:
-            return self.compiled(*args, **kwargs)
+            output = self.compiled(*args, **kwargs)
+            return output
         finally:
-            self.after(model)
+            self.after(model, args, output)

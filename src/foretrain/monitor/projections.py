@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
+from foretrain.monitor.tally import Arrays, Measures, Readings, Tally
+
 SEPARATE = (
     ("q_proj", "k_proj", "v_proj"),
     ("query", "key", "value"),
@@ -45,14 +47,31 @@ def identity_shares(weights: Mapping[str, Tensor], heads: int | Mapping[str, int
     `heads` is the number of query heads, for all layers or by layer. A layer's name is that of the module which holds
     its matrices. Products that are not square, as in some cross-attention, are left out.
     """
+    return {
+        layer: {product: share.tolist() for product, share in shares.items()}
+        for layer, shares in _shares(weights, heads).items()
+    }
+
+
+def identity_tallies(weights: Mapping[str, Tensor], heads: Mapping[str, int]) -> dict[str, Tally]:
+    """The same for the monitor, left on the device."""
+    return {layer: Tally({}, {}, as_lists, shares) for layer, shares in _shares(weights, heads).items()}
+
+
+def as_lists(arrays: Arrays) -> Measures:
+    """One number per head, by name."""
+    return {name: values.tolist() for name, values in arrays.items()}
+
+
+def _shares(weights: Mapping[str, Tensor], heads: int | Mapping[str, int]) -> dict[str, dict[str, Tensor]]:
     shares = {}
     for layer, projections in projections_of(weights, heads):
         of_layer = {}
         q, k, v, o = projections.query, projections.key, projections.value, projections.output
         if q.shape == k.shape:
-            of_layer["query_key"] = identity_share(q, k).tolist()
+            of_layer["query_key"] = identity_share(q, k)
         if o is not None and v.shape == o.mT.shape:
-            of_layer["value_output"] = identity_share(v, o.mT).tolist()
+            of_layer["value_output"] = identity_share(v, o.mT)
         if of_layer:
             shares[layer] = of_layer
     return shares
@@ -155,6 +174,6 @@ def _by_head(qkv: Sequence[Tensor], o: Tensor | None, heads: int) -> Projections
     return Projections(query, key, value, output)
 
 
-def heads_of(calls: Mapping[str, Tensor]) -> dict[str, int]:
+def heads_of(readings: Readings) -> dict[str, int]:
     """The number of heads of each layer, from the attention that was read there."""
-    return {name: statistics.shape[-1] for name, statistics in calls.items()}
+    return {name: next(iter(tally.sums.values())).shape[-1] for name, tally in readings.of("attention").items()}

@@ -70,7 +70,7 @@ class Readings:
         `combine` puts together what several processes have measured; without it, tallies that need all processes are
         left out. An error in one tally costs no other.
         """
-        sums, largest, local = self._fields("sums"), self._fields("largest"), self._fields("local")
+        (sums, largest), local = self.fields(), self._fields("local")
         if combine is not None:
             sums, largest = combine(sums, largest)
         arrays = read_once({**sums, **largest, **local})
@@ -82,6 +82,10 @@ class Readings:
                 fields = (*tally.sums, *tally.largest, *tally.local)
                 parts.setdefault(part, {})[name] = tally.finish({field: arrays[part, name, field] for field in fields})
         return parts
+
+    def fields(self) -> tuple[Fields, Fields]:
+        """All sums and all largest values."""
+        return self._fields("sums"), self._fields("largest")
 
     def _fields(self, kind: str) -> Fields:
         return {

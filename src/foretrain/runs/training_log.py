@@ -2,9 +2,13 @@
 
 A line looks like this, with every part but `step` optional:
 
-    {"step": 50, "loss": 2.1, "attention": {layer: {statistic: [one number per head]}},
-     "identity": {layer: {product: [one number per head]}}, "weights": {matrix: {measure: number}}}
+    {"step": 50, "loss": 2.1, "gradient_norm": 0.9, "attention": {layer: {statistic: [one number per head]}},
+     "identity": {layer: {product: [one number per head]}}, "weights": {matrix: {measure: number}},
+     "activations": {block: {measure: number}}, "experts": {router: {"load": [one share per expert], measure: number}},
+     "every_step": {"first": 1, "loss": [one number per step], "gradient_norm": [one number per step]}}
 
+`every_step` begins after the last record and ends with this one. The first line of each process also says which
+process writes it, and the last line how the training ended: {"finished": steps} or {"stopped": steps, "error": kind}.
 JSON has no infinite numbers and no nan, so these are written as the strings "inf", "-inf" and "nan". Every line ends
 with a checksum of its own, `"crc32c":"1a2b3c4d"`, by which damage is noticed; lines of earlier versions have none.
 """
@@ -18,19 +22,26 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import (
+    Annotated,
+    Any,
+    Required,  # pydantic needs it before Python 3.12
+)
 
 import google_crc32c
 import numpy as np
 import xarray as xr
 from pydantic import Field, TypeAdapter
-from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
+from typing_extensions import TypedDict
 
 from foretrain.core.errors import DamagedFile, InputError, require
 from foretrain.core.trajectory import trajectory
 
 FORMAT = "foretrain-monitor-1"
-FINISHED = "finished"  # the only key of the line that ends a training; more may follow if the training is resumed
+FINISHED = "finished"  # a key of the line that ends a training; more may follow if the training is resumed
+STOPPED = "stopped"  # the same where an error has ended it
+PROCESS = "process"
+EVERY_STEP = "every_step"
 UNITS = {"attention_entropy": "nats"}
 MEANINGS = {
     "loss": "loss at that step",
@@ -41,10 +52,11 @@ MEANINGS = {
     "attention_largest_logit": "largest logit of any query",
     "identity_query_key": "the identity's share of W_Q·W_Kᵀ",
     "identity_value_output": "the identity's share of W_V·W_O",
-    "norm": "Frobenius norm before the update",
-    "stable_rank": "squared norm over squared largest singular value, before the update",
-    "effective_rank": "exponential of the entropy of the singular values, before the update",
+    "norm": "Frobenius norm",
+    "stable_rank": "squared norm over squared largest singular value",
+    "effective_rank": "exponential of the entropy of the singular values",
     "gradient_norm": "norm of the gradient before clipping",
+    "total_gradient_norm": "norm of the whole gradient before clipping",
     "update_ratio": "size of the update relative to the weights",
     "deviation": "standard deviation of the entries",
     "kurtosis": "excess kurtosis of the entries: 0 if they are normal, −1.2 if uniform",
@@ -62,18 +74,37 @@ class _Form(TypedDict, total=False):
     step: Annotated[int, Field(ge=0, le=10**15, strict=True)]
     total: Annotated[int, Field(ge=0, le=10**15)] | None
     loss: Number
+    gradient_norm: Number
     attention: dict[str, dict[str, list[Number]]]
     identity: dict[str, dict[str, list[Number]]]
     weights: dict[str, dict[str, Number]]
+    activations: dict[str, dict[str, Number]]
+    experts: dict[str, dict[str, Number | list[Number]]]
+    every_step: _EverySteps
+    process: _Process
+
+
+class _EverySteps(TypedDict, total=False):
+    first: Required[Annotated[int, Field(ge=0, le=10**15, strict=True)]]
+    loss: list[Number]
+    gradient_norm: list[Number]
+
+
+class _Process(TypedDict):
+    host: str
+    number: Annotated[int, Field(ge=0, le=10**15, strict=True)]
 
 
 DIGITS = 8  # kept of every number: as exact as float32
 Record = dict[str, Any]
 
-# part of a record -> (axis of its names, what its variables begin with)
+# part of a record -> what its variables begin with
 PER_HEAD = {"attention": "attention_", "identity": "identity_"}
+# part of a record -> (axis of its names, what its variables begin with)
+PER_NAME = {"weights": ("matrix", ""), "activations": ("block", "activation_"), "experts": ("router", "experts_")}
 PER_MATRIX = "weights"
-TAKEN = {"step", "layer", "head", "matrix", "loss"}  # names that a measure of a matrix cannot have
+AXES = {"step", "layer", "head", "matrix", "block", "router", "expert"}
+TAKEN = AXES | {"loss", "total_gradient_norm"}  # names that a measure of a matrix cannot have
 
 
 def append_nothing(file: Path) -> None:
@@ -142,6 +173,20 @@ def read_lines(file: Path) -> list[Record]:
 
 def read_training(file: Path) -> tuple[list[Record], bool]:
     """The records of a file, and whether its last line says that the training is finished."""
+    records, entries = _read(file)
+    return records, bool(entries) and FINISHED in entries[-1]
+
+
+def ending_of(file: Path) -> Record:
+    """The last line of a training that has ended; the process that writes it of one that has not. Empty if unknown."""
+    entries = _read(file)[1]
+    if entries and "step" not in entries[-1]:
+        return entries[-1]
+    return next(({PROCESS: entry[PROCESS]} for entry in reversed(entries) if PROCESS in entry), {})
+
+
+def _read(file: Path) -> tuple[list[Record], list[Record]]:
+    """The records of a file, and all of its lines."""
     try:
         lines = file.read_bytes().split(b"\n")
     except OSError as error:
@@ -154,7 +199,7 @@ def read_training(file: Path) -> tuple[list[Record], bool]:
     for number, line in enumerate(filter(None, lines), start=1):
         try:
             entry = read_line(line)
-            require(isinstance(entry, dict) and ("step" in entry or FINISHED in entry), "not a record")
+            require(isinstance(entry, dict) and bool({"step", FINISHED, STOPPED} & entry.keys()), "not a record")
             require(is_sealed(line) or not sealed, "the checksum is lost")
             _require_form(entry)
             entries.append(entry)
@@ -169,7 +214,7 @@ def read_training(file: Path) -> tuple[list[Record], bool]:
     for entry in entries:
         if "step" in entry:
             add_record(records, entry)
-    return records, bool(entries) and FINISHED in entries[-1]
+    return records, entries
 
 
 def _require_form(entry: Record) -> None:
@@ -179,6 +224,8 @@ def _require_form(entry: Record) -> None:
         for layer, measures in entry.get(part, {}).items():
             heads = {len(values) for values in measures.values()}
             require(len(heads) <= 1, f"the measures of {layer} have {sorted(heads)} heads")
+    steps = entry.get(EVERY_STEP, {})
+    require(len({len(values) for name, values in steps.items() if name != "first"}) <= 1, "steps differ in number")
     names = {name for measures in entry.get(PER_MATRIX, {}).values() for name in measures}
     require(not names & TAKEN, "a measure has the name of an axis")
 
@@ -222,19 +269,59 @@ def as_dataset(records: Iterable[Record]) -> xr.Dataset:
                     row = np.asarray(measures.get(name, []), dtype=float)
                     values[index, layers.index(layer), : len(row)] = row
             variables[prefix + name] = (("step", "layer", "head"), values)
-    matrices = _names(record.get(PER_MATRIX, {}) for record in ordered)
-    if matrices:
-        coordinates["matrix"] = matrices
-    for name in _names(measures for record in ordered for measures in record.get(PER_MATRIX, {}).values()):
-        table = [
-            [_number(record.get(PER_MATRIX, {}).get(matrix, {}).get(name)) for matrix in matrices] for record in ordered
-        ]
-        variables[name] = (("step", "matrix"), np.array(table, dtype=float))
+    variables |= _per_name(ordered, coordinates)
+    if any("gradient_norm" in record for record in ordered):
+        norms = [_number(record.get("gradient_norm")) for record in ordered]
+        variables["total_gradient_norm"] = ("step", norms)
     units = {name: unit for name, unit in UNITS.items() if name in variables}
     dataset = trajectory(variables, coordinates, units, format=FORMAT)
     for name in set(MEANINGS) & set(variables):
         dataset[name].attrs["long_name"] = MEANINGS[name]
     return dataset
+
+
+def _per_name(records: list[Record], coordinates: dict[str, Any]) -> dict[str, Any]:
+    """The parts of records that have no heads: by matrix, by block, by router, and there by expert."""
+    variables: dict[str, Any] = {}
+    for part, (axis, prefix) in PER_NAME.items():
+        places = _names(record.get(part, {}) for record in records)
+        if places:
+            coordinates[axis] = places
+        for name in _names(measures for record in records for measures in record.get(part, {}).values()):
+            table = [[record.get(part, {}).get(place, {}).get(name) for place in places] for record in records]
+            width = max((len(value) for row in table for value in row if isinstance(value, list)), default=0)
+            if width == 0:
+                numbers = np.array([[_number(value) for value in row] for row in table], dtype=float)
+                variables[prefix + name] = (("step", axis), numbers)
+                continue
+            coordinates["expert"] = np.arange(max(width, len(coordinates.get("expert", ()))))
+            padded = np.full((len(records), len(places), width), np.nan)
+            for row, values in enumerate(table):
+                for column, value in enumerate(values):
+                    numbers = np.array([_number(one) for one in value or ()], dtype=float)
+                    padded[row, column, : len(numbers)] = numbers
+            variables[prefix + name] = (("step", axis, "expert"), padded)
+    return variables
+
+
+def every_step(records: Iterable[Record]) -> xr.Dataset:
+    """The loss and the norm of the whole gradient at every step, as far as they were kept; nan where they were not.
+
+    Gradient norms between records are estimates from a sample of entries, unless the training gave its own.
+    """
+    values: dict[int, tuple[float, float]] = {}
+    for record in records:
+        kept = record.get(EVERY_STEP) or {"first": record["step"]}
+        losses = kept.get("loss", [record.get("loss")])
+        norms = kept.get("gradient_norm", [record.get("gradient_norm")])
+        for offset in range(max(len(losses), len(norms))):
+            loss, norm = (_number(part[offset]) if offset < len(part) else math.nan for part in (losses, norms))
+            values[int(kept["first"]) + offset] = loss, norm
+        for step in [step for step in values if step > record["step"]]:  # the training has gone back
+            del values[step]
+    table = np.array([values[step] for step in sorted(values)], dtype=float).reshape(-1, 2)
+    variables = {"loss": ("step", table[:, 0]), "gradient_norm": ("step", table[:, 1])}
+    return trajectory(variables, {"step": sorted(values)}, {}, format=FORMAT)
 
 
 def _names(mappings: Iterable[Mapping[str, Any]]) -> list[str]:
