@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from foretrain.monitor.attention_calls import GivenLogits
 from foretrain.monitor.capture import AttentionReader
-from foretrain.monitor.statistics import NAMES, AttentionCall, allowed_keys, row_sums
+from foretrain.monitor.statistics import NAMES, row_sums
 from foretrain.monitor.watch import attention_of
 from monitor import models
 
@@ -233,13 +234,16 @@ def test_the_fast_path_of_an_encoder_in_evaluation_is_read(padding: bool) -> Non
 @pytest.mark.filterwarnings("ignore:_compile flag on create_block_mask:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile:UserWarning")
-def test_layers_with_flex_attention_are_named() -> None:
-    model = models.DECODERS["Llama"]().eval()
+@pytest.mark.parametrize("padding", ["no", "left", "right"])
+def test_a_model_with_flex_attention(padding: str) -> None:
+    torch.manual_seed(0)
+    model, inputs = models.DECODERS["Llama"]().eval(), {"input_ids": TOKENS, "attention_mask": padded(padding)}
     model.set_attn_implementation("flex_attention")
-    unread = r"Attention could not be read in model\.layers\.0\.self_attn, model\.layers\.1\.self_attn:"
-    with pytest.warns(UserWarning, match=unread), attention_of(model) as read:
-        outputs_of(model, input_ids=TOKENS)
-    assert read == {}
+    with attention_of(model) as read:
+        outputs_of(model, **inputs)
+    model.set_attn_implementation("eager")
+    eager = outputs_of(model, **inputs, output_attentions=True).attentions
+    check(read, list(eager), [padded(padding).bool()] * len(eager))
 
 
 def test_a_layer_that_cannot_be_read_is_named() -> None:
@@ -277,7 +281,7 @@ def test_statistics_of_random_logits(samples: int, heads: int, keys: int, scale:
     draw = torch.Generator().manual_seed(seed)
     logits = scale * torch.randn(samples, heads, keys, keys, generator=draw)
     logits = logits.masked_fill(~torch.ones(keys, keys, dtype=torch.bool).tril(), -torch.inf)
-    statistics = row_sums(AttentionCall(logits, allowed_keys(logits), same_tokens=True)).statistics()
+    statistics = row_sums(GivenLogits(logits)).statistics()
     weights = torch.softmax(logits.double(), -1)
     entropy = -(weights * weights.clamp(min=1e-300).log()).sum(-1)
     np.testing.assert_allclose(statistics[0], entropy.mean((0, 2)), atol=1e-5)
@@ -294,7 +298,7 @@ def test_huge_logits_are_not_taken_for_a_mask(mask: str) -> None:
     added = torch.zeros(6, 6).masked_fill(~allowed, torch.finfo(torch.float32).min)
     options = {"causal": {"is_causal": True}, "Boolean": {"attn_mask": allowed}, "added": {"attn_mask": added}}[mask]
     seen = []
-    with AttentionReader(seen.append):
+    with AttentionReader(lambda sums, _: seen.append(sums.statistics())):
         F.scaled_dot_product_attention(q, k, v, **options)
     assert torch.isfinite(seen[0]).all()
     assert float(seen[0][1].max()) < 0.2  # relative entropy
@@ -337,7 +341,7 @@ def test_every_statistic_equals_plain_loops(padding: str, window: int | None) ->
     allowed = (allowed & real[:, None] & real[:, :, None])[:, None].expand(2, 3, -1, -1)
     logits = 3 * torch.randn(2, 3, tokens, tokens, generator=torch.Generator().manual_seed(5))
     logits = torch.where(real[:, None, :, None], logits, 50.0)  # padded queries must not count, however large
-    read = row_sums(AttentionCall(logits, allowed, same_tokens=True)).statistics()
+    read = row_sums(GivenLogits(logits, allowed)).statistics()
     np.testing.assert_allclose(read, by_hand(logits.double().numpy(), allowed.numpy()), atol=1e-5)
 
 

@@ -14,6 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from foretrain.monitor.capture import reader_of
 from foretrain.monitor.running_modules import names_of_running_modules
+from foretrain.monitor.statistics import cut
 
 
 @contextmanager
@@ -50,10 +51,9 @@ class _WeightReader(TorchFunctionMode):
         read = reader_of(func, args, kwargs)
         if read is not None and self.wanted():
             with torch.no_grad():
-                blocks = [
-                    call.logits.float().masked_fill(~call.allowed, -torch.inf).softmax(-1).mean(1)
-                    for call in read(*args, **kwargs)
-                ]
-            if blocks:
-                self.record(torch.cat(blocks))
+                call = read(*args, **kwargs)
+                if call is not None:
+                    samples, heads, *_ = call.shape
+                    parts = (call.part(one, slice(0, heads)) for one in cut(samples, 1))
+                    self.record(torch.cat([part.weights().mean(1) for part in parts]))
         return func(*args, **kwargs)

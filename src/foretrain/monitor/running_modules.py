@@ -21,6 +21,12 @@ class Running:
     stack: list[str] = field(default_factory=list)
     calls: dict[str, int] = field(default_factory=dict)
     entered: list[str] = field(default_factory=list)  # every module that ran, in order
+    modules: dict[str, nn.Module] = field(default_factory=dict)  # all of them, by name
+
+    @property
+    def module(self) -> nn.Module | None:
+        """The innermost module that is running."""
+        return self.modules.get(self.stack[-1]) if self.stack else None
 
     def in_cross_attention(self) -> bool:
         """Whether the running module is called so that its keys are other tokens than its queries."""
@@ -45,6 +51,7 @@ def names_of_running_modules(model: nn.Module) -> Iterator[Running]:
     try:
         for name, module in model.named_modules():
             if module is not model and not isinstance(module, torch.jit.ScriptModule):  # which takes no hooks
+                running.modules[plain_name(name)] = module
                 handles.append(module.register_forward_pre_hook(_entering(running, plain_name(name))))
                 handles.append(module.register_forward_hook(_leaving(running), always_call=True))
         yield running

@@ -2,45 +2,39 @@
 
 A query row counts if it may attend to itself; padded queries, which may not, drop out. In cross-attention, where
 queries and keys are different tokens, every row that may attend to anything counts.
+
+All of it is sums and largest values on the device. Rows are read in blocks that fit into a processor's cache, or into
+64 MB of an accelerator's memory, so a call over thousands of tokens needs no more memory than a short one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
+import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
+from foretrain.monitor.attention_calls import AttentionCall, Memory, Rows
+from foretrain.monitor.shards import WHOLE, Shard
+from foretrain.monitor.tally import Arrays, Measures, Tally
+
 NAMES = ("entropy", "relative_entropy", "first_token", "self_attention", "largest_logit")
-MASKED = (
-    -5e3
-)  # logits so far below the largest of their row are masked: models write −inf, −1e9, −1e4 or the least float
-ELEMENTS_AT_ONCE = 1 << 24  # of a block of logits: 64 MB in float32
-
-
-@dataclass(frozen=True)
-class AttentionCall:
-    """What a model computed attention from, as the softmax sees it."""
-
-    logits: Float[Tensor, "sample head query key"]
-    allowed: Bool[Tensor, "sample head query key"]
-    same_tokens: bool  # whether queries and keys are the same tokens: not so in cross-attention
-    added_keys: int = 0  # how many keys at the end stand for no token
-
-
-def allowed_keys(logits: Float[Tensor, "*rest key"]) -> Bool[Tensor, "*rest key"]:
-    """Which keys a query may attend to, read off logits that have their mask added."""
-    least = torch.finfo(logits.dtype).min
-    finite = logits > least / 4
-    return finite & (logits > logits.amax(-1, keepdim=True) + MASKED)
+MEANS = NAMES[:-1]
+LOGITS_AT_ONCE = {"cpu": 1 << 18}  # in one block: 1 MB in float32, the cache of one core
+LOGITS_AT_ONCE_ELSEWHERE = 1 << 24
+ROWS_AT_ONCE = 64  # at least, before a block is cut into heads: products of fewer rows are slow
 
 
 @dataclass(frozen=True)
 class RowSums:
-    """Sums over query rows, which can be added up over blocks of samples."""
+    """Sums over query rows, which can be added up over blocks and processes."""
 
-    totals: Float[Tensor, "mean head"]  # of all statistics but the last
+    totals: Float[Tensor, "mean head"]  # of `MEANS`
     rows: Float[Tensor, "mean head"]  # how many rows each total is of
     largest: Float[Tensor, "head"]
 
@@ -51,6 +45,20 @@ class RowSums:
         """The numbers of `NAMES`; a mean over no row is nan."""
         return torch.cat([self.totals / self.rows, self.largest[None]])
 
+    def tally(self, shard: Shard = WHOLE) -> Tally:
+        """The same for the monitor, each head in its place among those of all processes."""
+        return Tally(
+            sums={"totals": shard.placed(self.totals), "rows": shard.placed(self.rows)},
+            largest={"logit": shard.placed(self.largest, fill=-torch.inf)},
+            finish=_finish,
+        )
+
+
+def _finish(arrays: Arrays) -> Measures:
+    with np.errstate(divide="ignore", invalid="ignore"):  # a mean over no row is nan
+        means = arrays["totals"] / arrays["rows"]
+    return dict(zip(NAMES, [*means.tolist(), arrays["logit"].tolist()], strict=True))
+
 
 def row_sums(call: AttentionCall) -> RowSums:
     """Sums over the rows that count, of what `NAMES` lists, for each head.
@@ -59,35 +67,77 @@ def row_sums(call: AttentionCall) -> RowSums:
     a choice. The first token is the first that any of these rows sees; a row whose window has passed it gives it 0.
     The largest logit is that of all rows that count.
     """
-    logits, allowed = call.logits.float(), call.allowed
-    queries, keys = logits.shape[-2:]
-    tokens = keys - call.added_keys
-    diagonal = torch.arange(queries, device=logits.device) + tokens - queries  # with a cache, queries are the last keys
-    own_key = diagonal.clamp(0, keys - 1).expand(*logits.shape[:-1])[..., None]
-    rows = allowed.gather(-1, own_key)[..., 0] if call.same_tokens else allowed.any(-1)  # [sample, head, query]
+    memory, heads = Memory(call.device), []
+    samples_at_once, heads_at_once, rows_at_once = block_sizes(call)
+    for some_heads in cut(call.shape[1], heads_at_once):
+        parts = (call.part(samples, some_heads) for samples in cut(call.shape[0], samples_at_once))
+        heads.append(reduce(add, (_sums_of(part, rows_at_once, memory) for part in parts)))
+    return RowSums(
+        totals=torch.cat([part.totals for part in heads], -1),
+        rows=torch.cat([part.rows for part in heads], -1),
+        largest=torch.cat([part.largest for part in heads]),
+    )
 
-    masked = logits.masked_fill(~allowed, -torch.inf)
-    top = masked.amax(-1, keepdim=True).nan_to_num(neginf=0.0)
-    shifted = masked - top  # centred: plain log-sum-exp cancels at large logits
-    weights = shifted.exp()
-    total = weights.sum(-1, keepdim=True)
-    weights = weights / total
-    entropy = total.log()[..., 0] - (weights * shifted.masked_fill(~allowed, 0.0)).sum(-1)
-    count = allowed.sum(-1)  # keys that a row may attend to
-    relative = entropy / count.clamp(min=2).to(entropy.dtype).log()
-    seen = (allowed & rows[..., None]).any(-2)  # [sample, head, key]: with a window, not every row sees the first one
-    first_key = seen.int().argmax(-1)[..., None, None].expand(*logits.shape[:-1], 1)
-    first = weights.gather(-1, first_key)[..., 0]
-    on_itself = weights.gather(-1, own_key)[..., 0]
-    no_row = torch.zeros_like(rows)
-    parts = [
-        (entropy, rows),
-        (relative, rows & (count > 1)),
-        (first, rows),
-        (on_itself, rows if call.same_tokens else no_row),
-    ]
+
+def block_sizes(call: AttentionCall) -> tuple[int, int, int]:
+    """How many samples, heads and rows are read at once. A block of several samples holds all of their heads and rows,
+    and one of several heads of a sample as many rows of each as fit."""
+    samples, heads, queries, keys = call.shape
+    room = LOGITS_AT_ONCE.get(call.device.type, LOGITS_AT_ONCE_ELSEWHERE)
+    if heads * queries * keys <= room:
+        return min(samples, room // (heads * queries * keys)), heads, queries
+    at_once = min(queries, ROWS_AT_ONCE)
+    heads_at_once = min(heads, max(1, room // (at_once * keys)))
+    return 1, heads_at_once, min(queries, max(1, room // (heads_at_once * keys)))
+
+
+def cut(length: int, at_once: int) -> Iterator[slice]:
+    """A range in pieces of this length; the last one may be shorter."""
+    return (slice(first, min(first + at_once, length)) for first in range(0, length, at_once))
+
+
+def _sums_of(part: AttentionCall, rows_at_once: int, memory: Memory) -> RowSums:
+    samples, heads, queries, keys = part.shape
+    on_key = torch.zeros(samples, heads, keys, device=part.device)  # how much attention the rows pay to each key
+    seen = torch.zeros(samples, heads, keys, dtype=torch.bool, device=part.device)
+    blocks = []
+    for place in cut(queries, rows_at_once):
+        rows = part.rows(place, memory)
+        blocks.append(_sums_of_block(part, place, rows, on_key, memory))
+        visible = rows.logits.shape[-1]
+        if rows.seen is None:
+            seen[..., 0] = True
+        else:
+            seen[..., :visible] |= rows.seen
+    sums = reduce(add, blocks)
+    first_key = seen.int().argmax(-1, keepdim=True)  # with a window, not every row sees the first one
+    sums.totals[MEANS.index("first_token")] = on_key.gather(-1, first_key)[..., 0].sum(0)
+    return sums
+
+
+def _sums_of_block(part: AttentionCall, place: slice, rows: Rows, on_key: Tensor, memory: Memory) -> RowSums:
+    """The sums of a few rows. Their attention to the first token is left to the caller, who knows which one it is."""
+    logits, counted = rows.logits, rows.counted
+    visible = logits.shape[-1]
+    own_key = part.key_of(place).clamp(max=visible - 1).expand(*logits.shape[:-1])[..., None]
+    top = logits.amax(-1, keepdim=True)
+    shifted = logits.sub_(top)  # centred: plain log-sum-exp cancels at large logits
+    weights = torch.exp(shifted, out=memory.take("weights", *logits.shape))
+    total = weights.sum(-1)
+    on_itself = weights.gather(-1, own_key)[..., 0] / total
+    share = torch.where(counted, 1 / total, 0.0)
+    if rows.seen is None:
+        on_key[..., 0] += (share * weights[..., 0]).sum(-1)
+    else:
+        on_key[..., :visible] += (share[..., None, :] @ weights)[..., 0, :]
+    entropy = total.log() - weights.mul_(shifted).sum(-1) / total
+    several = rows.choices > 1
+    relative = entropy / rows.choices.clamp(min=2).to(entropy.dtype).log()
+    itself = counted & part.same_tokens
+    first = torch.zeros_like(entropy)
+    parts = [(entropy, counted), (relative, counted & several), (first, counted), (on_itself, itself)]
     return RowSums(
         totals=torch.stack([torch.where(chosen, values, 0.0).sum((0, 2)) for values, chosen in parts]),
-        rows=torch.stack([chosen.sum((0, 2)) for _, chosen in parts]).float(),
-        largest=masked.masked_fill(~rows[..., None], -torch.inf).amax((0, 2, 3)),
+        rows=torch.stack([chosen.expand(entropy.shape).sum((0, 2)) for _, chosen in parts]).float(),
+        largest=torch.where(counted, top[..., 0], -torch.inf).amax((0, 2)),
     )
