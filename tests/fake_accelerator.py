@@ -43,12 +43,12 @@ class FakeTensor(Tensor):
 
     @staticmethod
     def __new__(cls, values: Tensor) -> FakeTensor:
-        made: FakeTensor = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+        tensor: FakeTensor = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
             cls, values.size(), strides=values.stride(), storage_offset=values.storage_offset(), dtype=values.dtype,
             device=f"{NAME}:0", requires_grad=values.requires_grad, storage_size=LARGE,
         )  # fmt: skip
-        made.values = values
-        return made
+        tensor.values = values
+        return tensor
 
     def tolist(self) -> Any:
         _reads.append("tolist")
@@ -105,12 +105,12 @@ def _on_the_cpu_first(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """torch makes tensors of Python numbers with its dispatch to Python switched off, and so cannot make ours."""
 
     @wraps(make)
-    def made(data: Any, *, device: Any = None, **options: Any) -> Tensor:
+    def tensor_of(data: Any, *, device: Any = None, **options: Any) -> Tensor:
         if device is not None and torch.device(device).type == NAME:
             return make(data, **options).to(device)
         return make(data, device=device, **options)
 
-    return made
+    return tensor_of
 
 
 @contextmanager

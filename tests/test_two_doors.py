@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from scripts import architecture
 
-TOOLS = ("monitor", "callbacks", "checkpoints", "patches", "forecast", "language")
+TOOLS = ("monitor", "callbacks", "checkpoints", "patches", "forecast", "language", "doctor")
 THEORY = ("papers", "ledger")
 WATCHING = """
 import torch, foretrain

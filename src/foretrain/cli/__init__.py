@@ -30,6 +30,7 @@ class Commands(LazyGroup):
         "compare": Lazy("analyzing:compare", "See where two models or two runs differ.", YOURS),
         "forecast": Lazy("forecasting:forecast", "Fine-tuning, tasks, corpora: what will training do?", YOURS),
         "lab": Lazy("laboratory:lab", "Train a small language model; see what fires each neuron.", YOURS),
+        "doctor": Lazy("doctoring:doctor", "Are the numbers right on your hardware?", YOURS, listed=False),
         "list": Lazy("listing:list_all", "The claims of every paper, or the experiments.", THEORY),
         "show": Lazy("listing:show", "One claim or experiment in full.", THEORY),
         "check": Lazy("checking:check", "Do the claims hold? With a report, if you like.", THEORY),
@@ -72,6 +73,7 @@ def foretrain(
       foretrain forecast corpus texts.csv
       foretrain check "Theorem 4"
       foretrain run scan_snap/fig6 --figure fig6.html
+      foretrain doctor --device cuda
     """
 
 

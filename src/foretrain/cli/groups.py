@@ -22,6 +22,7 @@ class Lazy:
     where: str  # "module:name"; the name is a function or a class of commands
     says: str
     panel: str = "Commands"
+    listed: bool = True  # on the first screen, which has room for eleven; every command has its help
 
 
 class _WrappedHelp:
@@ -59,7 +60,7 @@ class LazyGroup(_WrappedHelp, TyperGroup):
             return None
         entry = self.lazy[name]
         if self._on_first_screen:
-            return TyperCommand(name, help=entry.says, rich_help_panel=entry.panel)
+            return TyperCommand(name, help=entry.says, rich_help_panel=entry.panel, hidden=not entry.listed)
         module, _, attribute = entry.where.partition(":")
         command = getattr(import_module(f"foretrain.cli.{module}"), attribute)
         return command if isinstance(command, TyperGroup) else _command(name, command)

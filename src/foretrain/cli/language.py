@@ -34,6 +34,7 @@ def language(
     seed: Annotated[int, option("Seed of the initial weights and the order of the text.", "N")] = 1,
     every: Annotated[int, option("Steps between measurements of attention and weights.", "N")] = 20,
     data: Annotated[Path | None, option("Folder that has wikitext-2/.", "DIR", default="$FORETRAIN_DATA")] = None,
+    device: Annotated[str, option("Device of torch to train on, such as cuda.", "DEVICE")] = "cpu",
     report: Annotated[Path | None, option("Page to write.", "FILE", default="DIR/report.html")] = None,
 ) -> None:
     """Train a small language model on your own text, watch it, and write a report.
@@ -62,7 +63,7 @@ def language(
         say(f"Continuing at step {before} of {steps}.")
     with progress_shown("language"):
         text = tokenize(read_texts(texts, data=data), setting)
-        run = train_language_model(setting, text, out, every=every)
+        run = train_language_model(setting, text, out, every=every, device=device)
     if int(os.environ.get("RANK", "0")) > 0:
         return  # under torchrun, the first process speaks for all
     say(f"The training text has {len(text.train):,} tokens, the vocabulary {text.vocabulary:,}.")

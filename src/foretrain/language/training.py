@@ -14,6 +14,7 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
+from foretrain.core.devices import device_named
 from foretrain.core.errors import InputError, require
 from foretrain.core.progress import Progress, tell
 from foretrain.core.streams import torch_stream
@@ -75,12 +76,13 @@ def train_language_model(
     takes its part of every batch. Weights are drawn on the CPU, so that a seed means the same on every `device`.
     """
     text.require_context(setting.context)
+    place = device_named(device)
     home = TrainingFolder(Path(folder))
     with _processes() as (rank, processes), home.locked(rank == 0):
         require(setting.batch % processes == 0, f"batch {setting.batch} must be a multiple of {processes} processes.")
         home.require_own(setting, text.digest)
         _wait(processes)  # so that nobody looks into a folder that another process has begun to fill
-        model = build(setting, text.vocabulary).to(device)
+        model = build(setting, text.vocabulary).to(place)
         optimizer = make_optimizer(model, setting)
         start, losses = home.restore(model, optimizer)
         if start >= setting.steps:

@@ -18,8 +18,8 @@ def on(device: torch.device, *shape: int) -> Tensor:
 
 def test_tensors_say_where_they_are(device: torch.device) -> None:
     x = on(device, 3, 4)
-    made = torch.zeros(2, device=device)
-    assert {t.device for t in (x, x.mT, x + 1, x.to(torch.float64), x.new_zeros(3), made)} == {device}
+    zeros = torch.zeros(2, device=device)
+    assert {t.device for t in (x, x.mT, x + 1, x.to(torch.float64), x.new_zeros(3), zeros)} == {device}
     assert x.cpu().device.type == "cpu"
 
 
@@ -103,6 +103,6 @@ def test_a_network_trains_as_on_the_cpu(device: torch.device) -> None:
                 kept.append(loss.detach())
         assert reads == []
         losses[str(place)] = torch.stack(kept).cpu()
-    cpu, there = losses.values()
+    cpu, on_device = losses.values()
     assert cpu[-1] < cpu[0]
-    torch.testing.assert_close(there, cpu, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(on_device, cpu, rtol=1e-5, atol=1e-6)

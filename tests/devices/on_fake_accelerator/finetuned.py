@@ -26,8 +26,8 @@ def test_a_torch_classifier(device: torch.device) -> None:
         forecasts.append(forecast.train().checked(2))
         assert {p.device.type for p in model.parameters()} == {torch.device(place).type}
     for name in ("loss", "logits", "real_loss"):
-        for there in forecasts[1:]:
-            np.testing.assert_allclose(there.dataset[name], forecasts[0].dataset[name], rtol=1e-4, atol=1e-5)
+        for on_device in forecasts[1:]:
+            np.testing.assert_allclose(on_device.dataset[name], forecasts[0].dataset[name], rtol=1e-4, atol=1e-5)
 
 
 def test_texts(device: torch.device) -> None:

@@ -27,8 +27,8 @@ def test_training_and_going_on(scaling: bool, tmp_path: Path, device: torch.devi
             )  # fmt: skip
             text = tokenize((TEXT, TEXT), setting)
             runs[folder.name] = train_language_model(setting, text, folder, every=2, evaluations=2, device=place)
-    here, there = runs.values()
-    assert {p.device for p in there.model.parameters()} == {device}
-    np.testing.assert_allclose(there.evaluated["loss"], here.evaluated["loss"], rtol=1e-4)
-    np.testing.assert_allclose(there.watched["attention_entropy"], here.watched["attention_entropy"], rtol=1e-4)
-    assert [place.name for place in there.checkpoints] == [place.name for place in here.checkpoints]
+    on_cpu, on_device = runs.values()
+    assert {p.device for p in on_device.model.parameters()} == {device}
+    np.testing.assert_allclose(on_device.evaluated["loss"], on_cpu.evaluated["loss"], rtol=1e-4)
+    np.testing.assert_allclose(on_device.watched["attention_entropy"], on_cpu.watched["attention_entropy"], rtol=1e-4)
+    assert [place.name for place in on_device.checkpoints] == [place.name for place in on_cpu.checkpoints]

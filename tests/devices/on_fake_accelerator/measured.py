@@ -29,18 +29,18 @@ def test_ranks(rank: Callable[[Tensor], Tensor], shape: tuple[int, ...], device:
     if rank is effective_rank and shape[0] == 300:
         shape = (60, 50)
     W = matrix(*shape)
-    there = rank(W.to(device))
-    assert there.device == device
-    torch.testing.assert_close(there.cpu(), rank(W), rtol=1e-5, atol=0)
+    on_device = rank(W.to(device))
+    assert on_device.device == device
+    torch.testing.assert_close(on_device.cpu(), rank(W), rtol=1e-5, atol=0)
 
 
 def test_a_tracker(device: torch.device) -> None:
-    here, there = SpectrumTracker(), SpectrumTracker()
+    on_cpu, on_device = SpectrumTracker(), SpectrumTracker()
     for scale in (1.0, 1.01):
         for W in (scale * matrix(12, 20), scale * matrix(300, 260)):
             full = scale == 1.0 and len(W) < 20
-            expected = here.refresh(str(len(W)), W, full=full)
-            spectrum = there.refresh(str(len(W)), W.to(device), full=full)
+            expected = on_cpu.refresh(str(len(W)), W, full=full)
+            spectrum = on_device.refresh(str(len(W)), W.to(device), full=full)
             assert spectrum.stable_rank == pytest.approx(expected.stable_rank, rel=1e-5)
             assert spectrum.norm == pytest.approx(expected.norm, rel=1e-6)
             if full:
@@ -51,8 +51,8 @@ def test_other_measures(device: torch.device) -> None:
     x, y = matrix(30, 4), matrix(31, 5)[:30]
     for measure in (entropy, normalized_correlation, best_alignment):
         given = (x.square(),) if measure is entropy else (x, x + y[:, :4])
-        there = measure(*(values.to(device) for values in given))
-        torch.testing.assert_close(there.cpu(), measure(*given), rtol=1e-6, atol=1e-7)
+        on_device = measure(*(values.to(device) for values in given))
+        torch.testing.assert_close(on_device.cpu(), measure(*given), rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

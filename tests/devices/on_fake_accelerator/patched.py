@@ -32,18 +32,18 @@ def test_scalings_are_added_where_the_model_is(device: torch.device) -> None:
     for make in (gpt2, encoder):
         with host_reads() as reads_of_model:  # transformers looks at the positions once
             logits(make().to(device), device)
-        here = add_identity_scaling(make(), a=0.5, b=0.25)
-        there = add_identity_scaling(make().to(device), a=0.5, b=0.25)
-        assert {p.device for p in identity_parameters(there)} == {device}
+        on_cpu = add_identity_scaling(make(), a=0.5, b=0.25)
+        on_device = add_identity_scaling(make().to(device), a=0.5, b=0.25)
+        assert {p.device for p in identity_parameters(on_device)} == {device}
         with host_reads() as reads:
-            outputs = logits(there, device)
+            outputs = logits(on_device, device)
             outputs.square().mean().backward()
         assert reads == reads_of_model
-        torch.testing.assert_close(outputs.cpu(), logits(here, "cpu"), rtol=1e-4, atol=1e-5)
-        assert all(p.grad is not None and p.grad.device == device for p in identity_parameters(there))
+        torch.testing.assert_close(outputs.cpu(), logits(on_cpu, "cpu"), rtol=1e-4, atol=1e-5)
+        assert all(p.grad is not None and p.grad.device == device for p in identity_parameters(on_device))
 
 
 def test_mimetic_initialisation(device: torch.device) -> None:
-    here, there = mimetic_init(encoder(), heads=2), mimetic_init(encoder().to(device), heads=2)
-    for name, parameter in there.named_parameters():
-        torch.testing.assert_close(parameter.cpu(), here.get_parameter(name))
+    on_cpu, on_device = mimetic_init(encoder(), heads=2), mimetic_init(encoder().to(device), heads=2)
+    for name, parameter in on_device.named_parameters():
+        torch.testing.assert_close(parameter.cpu(), on_cpu.get_parameter(name))
