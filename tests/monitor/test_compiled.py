@@ -154,7 +154,7 @@ def test_what_is_put_around_a_compiled_call_is_called_also_when_it_is_interrupte
     calls: list[str] = []
     model = Interrupted()
     model.compile(backend="eager")
-    handle = AroundCompiledCall(model, lambda _: calls.append("before"), lambda _: calls.append("after"))
+    handle = AroundCompiledCall(model, lambda *_: calls.append("before"), lambda *_: calls.append("after"))
     with pytest.raises(KeyboardInterrupt), eager_step():
         model(TOKENS)
     assert calls == ["before", "after"]

@@ -7,7 +7,12 @@ import copy
 import gc
 import io
 import json
+import os
+import socket
+import subprocess
+import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +25,7 @@ from torch.utils.checkpoint import checkpoint
 
 from foretrain.core.errors import DamagedFile, InputError
 from foretrain.monitor.monitor import Monitor
-from foretrain.runs.training_log import read_lines, read_training
+from foretrain.runs.training_log import ending_of, read_lines, read_training
 from monitor.models import NanoGPT
 
 
@@ -81,10 +86,14 @@ def test_training_is_the_same_to_the_bit(case: str) -> None:
     assert all(torch.equal(a, b) for a, b in zip(parameters, watched_parameters, strict=True))
     assert monitor is not None
     dataset = monitor.dataset()
-    assert dict(dataset.sizes) == {"step": 3, "layer": 2, "head": 4, "matrix": 10}
+    assert dict(dataset.sizes) == {"step": 3, "layer": 2, "head": 4, "matrix": 10, "block": 2}
     assert dataset.step.values.tolist() == [0, 2, 4]
     assert dataset.layer.values.tolist() == ["blocks.0.attention", "blocks.1.attention"]
     np.testing.assert_allclose(dataset.loss, np.array(losses)[[0, 2, 4]])
+    every = monitor.every_step()
+    assert every.step.values.tolist() == [0, 1, 2, 3, 4]
+    np.testing.assert_allclose(every.loss, losses[:5], rtol=1e-6)
+    assert bool((every.gradient_norm > 0).all())
     entropy = dataset.attention_entropy
     assert bool(((entropy > 0) & (entropy < np.log(8))).all())
     assert entropy.attrs["units"] == "nats"
@@ -157,13 +166,49 @@ def run(file: Path, steps: int, **options: Any) -> Monitor:
 
 def test_a_resumed_run_continues_the_same_file(tmp_path: Path) -> None:
     file = tmp_path / "deep" / "run.jsonl"
-    run(file, 5)
+    killed = run(file, 5)
     with file.open("ab") as stream:
         stream.write(b'{"step": 6, "loss": 1.')  # a line torn by a killed process
     assert [record["step"] for record in read_lines(file)] == [0, 2, 4]
     monitor = run(file, 9, resume=True)
     assert monitor.dataset().step.values.tolist() == [0, 2, 4, 6, 8]
     assert [json.loads(line)["step"] for line in file.read_text().splitlines()] == [0, 2, 4, 6, 8]
+    del killed
+
+
+def test_a_training_that_was_let_go_of_is_finished(tmp_path: Path) -> None:
+    """As where a script ends, or a cell of a notebook is run again, without a line of the user's."""
+    file = tmp_path / "run.jsonl"
+    monitor = run(file, 5)
+    assert not read_training(file)[1]
+    assert ending_of(file)["process"] == {"host": socket.gethostname(), "number": os.getpid()}
+    del monitor
+    gc.collect()
+    assert read_training(file)[1]
+    assert ending_of(file) == {"finished": 5}
+
+
+@pytest.mark.parametrize(
+    ("ending", "line"),
+    [("", {"finished": 1}), ("raise ValueError('no')", {"stopped": 1, "error": "ValueError"}),
+     ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", None)],
+)  # fmt: skip
+def test_a_process_says_in_its_file_how_it_ended(ending: str, line: dict[str, Any] | None, tmp_path: Path) -> None:
+    program = f"""
+import torch, foretrain
+model = torch.nn.TransformerEncoderLayer(8, 2, 8, batch_first=True)
+monitor = foretrain.Monitor(model, every=1, file="run.jsonl")
+model(torch.randn(2, 3, 8)).sum().backward()
+monitor.step()
+{ending}
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "Exception ignored" not in done.stderr
+    last = ending_of(tmp_path / "run.jsonl")
+    if line is None:
+        assert set(last) == {"process"}
+    else:
+        assert last == line
 
 
 def test_damage_within_a_file_is_named_by_its_line(tmp_path: Path) -> None:
@@ -251,26 +296,61 @@ def test_a_file_in_which_nothing_was_recorded_is_used(tmp_path: Path) -> None:
     assert Monitor(NanoGPT(), file=file).file == file
 
 
-def test_a_model_in_evaluation_mode_is_named_as_the_reason() -> None:
-    model = NanoGPT().eval()
+@pytest.mark.parametrize("why", ["evaluation", "no gradients", "meta", "raises", "not called", "never called"])
+def test_nothing_is_measured_without_a_word(why: str) -> None:
+    words = {
+        "evaluation": r"evaluation mode; call model.train\(\)",
+        "no gradients": r"under torch.no_grad\(\) only",
+        "meta": "on the meta device",
+        "raises": "at step 0, because the model raised an error",
+        "not called": "at step 1, because the model was not called in it",
+        "never called": "did not see the model being called",
+    }
+    model, tokens = NanoGPT(fused=True), torch.zeros(1, 3, dtype=torch.long)
     monitor = Monitor(model, every=1)
-    model(torch.zeros(1, 3, dtype=torch.long))
-    with pytest.warns(UserWarning, match=r"evaluation mode; call model.train\(\)"):
+    if why == "evaluation":
+        model.eval()
+    elif why == "meta":
+        model, tokens = model.to("meta"), tokens.to("meta")
+    if why == "raises":
+        with pytest.raises(IndexError):
+            model(tokens + 99)
+    elif why == "no gradients":
+        with torch.no_grad():
+            model(tokens)
+    elif why != "never called":
+        model(tokens)
+    if why == "not called":
+        monitor.step()
+    with pytest.warns(UserWarning, match=words[why]):
         monitor.step()
     monitor.step()  # said once
-    assert monitor.records == []
+    assert len(monitor.records) == (1 if why == "not called" else 0)
 
 
 @pytest.mark.usefixtures("as_users_run_it")
 @pytest.mark.parametrize("loss", ["hi", torch.ones(3), [1.0]])
-def test_wrong_arguments_are_named(loss: object) -> None:
-    monitor = Monitor(NanoGPT(), every=5)
-    with pytest.raises(InputError, match="loss must be a single number"):
-        monitor.step(loss=loss)
+def test_a_loss_that_is_no_number_is_named_and_stops_nothing(loss: object) -> None:
+    model = NanoGPT()
+    monitor = Monitor(model, every=1)
+    for _ in range(2):
+        model(torch.zeros(1, 3, dtype=torch.long))
+        with (
+            pytest.warns(UserWarning, match="loss must be a single number; got") if not monitor.steps else nullcontext()
+        ):
+            monitor.step(loss=loss)
+    assert [record["step"] for record in monitor.records] == [0, 1]
+    assert not any("loss" in record for record in monitor.records)
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+def test_wrong_arguments_are_named() -> None:
     with pytest.raises(InputError, match="Monitor takes a torch module; got a str"):
         Monitor("gpt2")
     with pytest.raises(InputError, match="sinks must be functions"):
         Monitor(NanoGPT(), sinks="board")
+    with pytest.raises(InputError, match="on_alarm must be a function; got 3"):
+        Monitor(NanoGPT(), on_alarm=3)
 
 
 def test_a_loss_that_is_never_a_number_is_an_alarm() -> None:

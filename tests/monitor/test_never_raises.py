@@ -11,27 +11,41 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import foretrain.monitor.capture
+import foretrain.monitor.gradients
+import foretrain.monitor.measurement
 import foretrain.monitor.monitor
+import foretrain.monitor.tally
+import foretrain.monitor.training_file
 import foretrain.monitor.watch
 import foretrain.monitor.weights
 from foretrain.monitor.alarms import Watcher
+from foretrain.monitor.every_step import EveryStep
+from foretrain.monitor.gradients import GradientReader
 from foretrain.monitor.monitor import Monitor
 from foretrain.monitor.weights import WeightReader
 from monitor.models import NanoGPT
 
-ALL = {"step", "loss", "attention", "identity", "weights"}
+GRADIENTS = {"gradient_norm"}
+ALL = {"step", "loss", "every_step", "attention", "activations", "identity", "weights", *GRADIENTS}
+PASS = {"attention", "activations", "identity"}
 # where the error comes from -> (what could not be done, what is still in the records)
 PLACES: dict[str, tuple[Any, str, str, set[str]]] = {
     "attention": (foretrain.monitor.capture, "row_sums", "read attention", ALL - {"attention", "identity"}),
-    "hooks": (foretrain.monitor.watch, "names_of_running_modules", "read attention", ALL - {"attention", "identity"}),
+    "hooks": (foretrain.monitor.watch, "names_of_running_modules", "read attention", ALL - PASS),
     "layers not read": (foretrain.monitor.watch, "unread_attention", "read attention", ALL),
-    "what is whole": (foretrain.monitor.weights, "whole_parameters", "read the weights", ALL - {"weights"}),
-    "spectra": (WeightReader, "_spectrum", "read the weights", ALL - {"weights"}),
-    "norms": (foretrain.monitor.weights, "_norm", "read gradients", ALL),
-    "updates": (foretrain.monitor.weights, "_moved", "read updates of the weights", ALL),
-    "identity": (foretrain.monitor.monitor, "identity_shares", "read the identity's share", ALL - {"identity"}),
+    "parameters": (
+        foretrain.monitor.weights, "held_by_this_process", "read the weights", ALL - {"weights"} - GRADIENTS
+    ),
+    "spectra": (WeightReader, "_tracked", "read the weights", ALL),
+    "numbers": (foretrain.monitor.weights, "_finish", "read the weights", ALL - {"weights"}),
+    "gradients": (foretrain.monitor.gradients, "norm_of", "read gradients", ALL - GRADIENTS),
+    "estimates": (GradientReader, "estimate", "read gradients", ALL),
+    "backward": (foretrain.monitor.monitor, "call_after_backward", "wait for gradients", ALL - GRADIENTS),
+    "updates": (foretrain.monitor.weights, "_square", "read updates of the weights", ALL),
+    "identity": (foretrain.monitor.measurement, "identity_tallies", "read the identity's share", ALL - {"identity"}),
+    "losses": (EveryStep, "add", "keep the loss", ALL - {"loss", "every_step"}),
     "warnings": (Watcher, "update", "look for trouble", ALL),
-    "the file": (foretrain.monitor.monitor, "append_line", "write a record", ALL),
+    "the file": (foretrain.monitor.training_file, "append_line", "write a record", ALL),
     "blindness": (Monitor, "_warn_if_blind", "look at the model", ALL),
 }  # fmt: skip
 
@@ -83,6 +97,26 @@ def test_an_error_anywhere_leaves_the_training_as_it_is(
         f"foretrain could not {what} (RuntimeError: out of luck). "
         "The training goes on, and everything else is recorded."
     ) == 1  # fmt: skip
+
+
+def test_numbers_that_cannot_be_read_leave_no_record(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    losses, _, _ = train()
+    monkeypatch.setattr(foretrain.monitor.tally, "read_once", failing)
+    watched_losses, _, monitor = train(total=4)
+    assert watched_losses == losses
+    assert monitor is not None
+    assert monitor.records == []
+    assert len(logged(caplog)) == 1
+
+
+def test_a_function_for_alarms_that_fails_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    model = NanoGPT()
+    monitor = Monitor(model, every=1, on_alarm=failing)
+    model(torch.zeros(1, 3, dtype=torch.long))
+    monitor.step(loss=float("nan"))
+    assert "foretrain could not call failing with an alarm (RuntimeError: out of luck)." in caplog.text
 
 
 def test_a_sink_that_fails_does_not_keep_records_from_the_others(caplog: pytest.LogCaptureFixture) -> None:

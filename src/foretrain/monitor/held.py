@@ -118,7 +118,10 @@ def _stretch(name: str, shape: tuple[int, ...], info: Any, flat: Any, copies: in
 
     def values() -> Tensor:
         parameter = alive()
-        return torch.empty(0) if parameter is None else parameter._local_shard.detach()[first : first + count]
+        if parameter is None:
+            return torch.empty(0)
+        shard = getattr(parameter, "_local_shard", parameter)  # before its first pass, the parameter is the shard
+        return shard.detach()[first : first + count]
 
     def gradient() -> Tensor | None:
         whole = _gradient(alive)

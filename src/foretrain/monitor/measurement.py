@@ -78,8 +78,8 @@ class Measurement:
         """All gradients are there. With accumulation, the last such call of a step counts."""
         with self._guard("read gradients"):
             self._estimate = self._gradients.estimate()
-            if read:
-                self._squares = self._gradients.squares()
+        if read:
+            self._squares = self._gradients.squares()
 
     def keep(self, step: int, loss: Any, norm: Any) -> None:
         """Keep the loss and the gradient's norm of this step."""

@@ -119,7 +119,7 @@ class Monitor:
         self._said: set[str] = set()
         before, after = MonitorHook(self, "_begin"), MonitorHook(self, "_end")
         self._handles: list[Any] = [
-            model.register_forward_pre_hook(before),
+            model.register_forward_pre_hook(before, prepend=True),  # before FSDP's hook, which gathers weights
             model.register_forward_hook(after, always_call=True),  # also where the model raises
             AroundCompiledCall(model, before, after),
         ]

@@ -33,7 +33,7 @@ _log = logging.getLogger("foretrain")
 PATIENCE = 30.0  # seconds for which a process waits for the others
 FIRST_PATIENCE = 5.0  # for a sign that the others have a monitor at all; they have, or never will
 MISSES = 3  # records in a row that cannot be shared, before the processes stop asking
-LONGEST = timedelta(seconds=60)  # of one collective operation
+LONGEST = timedelta(seconds=20)  # of one collective operation
 ALONE = (
     "Processes %s of this training have no Monitor, or are too slow: this one records its own batches only, and no "
     "sharded matrix. Make the Monitor in every process; only the first one writes."
@@ -111,8 +111,8 @@ class Processes:
     """All processes of a distributed training, as a monitor of this model uses them."""
 
     def __init__(self, model: nn.Module, every: int) -> None:
-        shapes = [(name, list(p.shape)) for name, p in parameters_of(model).items()]
-        alike = hashlib.sha256(json.dumps([shapes, every]).encode()).hexdigest()[:16]
+        names = list(parameters_of(model))
+        alike = hashlib.sha256(json.dumps([names, every]).encode()).hexdigest()[:16]
         number = next(_numbers.setdefault(alike, count()))
         store = dist.PrefixStore(f"foretrain/{alike}/{number}", dist.distributed_c10d._get_default_store())
         self.agreement = Agreement(store, dist.get_rank(), dist.get_world_size())
