@@ -23,7 +23,7 @@ from torch.utils.data import DataLoader, Dataset
 import foretrain.callbacks
 from foretrain.callbacks import HuggingFace, Lightning
 from foretrain.core.errors import InputError
-from foretrain.runs.training_log import read_lines
+from foretrain.runs.training_log import read_lines, read_training
 from monitor.models import DECODERS, NanoGPT
 
 pytestmark = [
@@ -327,3 +327,52 @@ def test_a_missing_library_is_named(
 def test_a_bad_setting_is_refused_before_training(callback: Any) -> None:
     with pytest.raises(InputError, match="every must be a whole number"):
         callback(every=0)
+
+
+class Diverging(OwnLoss):
+    """Its loss is not a number from the fourth step on."""
+
+    def forward(self, input_ids: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        loss, logits = super().forward(input_ids, labels)
+        return loss * (torch.nan if self.calls > 3 else 1.0), logits
+
+
+def test_an_alarm_ends_a_training_of_hugging_face(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    callback = HuggingFace(every=1, file=tmp_path / "run.jsonl", stop_on={"not a number"})
+    trainer = trainer_of(Diverging(), tmp_path, callback, eval_strategy="no")
+    trainer.train()
+    assert trainer.state.global_step == 4
+    assert "The training ends here, as stop_on asks for: not a number in loss at step 3" in caplog.text
+    assert read_training(tmp_path / "run.jsonl")[1]
+    going_on = trainer_of(Diverging(), tmp_path, HuggingFace(every=1, stop_on={"entropy"}), eval_strategy="no")
+    going_on.train()
+    assert going_on.state.global_step == 7
+
+
+def test_an_alarm_ends_a_training_of_lightning(tmp_path: Path) -> None:
+    class Module(lightning.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = Diverging()
+
+        def training_step(self, batch: dict[str, Tensor], _: int) -> Tensor:
+            return self.model(**batch)[0]
+
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    callback = Lightning(every=1, stop_on={"not"})
+    trainer = lightning.Trainer(
+        max_steps=7, callbacks=[callback], accelerator="cpu", logger=False, enable_checkpointing=False,
+        enable_progress_bar=False, enable_model_summary=False, default_root_dir=tmp_path,
+    )  # fmt: skip
+    trainer.fit(Module(), DataLoader(Texts(), batch_size=4))
+    assert trainer.global_step == 4
+    assert callback.monitor is not None
+    assert all("gradient_norm" in record for record in callback.monitor.records[:3])
+
+
+@pytest.mark.parametrize("make", [HuggingFace, Lightning])
+def test_an_alarm_that_does_not_exist_is_named(make: Any) -> None:
+    with pytest.raises(InputError, match="stop_on has no alarm 'lost'; there are loss above its least, "):
+        make(stop_on={"lost"})

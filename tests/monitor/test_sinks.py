@@ -76,7 +76,7 @@ def watched(sink: Callable[[Any], None], *, first: int = 0, steps: int = 5) -> x
 def expected(dataset: xr.Dataset, step: int, *, loss: str) -> dict[str, float]:
     """The same curves from the dataset: of each head, of all heads, and of each matrix."""
     now = dataset.sel(step=step)
-    values = {loss: float(now.loss)}
+    values = {loss: float(now.loss), loss.replace("loss", "total_gradient_norm"): float(now.total_gradient_norm)}
     for name, array in now.items():
         if "head" in array.dims:
             for layer in array.layer.values:
@@ -85,8 +85,9 @@ def expected(dataset: xr.Dataset, step: int, *, loss: str) -> dict[str, float]:
                     f"{name}/{layer}/head_{head}": float(over_heads[head]) for head in range(array.sizes["head"])
                 }
                 values[f"{name}/{layer}/mean"] = float(over_heads.mean())
-        elif "matrix" in array.dims:
-            values |= {f"{name}/{matrix}": float(array.sel(matrix=matrix)) for matrix in array.matrix.values}
+        elif axis := {"matrix", "block"} & set(array.dims):
+            places = now[axis.pop()]
+            values |= {f"{name}/{place}": float(array.sel({places.name: place})) for place in places.values}
     for layer in now.layer.values:
         values[f"attention_entropy/{layer}/lowest"] = float(now.attention_entropy.sel(layer=layer).min())
         values[f"attention_largest_logit/{layer}/highest"] = float(now.attention_largest_logit.sel(layer=layer).max())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from foretrain.callbacks.stopping import Stopping
 from foretrain.core.errors import InputError, require_whole
 from foretrain.monitor.compiled import eager_step
 from foretrain.monitor.monitor import Monitor
@@ -29,13 +31,20 @@ class HuggingFace(TrainerCallback):
     Steps are the Trainer's own, `global_step`: updates of the weights, however many batches each of them takes. A
     training that resumes from a checkpoint goes on with the same file at the step of the checkpoint. The loss is the
     one that the model returns; a loss that the Trainer computes itself (`compute_loss_func`, label smoothing) is not
-    seen. A model that the Trainer compiles runs eagerly at the measured steps. `options` are further ones of Monitor.
+    seen. A model that the Trainer compiles runs eagerly at the measured steps. With `stop_on={"loss"}` the training
+    ends, as it would at its last step, after an alarm of one of these kinds. `options` are further ones of Monitor.
     """
 
     def __init__(
-        self, every: int = 50, file: str | Path | None = None, sinks: tuple[Any, ...] | list[Any] = (), **options: Any
+        self,
+        every: int = 50,
+        file: str | Path | None = None,
+        sinks: tuple[Any, ...] | list[Any] = (),
+        stop_on: Collection[str] = (),
+        **options: Any,
     ) -> None:
         require_whole("every", every, 1)
+        self._stopping = Stopping(stop_on)
         self.options = {"every": every, "file": file, "sinks": sinks, **options}
         self.monitor: Monitor | None = None
         self._losses: list[Tensor] = []  # of the batches of a measured step
@@ -79,6 +88,8 @@ class HuggingFace(TrainerCallback):
         if self.monitor is not None:
             self.monitor.step(loss=self._loss(args))
             self._losses = []
+            if self._stopping.reason(self.monitor) is not None:
+                control.should_training_stop = True
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Leave the model as it was."""

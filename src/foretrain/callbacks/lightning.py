@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from foretrain.callbacks.stopping import Stopping
 from foretrain.core.errors import InputError, require_whole
 from foretrain.monitor.monitor import Monitor
 
@@ -47,14 +48,21 @@ class Lightning(_Callback):
     Steps are Lightning's own, `global_step`: updates of the weights, however many batches each of them takes. All that
     `training_step` computes of a measured step's first batch is read, up to the backward pass, so it need not call the
     module itself. A training that resumes from a checkpoint goes on with the same file at the step of the checkpoint.
-    `options` are further ones of Monitor.
+    With `stop_on={"loss"}` the training ends after an alarm of one of these kinds. `options` are further ones of
+    Monitor.
     """
 
     def __init__(
-        self, every: int = 50, file: str | Path | None = None, sinks: tuple[Any, ...] | list[Any] = (), **options: Any
+        self,
+        every: int = 50,
+        file: str | Path | None = None,
+        sinks: tuple[Any, ...] | list[Any] = (),
+        stop_on: Collection[str] = (),
+        **options: Any,
     ) -> None:
         super().__init__()
         require_whole("every", every, 1)
+        self._stopping = Stopping(stop_on)
         self.options = {"every": every, "file": file, "sinks": sinks, **options}
         self.monitor: Monitor | None = None
         self._losses: list[Tensor] = []  # of the batches of this step
@@ -78,6 +86,11 @@ class Lightning(_Callback):
         if self.monitor is not None:
             self.monitor.end()
 
+    def on_after_backward(self, trainer: Any, pl_module: Any) -> None:
+        """All gradients of this batch are there."""
+        if self.monitor is not None:
+            self.monitor.backward_ended()
+
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Record the step, if this batch was its last one."""
         if self.monitor is None:
@@ -90,6 +103,8 @@ class Lightning(_Callback):
         while self.monitor.steps < trainer.global_step:
             self.monitor.step(loss=self._loss(pl_module))
             self._losses = []
+        if self._stopping.reason(self.monitor) is not None:
+            trainer.should_stop = True
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Leave the model as it was."""

@@ -10,6 +10,7 @@ drawn for each record, here for a layer `blocks.0.attention` and a matrix `block
     attention_entropy/blocks.0.attention/lowest      the head that attends to the fewest tokens
     attention_largest_logit/blocks.0.attention/highest
     stable_rank/blocks.0.attention.qkv.weight        and everything else that is recorded of a matrix
+    activation_residual_norm/blocks.0                and everything else that is recorded of a block or a router
 
 With `heads=True` there is also a curve for every single head: /head_0, /head_1 and so on. That is 60 curves more for
 every layer of twelve heads.
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from foretrain.core.errors import InputError
-from foretrain.runs.training_log import PER_HEAD, PER_MATRIX, Record
+from foretrain.runs.training_log import PER_HEAD, PER_NAME, Record
 
 # the head that matters most, where a mean would hide it
 EXTREMES: dict[str, tuple[str, Callable[[list[float]], float]]] = {
@@ -39,8 +40,15 @@ def scalars(record: Record, *, heads: bool = False) -> dict[str, float]:
         for layer, measures in record.get(part, {}).items():
             for measure, per_head in measures.items():
                 values |= _over_heads(prefix + measure, layer, [float(value) for value in per_head], heads)
-    for matrix, measures in record.get(PER_MATRIX, {}).items():
-        values |= {f"{name}/{matrix}": float(value) for name, value in measures.items()}
+    for part, (_, prefix) in PER_NAME.items():
+        for place, measures in record.get(part, {}).items():
+            values |= {
+                f"{prefix}{name}/{place}": float(value)
+                for name, value in measures.items()
+                if isinstance(value, int | float)  # the load of every expert is in the records only
+            }
+    if "gradient_norm" in record:
+        values["total_gradient_norm"] = float(record["gradient_norm"])
     return {name: value for name, value in values.items() if name == "loss" or not math.isnan(value)}
 
 

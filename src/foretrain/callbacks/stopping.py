@@ -1,0 +1,38 @@
+"""Alarms that end a training: `stop_on={"loss", "not a number"}`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+
+from foretrain.core.errors import InputError
+from foretrain.monitor.alarms import KINDS, Alarm
+from foretrain.monitor.guard import is_first_process
+from foretrain.monitor.monitor import Monitor
+
+_log = logging.getLogger("foretrain")
+
+
+class Stopping:
+    """Says when an alarm of one of these kinds has come up. A kind is given whole, or by its first word."""
+
+    def __init__(self, stop_on: Collection[str]) -> None:
+        if isinstance(stop_on, str):
+            stop_on = {stop_on}
+        self.kinds = frozenset(kind for word in stop_on for kind in _kinds(word))
+        self._judged = 0
+
+    def reason(self, monitor: Monitor) -> Alarm | None:
+        """The first alarm, of those that are new, that ends the training; it is logged."""
+        new, self._judged = monitor.alarms[self._judged :], len(monitor.alarms)
+        alarm = next((alarm for alarm in new if alarm.kind in self.kinds), None)
+        if alarm is not None and is_first_process():
+            _log.warning("The training ends here, as stop_on asks for: %s", alarm)
+        return alarm
+
+
+def _kinds(word: str) -> list[str]:
+    kinds = [kind for kind in KINDS if word in (kind, kind.split()[0])]
+    if not kinds:
+        raise InputError(f"stop_on has no alarm {word!r}; there are {', '.join(KINDS)}.")
+    return kinds
