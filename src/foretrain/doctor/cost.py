@@ -22,7 +22,6 @@ from foretrain.core.streams import torch_stream
 from foretrain.doctor.reference import loss_of
 from foretrain.monitor.monitor import Monitor
 
-EVERY = 50  # steps between two measurements, as by default
 NEVER = 1 << 40
 READS = {"_local_scalar_dense", "nonzero", "equal", "masked_select", "_unique2", "unique_dim", "unique_consecutive"}
 
@@ -36,10 +35,11 @@ class Workload:
     heads: int = 8
     tokens: int = 256
     batch: int = 8
-    rounds: int = 10  # of 50 steps each with the Monitor, with one that never measures, and without
+    every: int = 50  # steps between two measurements, as by default
+    rounds: int = 10  # of so many steps each with the Monitor, with one that never measures, and without
 
     def __post_init__(self) -> None:
-        for name in ("width", "layers", "heads", "tokens", "batch"):
+        for name in ("width", "layers", "heads", "tokens", "batch", "every"):
             require_whole(name, getattr(self, name), 1)
         require_whole("rounds", self.rounds, 2)
 
@@ -71,7 +71,7 @@ class Cost:
     """What a Monitor costs. None is what cannot be seen on this device."""
 
     step_seconds: float  # without a Monitor
-    every_50: Share
+    watched: Share
     unmeasured: Share  # with a Monitor, at steps that it does not measure
     memory_bytes: int | None  # at the peak of a measured step, above that of an unmeasured one
     reads_unmeasured: int | None  # copies to the host, and other operations for which it waits
@@ -82,13 +82,13 @@ class Cost:
 
 def cost(device: torch.device, workload: Workload) -> Cost:
     """Train with a Monitor, with one that never measures, and without, in turn, and compare."""
-    bare, idle, watched = (_Training(device, workload, every) for every in (None, NEVER, EVERY))
+    bare, idle, watched = (_Training(device, workload, every) for every in (None, NEVER, workload.every))
     seconds: dict[_Training, list[float]] = {bare: [], idle: [], watched: []}
     for done in range(workload.rounds + 1):
         tell(Progress(done, workload.rounds + 1, "training with and without a Monitor"))
         order = [*seconds][done % 3 :] + [*seconds][: done % 3]  # whoever goes first may find the machine cooler
         for training in order:
-            took = _seconds(training, device)
+            took = _seconds(training, workload.every, device)
             if done > 0:  # the first round warms up
                 seconds[training].append(took)
     every_step = _Training(device, workload, 1)
@@ -100,7 +100,7 @@ def cost(device: torch.device, workload: Workload) -> Cost:
         training.end()
     known = memory[0] is not None and memory[1] is not None
     return Cost(
-        statistics.median(seconds[bare]) / EVERY,
+        statistics.median(seconds[bare]) / workload.every,
         _slower(seconds[watched], seconds[bare]),
         _slower(seconds[idle], seconds[bare]),
         int(memory[1]) - int(memory[0]) if known else None,  # type: ignore[arg-type]
@@ -131,12 +131,12 @@ class _Training:
             self.monitor.detach()
 
 
-def _seconds(training: _Training, device: torch.device) -> float:
-    """For 50 steps: of this process where the CPU computes, else by the clock."""
+def _seconds(training: _Training, steps: int, device: torch.device) -> float:
+    """Of so many steps: of this process where the CPU computes, else by the clock."""
     clock = time.process_time if device.type == "cpu" else time.perf_counter
     wait_for(device)
     start = clock()
-    for _ in range(EVERY):
+    for _ in range(steps):
         training.step()
     wait_for(device)
     return clock() - start

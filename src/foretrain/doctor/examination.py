@@ -43,7 +43,7 @@ class Examination:
     @property
     def summary(self) -> list[str]:
         """Two sentences: whether the numbers are right, and what watching costs."""
-        return summary(self.device, self.hardware, self.software, self.checks, self.cost)
+        return summary(self.device, self.hardware, self.software, self.checks, self.cost, self.workload.every)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: every check and every cost, and nothing that says whose machine it is."""

@@ -39,14 +39,15 @@ def attention(
 
 
 def weights(layer: AttentionLayer, x: Tensor) -> Measures:
-    """Norms, ranks, gradient and update of every matrix, for one step of plain gradient descent."""
+    """One step of plain gradient descent: gradient and update of every matrix, and norm and ranks after it."""
     layer = AttentionLayer(layer.kind).double()
     loss_of(layer(x)).backward()
     measures: Measures = {}
     for name, W in layer.named_parameters():
         assert W.grad is not None
-        measures[name] = {**spectrum(W.detach()), "gradient_norm": float(W.grad.norm())}
-        measures[name]["update_ratio"] = RATE * measures[name]["gradient_norm"] / measures[name]["norm"]
+        gradient = float(W.grad.norm())
+        ratio = RATE * gradient / float(W.detach().norm())
+        measures[name] = {**spectrum(W.detach() - RATE * W.grad), "gradient_norm": gradient, "update_ratio": ratio}
     return measures
 
 

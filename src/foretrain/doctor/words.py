@@ -12,12 +12,12 @@ HEAD = ("compared", "agree", "largest difference", "allowed")
 
 
 def summary(
-    device: str, hardware: str, software: Mapping[str, str], checks: Sequence[DeviceCheck], cost: Cost
+    device: str, hardware: str, software: Mapping[str, str], checks: Sequence[DeviceCheck], cost: Cost, every: int
 ) -> list[str]:
     """Whether the numbers are right, then what watching a training costs."""
     failed = [check for check in checks if not check.holds]
     libraries = [f"{name} {software[name]}" for name in ("torch", "CUDA", "ROCm", "XPU") if name in software]
-    where = f"this {hardware} ({', '.join(libraries)})"
+    where = f"this {hardware} ({', '.join(libraries)})".replace(") (", ", ")  # a CPU has its kind in brackets
     with_what = "float64" if device == "cpu" else "the CPU"
     verb = "disagrees with" if failed else "agrees with"
     count = f"{len(checks) - len(failed)} of {len(checks)} checks"
@@ -26,7 +26,7 @@ def summary(
     if failed:
         worst = max(failed, key=lambda check: math.inf if math.isnan(check.difference) else check.difference)
         first += f" The worst is {worst.area}, {worst.what}: {reason_of(worst)}."
-    return [first, _cost(cost)]
+    return [first, _cost(cost, every)]
 
 
 def rows(checks: Sequence[DeviceCheck]) -> list[tuple[str, str, str, str]]:
@@ -51,9 +51,9 @@ def reason_of(check: DeviceCheck) -> str:
     return check.reason or f"it is off by {check.difference:.1e}, and {check.limit:.0e} is allowed"
 
 
-def _cost(cost: Cost) -> str:
+def _cost(cost: Cost, every: int) -> str:
     memory = "" if cost.memory_bytes is None else f", {max(0, cost.memory_bytes) / 1e6:.0f} MB more"
-    watched = f"Monitor every 50 steps: {_slower(cost.every_50)}{memory}."
+    watched = f"Monitor every {every} steps: {_slower(cost.watched)}{memory}."
     unmeasured = f"A step that is not measured: {_slower(cost.unmeasured)}"
     if cost.reads_unmeasured is not None:
         unmeasured += f", {cost.reads_unmeasured} host reads; one that is: {cost.reads_measured}"

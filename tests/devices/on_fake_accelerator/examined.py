@@ -10,7 +10,7 @@ from foretrain.core.devices import devices, fastest_device
 from foretrain.doctor import examine
 from foretrain.doctor.cost import HostReads, Workload
 
-TINY = Workload(width=8, layers=2, heads=2, tokens=4, batch=2, rounds=2)
+TINY = Workload(width=8, layers=2, heads=2, tokens=4, batch=2, every=4, rounds=2)
 
 
 @pytest.mark.usefixtures("as_users_run_it")
