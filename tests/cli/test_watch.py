@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import re
+import socket
+import subprocess
+import sys
 import threading
 import time
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from rich.console import Console
 
 from foretrain.cli.watching import _follow, bars
-from foretrain.runs.training_log import append_line
+from foretrain.runs.training_log import append_line, read_lines
 from made_up.fixtures import Foretrain
 from monitor.test_story import dip, records
 
@@ -62,9 +67,9 @@ def test_it_follows_a_growing_file_until_the_end(tmp_path: Path) -> None:
     thread = threading.Thread(target=go_on)
     thread.start()
     screen = StringIO()
-    seen = _follow(file, Console(file=screen, force_terminal=True, width=120))
+    _follow([file], Console(file=screen, force_terminal=True, width=120))
     thread.join()
-    assert len({record["step"] for record in seen}) == 100
+    assert len({record["step"] for record in read_lines(file)}) == 100
     assert "Step 180" in screen.getvalue()
     assert "The training is finished." in screen.getvalue()
 
@@ -97,3 +102,55 @@ def test_bars_show_the_curve() -> None:
     assert bars([0.5, np.nan, 1.0], low=0.0, high=1.0) == "▅·█"
     assert bars([np.nan]) == "·"
     assert bars([3.0, 3.0]) == "▁▁"
+
+
+def gone() -> int:
+    """The number of a process that has ended."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+@pytest.mark.parametrize(
+    ("process", "last", "words"),
+    [
+        ({}, {"stopped": 1981, "error": "KeyboardInterrupt"}, "was stopped by KeyboardInterrupt after 1981 steps."),
+        (
+            {"host": socket.gethostname(), "number": "gone"},
+            None,
+            "is gone without a word, so it was killed; last record",
+        ),
+        ({"host": socket.gethostname(), "number": os.getpid()}, None, "Last record just now."),
+        ({"host": "elsewhere", "number": "gone"}, None, "Last record just now."),
+    ],
+)
+def test_a_training_that_was_killed_is_known_from_one_that_ended(
+    foretrain: Foretrain, process: dict[str, Any], last: dict[str, Any] | None, words: str
+) -> None:
+    file = Path("run.jsonl")
+    first = {"process": process | ({"number": gone()} if process.get("number") == "gone" else {})} if process else {}
+    for record in records({"h.0.attn": dip(0.4, 0.2)}):
+        append_line(file, {**record, **first})
+    if last is not None:
+        append_line(file, last)
+    os.utime(file)
+    assert words in " ".join(foretrain("watch", "run.jsonl").out.split())
+
+
+def test_several_trainings_are_compared(foretrain: Foretrain) -> None:
+    for name, rise in (("low.jsonl", 0.0), ("high.jsonl", 3.0)):
+        for record in records({"h.0.attn": dip(0.4, 0.2), "h.1.attn": dip(0.4, 0.0)}):
+            step = record["step"]
+            losses = [2.0 + rise * max(0, at - 1000) / 1000 for at in range(max(0, step - 19), step + 1)]
+            append_line(Path(name), {**record, "every_step": {"first": step - len(losses) + 1, "loss": losses}})
+    append_line(Path("low.jsonl"), {"finished": 1981})
+    printed = foretrain("watch", "low.jsonl", "high.jsonl", "--report", "both.html")
+    assert printed.code == 0, printed.err
+    words = " ".join(printed.out.split())
+    assert words.startswith("low.jsonl has the lowest loss now: 2. high.jsonl: The loss rose from 2")
+    rows = {line.split()[0]: line.split() for line in printed.out.splitlines() if line.startswith(("low", "high"))}
+    assert rows["low.jsonl"][-1] != ""
+    page = Path("both.html").read_text()
+    assert page.count("<tr>") == 3
+    assert "The loss rose from" in page
+    assert page.count('"name":"low.jsonl"') >= 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,73 +20,102 @@ from foretrain.cli.terminal import console, table
 from foretrain.core.errors import require, visible
 from foretrain.monitor.alarms import alarms_of, evidence_of, in_words
 from foretrain.monitor.page.curves import curves_of
+from foretrain.monitor.page.ending import ending
 from foretrain.monitor.page.story import short_names, story
-from foretrain.runs.training_log import Record, as_dataset, read_training
+from foretrain.monitor.page.trouble import trouble
+from foretrain.runs.training_log import Record, as_dataset, read_lines
 
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH = 24  # of a curve made of bars
-LOOK_EVERY = 1.0  # seconds
+LOOK_EVERY = 1.0  # seconds, at the size of the file
+LOOK_AT_LEAST_EVERY = 10.0  # seconds, at what is in it
 
 
 def watch(
-    file: Annotated[Path, typer.Argument(help="The .jsonl file that a Monitor writes.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="The .jsonl files that Monitors write.")],
     once: Annotated[bool, option("Show the current state and stop.", None, "--once")] = False,
     report: Annotated[Path | None, option("Also write a page with curves.", "FILE.html")] = None,
 ) -> None:
     """Follow a training that a Monitor records: what attention does, layer by layer, and warnings.
 
-    In a terminal this follows the file until the training is finished, or until Ctrl-C. Otherwise it shows the current
-    state and stops.
+    Several trainings are compared. In a terminal this follows the files until the trainings are over, or until Ctrl-C.
+    Otherwise it shows the current state and stops.
 
     \b
     Examples:
       foretrain watch run.jsonl
       foretrain watch run.jsonl --once --report run.html
+      foretrain watch low-rate.jsonl high-rate.jsonl --report both.html
     """
-    require(not file.is_dir(), f"{file} is a folder; give the file in it that Monitor(model, file=...) writes.")
-    require(file.is_file(), f"There is no file {file}; give the file that Monitor(model, file=...) writes.")
+    for file in files:
+        require(not file.is_dir(), f"{file} is a folder; give the file in it that Monitor(model, file=...) writes.")
+        require(file.is_file(), f"There is no file {file}; give the file that Monitor(model, file=...) writes.")
     require_outputs({"--report": report})
-    records, finished = read_training(file)
     screen = console(results=True)
-    if once or finished or not screen.is_terminal:
-        screen.print(_view(records, finished, time.time() - file.stat().st_mtime))
+    view, over = _look(files)
+    if once or over or not screen.is_terminal:
+        screen.print(view)
     else:
-        records = _follow(file, screen)
+        _follow(files, screen)
     if report is not None:
-        from foretrain.monitor.page.writing import write_page  # on use: Plotly takes longer to import than all else
-
-        write_page(records, report, title=file.name)
+        _write(files, report)
         say(f"Wrote {report}.")
 
 
-def _follow(file: Path, screen: Any) -> list[Record]:
-    """Show the file again whenever it grows, until it is finished or the user presses Ctrl-C."""
-    records, finished = read_training(file)
-    size = -1
-    with Live(console=screen, auto_refresh=False, vertical_overflow="visible") as live:
-        try:
-            while not finished:
-                if file.stat().st_size != size:
-                    size = file.stat().st_size
-                    records, finished = read_training(file)
-                live.update(_view(records, finished, time.time() - file.stat().st_mtime), refresh=True)
-                if not finished:
-                    time.sleep(LOOK_EVERY)
-        except KeyboardInterrupt:
-            pass
-    return records
+def _write(files: Sequence[Path], report: Path) -> None:
+    # on use: Plotly takes longer to import than all else
+    if len(files) == 1:
+        from foretrain.monitor.page.writing import write_page
+
+        write_page(read_lines(files[0]), report, title=files[0].name)
+    else:
+        from foretrain.monitor.page.several import watched, write_several
+
+        write_several(watched(files), report)
 
 
-def _view(records: Sequence[Record], finished: bool, age: float = 0.0) -> RenderableType:
+def _look(files: Sequence[Path]) -> tuple[RenderableType, bool]:
+    """What is in the files now, and whether all trainings are over."""
+    if len(files) == 1:
+        end = ending(files[0])
+        return _view(read_lines(files[0]), end.sentence), end.over
+    from foretrain.monitor.page.several import HEAD, sentences, watched
+
+    runs = watched(files)
+    shown = [Text(visible(sentence)) for sentence in sentences(runs)]
+    endings = [Text(visible(f"{run.name}: {run.ending.sentence}"), style="dim") for run in runs]
+    compared = table(HEAD, [run.row for run in runs], frame=None, no_wrap=True)
+    return Group(*shown, Text(""), compared, Text(""), *endings), all(run.ending.over for run in runs)
+
+
+def _follow(files: Sequence[Path], screen: Any) -> None:
+    """Show the files again whenever one grows, until all trainings are over or the user presses Ctrl-C."""
+    with Live(console=screen, auto_refresh=False, vertical_overflow="visible") as live, suppress(KeyboardInterrupt):
+        sizes: list[int] = []
+        looked = -LOOK_AT_LEAST_EVERY
+        while True:
+            now = [file.stat().st_size for file in files]
+            if now != sizes or time.monotonic() - looked > LOOK_AT_LEAST_EVERY:
+                sizes, looked = now, time.monotonic()
+                view, over = _look(files)
+                live.update(view, refresh=True)
+                if over:
+                    return
+            time.sleep(LOOK_EVERY)
+
+
+def _view(records: Sequence[Record], end: str) -> RenderableType:
     dataset = as_dataset(records)
     drawn = curves_of(dataset)
     sentences = story(dataset, drawn, records[-1].get("total") if records else None)
-    serious = [alarm for alarm in alarms_of(records) if alarm.serious]
-    shown = sentences[:1] if serious else sentences
+    alarms = alarms_of(records)
+    serious = [alarm for alarm in alarms if alarm.serious]
+    wrong = trouble(records, alarms)
+    shown = [*wrong, sentences[0]] if wrong else sentences
     parts: list[RenderableType] = [Text(visible(" ".join(shown)))]
     parts += [Text(visible(f"Warning: {line}"), style="bold red") for line in in_words(serious)]
     parts += [Text(visible(sentence), style="dim") for sentence in evidence_of(serious)]
-    parts.append(Text("The training is finished." if finished else f"Last record {_ago(age)}.", style="dim"))
+    parts.append(Text(end, style="dim"))
     if dataset.loss.notnull().any():
         parts.append(Text(f"\nloss {bars(dataset.loss.values)}  {float(dataset.loss[-1]):.3g}"))
     if "attention_relative_entropy" in dataset:
@@ -107,12 +137,6 @@ def _view(records: Sequence[Record], finished: bool, age: float = 0.0) -> Render
         head = ("layer", "entropy / maximum", "now", "sparsest head", "largest logit", "on first token")
         parts += [Text(""), table(head, rows, frame=None, no_wrap=True)]
     return Group(*parts)
-
-
-def _ago(seconds: float) -> str:
-    if seconds < 90:
-        return "just now" if seconds < 5 else f"{seconds:.0f} s ago"
-    return f"{seconds / 60:.0f} min ago; is the training still running?" if seconds < 7200 else "hours ago"
 
 
 def bars(values: Any, *, low: float | None = None, high: float | None = None) -> str:

@@ -17,17 +17,18 @@ from foretrain.monitor.short_names import without_shared
 from foretrain.show.plotting import GRID, PALETTE, log_ticks, new_figure, new_panels, panel_place, plain_text
 
 MOST_STEPS = 400  # drawn per curve
+MOST_POINTS = 2000  # of the loss, of which every step is known
 MOST_PANELS = 48
 COLUMNS = 4
 HEIGHT, SMALL_HEIGHT = 360, 190
 
 
-def thinned(dataset: xr.Dataset) -> xr.Dataset:
-    """At most `MOST_STEPS` of the measured steps, evenly chosen, the last one included."""
+def thinned(dataset: xr.Dataset, most: int = MOST_STEPS) -> xr.Dataset:
+    """At most so many of the steps, evenly chosen, the last one included."""
     count = dataset.sizes.get("step", 0)
-    if count <= MOST_STEPS:
+    if count <= most:
         return dataset
-    return dataset.isel(step=np.unique(np.linspace(0, count - 1, MOST_STEPS).round().astype(int)))
+    return dataset.isel(step=np.unique(np.linspace(0, count - 1, most).round().astype(int)))
 
 
 def entropy_figure(dataset: xr.Dataset, curves: Sequence[LayerCurve]) -> go.Figure:
@@ -92,10 +93,50 @@ def matrices_figure(dataset: xr.Dataset, name: str, title: str, *, log: bool = F
     return figure
 
 
-def loss_figure(dataset: xr.Dataset) -> go.Figure:
-    figure = new_figure("Loss at the measured steps", x="step", y="loss")
-    figure.update_layout(height=260, margin={"t": 56}, showlegend=False)
-    figure.add_trace(_line(dataset.step, dataset.loss, "loss", PALETTE[0]))
+ACTIVATIONS = {
+    "activation_residual_norm": "size of the residual stream",
+    "activation_massive": "largest activation / median",
+    "activation_dead_units": "share of dead units",
+}
+EXPERTS = {
+    "experts_router_entropy": "entropy of the router / its maximum",
+    "experts_busiest": "busiest expert / its even share",
+    "experts_dropped": "share of dropped tokens",
+}
+LOG_ABOVE = 20  # times the least value, from which on an axis is logarithmic
+
+
+def by_name_figure(dataset: xr.Dataset, axis: str, titles: dict[str, str]) -> go.Figure:
+    """Measures over (step, axis), each in a panel with a line for every block or router."""
+    shown = {name: title for name, title in titles.items() if name in dataset and dataset[name].notnull().any()}
+    figure = new_panels("", list(shown.values()), columns=len(shown), horizontal_spacing=0.08)
+    figure.update_layout(height=HEIGHT, margin={"t": 48})
+    names = [str(name) for name in dataset[axis].values]
+    short = without_shared(names)
+    for index, variable in enumerate(shown):
+        values = dataset[variable]
+        for name, color in zip(names, _shades(len(names)), strict=True):
+            line = _line(dataset.step, values.sel({axis: name}), f"{axis} {plain_text(short[name])}", color)
+            figure.add_trace(line.update(showlegend=index == 0, legendgroup=name), row=1, col=index + 1)
+        numbers = values.values[np.isfinite(values.values) & (values.values > 0)]
+        if len(numbers) and numbers.max() > LOG_ABOVE * numbers.min():
+            figure.update_yaxes(type="log", **log_ticks(numbers), row=1, col=index + 1)
+    figure.update_xaxes(title="step")
+    return figure
+
+
+def every_step_figure(steps: xr.Dataset) -> go.Figure:
+    """The loss and the norm of the whole gradient at every step, as far as they were kept."""
+    titles = {"loss": "loss", "gradient_norm": "norm of the whole gradient, before clipping"}
+    shown = [name for name in titles if steps[name].notnull().any()]
+    figure = new_panels("", [titles[name] for name in shown], columns=len(shown), horizontal_spacing=0.08)
+    figure.update_layout(height=280, margin={"t": 48}, showlegend=False)
+    kept = thinned(steps, MOST_POINTS)
+    for index, name in enumerate(shown):
+        figure.add_trace(_line(kept.step, kept[name], name, PALETTE[0], width=1.5), row=1, col=index + 1)
+        if name == "gradient_norm":
+            figure.update_yaxes(type="log", **log_ticks(kept[name].values), row=1, col=index + 1)
+    figure.update_xaxes(title="step")
     return figure
 
 

@@ -12,15 +12,19 @@ from foretrain.core.files import write_text
 from foretrain.monitor.alarms import alarms_of, evidence_of, in_words
 from foretrain.monitor.page.curves import LayerCurve, curves_of
 from foretrain.monitor.page.figures import (
+    ACTIVATIONS,
+    EXPERTS,
     by_layer_figure,
+    by_name_figure,
     entropy_figure,
+    every_step_figure,
     heads_figure,
-    loss_figure,
     matrices_figure,
     thinned,
 )
 from foretrain.monitor.page.story import short_names, story
-from foretrain.runs.training_log import Record, as_dataset
+from foretrain.monitor.page.trouble import trouble
+from foretrain.runs.training_log import Record, as_dataset, every_step
 from foretrain.show.pages import FIT, figure_html, render
 
 
@@ -34,16 +38,17 @@ def page(records: Sequence[Record], title: str) -> str:
     dataset = as_dataset(records)
     total = records[-1].get("total") if records else None
     curves, alarms, short = curves_of(dataset), alarms_of(records), short_names(dataset)
+    wrong = trouble(records, alarms)
     sentences = story(dataset, curves, total)
+    answer = [*wrong, sentences[0]] if wrong else sentences
     drawn = [
         figure_html(figure, with_plotly=index == 0, post_script=FIT)
-        for index, figure in enumerate(figures(dataset, curves))
+        for index, figure in enumerate(figures(dataset, every_step(records), curves))
     ]
     return render(
         "monitor.html",
         title=title,
-        first=sentences[0],
-        sentences=[] if any(alarm.serious for alarm in alarms) else sentences[1:],
+        sentences=answer,
         warnings=in_words(alarm for alarm in alarms if alarm.serious),
         notices=in_words(alarm for alarm in alarms if not alarm.serious),
         evidence=evidence_of(alarms),
@@ -52,10 +57,12 @@ def page(records: Sequence[Record], title: str) -> str:
     )
 
 
-def figures(dataset: xr.Dataset, curves: Sequence[LayerCurve]) -> Iterator[go.Figure]:
+def figures(dataset: xr.Dataset, steps: xr.Dataset, curves: Sequence[LayerCurve]) -> Iterator[go.Figure]:
     """Everything that was recorded, the most telling figure first."""
     if dataset.sizes.get("step", 0) < 2:
         return
+    if steps.loss.notnull().any() or steps.gradient_norm.notnull().any():
+        yield every_step_figure(steps)
     dataset = thinned(dataset)
     if "attention_entropy" in dataset:
         yield entropy_figure(dataset, curves)
@@ -67,8 +74,10 @@ def figures(dataset: xr.Dataset, curves: Sequence[LayerCurve]) -> Iterator[go.Fi
                 "attention_self_attention": ("attention on the token itself", "mean"),
             },
         )
-    if dataset.loss.notnull().any():
-        yield loss_figure(dataset)
+    if "block" in dataset.coords:
+        yield by_name_figure(dataset, "block", ACTIVATIONS)
+    if "router" in dataset.coords:
+        yield by_name_figure(dataset, "router", EXPERTS)
     if "attention_entropy" in dataset:
         yield heads_figure(dataset, "attention_entropy", "Entropy of every head", "nats")
     if "stable_rank" in dataset:

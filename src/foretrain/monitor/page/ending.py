@@ -1,0 +1,58 @@
+"""Whether a training that a file records is finished, was stopped by an error or killed, or is still running."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from foretrain.core.errors import visible
+from foretrain.monitor.alarm_words import steps
+from foretrain.runs.training_log import FINISHED, PROCESS, STOPPED, Record, ending_of
+
+RECENT, LONG = 5, 7200  # seconds since the last record
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a training ended, if it did, in one sentence."""
+
+    over: bool
+    sentence: str
+
+
+def ending(file: Path) -> Ending:
+    """How the training in this file ended."""
+    last = ending_of(file)
+    if FINISHED in last:
+        return Ending(True, "The training is finished.")
+    if STOPPED in last:
+        error = visible(str(last.get("error", "an error")))
+        return Ending(True, f"The training was stopped by {error} after {steps(int(last[STOPPED]))} steps.")
+    age = time.time() - file.stat().st_mtime
+    if PROCESS in last and _is_gone(last[PROCESS]):
+        return Ending(
+            True, f"The process that trained is gone without a word, so it was killed; last record {_ago(age)}."
+        )
+    return Ending(False, f"Last record {_ago(age)}.")
+
+
+def _is_gone(process: Record) -> bool:
+    """Whether a process of this machine no longer runs; of other machines nothing is known."""
+    if process.get("host") != socket.gethostname() or os.name != "posix":
+        return False
+    try:
+        os.kill(int(process["number"]), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
+
+
+def _ago(seconds: float) -> str:
+    if seconds < 90:
+        return "just now" if seconds < RECENT else f"{seconds:.0f} s ago"
+    return f"{seconds / 60:.0f} min ago; is the training still running?" if seconds < LONG else "hours ago"
