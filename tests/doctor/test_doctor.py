@@ -15,11 +15,13 @@ from checkpoints.test_command import foretrain
 from foretrain.core.errors import InputError
 from foretrain.doctor import Examination, checks, examination, examine, reference
 from foretrain.doctor.attention_layer import ADDITIVE, BOOLEAN, HEADS, KINDS, PADDED, TOKENS, AttentionLayer, inputs
+from foretrain.doctor.block_layers import EXPERTS, HIDDEN, OFF, ResidualBlocks, activations, block_inputs, routing
 from foretrain.doctor.checks import DeviceCheck
 from foretrain.doctor.cost import Cost, HostReads, Share, Workload
 from foretrain.doctor.words import rows, summary
 
 pytestmark = pytest.mark.usefixtures("as_users_run_it")
+AREAS = ("attention", "identity", "weights", "activations", "experts", "whole model", "spectra")
 TINY = Workload(width=8, layers=1, heads=2, tokens=4, batch=2, every=4, rounds=2)
 COST = Cost(0.01, Share(0.004, 0.001), Share(0.0, 0.0005), 12_000_000, 0, 3, None, None)
 
@@ -31,7 +33,7 @@ def examined() -> Examination:
 
 def test_the_cpu_agrees_with_float64(examined: Examination) -> None:
     assert [check for check in examined.checks if not check.holds] == []
-    assert len(examined.checks) == 12 * len(KINDS) + 6
+    assert len(examined.checks) == 12 * len(KINDS) + 8 + 6
     assert examined.holds
     first, second = examined.summary
     assert first.startswith("foretrain agrees with float64 on this CPU (")
@@ -44,7 +46,7 @@ def test_the_file_is_json_and_does_not_say_whose_machine_it_is(examined: Examina
     examined.write(tmp_path / "doctor.json")
     content = json.loads((tmp_path / "doctor.json").read_text())
     assert content["holds"] is True
-    assert {check["area"] for check in content["checks"]} == {"attention", "identity", "weights", "spectra"}
+    assert {check["area"] for check in content["checks"]} == set(AREAS)
     assert content["software"]["torch"] == torch.__version__
     assert content["cost"]["reads_unmeasured"] is None
     assert content["workload"]["width"] == 8
@@ -60,6 +62,19 @@ def test_the_logits_are_those_that_the_layer_uses(kind: str) -> None:
     mixed = (logits.masked_fill(~allowed, -torch.inf).softmax(-1) @ values).transpose(1, 2).flatten(2)
     output = layer.attention.out_proj if hasattr(layer, "attention") else layer.get_submodule("o_proj")
     torch.testing.assert_close(output(mixed), layer(x))
+
+
+def test_what_blocks_show_by_definition() -> None:
+    """A quarter of the units is switched off, and each token goes to two of four experts."""
+    model, x = ResidualBlocks().double(), block_inputs().double()
+    assert activations(model, x)["dead_units"] == [OFF / HIDDEN] * 2
+    loads = routing(model, x)
+    assert sum(loads["load"][:EXPERTS]) == pytest.approx(1)
+    assert loads["busiest"] == [EXPERTS * max(loads["load"][:EXPERTS]), EXPERTS * max(loads["load"][EXPERTS:])]
+    for block in model.of_kind():
+        torch.nn.init.zeros_(block.mixture.router.weight)
+        torch.nn.init.zeros_(block.mixture.router.bias)
+    assert routing(model, x)["router_entropy"] == pytest.approx([1.0, 1.0])
 
 
 def test_padded_queries_do_not_count() -> None:

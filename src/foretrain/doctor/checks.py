@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
+from torch import Tensor, nn
 
 from foretrain.checkpoints.matrices import measure_matrix
 from foretrain.core.progress import Progress, tell
 from foretrain.core.streams import torch_stream
 from foretrain.doctor import reference
 from foretrain.doctor.attention_layer import KINDS, AttentionLayer, inputs
+from foretrain.doctor.block_layers import ResidualBlocks, activations, block_inputs, routing
 from foretrain.measures import SpectrumTracker, effective_rank, stable_rank
 from foretrain.monitor.monitor import Monitor
 from foretrain.runs.training_log import Record
 
 # The largest difference that float32 explains, with room for another order of summation.
-ATTENTION, IDENTITY = 1e-4, 1e-5  # absolute; relative where numbers are above 1
+ATTENTION, ACTIVATIONS, IDENTITY = 1e-4, 1e-4, 1e-5  # absolute; relative where numbers are above 1
 WEIGHTS = {
     "norm": 1e-5,
     "stable_rank": 1e-3,  # what measures.stable_rank promises
@@ -49,7 +52,7 @@ class DeviceCheck:
 
 def checks(device: torch.device) -> list[DeviceCheck]:
     """Every check, whatever goes wrong in one of them."""
-    parts: list[Callable[[torch.device], Iterator[DeviceCheck]]] = [*map(_of_kind, KINDS), _spectra]
+    parts: list[Callable[[torch.device], Iterator[DeviceCheck]]] = [*map(_of_kind, KINDS), _of_blocks, _spectra]
     results: list[DeviceCheck] = []
     for done, part in enumerate(parts):
         tell(Progress(done, len(parts), "comparing with the CPU"))
@@ -63,7 +66,7 @@ def _of_kind(kind: str) -> Callable[[torch.device], Iterator[DeviceCheck]]:
     def compare(device: torch.device) -> Iterator[DeviceCheck]:
         exact, x = AttentionLayer(kind).double(), inputs(kind).double()
         nothing: Record = {}
-        record, reason = _attempt(lambda: _recorded(kind, device), nothing)
+        record, reason = _attempt(lambda: _recorded(AttentionLayer(kind), inputs(kind), device), nothing)
         heads = _only(record.get("attention", {}))
         for name, expected in reference.attention(*exact.logits(x)).items():
             yield _compared("attention", f"{kind}: {name}", heads.get(name, []), expected, ATTENTION, reason, floor=1.0)
@@ -79,12 +82,31 @@ def _of_kind(kind: str) -> Callable[[torch.device], Iterator[DeviceCheck]]:
     return compare
 
 
-def _recorded(kind: str, device: torch.device) -> Record:
+def _of_blocks(device: torch.device) -> Iterator[DeviceCheck]:
+    """Activations and experts, and the loss and the gradient of the whole model."""
+    exact, x = ResidualBlocks().double(), block_inputs().double()
+    nothing: Record = {}
+    record, reason = _attempt(lambda: _recorded(ResidualBlocks(), block_inputs(), device), nothing)
+    for part, expected_of in (("activations", activations), ("experts", routing)):
+        for name, expected in expected_of(exact, x).items():
+            recorded = [layer.get(name, []) for layer in record.get(part, {}).values()]
+            values = [value for each in recorded for value in (each if isinstance(each, list) else [each])]
+            yield _compared(part, name, values, expected, ACTIVATIONS, reason, floor=1.0)
+    loss = reference.loss_of(exact(x))
+    loss.backward()
+    gradient = math.hypot(*(float(p.grad.norm()) for p in exact.parameters() if p.grad is not None))
+    for name, value in (("loss", float(loss.detach())), ("gradient_norm", gradient)):
+        values = [record.get(name, math.nan)]
+        yield _compared("whole model", name, values, [value], WEIGHTS["gradient_norm"], reason)
+
+
+def _recorded(model: nn.Module, x: Tensor, device: torch.device) -> Record:
     """The record of the first step of a training on the device."""
-    layer, x = AttentionLayer(kind).to(device), inputs(kind).to(device)
-    optimizer = torch.optim.SGD(layer.parameters(), lr=reference.RATE)
-    with Monitor(layer, every=1, identity=True) as monitor:
-        loss = reference.loss_of(layer(x))
+    model, x = model.to(device), x.to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=reference.RATE)
+    with Monitor(model, every=1, identity=True) as monitor, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="No attention")  # in blocks that have none
+        loss = reference.loss_of(model(x))
         loss.backward()
         optimizer.step()
         monitor.step(loss=loss)

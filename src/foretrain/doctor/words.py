@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from foretrain.doctor.checks import DeviceCheck
 from foretrain.doctor.cost import Cost, Share
 
-HEAD = ("compared", "agree", "largest difference", "allowed")
+HEAD = ("compared", "agree", "worst difference", "allowed")
 
 
 def summary(

@@ -8,6 +8,6 @@ import torch
 import fake_accelerator
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)  # before torch counts its devices, at the first backward pass
 def device() -> torch.device:
     return fake_accelerator.install()
