@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from foretrain.language.state import load_model
-from foretrain.language.training import train_language_model
+from foretrain.language.training import device_of_process, train_language_model
 from foretrain.patches.identity import identity_parameters
 from foretrain.runs.training_log import read_training
 from language.test_training import SMALL, text
@@ -65,3 +65,11 @@ def test_two_processes_train_what_one_does(tmp_path: Path) -> None:
     records, finished = read_training(tmp_path / "two" / "run.jsonl")
     assert ([record["step"] for record in records], finished) == ([0, 2, 4], True)
     assert not (tmp_path / "two" / ".lock").exists()
+
+
+@pytest.mark.parametrize(("given", "taken"), [("cuda", "cuda:3"), ("cuda:1", "cuda:1"), ("cpu", "cpu")])
+def test_each_process_takes_an_accelerator_of_its_own(given: str, taken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCAL_RANK", "3")
+    assert device_of_process(torch.device(given)) == torch.device(taken)
+    monkeypatch.delenv("LOCAL_RANK")
+    assert device_of_process(torch.device(given)) == torch.device(given)

@@ -76,7 +76,7 @@ def train_language_model(
     takes its part of every batch. Weights are drawn on the CPU, so that a seed means the same on every `device`.
     """
     text.require_context(setting.context)
-    place = device_named(device)
+    place = device_of_process(device_named(device))
     home = TrainingFolder(Path(folder))
     with _processes() as (rank, processes), home.locked(rank == 0):
         require(setting.batch % processes == 0, f"batch {setting.batch} must be a multiple of {processes} processes.")
@@ -207,6 +207,12 @@ def evaluate(model: nn.Module, text: TokenText, setting: LanguageSetting) -> dic
     loss = sum(loss * size for loss, size in zip(losses, sizes, strict=True)) / sum(sizes)
     layers = {layer: dict(zip(NAMES, values.tolist(), strict=True)) for layer, values in attention.items()}
     return {"loss": loss, "attention": layers}
+
+
+def device_of_process(device: torch.device) -> torch.device:
+    """Under torchrun, each process of a machine takes an accelerator of its own, unless one is named by its number."""
+    numbered = device.type == "cpu" or device.index is not None or "LOCAL_RANK" not in os.environ
+    return device if numbered else torch.device(device.type, int(os.environ["LOCAL_RANK"]))
 
 
 def device_of(model: nn.Module) -> torch.device:
