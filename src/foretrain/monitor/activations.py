@@ -6,8 +6,8 @@
                      for every token, after GELU and SiLU (also where it is a gate) those that stay below 1e-3 of the
                      root mean square of all units
 
-A block is one of several parts of the same class, or one of a list, whose output has the shape of its input; in a
-block the parts are not looked at again. The median is that of at most 65536 entries, evenly spaced, and in a
+A block is one of a list of modules, or one of several parts of the same class, whose output has the shape of its input;
+the parts of a block are no blocks. The median is that of at most 65536 entries, evenly spaced, and in a
 distributed training the mean of the processes' medians. Units inside the experts of a mixture are left out: which of
 them are switched on is decided by the router.
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,6 +28,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from foretrain.monitor.compiled import inside_compiled_code
 from foretrain.monitor.experts import mixtures_of
 from foretrain.monitor.function_results import FunctionResults, tensors_in, unnoticed
 from foretrain.monitor.guard import Guard
@@ -55,9 +56,10 @@ def reading_activations(model: nn.Module, running: Running, readings: Readings, 
     reader = _ActivationReader(running, readings, guard)
     handles: list[Any] = []
     try:
-        for name, module in blocks_of(model).items():
-            handles.append(module.register_forward_pre_hook(partial(reader.enter, name)))
-            handles.append(module.register_forward_hook(reader.leave, with_kwargs=True, always_call=True))
+        blocks = blocks_of(model)
+        for name, block in blocks.items():
+            handles.append(block.module.register_forward_pre_hook(partial(reader.enter, name)))
+            handles.append(block.module.register_forward_hook(reader.leave, with_kwargs=True, always_call=True))
         for name, module in model.named_modules():
             kind = kind_of(module)
             if kind is not None and not isinstance(module, torch.jit.ScriptModule):
@@ -70,14 +72,24 @@ def reading_activations(model: nn.Module, running: Running, readings: Readings, 
     finally:
         for handle in handles:
             handle.remove()
-    for name in inner(readings.of(PART)):
-        readings.tallies.pop((PART, name))
+    with guard("read activations"):
+        listed = {name for name, block in blocks.items() if block.listed}
+        for name in superfluous(readings.of(PART), listed):
+            readings.tallies.pop((PART, name))
 
 
-def blocks_of(model: nn.Module) -> dict[str, nn.Module]:
+@dataclass(frozen=True)
+class BlockCandidate:
+    """A module that may be a block of the residual stream."""
+
+    module: nn.Module
+    listed: bool  # whether it is in a list, or a part of its own that has others of its class beside it
+
+
+def blocks_of(model: nn.Module) -> dict[str, BlockCandidate]:
     """Modules that may be blocks of the residual stream, by their names, without those inside experts."""
     experts = {mixture.experts for mixture in mixtures_of(model).values()}
-    blocks: dict[str, nn.Module] = {}
+    blocks: dict[str, BlockCandidate] = {}
     for name, parent in model.named_modules():
         if any(_inside(plain_name(name), container) for container in experts):
             continue
@@ -86,19 +98,19 @@ def blocks_of(model: nn.Module) -> dict[str, nn.Module]:
             listed = isinstance(parent, nn.ModuleList | nn.Sequential | nn.ModuleDict)
             path = plain_name(f"{name}.{child_name}" if name else child_name)
             if (listed or classes[type(child)] > 1) and _may_be_block(child) and path not in experts:
-                blocks[path] = child
+                blocks[path] = BlockCandidate(child, listed)
     return blocks
 
 
-def inner(names: dict[str, Tally]) -> list[str]:
-    """The names of what lies inside another one of these."""
-    plain = {name: name.partition("#")[0] for name in names}
-    outer = set(plain.values())
-    return [
-        name
-        for name, path in plain.items()
-        if any(path[:dot] in outer for dot, letter in enumerate(path) if letter == ".")
-    ]
+def superfluous(names: Iterable[str], listed: Container[str]) -> list[str]:
+    """The names of what lies inside a block, and of what is none because blocks of a list ran inside of it, such as an
+    encoder beside a decoder."""
+    paths = {name: name.partition("#")[0] for name in names}
+    in_lists = {path for path in paths.values() if path in listed}
+    hulls = {path for path in paths.values() if path not in listed and any(_inside(other, path) for other in in_lists)}
+    kept = set(paths.values()) - hulls
+    parts = {path for path in kept if any(path != other and _inside(path, other) for other in kept)}
+    return [name for name, path in paths.items() if path in hulls | parts]
 
 
 def kind_of(module: nn.Module) -> str | None:
@@ -133,17 +145,20 @@ class _ActivationReader:
 
     def leave(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         block = self._open.pop() if self._open else None
-        given, result = next(tensors_in((args, kwargs)), None), next(tensors_in((output,)), None)
-        if block is None or given is None or result is None or result.shape != given.shape or result.ndim < 2:
+        if block is None or inside_compiled_code():
             return
-        with self.guard("read activations"), unnoticed(result):
+        with self.guard("read activations"), unnoticed(output):
+            given, result = next(tensors_in((args, kwargs)), None), next(tensors_in((output,)), None)
+            if given is None or result is None or result.shape != given.shape or result.ndim < 2:
+                return
             self._calls[block.name] += 1
             number = self._calls[block.name]
             name = block.name if number == 1 else f"{block.name}#{number}"
             self.readings.add(PART, name, _tally(local_part(result.detach()), block))
 
     def module_ended(self, kind: str, module: nn.Module, args: Any, output: Any) -> None:
-        self._units(kind, output)
+        if not inside_compiled_code():
+            self._units(kind, output)
 
     def function_ended(self, func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> None:
         if not self.running.stack or self.running.stack[-1] not in self.modules:  # else it is the module's that ends

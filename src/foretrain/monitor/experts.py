@@ -25,6 +25,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from foretrain.monitor.compiled import inside_compiled_code
 from foretrain.monitor.function_results import FunctionResults, unnoticed
 from foretrain.monitor.guard import Guard
 from foretrain.monitor.running_modules import Running
@@ -120,7 +121,13 @@ class _ExpertReader:
 
     def leave(self, module: nn.Module, args: Any, output: Any) -> None:
         routing = self._open.pop() if self._open else None
-        if routing is None or output is None or routing.distribution is None or routing.chosen is None:
+        if (
+            inside_compiled_code()
+            or routing is None
+            or output is None
+            or routing.distribution is None
+            or routing.chosen is None
+        ):
             return
         with self.guard("read experts"), unnoticed(routing.distribution):
             self._calls[routing.name] += 1
@@ -129,10 +136,11 @@ class _ExpertReader:
 
     def child_ended(self, module: nn.Module, args: Any, output: Any) -> None:
         """A router that turns tokens away returns which of them each expert takes, as zeros and ones."""
-        if self._open and isinstance(output, tuple):
-            for value in output:
-                if isinstance(value, Tensor) and not value.is_floating_point() and self._is_over_experts(value):
-                    self._open[-1].taken = value.detach()
+        if self._open and isinstance(output, tuple) and not inside_compiled_code():
+            with self.guard("read experts"):
+                for value in output:
+                    if isinstance(value, Tensor) and not value.is_floating_point() and self._is_over_experts(value):
+                        self._open[-1].taken = value.detach()
 
     def function_ended(self, func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> None:
         given = args[0] if args else kwargs.get("input")

@@ -23,7 +23,7 @@ class FunctionResults(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
-        if func in self.functions:
+        if func in self.functions and not torch.compiler.is_compiling():
             self.ended(func, args, kwargs, result)
         return result
 
