@@ -25,9 +25,9 @@ from foretrain.monitor.tally import Arrays, Measures, Tally
 
 NAMES = ("entropy", "relative_entropy", "first_token", "self_attention", "largest_logit")
 MEANS = NAMES[:-1]
-LOGITS_AT_ONCE = {"cpu": 1 << 18}  # in one block: 1 MB in float32, the cache of one core
+LOGITS_AT_ONCE = {"cpu": 1 << 19}  # in one block: 2 MB in float32, about the cache of one core
 LOGITS_AT_ONCE_ELSEWHERE = 1 << 24
-ROWS_AT_ONCE = 64  # at least, before a block is cut into heads: products of fewer rows are slow
+ROWS_AT_ONCE = 64  # at least: products of fewer rows are slow
 
 
 @dataclass(frozen=True)
@@ -80,15 +80,15 @@ def row_sums(call: AttentionCall) -> RowSums:
 
 
 def block_sizes(call: AttentionCall) -> tuple[int, int, int]:
-    """How many samples, heads and rows are read at once. A block of several samples holds all of their heads and rows,
-    and one of several heads of a sample as many rows of each as fit."""
+    """How many samples, heads and rows are read at once: not all rows, since in a causal call the first ones see few
+    keys, and the others need not be computed."""
     samples, heads, queries, keys = call.shape
     room = LOGITS_AT_ONCE.get(call.device.type, LOGITS_AT_ONCE_ELSEWHERE)
-    if heads * queries * keys <= room:
-        return min(samples, room // (heads * queries * keys)), heads, queries
-    at_once = min(queries, ROWS_AT_ONCE)
-    heads_at_once = min(heads, max(1, room // (at_once * keys)))
-    return 1, heads_at_once, min(queries, max(1, room // (heads_at_once * keys)))
+    rows = min(queries, max(ROWS_AT_ONCE, queries // 8))
+    if heads * rows * keys <= room:
+        return min(samples, room // (heads * rows * keys)), heads, rows
+    heads_at_once = min(heads, max(1, room // (rows * keys)))
+    return 1, heads_at_once, min(rows, max(1, room // (heads_at_once * keys)))
 
 
 def cut(length: int, at_once: int) -> Iterator[slice]:
