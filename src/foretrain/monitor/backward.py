@@ -8,12 +8,13 @@ the wrappers have asked for in the meantime comes first, because that call only 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import is_dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-MOST = 32  # outputs that get a hook
+MOST = 8  # outputs that get a hook
 
 
 def call_after_backward(output: Any, call: Callable[[], None]) -> bool:
@@ -50,7 +51,7 @@ def _with_gradient(output: Any, depth: int = 0) -> Iterator[Tensor]:
     elif isinstance(output, list | tuple):
         parts = output
     else:
-        parts = vars(output).values() if hasattr(output, "__dict__") and not isinstance(output, type) else ()
+        parts = vars(output).values() if is_dataclass(output) else ()
     if depth < 4:
         for part in parts:
             yield from _with_gradient(part, depth + 1)

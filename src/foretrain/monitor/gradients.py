@@ -2,13 +2,12 @@
 times the loss scale where there is one.
 
 At a measured step every gradient is read whole. At the others the total norm is estimated from a sample of entries of
-at most 64 gradients, because reading all of them would cost more than a thousandth of the step. The estimates of the
-steps between two records are scaled by how far the estimate of the measured step was off.
+16 matrices, spread over the model, because reading all of them would cost more than a thousandth of the step. The
+estimates of the steps between two records are scaled by how far the estimate of the measured step was off.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import torch
@@ -19,7 +18,7 @@ from foretrain.monitor.guard import Guard, no_guard
 from foretrain.monitor.held import Held
 from foretrain.monitor.spectra import norm_of
 
-SAMPLED, ENTRIES = 64, 512  # gradients, and entries of each, from which the total norm is estimated
+SAMPLED, PIECES, NEIGHBOURS = 16, 16, 32  # gradients, and entries of each, from which the total norm is estimated
 Squares = dict[str, Tensor]
 
 
@@ -29,13 +28,14 @@ class GradientReader:
     def __init__(self, guard: Guard = no_guard) -> None:
         self._guard = guard
         self._parts: dict[str, Held] = {}
-        self._sampled: list[tuple[Held, int]] = []
+        self._sampled: list[Held] = []
+        self._weights: dict[tuple[float, ...], Tensor] = {}
 
     def watch(self, parts: Mapping[str, Held]) -> None:
         """Read the gradients of these parameters from now on."""
-        self._parts = dict(parts)
-        largest = sorted(parts.values(), key=lambda held: -math.prod(held.shape))[:SAMPLED]
-        self._sampled = [(held, math.ceil(math.prod(held.shape) / ENTRIES)) for held in largest]
+        self._parts, self._weights = dict(parts), {}
+        matrices = [held for held in parts.values() if held.is_matrix] or list(parts.values())
+        self._sampled = [matrices[k] for k in evenly(len(matrices), SAMPLED)]
 
     def squares(self) -> Squares:
         """This process's share of the squared norm of every gradient."""
@@ -52,20 +52,34 @@ class GradientReader:
     def estimate(self) -> dict[bool, Tensor]:
         """An estimate of this process's share of the squared norm of the whole gradient, by whether the parameters are
         whole (True) or shards (False)."""
-        samples: dict[bool, list[Tensor]] = {True: [], False: []}
+        entries: dict[bool, list[Tensor]] = {True: [], False: []}
         weights: dict[bool, list[float]] = {True: [], False: []}
-        for held, stride in self._sampled:
+        for held in self._sampled:
             gradient = held.gradient()
-            if gradient is None or gradient.is_sparse or gradient.numel() == 0:
-                continue
-            entries = gradient.detach().reshape(-1)[::stride]
-            samples[held.whole].append(entries)
-            weights[held.whole].append(math.sqrt(gradient.numel() / entries.numel() / held.copies))
-        totals = {}
+            if gradient is not None and not gradient.is_sparse and gradient.numel() > 0:
+                sample = _sample(gradient)
+                entries[held.whole].append(sample)
+                weights[held.whole].append(gradient.numel() / (sample.numel() * held.copies))
         with torch.no_grad():
-            for whole, entries in samples.items():
-                if entries:
-                    norms = torch._foreach_norm(entries)  # type: ignore[attr-defined]
-                    torch._foreach_mul_(norms, weights[whole])  # type: ignore[attr-defined]
-                    totals[whole] = torch.stack(list(norms)).float().square().sum()
-        return totals
+            return {whole: self._total(entries[whole], weights[whole]) for whole in entries if entries[whole]}
+
+    def _total(self, entries: list[Tensor], weights: list[float]) -> Tensor:
+        values = torch.cat(entries).float()
+        key = (len(values), *weights)
+        if key not in self._weights:  # sent to the device once
+            each = [torch.full((len(sample),), weight) for sample, weight in zip(entries, weights, strict=True)]
+            self._weights[key] = torch.cat(each).to(values.device)
+        return torch.linalg.vecdot(values * values, self._weights[key])
+
+
+def evenly(count: int, most: int) -> list[int]:
+    """At most so many of the numbers below `count`, evenly spread."""
+    return sorted({round(k * (count - 1) / max(1, most - 1)) for k in range(most)}) if count > most else [*range(count)]
+
+
+def _sample(gradient: Tensor) -> Tensor:
+    """Evenly spread runs of neighbouring entries: reading each entry from another place in memory would take longer."""
+    size = gradient.numel()
+    if size <= PIECES * NEIGHBOURS or not gradient.is_contiguous():
+        return gradient.reshape(-1)[:: -(-size // (PIECES * NEIGHBOURS))]
+    return gradient.as_strided((PIECES, NEIGHBOURS), ((size - NEIGHBOURS) // (PIECES - 1), 1)).reshape(-1)
