@@ -9,6 +9,7 @@ All of it is sums and largest values on the device. Rows are read in blocks that
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
@@ -27,6 +28,7 @@ NAMES = ("entropy", "relative_entropy", "first_token", "self_attention", "larges
 MEANS = NAMES[:-1]
 LOGITS_AT_ONCE = {"cpu": 1 << 19}  # in one block: 2 MB in float32, about the cache of one core
 LOGITS_AT_ONCE_ELSEWHERE = 1 << 24
+LOG2_E = math.log2(math.e)
 ROWS_AT_ONCE = 64  # at least: products of fewer rows are slow
 
 
@@ -122,7 +124,8 @@ def _sums_of_block(part: AttentionCall, place: slice, rows: Rows, on_key: Tensor
     own_key = part.key_of(place).clamp(max=visible - 1).expand(*logits.shape[:-1])[..., None]
     top = logits.amax(-1, keepdim=True)
     shifted = logits.sub_(top)  # centred: plain log-sum-exp cancels at large logits
-    weights = torch.exp(shifted, out=memory.take("weights", *logits.shape))
+    weights = memory.take("weights", *logits.shape)
+    torch.mul(shifted, LOG2_E, out=weights).exp2_()  # on the CPU 5 to 25 times as fast as exp, which is slow at zero
     total = weights.sum(-1)
     on_itself = weights.gather(-1, own_key)[..., 0] / total
     share = torch.where(counted, 1 / total, 0.0)
