@@ -66,7 +66,7 @@ def compare(records: list[Any], expected: list[Any], tolerance: float, *, whole:
         np.testing.assert_allclose(ours["gradient_norm"], theirs["gradient_norm"], rtol=tolerance)
         np.testing.assert_allclose(ours["every_step"]["loss"], theirs["every_step"]["loss"], rtol=tolerance)
         norms = theirs["every_step"]["gradient_norm"]  # estimates, from entries that depend on who holds what
-        np.testing.assert_allclose(ours["every_step"]["gradient_norm"], norms, rtol=max(tolerance, 0.05))
+        np.testing.assert_allclose(ours["every_step"]["gradient_norm"], norms, rtol=max(tolerance, 0.2))
         assert ours["attention"].keys() == theirs["attention"].keys()
         for layer, statistics in theirs["attention"].items():
             for name, values in statistics.items():

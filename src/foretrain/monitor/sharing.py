@@ -7,7 +7,7 @@ first decision only, and every process follows it. Then nothing is shared in thi
 its own. After three such records the processes stop asking.
 
 In a record that is shared, all sums are added in one collective operation and all largest values found in another, in
-a process group that only the monitor uses, so that an error there does not reach the training's. Processes that have
+a process group that only the monitor uses, so that an error there does not reach the training's. TrainingProcesses that have
 measured different things, because one has skipped its pass or holds other layers, share all names that any of them has.
 """
 
@@ -107,7 +107,7 @@ def _until(holds: Callable[[], bool], seconds: float) -> bool:
     return True
 
 
-class Processes:
+class TrainingProcesses:
     """All processes of a distributed training, as a monitor of this model uses them."""
 
     def __init__(self, model: nn.Module, every: int) -> None:
@@ -169,11 +169,11 @@ class Processes:
         self._broken = False
 
 
-def processes_of(model: nn.Module, every: int) -> Processes | None:
+def processes_of(model: nn.Module, every: int) -> TrainingProcesses | None:
     """The processes that train this model; None if this is the only one."""
     if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
         return None
-    return Processes(model, every)
+    return TrainingProcesses(model, every)
 
 
 def _layout(fields: Fields) -> list[tuple[Key, list[int]]]:

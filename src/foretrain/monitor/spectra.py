@@ -60,7 +60,7 @@ class JointSpectra:
         if height < width:
             block, row, column, height, width = block.mT, column, row, width, height
         fresh = torch.randn(height, generator=self._generator).div_(math.sqrt(height)).to(block.device)
-        part = _Part(block, row, column, height, width, held.copies)
+        part = _LocalProducts(block, row, column, height, width, held.copies)
         known = self._known.get(name)
         return krylov(part, known, fresh, COLD_STEPS if known is None else count)
 
@@ -99,7 +99,7 @@ def norm_of(values: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _LocalProducts:
     """What this process holds of a matrix at least as tall as wide; its products are parts of the whole ones."""
 
     block: Tensor
@@ -128,7 +128,7 @@ class _Part:
         return self.block.to(torch.promote_types(self.block.dtype, torch.float32))
 
 
-def krylov(part: _Part, known: Tensor | None, fresh: Tensor, count: int) -> Steps:
+def krylov(part: _LocalProducts, known: Tensor | None, fresh: Tensor, count: int) -> Steps:
     """A basis of the known vectors, of Wᵀ·fresh, and of the Krylov chain of WᵀW from where the first of these leads.
 
     The image of the first known vector, less what is known, is how that vector has to change. The random direction is

@@ -3,7 +3,7 @@ moved them.
 
     norm             ‖W‖, Frobenius
     stable_rank      ‖W‖²/σ_max²
-    effective_rank   exp of the entropy of the singular values; large matrices only at every tenth measurement
+    effective_rank   exp of the entropy of the singular values; at some measurements only, see whole_spectra.py
     gradient_norm    see gradients.py
     update_ratio     ‖ΔW‖/‖W‖ from the forward pass to the end of the step
 
@@ -62,13 +62,12 @@ class WeightReader:
         """Add what is measured now, and since `begin`. Without `add_up`, shards are left out."""
         matrices = _matrices(held_by_this_process(model))
         chosen = {name: held for name, held in matrices.items() if held.whole or add_up is not None}
-        full = self.measurements % EFFECTIVE_RANK_EVERY == 0
-        self.measurements += 1
         self._measured = {}
         for name, held in chosen.items():
             with self._guard("read the weights"), plain_arithmetic(held.values().device):
                 readings.add(PART, name, self._tally(name, held, squares.get(name)))
-        self._spectra(chosen, full, readings, add_up)
+        self._spectra(chosen, readings, add_up)
+        self.measurements += 1
         self.stop()
 
     def measured(self, parts: dict[str, dict[str, Measures]]) -> dict[str, Measures]:
@@ -96,7 +95,8 @@ class WeightReader:
             return Tally({}, {}, _finish, fields)
         return Tally(fields, {}, _finish, needs_all=True)
 
-    def _spectra(self, matrices: dict[str, Held], full: bool, readings: Readings, add_up: AddUp | None) -> None:
+    def _spectra(self, matrices: dict[str, Held], readings: Readings, add_up: AddUp | None) -> None:
+        full = self.measurements % EFFECTIVE_RANK_EVERY == 0
         on_device, shards = {}, {}
         for name, held in matrices.items():
             values = held.values()
@@ -107,18 +107,16 @@ class WeightReader:
             else:
                 with self._guard("read the weights"):
                     self._measured[name] = self._tracked(name, values, full)
-        self._together(self._on_device, on_device, full, readings, list)
+        self._together(self._on_device, on_device, readings, list)
         if add_up is not None:
-            self._together(self._of_shards, shards, full, readings, add_up)
+            self._together(self._of_shards, shards, readings, add_up)
 
-    def _together(
-        self, spectra: JointSpectra, matrices: dict[str, Held], full: bool, readings: Readings, add_up: AddUp
-    ) -> None:
+    def _together(self, spectra: JointSpectra, matrices: dict[str, Held], readings: Readings, add_up: AddUp) -> None:
         if not matrices:
             return
         with self._guard("read the weights"), torch.no_grad():
             tallies = spectra.tallies(matrices, add_up)
-            ranks = effective_ranks(matrices, add_up) if full else {}
+            ranks = effective_ranks(matrices, add_up, self.measurements, EFFECTIVE_RANK_EVERY)
             for name, tally in tallies.items():
                 readings.add(SPECTRA, name, _with_rank(tally, ranks.get(name)))
 
