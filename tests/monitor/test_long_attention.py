@@ -102,18 +102,19 @@ def flash_for_cpu(q: Tensor, k: Tensor, causal: bool, factor: float) -> tuple[Te
     return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, k, 0.0, causal, scale=factor)
 
 
+@pytest.mark.parametrize("numbers_at_once", [1, 3 * 70 * 16, 1 << 22])
 @pytest.mark.parametrize("size", [1.0, 30.0])
 @pytest.mark.parametrize("key_heads", [4, 2])
 @pytest.mark.parametrize("causal", [True, False])
 def test_a_kernel_gives_the_same_from_its_log_sum_exp(
-    causal: bool, key_heads: int, size: float, monkeypatch: pytest.MonkeyPatch
+    causal: bool, key_heads: int, size: float, numbers_at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     q, k = size * draw(3, 4, 70, 16), draw(3, key_heads, 70, 16, seed=1)
     exact = seen(lambda: F.scaled_dot_product_attention(q, k, k, is_causal=causal, enable_gqa=True))
     monkeypatch.setitem(long_attention.KERNELS, "cpu", flash_for_cpu)
     monkeypatch.setattr(long_attention, "LONG", 1)
-    monkeypatch.setattr(long_attention, "NUMBERS_AT_ONCE", 1)
-    monkeypatch.setattr(long_attention, "ROWS_AT_ONCE", 16)
+    monkeypatch.setattr(long_attention, "NUMBERS_AT_ONCE", numbers_at_once)
+    monkeypatch.setattr(long_attention, "LOGITS_AT_ONCE_ELSEWHERE", 1 << 10)
     monkeypatch.setattr(capture, "row_sums", None)  # only the kernel is used
     read = seen(lambda: F.scaled_dot_product_attention(q, k, k, is_causal=causal, enable_gqa=True))
     bound = 1e-6 * exact[NAMES.index("largest_logit")].max()  # as the module says

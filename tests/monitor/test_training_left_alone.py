@@ -1,4 +1,4 @@
-"""Reading attention leaves a training alone: where the reader fails, and where the model is compiled while it is read."""
+"""Reading attention leaves a training alone: where the reader fails, and where the model compiles itself meanwhile."""
 
 from __future__ import annotations
 

@@ -18,18 +18,15 @@ exactly.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
-from operator import add
 
 import torch
 from torch import Tensor
 
 from foretrain.monitor.attention_calls import AttentionCall, Memory, Products
-from foretrain.monitor.statistics import MEANS, RowSums, cut
+from foretrain.monitor.statistics import LOGITS_AT_ONCE_ELSEWHERE, MEANS, RowSums, cut, over_parts
 
 LONG = 1 << 20  # queries times keys from which a kernel is used
-NUMBERS_AT_ONCE = 1 << 22  # of the queries that a kernel is called with, 16 MB in float32
-ROWS_AT_ONCE = 256  # whose products are held at once, to find the largest
+NUMBERS_AT_ONCE = 1 << 22  # of the queries that a kernel is called with: 16 MB in float32, and as much for keys
 Kernel = Callable[[Tensor, Tensor, bool, float], tuple[Tensor, Tensor]]  # q, k, causal, factor -> output, lse
 
 
@@ -47,16 +44,15 @@ def kernel_sums(call: AttentionCall) -> RowSums | None:
     """What `row_sums` gives, from a kernel; None if the call is short or masked, or no kernel takes it."""
     if type(call) is not Products or call.mask is not None or call.added_keys:
         return None
-    samples, heads, queries, keys = call.shape
+    _, heads, queries, keys = call.shape
     kernel = KERNELS.get(call.device.type)
     square = call.causal is None or (call.causal == 0 and queries == keys)
     if kernel is None or queries * keys < LONG or not square:
         return None
-    at_once = max(1, NUMBERS_AT_ONCE // call.query[0].numel())
+    room = max(1, NUMBERS_AT_ONCE // call.query[0, 0].numel())  # for so many heads
     memory = Memory(call.device)
     try:
-        parts = (call.part(some, slice(0, heads)) for some in cut(samples, at_once))
-        return reduce(add, (_sums_of(part, kernel, memory) for part in parts))
+        return over_parts(call, max(1, room // heads), min(heads, room), lambda part: _sums_of(part, kernel, memory))
     except (RuntimeError, AttributeError, NotImplementedError):  # this version of torch, or this device, has no such
         return None  # kernel, or it does not take these widths
 
@@ -83,5 +79,7 @@ def _sums_of(part: Products, kernel: Kernel, memory: Memory) -> RowSums:
 
 def _largest(part: Products, memory: Memory) -> Tensor:
     """The largest logit of each head."""
-    blocks = [part.rows(rows, memory).logits.amax((0, 2, 3)) for rows in cut(part.shape[2], ROWS_AT_ONCE)]
+    samples, heads, queries, keys = part.shape
+    rows_at_once = max(1, LOGITS_AT_ONCE_ELSEWHERE // (samples * heads * keys))
+    blocks = [part.rows(rows, memory).logits.amax((0, 2, 3)) for rows in cut(queries, rows_at_once)]
     return torch.stack(blocks).amax(0)

@@ -4,16 +4,17 @@ A query row counts if it may attend to itself; padded queries, which may not, dr
 queries and keys are different tokens, every row that may attend to anything counts.
 
 All of it is sums and largest values on the device. Rows are read in blocks that fit into a processor's cache, or into
-64 MB of an accelerator's memory, so a call over thousands of tokens needs no more memory than a short one.
+32 MB of an accelerator's memory, so a call over thousands of tokens needs no more memory than a short one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,7 +28,7 @@ from foretrain.monitor.tally import Arrays, Measures, Tally
 NAMES = ("entropy", "relative_entropy", "first_token", "self_attention", "largest_logit")
 MEANS = NAMES[:-1]
 LOGITS_AT_ONCE = {"cpu": 1 << 19}  # in one block: 2 MB in float32, about the cache of one core
-LOGITS_AT_ONCE_ELSEWHERE = 1 << 24
+LOGITS_AT_ONCE_ELSEWHERE = 1 << 23
 LOG2_E = math.log2(math.e)
 ROWS_AT_ONCE = 64  # at least: products of fewer rows are slow
 
@@ -69,15 +70,23 @@ def row_sums(call: AttentionCall) -> RowSums:
     a choice. The first token is the first that any of these rows sees; a row whose window has passed it gives it 0.
     The largest logit is that of all rows that count.
     """
-    memory, heads = Memory(call.device), []
+    memory = Memory(call.device)
     samples_at_once, heads_at_once, rows_at_once = block_sizes(call)
-    for some_heads in cut(call.shape[1], heads_at_once):
-        parts = (call.part(samples, some_heads) for samples in cut(call.shape[0], samples_at_once))
-        heads.append(reduce(add, (_sums_of(part, rows_at_once, memory) for part in parts)))
+    return over_parts(call, samples_at_once, heads_at_once, lambda part: _sums_of(part, rows_at_once, memory))
+
+
+def over_parts(
+    call: AttentionCall, samples_at_once: int, heads_at_once: int, sums_of: Callable[[Any], RowSums]
+) -> RowSums:
+    """The sums of a call from those of its parts of so many samples and heads."""
+    of_heads = []
+    for heads in cut(call.shape[1], heads_at_once):
+        parts = (call.part(samples, heads) for samples in cut(call.shape[0], samples_at_once))
+        of_heads.append(reduce(add, (sums_of(part) for part in parts)))
     return RowSums(
-        totals=torch.cat([part.totals for part in heads], -1),
-        rows=torch.cat([part.rows for part in heads], -1),
-        largest=torch.cat([part.largest for part in heads]),
+        totals=torch.cat([sums.totals for sums in of_heads], -1),
+        rows=torch.cat([sums.rows for sums in of_heads], -1),
+        largest=torch.cat([sums.largest for sums in of_heads]),
     )
 
 
