@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-from benchmarks.early_warnings.judging import Label
-from benchmarks.early_warnings.results import ANY, EITHER, Results
+from benchmarks.early_warnings.judging import Label, share_interval
+from benchmarks.early_warnings.results import ANY, ATTENTION, LOSS, Results
 from benchmarks.early_warnings.rules import BASELINES, WARNINGS
 from foretrain.core.files import write_text
 
@@ -17,56 +19,85 @@ PAGE = ROOT / "docs" / "early-warnings.md"
 EVIDENCE = ROOT / "src" / "foretrain" / "monitor" / "alarm_evidence.py"
 MARKS = ("<!-- table: made by benchmarks/early_warnings -->", "<!-- end of table -->")
 QUOTED = ("in_time", "troubles", "median_lead", "false_alarms", "sound")
+COMPARED = (ANY, LOSS, "entropy collapse", "update-norm spikes", "gradient z-score")  # fault by fault
+
+
+def tables(results: Results) -> str:
+    """Everything between the marks."""
+    return "\n".join([table(results), kinds(results), architectures(results), diagnosis(results)])
 
 
 def table(results: Results) -> str:
-    """The table as Markdown, judged on the half of the runs that chose nothing."""
+    """All rules, judged on the half of the runs that chose nothing."""
     alarms = [(rule.name, "warning" if rule.name in results["serious"] else "notice") for rule in WARNINGS]
-    order = [*alarms, (ANY, ""), *((rule.name, "baseline") for rule in BASELINES), (EITHER, "")]
-    columns = ("rule", "", "in time", "median lead in steps (95 % interval)", "median lead, a miss as 0", "missed")
-    return _head(*columns, "false alarms") + "".join(
-        _line(name, group, results["table"][name]) for name, group in order
-    )
+    joined = [(name, "") for name in (ANY, ATTENTION) if name in results["table"]]
+    order = [*joined, *alarms, *((rule.name, rule.source or "baseline") for rule in BASELINES)]
+    columns = ("rule", "", "in time (95 %)", "median lead (95 %)", "lead, a miss as 0", "seen", "false alarms (95 %)")
+    return _head(*columns) + "".join(_line(name, group, results["table"][name]) for name, group in order)
 
 
-def _line(name: str, group: str, row: dict[str, Any]) -> str:
+def _line(name: str, group: str, row: Mapping[str, Any]) -> str:
     lead = "—" if row["median_lead"] is None else f"{row['median_lead']:g}"
     if row["low"] is not None:
         lead += f" ({row['low']} to {row['high']})"
-    missed = f"{row['troubles'] - row['in_time']}"
+    in_time = _share(row["in_time"], row["troubles"])
     if row["before_cause"]:
-        missed += f" ({row['before_cause']} too soon)"
-    shown = name if group else f"**{name}**"
-    return (
-        f"| {shown} | {group} | {row['in_time']} of {row['troubles']} | {lead} | {row['median_of_all']:g} | {missed} | "
-        f"{row['false_alarms']} of {row['sound']} |\n"
-    )
+        in_time += f", {row['before_cause']} too soon"
+    shown, false = name if group else f"**{name}**", _share(row["false_alarms"], row["sound"])
+    return f"| {shown} | {group} | {in_time} | {lead} | {row['median_of_all']:g} | {row['seen']} | {false} |\n"
+
+
+def _share(count: int, of: int) -> str:
+    low, high = share_interval(count, of)
+    return f"{count} of {of} ({100 * low:.0f} to {100 * high:.0f} %)"
 
 
 def kinds(results: Results) -> str:
-    """How early each kind of trouble was seen, in the runs of the judging half whose loss showed it."""
+    """In how many runs of each fault a rule was in time, and its median lead there, in the judging half."""
     runs = [run for run in results["runs"] if run["half"] == "judge" and run["trouble"] is not None]
-    compared = {
-        "a serious warning": results["serious"],
-        "loss slope": ["loss slope"],
-        "gradient norm": ["gradient norm"],
-    }
-    rows = _head("what was wrong", "loss shows it at step", *(f"lead of {name}" for name in compared))
+    rows = _head("what was wrong", "runs in trouble", *(f"{name}: in time, lead" for name in COMPARED))
     for kind in dict.fromkeys(run["kind"] for run in runs):
-        own = [run for run in runs if run["kind"] == kind]
-        cells = [", ".join(_lead(run, rules) for run in own) for rules in compared.values()]
-        rows += f"| {kind} | {', '.join(str(run['trouble']) for run in own)} | {' | '.join(cells)} |\n"
+        alike = [run for run in runs if run["kind"] == kind]
+        cells = [_in_time(alike, results["serious"] if name == ANY else [name]) for name in COMPARED]
+        rows += f"| {kind} | {len(alike)} | {' | '.join(cells)} |\n"
     return rows
 
 
-def _lead(run: dict[str, Any], rules: list[str]) -> str:
+def _in_time(runs: Sequence[Mapping[str, Any]], rules: Sequence[str]) -> str:
+    leads = [lead for run in runs if (lead := _lead(run, rules)) is not None]
+    return f"{len(leads)}, {median(leads):g}" if leads else "0"
+
+
+def _lead(run: Mapping[str, Any], rules: Sequence[str]) -> int | None:
     alarm = min((step for rule in rules if (step := run["first_alarm"][rule]) is not None), default=None)
-    lead = Label("", "", run["trouble"], run["cause"]).lead(alarm)
-    if lead is not None:
-        return str(lead)
-    if alarm is None:
-        return "none"
-    return "too soon" if alarm < run["cause"] else "late"
+    return Label("", "", run["trouble"], run["cause"]).lead(alarm)
+
+
+def architectures(results: Results) -> str:
+    """How the serious warnings did, by architecture, in the judging half."""
+    rows = _head("architecture", "any serious warning: in time (95 %)", "false alarms (95 %)")
+    judging = [run for run in results["runs"] if run["half"] == "judge"]
+    for architecture in dict.fromkeys(run["architecture"] for run in judging):
+        alike = [run for run in judging if run["architecture"] == architecture]
+        bad = [run for run in alike if run["trouble"] is not None]
+        good = [run for run in alike if run["trouble"] is None and run["meant"] == "health"]
+        in_time = sum(_lead(run, results["serious"]) is not None for run in bad)
+        false = sum(any(run["first_alarm"][rule] is not None for rule in results["serious"]) for run in good)
+        rows += f"| {architecture} | {_share(in_time, len(bad))} | {_share(false, len(good))} |\n"
+    return rows
+
+
+def diagnosis(results: Results) -> str:
+    """How often the diagnosis named the layer that was made to explode, beside a random guess."""
+    row = results["diagnosis"]
+    right, elsewhere = _share(row["right"], row["of"]), _share(row["named_elsewhere"], row["elsewhere"])
+    return (
+        _head("which layer began it?", "")
+        + f"| one layer was made to explode: this layer is named (95 %) | {right} |\n"
+        + f"| a random guess would be right in | {100 * row['guess']:.0f} % |\n"
+        + f"| another layer is named; none is | {row['of'] - row['right'] - row['none']}; {row['none']} |\n"
+        + f"| the fault was in all layers: a layer is named nevertheless (95 %) | {elsewhere} |\n"
+    )
 
 
 def _head(*columns: str) -> str:
@@ -77,7 +108,7 @@ def page(text: str, results: Results) -> str:
     """The page with its tables made anew."""
     before, _, rest = text.partition(MARKS[0])
     _, _, after = rest.partition(MARKS[1])
-    return f"{before}{MARKS[0]}\n{table(results)}\n{kinds(results)}{MARKS[1]}{after}"
+    return f"{before}{MARKS[0]}\n{tables(results)}{MARKS[1]}{after}"
 
 
 def module(results: Results) -> str:
@@ -94,7 +125,7 @@ def module(results: Results) -> str:
     )
 
 
-def _literal(row: dict[str, Any]) -> str:
+def _literal(row: Mapping[str, Any]) -> str:
     return "{" + ", ".join(f'"{key}": {0 if value is None else value}' for key, value in row.items()) + "}"
 
 

@@ -9,14 +9,27 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from benchmarks.early_warnings import page, rules
-from benchmarks.early_warnings.judging import Label, choose, first_of, join, judge, median_interval, trouble_step
-from benchmarks.early_warnings.results import inputs_digest, results, table_of
-from benchmarks.early_warnings.settings import HEALTH, TROUBLE, Setting, settings
-from benchmarks.early_warnings.training import load_or_train, made_up_text, train
+from benchmarks.early_warnings.judging import (
+    Label,
+    choose,
+    first_of,
+    join,
+    judge,
+    median_interval,
+    ranked_right,
+    share_interval,
+    trouble_step,
+)
+from benchmarks.early_warnings.results import inputs_digest, judged, results
+from benchmarks.early_warnings.settings import ARCHITECTURES, HEALTH, ONE_LAYER, TROUBLE, Setting, settings
+from benchmarks.early_warnings.tasks import Task, made_up_text, symbols_of
+from benchmarks.early_warnings.training import load_or_train, train
 
 from foretrain.monitor.alarm_evidence import EVIDENCE, SERIOUS
 from foretrain.monitor.alarms import CHOSEN
+from foretrain.monitor.diagnosis import Limits
 
 PUBLISHED: dict[str, Any] = json.loads(page.RESULTS.read_text(encoding="utf-8"))
 FLAT = [2.0] * 100
@@ -28,6 +41,7 @@ FLAT = [2.0] * 100
         (FLAT * 2, None),
         (FLAT + [2.0] * 5 + [3.0] * 95, 109),  # five steps at 3.0 lift the mean of 20 from 2.0 to 2.25, four to 2.2
         (FLAT + [3.0] * 5 + FLAT, None),  # a spike that does not last
+        ([*FLAT, 99.0, *FLAT], None),  # one bad batch lifts 20 means
         ([*FLAT, math.nan], 100),
         ([2.0, math.inf], 1),
         (list(np.linspace(4, 2, 200)), None),
@@ -39,20 +53,26 @@ def test_where_the_loss_shows_trouble(losses: list[float], step: int | None) -> 
 
 
 def labels(half: str = "judge") -> list[Label]:
-    return [*(Label(f"bad {i}", half, 100 + i) for i in range(9)), *(Label(f"good {i}", half, None) for i in range(10))]
+    return [*(Label(f"bad {i}", half, 100 + i) for i in range(9)), *(Label(f"good {i}", half, None) for i in range(20))]
 
 
 def test_a_perfect_rule_gets_its_lead_and_no_false_alarm() -> None:
     alarms = {label.name: None if label.trouble is None else label.trouble - 40 for label in labels()}
     row = judge(alarms, labels())
     assert (row.in_time, row.troubles, row.median_lead, row.low, row.high) == (9, 9, 40, 40, 40)
-    assert (row.false_alarms, row.sound, row.before_cause) == (0, 10, 0)
+    assert (row.false_alarms, row.sound, row.before_cause, row.seen) == (0, 20, 0, 9)
 
 
 def test_a_late_rule_misses_and_one_that_is_before_the_cause_is_luck() -> None:
-    bad = [Label("late", "judge", 50), Label("luck", "judge", 50, cause=30), Label("hit", "judge", 50, cause=30)]
-    row = judge({"late": 50, "luck": 10, "hit": 31}, bad)
-    assert (row.in_time, row.median_lead, row.before_cause) == (1, 19, 1)
+    bad = [
+        Label("none", "judge", None, meant="trouble"),
+        Label("late", "judge", 50),
+        Label("luck", "judge", 50, cause=30),
+        Label("hit", "judge", 50, cause=30),
+    ]
+    row = judge({"late": 50, "luck": 10, "hit": 31, "none": 20}, bad)
+    assert (row.in_time, row.median_lead, row.before_cause, row.seen) == (1, 19, 1, 2)
+    assert (row.troubles, row.false_alarms, row.sound) == (3, 0, 0)  # a fault that did no harm counts for nothing
 
 
 def test_the_interval_of_a_median_covers_it_as_often_as_it_says() -> None:
@@ -82,15 +102,60 @@ def test_choosing_takes_the_longest_lead_that_the_false_alarms_allow_and_never_s
     assert first_of([rule["a"], rule["b"]])["bad 3"] == 10
 
 
-def test_both_halves_have_every_kind_and_thresholds_see_one_of_them() -> None:
-    halves = {half: {s.kind for s in settings() if s.half == half} for half in ("choose", "judge")}
-    assert halves["choose"] == halves["judge"] == {*TROUBLE, *HEALTH}
-    assert len({setting.name for setting in settings()}) == len(settings()) == 64
+def test_the_interval_of_a_share() -> None:
+    assert share_interval(0, 20) == pytest.approx((0, 0.161), abs=1e-3)
+    assert share_interval(10, 20) == pytest.approx((0.299, 0.701), abs=1e-3)
+    assert share_interval(20, 20) == pytest.approx((0.839, 1), abs=1e-3)
+    assert share_interval(0, 0) == (0, 1)
 
 
-def test_the_rate_follows_its_schedule() -> None:
-    setting = Setting("", 0, "trouble", 2, rate=0.1, peak=10.0, ramp=(20, 40), warm_up=10)
+def test_how_often_a_score_ranks_a_run_in_trouble_above_a_sound_one() -> None:
+    of = [Label("bad", "judge", 5), Label("worse", "judge", 9), Label("good", "judge", None)]
+    assert ranked_right({"bad": 2, "worse": 3, "good": 1}, of) == 1
+    assert ranked_right({"bad": 1, "worse": 0, "good": 1}, of) == 0.25
+    assert ranked_right({}, []) is None
+
+
+def test_both_halves_have_every_kind_and_architecture_and_thresholds_see_one_of_them() -> None:
+    halves = {half: {(s.kind, s.architecture) for s in settings() if s.half == half} for half in ("choose", "judge")}
+    every = {(kind, architecture) for kind in (*TROUBLE, *HEALTH) for architecture in ARCHITECTURES}
+    assert halves["choose"] == halves["judge"] == every
+    assert len({setting.name for setting in settings()}) == len(settings()) >= 100
+
+
+def test_the_layer_that_explodes_is_not_always_the_same() -> None:
+    layers = [setting.layer for setting in settings() if setting.kind in ONE_LAYER and setting.half == "judge"]
+    assert set(layers) == {0, 1, 2, 3}
+
+
+def test_the_rate_and_the_noise_follow_their_schedules() -> None:
+    setting = Setting(
+        "", 0, "decoder", "trouble", 2, rate=0.1, peak=10.0, ramp=(20, 40), warm_up=10, noise=(5, 15, 0.5)
+    )
     assert [setting.rate_at(step) for step in (0, 9, 20, 30, 50)] == pytest.approx([0.01, 0.1, 0.1, 1.0, 10.0])
+    assert [setting.rate_of_others(step) for step in (0, 9, 50)] == pytest.approx([0.01, 0.1, 0.1])
+    assert [setting.noise_at(step) for step in (0, 5, 10, 90)] == pytest.approx([0, 0, 0.25, 0.5])
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_faults_of_the_data_are_in_the_batches(architecture: str) -> None:
+    def batch(step: int, **fault: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        setting = Setting("", 0, architecture, "trouble", 2, rate=0.1, peak=0.1, **fault)
+        task = Task(setting, symbols_of(made_up_text(400)), torch.Generator().manual_seed(0))
+        inputs, targets = task.batch(step)
+        assert int(targets.max()) < task.sizes[1]
+        assert inputs.shape[1] == task.sizes[2]
+        return inputs, targets
+
+    sound, corrupted, noisy = batch(9), batch(9, corrupted=9), batch(9, noise=(-1, 0, 0.5))
+    assert torch.equal(sound[1], batch(9, corrupted=8)[1])
+    assert float((sound[1] == corrupted[1]).float().mean()) < 0.35
+    assert 0.4 < float((sound[1] == noisy[1]).float().mean()) < 0.8
+    assert torch.equal(sound[0], noisy[0])
+    if architecture == "vision":
+        assert torch.equal(corrupted[0], 255 * sound[0])
+    else:
+        assert not corrupted[0].any()
 
 
 def test_baselines_alarm_at_the_step_of_the_change() -> None:
@@ -101,7 +166,8 @@ def test_baselines_alarm_at_the_step_of_the_change() -> None:
     assert rules.loss_above_least({"steps": 5, "rise": 0.02}, run) == 207  # 0.05 above the least, as mean of five
     assert rules.loss_slope({"steps": 20, "rise": 0.02}, run) in range(205, 215)
     quiet = {key: [value[0]] * 300 for key, value in run.items()}
-    assert all(rule.first(c, quiet) is None for rule in rules.BASELINES for c in rule.candidates())
+    ours = [rule for rule in rules.BASELINES if not rule.source]
+    assert all(rule.first(candidate, quiet) is None for rule in ours for candidate in rule.candidates())
 
 
 def test_a_run_is_trained_once_and_then_read(tmp_path: Any) -> None:
@@ -109,7 +175,9 @@ def test_a_run_is_trained_once_and_then_read(tmp_path: Any) -> None:
     stored = train(setting, text, steps=12)
     assert len(stored["losses"]) == 12
     assert [record["step"] for record in stored["records"]] == [0, 10]
-    assert {"attention", "weights"} <= stored["records"][0].keys()
+    assert {"attention", "weights", "activations", "one_sided"} <= stored["records"][0].keys()
+    assert len(stored["gradients"]) == len(stored["updates"]) == 12
+    assert [step for step, _ in stored["critical_multiples"]] == [0]
     calls = []
 
     def fake(*_: Any) -> dict[str, Any]:
@@ -131,34 +199,49 @@ def test_from_runs_to_a_page() -> None:
     """
     pairs = []
     for seed, (meant, late) in enumerate([("trouble", 300), ("trouble", 300), ("health", 900), ("health", 900)]):
-        attention = [
-            {
-                "h": {
-                    "entropy": [1.0],
-                    "relative_entropy": [0.8],
-                    "first_token": [0.1],
-                    "self_attention": [0.1],
-                    "largest_logit": [5.0 if step < late - 100 else 900.0],
-                }
-            }
-            for step in range(0, 500, 10)
-        ]
-        losses = [2.0 if step < late else 3.0 for step in range(500)]
-        records = [{"step": 10 * i, "attention": a, "weights": {}} for i, a in enumerate(attention)]
-        setting = Setting(meant, seed % 2, meant, 2, rate=0.1, peak=0.1)
-        pairs.append((setting, {"losses": losses, "gradients": [1.0] * 500, "records": records}))
+        setting = Setting(meant, seed % 2, "decoder", meant, 2, rate=0.1, peak=0.1)
+        pairs.append((setting, made_up_run(setting, late)))
     published = results(pairs, "00", "today")
     assert published["serious"] == ["runaway logits"]
     assert published["table"]["runaway logits"]["median_lead"] == 304 - 200
-    assert published["table"] == table_of(published)
-    assert "| runaway logits | warning | 1 of 1 | 104 | 104 | 0 | 0 of 1 |" in page.table(published)
-    assert "| trouble | 304 | 104 | " in page.kinds(published)
+    assert published["table"]["runaway logits"]["seen"] == 1
+    assert published["table"] == judged(published)["table"]
+    assert "| runaway logits | warning | 1 of 1 (21 to 100 %) | 104 | 104 | 1 | 0 of 1 (0 to 79 %) |" in page.table(
+        published
+    )
+    assert "| trouble | 1 | 1, 104 | " in page.kinds(published)
+    assert "| decoder | 1 of 1 (21 to 100 %) | 0 of 1 (0 to 79 %) |" in page.architectures(published)
     assert json.loads(page.dumps(published)) == published
+
+
+def made_up_run(setting: Setting, late: int) -> dict[str, Any]:
+    names = ("entropy", "relative_entropy", "first_token", "self_attention")
+    records = [
+        {
+            "step": step,
+            "attention": {
+                "h.0": {**{name: [0.5] for name in names}, "largest_logit": [5.0 if step < late - 100 else 900.0]}
+            },
+            "weights": {},
+            "activations": {"h.0": {"residual_norm": 1.0}},
+            "one_sided": {"h.0.up": 0.5},
+        }
+        for step in range(0, 500, 10)
+    ]
+    return {
+        "setting": setting.as_json(),
+        "near_unit_mass": 0.5,
+        "losses": [2.0 if step < late else 3.0 for step in range(500)],
+        "gradients": [1.0] * 500,
+        "updates": [setting.rate_of_others(step) for step in range(500)],
+        "critical_multiples": [[step, 8.0] for step in range(0, 500, 20)],
+        "records": records,
+    }
 
 
 def test_what_is_published_is_of_these_settings_and_adds_up() -> None:
     assert PUBLISHED["inputs_sha256"] == inputs_digest(settings(), PUBLISHED["text_sha256"])
-    assert PUBLISHED["table"] == table_of(PUBLISHED)
+    assert {name: PUBLISHED[name] for name in judged(PUBLISHED)} == judged(PUBLISHED)
 
 
 def test_the_page_and_the_package_say_what_was_published() -> None:
@@ -173,4 +256,5 @@ def test_the_page_and_the_package_say_what_was_published() -> None:
 
 def test_the_defaults_are_the_thresholds_that_were_chosen() -> None:
     chosen = {key: value for rule in rules.WARNINGS for key, value in PUBLISHED["chosen"][rule.name].items()}
-    assert asdict(CHOSEN) == {"window": CHOSEN.window, **chosen}
+    assert asdict(CHOSEN) == {"window": CHOSEN.window, "loss_noise": CHOSEN.loss_noise, **chosen}
+    assert asdict(Limits()) == PUBLISHED["limits"]

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from foretrain.monitor.loss_alarms import Rise
 from foretrain.monitor.short_names import without_shared
 
-Values = dict[str, np.ndarray]  # statistic -> one number per head; for a matrix or the loss, an array of one number
+Values = dict[str, np.ndarray]  # statistic -> one number per head; for a matrix, an array of one number
 
 
 class ShortNames:
@@ -56,3 +57,9 @@ def reason(kind: str, head: int, start: Values, ago: Values, now: Values, steps:
         )
     first = f"it gives {at(now, 'first_token'):.0%} of its attention to the first token"
     return f"{first}, {at(start, 'first_token'):.0%} at the start"
+
+
+def reason_of_rise(rise: Rise, window: int) -> str:
+    """Why the loss counts as above its least."""
+    over = f"its median over {window} steps" if window > 1 else "it"
+    return f"{over} rose from {rise.low:.3g} at step {steps(rise.since)} to {rise.high:.3g} at step {steps(rise.step)}"

@@ -1,15 +1,16 @@
 """Early warnings, read off the monitor's records: which head or matrix is going wrong, since when, and by what numbers.
 
-    entropy collapse   a head is left with little of its entropy, while its largest logit grows
-    runaway logits     the largest logit of a head is large, and growing fast
-    rank collapse      a weight matrix is left with few directions, and is losing more
-    dead head          a head still spreads its attention evenly, when most heads of the model no longer do
-    attention sink     a head gives far more of its attention to the first token than at the start
-    not a number       a measured value is infinite or undefined
+    loss above its least   the median of the last losses is above the least such median so far
+    entropy collapse       a head is left with little of its entropy, while its largest logit grows
+    runaway logits         the largest logit of a head is large, and growing fast
+    rank collapse          a weight matrix is left with few directions, and is losing more
+    dead head              a head still spreads its attention evenly, when most heads of the model no longer do
+    attention sink         a head gives far more of its attention to the first token than at the start
+    not a number           a measured value is infinite or undefined
 
 Each head and each matrix is compared with its own past, and entropy with the largest possible, so the rules mean the
-same in a model of any size. An alarm at a step uses the records up to that step and no later ones. How well they work,
-and what to do about them: docs/early-warnings.md.
+same in a model of any size. The loss is read at every step where the records have it. An alarm at a step uses the
+records up to that step and no later ones. How well they work, and what to do about them: docs/early-warnings.md.
 """
 
 from __future__ import annotations
@@ -17,20 +18,29 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import isfinite, isnan
 from typing import Any
 
 import numpy as np
 
 from foretrain.monitor.alarm_evidence import EVIDENCE, SERIOUS
-from foretrain.monitor.alarm_words import ShortNames, Values, reason, steps, steps_of
+from foretrain.monitor.alarm_words import ShortNames, Values, reason, reason_of_rise, steps, steps_of
+from foretrain.monitor.loss_alarms import LossAboveLeast, values_of
 from foretrain.runs.training_log import Record
 
-KINDS = ("entropy collapse", "runaway logits", "rank collapse", "dead head", "attention sink", "not a number")
+KINDS = (
+    "loss above its least",
+    "entropy collapse",
+    "runaway logits",
+    "rank collapse",
+    "dead head",
+    "attention sink",
+    "not a number",
+)
 READ = {"entropy", "relative_entropy", "first_token", "largest_logit"}  # a layer without these is passed over
 ALWAYS_FINITE = (
     "entropy",
     "norm",
-    "loss",
 )  # other values may be undefined by design: self-attention in cross-attention
 MAY_BE_INFINITE = ("gradient_norm",)  # in fp16 with a loss scale, which then skips the step
 MAY_BE_UNDEFINED = ("self_attention", "relative_entropy")  # in cross-attention; where no query has a choice
@@ -38,22 +48,27 @@ MAY_BE_UNDEFINED = ("self_attention", "relative_entropy")  # in cross-attention;
 
 @dataclass(frozen=True)
 class Thresholds:
-    """When an alarm holds. All but `window` were chosen on one half of the runs of benchmarks/early_warnings."""
+    """When an alarm holds. All but `window` and `loss_noise` were chosen on one half of the runs of
+    benchmarks/early_warnings."""
 
     window: int = 100  # steps over which growth is measured; set beforehand
-    entropy_left: float = 0.15  # entropy collapse: at most this share of the relative entropy at the start
-    entropy_growth: float = 3.0  # ... and the largest logit grew by this factor in the window
-    logit_level: float = 200.0  # runaway logits: the largest logit is at least this
-    logit_growth: float = 1.25  # ... and grew by this factor in the window
+    loss_steps: int = 20  # loss above its least: the median over so many steps
+    loss_rise: float = 0.05  # ... is above the least such median by this share
+    loss_noise: float = 2.0  # ... and by so many standard errors more than noise explains; set beforehand
+    entropy_left: float = 0.1  # entropy collapse: at most this share of the relative entropy at the start
+    entropy_growth: float = 2.0  # ... and the largest logit grew by this factor in the window
+    logit_level: float = 100.0  # runaway logits: the largest logit is at least this
+    logit_growth: float = 3.0  # ... and grew by this factor in the window
     rank_left: float = 0.05  # rank collapse: at most this share of the stable rank at the start
     rank_fall: float = 0.9  # ... and at most this share of what it was a window ago
     dead_entropy: float = 0.98  # dead head: at least this share of the largest possible entropy
     dead_others: float = 0.7  # ... when the median head has at most this
-    sink_share: float = 0.3  # attention sink: this share of what the first token did not get at the start
+    sink_share: float = 0.5  # attention sink: this share of what the first token did not get at the start
 
 
 CHOSEN = Thresholds()
 ADVICE = {
+    "loss above its least": "Go back to the last sound checkpoint; lower the rate, or look at the data since then.",
     "entropy collapse": "Try a lower rate, a longer warm-up, or normalised queries and keys.",
     "runaway logits": "Try a lower rate, a longer warm-up, or normalised queries and keys; compute softmax in float32.",
     "rank collapse": "Common in sound trainings too; look at the update ratio if the loss stalls.",
@@ -74,7 +89,8 @@ class Alarm:
     serious: bool  # False for a notice: in the benchmark, or in models known to be sound, it is common and harmless
 
     def __str__(self) -> str:
-        return f"{self.kind} in {self.where} at step {steps(self.step)}: {self.reason}."
+        place = "" if self.kind.startswith(self.where) else f" in {self.where}"
+        return f"{self.kind}{place} at step {steps(self.step)}: {self.reason}."
 
 
 def in_words(alarms: Iterable[Alarm]) -> list[str]:
@@ -123,17 +139,20 @@ class Watcher:
         self._past: dict[tuple[str, str], _Past] = {}
         self._known: set[tuple[str, str]] = set()
         self._names = ShortNames()
+        self._loss = LossAboveLeast(int(thresholds.loss_steps), thresholds.loss_rise, thresholds.loss_noise)
 
     def update(self, record: Record) -> list[Alarm]:
         """The alarms that are new with this record."""
-        alarms = [alarm for alarm in self._all(record) if (alarm.kind, alarm.where) not in self._known]
-        self._known.update((alarm.kind, alarm.where) for alarm in alarms)
-        return alarms
+        new: list[Alarm] = []
+        for alarm in self._all(record):
+            if (alarm.kind, alarm.where) not in self._known:
+                self._known.add((alarm.kind, alarm.where))
+                new.append(alarm)
+        return new
 
     def _all(self, record: Record) -> Iterator[Alarm]:
         step = int(record["step"])
-        if record.get("loss") is not None:
-            yield from self._seen("loss", "loss", step, _arrays({"loss": record["loss"]})).undefined("loss")
+        yield from self._losses(record, step)
         layers = {layer: _arrays(statistics) for layer, statistics in record.get("attention", {}).items()}
         self._names.learn(layers)
         others = _median([now["relative_entropy"] for now in layers.values() if "relative_entropy" in now])
@@ -147,6 +166,15 @@ class Watcher:
             yield from seen.undefined(matrix)
             if "stable_rank" in measures and "stable_rank" in seen.recent[0][1]:
                 yield from self._matrix(seen, matrix)
+
+    def _losses(self, record: Record, step: int) -> Iterator[Alarm]:
+        for at, loss in values_of(record, "loss"):
+            if not isfinite(loss):
+                value = "it is not a number" if isnan(loss) else "it is infinite"
+                yield Alarm("not a number", step, "loss", value, "not a number" in SERIOUS)
+            if rise := self._loss.add(at, loss):
+                kind, why = "loss above its least", reason_of_rise(rise, self._loss.steps)
+                yield Alarm(kind, step, "loss", why, kind in SERIOUS)
 
     def _seen(self, part: str, name: str, step: int, now: Values) -> _Past:
         past = self._past.setdefault((part, name), _Past())
@@ -181,7 +209,7 @@ class Watcher:
 
 @dataclass
 class _Past:
-    """What a layer, a matrix or the loss was: its first finite values, and the records of the last `window` steps."""
+    """What a layer or a matrix was: its first finite values, and the records of the last `window` steps."""
 
     start: Values = field(default_factory=dict)
     recent: deque[tuple[int, Values]] = field(default_factory=deque)  # the first is the one of `window` steps ago
@@ -209,7 +237,7 @@ class _Past:
             ):
                 value = "infinite" if np.isinf(values[bad][0]) else "not a number"
                 heads = f" of head {', '.join(map(str, np.flatnonzero(bad)))}" if len(values) > 1 else ""
-                why = f"it is {value}" if name == where else f"the {name.replace('_', ' ')}{heads} is {value}"
+                why = f"the {name.replace('_', ' ')}{heads} is {value}"
                 yield Alarm("not a number", step, where, why, "not a number" in SERIOUS)
                 return
 
