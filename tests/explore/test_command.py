@@ -23,10 +23,10 @@ def test_it_serves_until_it_is_interrupted(tmp_path: Path) -> None:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
         assert address.startswith("http://127.0.0.1:")
-        with urllib.request.urlopen(address, timeout=20) as answer:
+        with urllib.request.urlopen(address, timeout=120) as answer:
             assert b"foretrain explorer" in answer.read()
         process.send_signal(signal.SIGINT)
-        _, error = process.communicate(timeout=20)
+        _, error = process.communicate(timeout=120)
     finally:
         process.kill()
     assert process.returncode == 0

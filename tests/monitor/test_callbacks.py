@@ -120,7 +120,7 @@ def test_hugging_face(case: str, tmp_path: Path) -> None:
     assert callback.monitor is not None
     dataset = callback.monitor.dataset()
     assert dataset.step.values.tolist() == [0, 3, 6]
-    assert dataset.layer.values.tolist() == (OWN_LAYERS if make is OwnLoss else GPT2_LAYERS)
+    assert dataset.layer_name.values.tolist() == (OWN_LAYERS if make is OwnLoss else GPT2_LAYERS)
     np.testing.assert_allclose(dataset.loss, np.array(losses_of(watched))[[0, 3, 6]], rtol=1e-6)
     assert bool((dataset.update_ratio > 0).all())
     assert [record["total"] for record in read_lines(tmp_path / "run.jsonl")] == [7, 7, 7]
@@ -241,7 +241,7 @@ def test_lightning(accumulate: int, tmp_path: Path) -> None:
     assert callback.monitor is not None
     dataset = callback.monitor.dataset()
     assert dataset.step.values.tolist() == [0, 3, 6]
-    assert dataset.layer.values.tolist() == OWN_LAYERS
+    assert dataset.layer_name.values.tolist() == OWN_LAYERS
     losses = np.array(watched.losses).reshape(7, accumulate).mean(1)
     np.testing.assert_allclose(dataset.loss, losses[[0, 3, 6]], rtol=1e-6)
     assert bool((dataset.update_ratio > 0).all())

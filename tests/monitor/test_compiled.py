@@ -109,7 +109,7 @@ def test_it_is_compiled_once_and_trains_the_same(
     assert frames[0] == frames[1], "the monitor made the model compile again"
     assert frames[0][0] == 1
     assert dataset.step.values.tolist() == [0, 3, 6]
-    assert dataset.layer.values.tolist() == LAYERS
+    assert dataset.layer_name.values.tolist() == LAYERS
     assert "blocks.0.attention.qkv.weight" in dataset.matrix.values
     torch.manual_seed(0)
     plain = Monitor(model := NanoGPT(fused=True), every=3)

@@ -88,7 +88,8 @@ def test_training_is_the_same_to_the_bit(case: str) -> None:
     dataset = monitor.dataset()
     assert dict(dataset.sizes) == {"step": 3, "layer": 2, "head": 4, "matrix": 10, "block": 2}
     assert dataset.step.values.tolist() == [0, 2, 4]
-    assert dataset.layer.values.tolist() == ["blocks.0.attention", "blocks.1.attention"]
+    assert dataset.layer.values.tolist() == [0, 1]
+    assert dataset.layer_name.values.tolist() == ["blocks.0.attention", "blocks.1.attention"]
     np.testing.assert_allclose(dataset.loss, np.array(losses)[[0, 2, 4]])
     every = monitor.every_step()
     assert every.step.values.tolist() == [0, 1, 2, 3, 4]

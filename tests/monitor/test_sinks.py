@@ -22,6 +22,7 @@ from wandb.proto.wandb_internal_pb2 import Record as WandBRecord
 from foretrain.core.errors import InputError
 from foretrain.monitor.monitor import Monitor
 from foretrain.monitor.sinks import TensorBoard, WandB, scalars
+from foretrain.runs.training_log import as_dataset
 from monitor.models import NanoGPT
 
 Curves = dict[str, dict[int, float]]  # curve -> step -> value
@@ -70,7 +71,7 @@ def watched(sink: Callable[[Any], None], *, first: int = 0, steps: int = 5) -> x
             optimizer.step()
             optimizer.zero_grad()
             monitor.step(loss=loss)
-    return monitor.dataset()
+    return as_dataset(monitor.records)  # layers by name
 
 
 def expected(dataset: xr.Dataset, step: int, *, loss: str) -> dict[str, float]:

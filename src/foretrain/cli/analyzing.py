@@ -81,8 +81,11 @@ def compare(
     b: Annotated[str, typer.Argument(metavar="B", help="Another of the same kind.")],
     heads: Heads = None,
     json_out: AsJson = False,
+    report: Annotated[Path | None, option("Write a page with the curves of two runs.", "FILE.html")] = None,
 ) -> None:
     """How do two models differ, tensor by tensor, or two monitored runs, step by step?
+
+    More than two runs: foretrain watch A.jsonl B.jsonl C.jsonl.
 
     \b
     Examples:
@@ -90,14 +93,21 @@ def compare(
       foretrain compare gpt2 my-fine-tuned-gpt2
       foretrain compare first-run.jsonl second-run.jsonl
     """
+    require_outputs({"--report": report})
     with progress_shown("comparing"):
         comparison = compare_both(a, b, heads=heads)
+    require(report is None or not isinstance(comparison, Comparison), "--report draws runs; for models, use --json.")
     if json_out:
         show_json(comparison.as_dict(), nulls=WRITTEN)
     elif isinstance(comparison, Comparison):
         _print_models(comparison)
     else:
         _print_runs(comparison)
+    if report is not None:
+        from foretrain.monitor.page.several import watched, write_several  # on use: Plotly takes long to import
+
+        write_several(watched([Path(a), Path(b)]), report)
+        say(f"Wrote {report}.")
 
 
 def _print_analysis(analysis: Analysis) -> None:

@@ -26,6 +26,7 @@ from foretrain.language.text import TokenText
 from foretrain.monitor.monitor import Monitor
 from foretrain.monitor.statistics import NAMES
 from foretrain.monitor.watch import attention_of
+from foretrain.runs.layer_numbers import numbered
 from foretrain.runs.training_log import FINISHED, append_line, as_dataset, read_lines, read_training
 
 WATCHED, EVALUATED = "run.jsonl", "evaluations.jsonl"
@@ -45,7 +46,7 @@ class LanguageRun:
     @property
     def watched(self) -> xr.Dataset:
         """What the monitor saw: attention and weights at measured steps, on training batches."""
-        return as_dataset(read_lines(self.folder / WATCHED))
+        return numbered(as_dataset(read_lines(self.folder / WATCHED)))
 
     @property
     def evaluated(self) -> xr.Dataset:

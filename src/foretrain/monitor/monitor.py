@@ -26,6 +26,7 @@ from foretrain.monitor.measurement import Measurement
 from foretrain.monitor.training_file import TrainingFile
 from foretrain.monitor.watch import forward_pass_of
 from foretrain.monitor.wrappers import unwrapped
+from foretrain.runs.layer_numbers import numbered
 from foretrain.runs.training_log import Record, add_record, as_dataset, every_step
 
 _log = logging.getLogger("foretrain")
@@ -226,8 +227,12 @@ class Monitor:
         self._measurement.backward_ended(self._seen)
 
     def dataset(self) -> xr.Dataset:
-        """Everything recorded so far, over (step, layer, head), (step, block) and (step, matrix)."""
-        return as_dataset(self.records)
+        """Everything recorded so far, over (step, layer, head), (step, block), (step, matrix) and (step, router, expert).
+
+        Layers whose names differ in one number are labelled by it, so that `sel(layer=0)` is the first; `layer_name` has
+        their names.
+        """
+        return numbered(as_dataset(self.records))
 
     def every_step(self) -> xr.Dataset:
         """The loss and the norm of the whole gradient at every step up to the last record."""

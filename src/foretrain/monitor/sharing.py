@@ -7,7 +7,7 @@ first decision only, and every process follows it. Then nothing is shared in thi
 its own. After three such records the processes stop asking.
 
 In a record that is shared, all sums are added in one collective operation and all largest values found in another, in
-a process group that only the monitor uses, so that an error there does not reach the training's. TrainingProcesses that have
+a process group that only the monitor uses, so that an error there does not reach the training's. Processes that have
 measured different things, because one has skipped its pass or holds other layers, share all names that any of them has.
 """
 

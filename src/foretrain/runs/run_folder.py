@@ -30,6 +30,7 @@ from foretrain.runs.grid import Grid, Piece
 from foretrain.runs.identity import RunIdentity
 from foretrain.runs.record import FORMAT, checked
 from foretrain.runs.storage import Storage
+from foretrain.runs.layer_numbers import numbered
 from foretrain.runs.training_log import as_dataset, read_lines
 from foretrain.runs.zarr_store import GROUP, GridStore
 
@@ -285,7 +286,7 @@ def load(path: str | Path) -> xr.Dataset:
         return RunFolder.open(storage).dataset()
     path = storage.path
     require(path.exists(), f"There is nothing at {path}; give the path of a .nc or .jsonl file or of a run folder.")
-    return as_dataset(read_lines(path)) if path.suffix == ".jsonl" else load_file(path)
+    return numbered(as_dataset(read_lines(path))) if path.suffix == ".jsonl" else load_file(path)
 
 
 def describe(path: Path) -> Mapping[str, Any]:
