@@ -167,9 +167,9 @@ def test_warnings_are_on_the_page_and_in_the_log(caplog: pytest.LogCaptureFixtur
         model(torch.randint(0, 50, (4, 16)))
         monitor.step(loss=2.0)
     kinds = {(alarm.kind, alarm.where[:7]) for alarm in monitor.alarms if alarm.serious}
-    assert ("entropy collapse", "layer 1") in kinds
+    assert ("runaway logits", "layer 1") in kinds
     assert not any(where == "layer 0" for _, where in kinds)
-    assert any("entropy collapse in layer 1, head" in message for message in caplog.messages)
+    assert any("runaway logits in layer 1, head" in message for message in caplog.messages)
     html = page(monitor.records, "a run")
     assert "entropy collapse in layer 1, head" in html
     assert "In our benchmark" in html
