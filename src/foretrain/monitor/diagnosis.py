@@ -62,7 +62,7 @@ class Diagnosis:
 
     after: int  # the step of the least loss
     low: float
-    high: float  # the largest mean after that
+    high: float  # the largest median over the same number of steps after that
     seen: int  # the step at which the rise was seen
     first: Moved | None  # None where no layer stood out
     others: tuple[Moved, ...]  # what moved in other layers, before the loss rose
