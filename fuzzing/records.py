@@ -139,11 +139,23 @@ def _load_verdict(content: bytes) -> None:
 
 @cache
 def _training() -> list[dict[str, Any]]:
-    """A few records of a real training, with two layers and two matrices each."""
+    """A few records of a real training, with two layers and two matrices each, and made-up values of what it lacks."""
     whole = [json.loads(line) for line in EXAMPLE.read_text(encoding="utf-8").splitlines()]
     kept = [whole[0], *whole[1:-1:40][:4], whole[-1]]
     parts = ("attention", "identity", "weights")
-    return [{k: dict(list(v.items())[:2]) if k in parts else v for k, v in record.items()} for record in kept]
+    short = [{k: dict(list(v.items())[:2]) if k in parts else v for k, v in record.items()} for record in kept]
+    return [{**_more(record.get("step", 0)), **record} for record in short]
+
+
+def _more(step: Any) -> dict[str, Any]:
+    """The parts of a record that the example has not."""
+    return {
+        "gradient_norm": 0.5,
+        "activations": {f"h.{k}": {"residual_norm": 1.0, "massive": 9.0, "dead_units": 0.1} for k in range(2)},
+        "experts": {"h.1.mlp": {"router_entropy": 0.9, "load": [0.5, 0.25, 0.25], "busiest": 1.5}},
+        "every_step": {"first": step, "loss": [2.0], "gradient_norm": [0.5]},
+        "process": {"host": "here", "number": 12},
+    }
 
 
 @cache
@@ -162,13 +174,12 @@ def _lines(draw: st.DrawFn) -> bytes:
 
 
 def _load_lines(content: bytes) -> None:
-    """All that `foretrain watch` shows, and what `foretrain compare` says of the run and a sound one."""
+    """All that `foretrain watch` shows, alone and beside a sound run, and what `foretrain compare` says of the two."""
     from foretrain.checkpoints.run_comparison import compare_runs
-    from foretrain.cli.watching import _view
-    from foretrain.runs.training_log import read_training
+    from foretrain.cli.watching import _look
 
     file = place("run.jsonl")
     file.write_bytes(content)
-    records, finished = read_training(file)
-    _view(records, finished)
+    _look([file])
+    _look([file, _sound_training()])
     json.dumps(compare_runs(file, _sound_training()).as_dict())

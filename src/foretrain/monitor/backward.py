@@ -37,7 +37,7 @@ def call_after_backward(output: Any, call: Callable[[], None]) -> bool:
 
 
 def _queue(call: Callable[[], None]) -> None:
-    torch.autograd.Variable._execution_engine.queue_callback(call)  # type: ignore[attr-defined]
+    torch.autograd.Variable._execution_engine.queue_callback(call)
 
 
 def _with_gradient(output: Any, depth: int = 0) -> Iterator[Tensor]:

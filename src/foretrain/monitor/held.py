@@ -71,7 +71,7 @@ def _held(name: str, parameter: nn.Parameter) -> Held:
         return Held(name, shape, (0, 0), 1, True, lambda: _values(alive), lambda: _gradient(alive))
     from torch.distributed.tensor._utils import compute_local_shape_and_global_offset as place_of
 
-    mesh, placements = parameter.device_mesh, parameter.placements
+    mesh, placements = parameter.device_mesh, parameter.placements  # type: ignore[attr-defined]
     pieces = math.prod(mesh.size(k) for k, placement in enumerate(placements) if not placement.is_replicate())
     offset = tuple(place_of(parameter.shape, mesh, placements)[1]) if len(shape) == 2 else (0, 0)
 

@@ -31,7 +31,7 @@ def effective_ranks(matrices: Mapping[str, Held], add_up: AddUp, turn: int, ever
         batches = batches if turn % every == 0 else []
     elif len(batches) > WAITS:
         batches = [batches[(turn * WAITS + k) % len(batches)] for k in range(WAITS)]
-    ranks = {}
+    ranks: dict[str, Tensor] = {}
     for names in batches:
         whole = add_up([_padded(matrices[name]) for name in names])
         ranks |= dict(zip(names, _of_grams(torch.stack([_gram(W) for W in whole])), strict=True))
