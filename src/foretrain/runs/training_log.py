@@ -42,6 +42,7 @@ FINISHED = "finished"  # a key of the line that ends a training; more may follow
 STOPPED = "stopped"  # the same where an error has ended it
 PROCESS = "process"
 EVERY_STEP = "every_step"
+LOAD = "load"  # of experts: the only measure that is a list
 UNITS = {"attention_entropy": "nats"}
 MEANINGS = {
     "loss": "loss at that step",
@@ -231,6 +232,9 @@ def _require_form(entry: Record) -> None:
         for layer, measures in entry.get(part, {}).items():
             heads = {len(values) for values in measures.values()}
             require(len(heads) <= 1, f"the measures of {layer} have {sorted(heads)} heads")
+    for measures in entry.get("experts", {}).values():
+        lists = {name for name, value in measures.items() if isinstance(value, list)}
+        require(lists == measures.keys() & {LOAD}, "only the load is a list")
     steps = entry.get(EVERY_STEP, {})
     require(len({len(values) for name, values in steps.items() if name != "first"}) <= 1, "steps differ in number")
     names = {name for measures in entry.get(PER_MATRIX, {}).values() for name in measures}
@@ -296,12 +300,12 @@ def _per_name(records: list[Record], coordinates: dict[str, Any]) -> dict[str, A
             coordinates[axis] = places
         for name in _names(measures for record in records for measures in record.get(part, {}).values()):
             table = [[record.get(part, {}).get(place, {}).get(name) for place in places] for record in records]
-            width = max((len(value) for row in table for value in row if isinstance(value, list)), default=0)
-            if width == 0:
+            if name != LOAD:
                 numbers = np.array([[_number(value) for value in row] for row in table], dtype=float)
                 variables[prefix + name] = (("step", axis), numbers)
                 continue
-            coordinates["expert"] = np.arange(max(width, len(coordinates.get("expert", ()))))
+            width = max(len(value or ()) for row in table for value in row)
+            coordinates["expert"] = np.arange(width)
             padded = np.full((len(records), len(places), width), np.nan)
             for row, values in enumerate(table):
                 for column, value in enumerate(values):
@@ -316,19 +320,22 @@ def every_step(records: Iterable[Record]) -> xr.Dataset:
 
     Gradient norms between records are estimates from a sample of entries, unless the training gave its own.
     """
-    values: dict[int, tuple[float, float]] = {}
+    steps: list[int] = []
+    values: list[tuple[float, float]] = []
     for record in records:
         kept = record.get(EVERY_STEP) or {"first": record["step"]}
         losses = kept.get("loss", [record.get("loss")])
         norms = kept.get("gradient_norm", [record.get("gradient_norm")])
-        for offset in range(max(len(losses), len(norms))):
+        first = int(kept["first"])
+        while steps and steps[-1] >= first:  # the training has gone back
+            del steps[-1], values[-1]
+        for offset in range(min(max(len(losses), len(norms)), int(record["step"]) - first + 1)):
             loss, norm = (_number(part[offset]) if offset < len(part) else math.nan for part in (losses, norms))
-            values[int(kept["first"]) + offset] = loss, norm
-        for step in [step for step in values if step > record["step"]]:  # the training has gone back
-            del values[step]
-    table = np.array([values[step] for step in sorted(values)], dtype=float).reshape(-1, 2)
+            steps.append(first + offset)
+            values.append((loss, norm))
+    table = np.array(values, dtype=float).reshape(-1, 2)
     variables = {"loss": ("step", table[:, 0]), "gradient_norm": ("step", table[:, 1])}
-    return trajectory(variables, {"step": sorted(values)}, {}, format=FORMAT)
+    return trajectory(variables, {"step": steps}, {}, format=FORMAT)
 
 
 def _names(mappings: Iterable[Mapping[str, Any]]) -> list[str]:
