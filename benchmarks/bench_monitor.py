@@ -4,8 +4,13 @@ often a measured step makes an accelerator wait, or processes talk to each other
 from __future__ import annotations
 
 import copy
+import os
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from statistics import mean, median
 
 import torch
@@ -29,6 +34,8 @@ def measure() -> Iterator[Measured]:
         alone = copy.deepcopy(watched)
         yield _measured_steps(watched, alone)
         yield _other_steps(watched, alone)
+    yield from _waits()
+    yield from _operations()
 
 
 def _measured_steps(watched: nn.Module, alone: nn.Module) -> Measured:
@@ -68,6 +75,33 @@ def _other_steps(watched: nn.Module, alone: nn.Module) -> Measured:
     monitor.detach()
     detail = f"median of {PAIRS} steps; the loss and the gradient's norm are kept of each"
     return Measured("steps that the Monitor does not measure", 100 * median(steps), 0.1, "%", True, detail)
+
+
+def _waits() -> Iterator[Measured]:
+    """How often the host reads from an accelerator, counted on one made of Python by tests/devices."""
+    code = (
+        "import sys, fake_accelerator; sys.path.insert(0, 'tests/devices/on_fake_accelerator'); import monitored; "
+        "reads = monitored.train(12, fake_accelerator.install())[1]; "
+        "print(max(map(len, reads)), max(map(len, reads[1::2])))"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(["tests", *sys.path[1:]])}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    measured, others = map(int, done.stdout.split())
+    yield Measured("host reads at a measured step, 12 layers", measured, 4, "reads", True, "on a made-up accelerator")
+    yield Measured("host reads at any other step", others, 0, "reads", True)
+
+
+def _operations() -> Iterator[Measured]:
+    """Collective operations per record, of the trainings in two processes that tests/monitor starts."""
+    sys.path.insert(0, "tests")
+    from monitor.distributed import ended, start
+
+    with tempfile.TemporaryDirectory() as folder:
+        ended(start(2, ["ddp", "fsdp2"], Path(folder)))
+        for kind, most in (("ddp", 2), ("fsdp2", 68)):
+            *_, records, operations = torch.load(Path(folder) / f"{kind}-0.pt", weights_only=False)
+            count = operations / len(records)
+            yield Measured(f"collective operations per record, {kind}", count, most, "operations", True)
 
 
 class _Spent:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from foretrain.cli import main
+from foretrain.runs.training_log import read_lines
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("**/*.md"))]
@@ -55,6 +56,13 @@ def test_python(page: str, elsewhere: Path) -> None:
     for name, text in blocks("python"):
         if name == page:
             exec(compile(text, page, "exec"), namespace)
+
+
+def test_the_first_block_of_the_tour_run_twice_gives_two_trainings(elsewhere: Path) -> None:
+    first = next(text for page, text in blocks("python") if page == "tour.md")
+    for _ in range(2):
+        exec(compile(first, "tour.md", "exec"), {})
+    assert [len(read_lines(Path(name))) for name in ("training.jsonl", "training-2.jsonl")] == [10, 10]
 
 
 def test_links_lead_somewhere() -> None:

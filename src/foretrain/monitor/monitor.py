@@ -44,7 +44,8 @@ ON_META = "Nothing was measured, because the model is on the meta device, where 
 SKIPPED = "Nothing was measured at step {step}, because the model was not called in it."
 NO_ATTENTION = (
     "No attention was seen in this model, so only its weights are recorded. What can be read is "
-    "scaled_dot_product_attention, nn.MultiheadAttention, and a softmax over a tensor [sample, head, query, key]."
+    "scaled_dot_product_attention, flex_attention, flash-attn, nn.MultiheadAttention, and a softmax over a tensor "
+    "[sample, head, query, key]."
 )
 
 
