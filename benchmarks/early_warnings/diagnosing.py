@@ -1,4 +1,4 @@
-"""Does the diagnosis name the layer that was made to explode? Limits from one half of the runs, judged on the other."""
+"""Does the diagnosis name the layer that was made to explode? Limits from one half of the runs, judged on others."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def diagnosed(
     return {s.name: named(runs[s.name], thresholds, limits) for s in settings if labels[s.name].trouble is not None}
 
 
-def summary(runs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """How often the guilty layer was named in the judging half, and a layer where the fault was in all of them."""
-    judged = [run for run in runs if run["half"] == "judge" and run["trouble"] is not None]
+def summary(runs: Sequence[Mapping[str, Any]], half: str) -> dict[str, float]:
+    """How often the guilty layer was named in this half, and a layer where the fault was in all of them."""
+    judged = [run for run in runs if run["half"] == half and run["trouble"] is not None]
     guilty = [run for run in judged if run["kind"] in ONE_LAYER]
     others = [run for run in judged if run["layer"] is None]
     return {

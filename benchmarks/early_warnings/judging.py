@@ -1,4 +1,6 @@
-"""Labels runs by what their loss did, chooses thresholds on one half of them, and judges rules on the other half.
+"""Labels runs by what their loss did, chooses thresholds on one half of them, and judges rules on fresh runs.
+
+The other half was meant to judge. But rules were changed after it was seen, so its numbers are kept only to compare.
 
 The loss shows trouble at the first step at which its mean over the last 20 steps is more than 10 % above the least such
 mean so far, if this then lasts for 30 steps or the loss becomes infinite or undefined before that, whatever the run was
@@ -26,6 +28,8 @@ FALSE_ALARMS = 0.05  # at most this share of the sound runs of the choosing half
 FALSE_TOGETHER = 0.1  # ... and for all serious warnings together
 MORE = 2  # runs that a further warning must be in time in
 
+JUDGED, EARLIER = "fresh", "judge"  # halves: the one that the tables show, and the one that was seen before
+
 C = TypeVar("C")
 
 
@@ -34,7 +38,7 @@ class Label:
     """What is known of a run when rules are judged."""
 
     name: str
-    half: str  # "choose" or "judge"
+    half: str  # "choose", "judge" or "fresh"
     trouble: int | None  # the step at which the loss shows it
     cause: int = 0  # no alarm before this step can be about the trouble
     meant: str = "health"  # or "trouble"

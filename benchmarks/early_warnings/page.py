@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.early_warnings.judging import Label, share_interval
+from benchmarks.early_warnings.judging import JUDGED, Label, share_interval
 from benchmarks.early_warnings.results import ANY, ATTENTION, LOSS, Results
 from benchmarks.early_warnings.rules import BASELINES, WARNINGS
 from foretrain.core.files import write_text
@@ -28,7 +28,7 @@ def tables(results: Results) -> str:
 
 
 def table(results: Results) -> str:
-    """All rules, judged on the half of the runs that chose nothing."""
+    """All rules, judged on the fresh runs."""
     alarms = [(rule.name, "warning" if rule.name in results["serious"] else "notice") for rule in WARNINGS]
     joined = [(name, "") for name in (ANY, ATTENTION) if name in results["table"]]
     order = [*joined, *alarms, *((rule.name, rule.source or "baseline") for rule in BASELINES)]
@@ -53,8 +53,8 @@ def _share(count: int, of: int) -> str:
 
 
 def kinds(results: Results) -> str:
-    """In how many runs of each fault a rule was in time, and its median lead there, in the judging half."""
-    runs = [run for run in results["runs"] if run["half"] == "judge" and run["trouble"] is not None]
+    """In how many of the fresh runs of each fault a rule was in time, and its median lead there."""
+    runs = [run for run in results["runs"] if run["half"] == JUDGED and run["trouble"] is not None]
     rows = _head("what was wrong", "runs in trouble", *(f"{name}: in time, lead" for name in COMPARED))
     for kind in dict.fromkeys(run["kind"] for run in runs):
         alike = [run for run in runs if run["kind"] == kind]
@@ -74,9 +74,9 @@ def _lead(run: Mapping[str, Any], rules: Sequence[str]) -> int | None:
 
 
 def architectures(results: Results) -> str:
-    """How the serious warnings did, by architecture, in the judging half."""
+    """How the serious warnings did in the fresh runs, by architecture."""
     rows = _head("architecture", "any serious warning: in time (95 %)", "false alarms (95 %)")
-    judging = [run for run in results["runs"] if run["half"] == "judge"]
+    judging = [run for run in results["runs"] if run["half"] == JUDGED]
     for architecture in dict.fromkeys(run["architecture"] for run in judging):
         alike = [run for run in judging if run["architecture"] == architecture]
         bad = [run for run in alike if run["trouble"] is not None]

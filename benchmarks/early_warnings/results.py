@@ -9,9 +9,19 @@ from functools import cache
 from typing import Any
 
 from benchmarks.early_warnings.diagnosing import chosen_limits, diagnosed, summary
-from benchmarks.early_warnings.judging import Label, choose, first_of, join, judge, ranked_right, trouble_step
+from benchmarks.early_warnings.judging import (
+    EARLIER,
+    JUDGED,
+    Label,
+    choose,
+    first_of,
+    join,
+    judge,
+    ranked_right,
+    trouble_step,
+)
 from benchmarks.early_warnings.rules import AT_START, BASELINES, NOTICES, WARNINGS, Rule, with_every_step
-from benchmarks.early_warnings.settings import Setting
+from benchmarks.early_warnings.settings import FROZEN, Setting
 from benchmarks.early_warnings.training import digest
 from foretrain.monitor.alarms import CHOSEN
 
@@ -47,6 +57,7 @@ def results(pairs: Sequence[tuple[Setting, Mapping[str, Any]]], text_sha256: str
     published: Results = {
         "command": "python -m benchmarks.early_warnings --data input.txt",
         "date": date,
+        "frozen": FROZEN,
         "text_sha256": text_sha256,
         "inputs_sha256": inputs_digest(settings, text_sha256),
         "chosen": chosen,
@@ -91,10 +102,15 @@ def _run(
 
 
 def judged(published: Results) -> Results:
-    """The tables, computed anew from what is published of the runs: by this, anyone can check them."""
+    """The tables of the fresh runs, and of the earlier judging half, which was seen before rules were changed. They
+    are computed anew from what is published of the runs: by this, anyone can check them."""
+    return {**_tables(published, JUDGED), "earlier": _tables(published, EARLIER)}
+
+
+def _tables(published: Results, half: str) -> Results:
     runs = {str(place): run for place, run in enumerate(published["runs"])}
     labels = [Label(name, run["half"], run["trouble"], run["cause"], run["meant"]) for name, run in runs.items()]
-    judging = [label for label in labels if label.half == "judge"]
+    judging = [label for label in labels if label.half == half]
     rules = published["runs"][0]["first_alarm"]
     first = {rule: {name: run["first_alarm"][rule] for name, run in runs.items()} for rule in rules}
     first |= _joined(first, published["serious"])
@@ -102,7 +118,7 @@ def judged(published: Results) -> Results:
     return {
         "table": {rule: judge(alarms, _labels_for(rule, judging)).as_json() for rule, alarms in first.items()},
         "ranked_right_by_near_unit_mass": ranked_right(masses, judging),
-        "diagnosis": summary(published["runs"]),
+        "diagnosis": summary(published["runs"], half),
     }
 
 

@@ -164,6 +164,28 @@ def test_what_is_put_around_a_compiled_call_is_called_also_when_it_is_interrupte
     assert calls == ["before", "after"]
 
 
+def test_without_attention_measured_steps_run_the_compiled_graph() -> None:
+    """Not a single step is eager: the model is called by its compiled code alone."""
+    eager = 0
+
+    class Counting(NanoGPT):
+        def forward(self, tokens: Tensor) -> Tensor:
+            nonlocal eager
+            if not torch.compiler.is_compiling():
+                eager += 1
+            return super().forward(tokens)
+
+    torch.manual_seed(0)
+    counter = CompileCounterWithBackend("eager")
+    model = wrapped(Counting(fused=True), backend=counter)
+    monitor = Monitor(model, every=2, attention=False)
+    train(model, monitor)
+    assert (counter.frame_count, eager) == (1, 0)
+    assert [sorted(record) for record in monitor.records] == [
+        ["every_step", "gradient_norm", "loss", "step", "weights"]
+    ] * 4
+
+
 def test_attention_of_a_compiled_model_in_evaluation() -> None:
     model = NanoGPT(fused=True).eval()
     net = wrapped(model, backend="eager")

@@ -23,7 +23,15 @@ from benchmarks.early_warnings.judging import (
     trouble_step,
 )
 from benchmarks.early_warnings.results import inputs_digest, judged, results
-from benchmarks.early_warnings.settings import ARCHITECTURES, HEALTH, ONE_LAYER, TROUBLE, Setting, settings
+from benchmarks.early_warnings.settings import (
+    ARCHITECTURES,
+    FRESH_SEEDS,
+    HEALTH,
+    ONE_LAYER,
+    TROUBLE,
+    Setting,
+    settings,
+)
 from benchmarks.early_warnings.tasks import Task, made_up_text, symbols_of
 from benchmarks.early_warnings.training import load_or_train, train
 
@@ -116,16 +124,18 @@ def test_how_often_a_score_ranks_a_run_in_trouble_above_a_sound_one() -> None:
     assert ranked_right({}, []) is None
 
 
-def test_both_halves_have_every_kind_and_architecture_and_thresholds_see_one_of_them() -> None:
-    halves = {half: {(s.kind, s.architecture) for s in settings() if s.half == half} for half in ("choose", "judge")}
+def test_every_kind_and_architecture_is_in_both_halves_and_among_the_fresh_runs() -> None:
     every = {(kind, architecture) for kind in (*TROUBLE, *HEALTH) for architecture in ARCHITECTURES}
-    assert halves["choose"] == halves["judge"] == every
+    for half in ("choose", "judge", "fresh"):
+        assert {(s.kind, s.architecture) for s in settings() if s.half == half} == every
+    assert {s.seed for s in settings() if s.half == "fresh"} == set(FRESH_SEEDS)
     assert len({setting.name for setting in settings()}) == len(settings()) >= 100
 
 
 def test_the_layer_that_explodes_is_not_always_the_same() -> None:
-    layers = [setting.layer for setting in settings() if setting.kind in ONE_LAYER and setting.half == "judge"]
-    assert set(layers) == {0, 1, 2, 3}
+    for half in ("judge", "fresh"):
+        layers = [setting.layer for setting in settings() if setting.kind in ONE_LAYER and setting.half == half]
+        assert set(layers) == {0, 1, 2, 3}
 
 
 def test_the_rate_and_the_noise_follow_their_schedules() -> None:
@@ -193,19 +203,22 @@ def test_a_run_is_trained_once_and_then_read(tmp_path: Any) -> None:
 
 
 def test_from_runs_to_a_page() -> None:
-    """Two made-up kinds: one whose logits run away at step 200 and its loss at 300, one that is sound.
+    """Two made-up kinds: one whose logits run away at step 200 and its loss at 300, one that is sound. Each is in the
+    half that chooses and among the fresh runs; in the earlier half, both are sound.
 
     Five losses of 3.0 lift the mean of 20 by more than 10 %, so trouble shows at step 304.
     """
     pairs = []
-    for seed, (meant, late) in enumerate([("trouble", 300), ("trouble", 300), ("health", 900), ("health", 900)]):
-        setting = Setting(meant, seed % 2, "decoder", meant, 2, rate=0.1, peak=0.1)
-        pairs.append((setting, made_up_run(setting, late)))
+    for seed in (0, FRESH_SEEDS[1], 1):
+        for meant, late in (("trouble", 300), ("health", 900)):
+            setting = Setting(meant, seed, "decoder", meant, 2, rate=0.1, peak=0.1)
+            pairs.append((setting, made_up_run(setting, 999 if seed == 1 else late)))
     published = results(pairs, "00", "today")
     assert published["serious"] == ["runaway logits"]
     assert published["table"]["runaway logits"]["median_lead"] == 304 - 200
     assert published["table"]["runaway logits"]["seen"] == 1
     assert published["table"] == judged(published)["table"]
+    assert published["earlier"]["table"]["runaway logits"]["troubles"] == 0
     assert "| runaway logits | warning | 1 of 1 (21 to 100 %) | 104 | 104 | 1 | 0 of 1 (0 to 79 %) |" in page.table(
         published
     )

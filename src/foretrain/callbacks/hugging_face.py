@@ -121,6 +121,8 @@ class HuggingFace(TrainerCallback):
 
     def _run_eagerly(self) -> None:
         """A compiled model cannot be read; it runs eagerly until its forward pass ends."""
+        if not self.options.get("attention", True):
+            return
         self._eager.enter_context(eager_step())
 
     def _stop_reading(self) -> None:

@@ -70,7 +70,8 @@ class Monitor:
     this one goes into a file beside it, such as run-2.jsonl, and `monitor.file` says which. To go on in the same file,
     give `start`, the step at which the training goes on, or `resume=True` for the one after the last record.
 
-    `weights=False` leaves the matrices out; `identity=True` adds the identity's share of W_Q·W_Kᵀ and W_V·W_O in every
+    `attention=False` reads no forward pass, so neither attention nor activations nor experts; a compiled model then runs
+    its compiled code at every step. `weights=False` leaves the matrices out; `identity=True` adds the identity's share of W_Q·W_Kᵀ and W_V·W_O in every
     head. Every sink is called with each new record, and closed at the end if it can be; `on_alarm` is called with each
     new alarm. `total` is the number of steps planned, for the report. In a distributed training make a Monitor in every
     process: they put together what they measure, sharded or not, and the first one writes. A model wrapped by
@@ -88,6 +89,7 @@ class Monitor:
         file: str | Path | None = None,
         sinks: Sequence[Callable[[Record], object]] = (),
         on_alarm: Callable[[Alarm], object] | None = None,
+        attention: bool = True,
         weights: bool = True,
         identity: bool = False,
         total: int | None = None,
@@ -114,6 +116,7 @@ class Monitor:
         self._model = weakref.ref(model)
         self._guard = LoggedErrors()
         self._measurement = Measurement(model, every, self._guard, weights=weights, identity=identity)
+        self._with_attention = attention
         self._seen = False  # whether this step's forward pass has been read
         self._open: ExitStack | None = None
         self._called = False  # whether the model was ever called in a way that can be read
@@ -175,7 +178,7 @@ class Monitor:
     def _warn_if_blind(self, model: nn.Module) -> None:
         """Say once why nothing, or no attention, was measured at a step at which it should have been."""
         if self._seen:
-            if not self._measurement.saw_attention:
+            if self._with_attention and not self._measurement.saw_attention:
                 self._say(NO_ATTENTION)
         elif self._blind is not None:
             self._say(self._blind)
@@ -282,8 +285,9 @@ class Monitor:
         if self._blind is None:
             self._open, self._seen = ExitStack(), True
             self._measurement.begin(model)
-            with self._guard("read attention"):
-                self._measurement.readings = self._open.enter_context(forward_pass_of(model, self._guard))
+            if self._with_attention:
+                with self._guard("read attention"):
+                    self._measurement.readings = self._open.enter_context(forward_pass_of(model, self._guard))
 
     def _reason_not_to_read(self, model: nn.Module) -> str | None:
         if not model.training:
