@@ -18,6 +18,7 @@ from foretrain.cli.common import option, say
 from foretrain.cli.files import require_outputs
 from foretrain.cli.terminal import console, table
 from foretrain.core.errors import require, visible
+from foretrain.monitor.alarm_words import number
 from foretrain.monitor.alarms import alarms_of, evidence_of, in_words
 from foretrain.monitor.page.curves import curves_of
 from foretrain.monitor.page.ending import ending
@@ -117,7 +118,7 @@ def _view(records: Sequence[Record], end: str) -> RenderableType:
     parts += [Text(visible(sentence), style="dim") for sentence in evidence_of(serious)]
     parts.append(Text(end, style="dim"))
     if dataset.loss.notnull().any():
-        parts.append(Text(f"\nloss {bars(dataset.loss.values)}  {float(dataset.loss[-1]):.3g}"))
+        parts.append(Text(f"\nloss {bars(dataset.loss.values)}  {number(float(dataset.loss[-1]))}"))
     if "attention_relative_entropy" in dataset:
         rows = []
         curves = {curve.layer: curve for curve in drawn}  # smoothed, as in the sentences above
@@ -130,7 +131,7 @@ def _view(records: Sequence[Record], end: str) -> RenderableType:
                     bars(entropy.mean("head").values, low=0.0, high=1.0),
                     f"{curves[layer].end:.2f}",
                     f"{float(entropy.isel(step=-1).min()):.2f}",
-                    f"{float(last.attention_largest_logit.max()):.3g}",
+                    number(float(last.attention_largest_logit.max())),
                     f"{float(last.attention_first_token.mean()):.2f}",
                 )
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 import numpy as np
@@ -34,6 +35,13 @@ def steps(number: int) -> str:
     return f"{number:,}".replace(",", " ") if number >= 10_000 else str(number)
 
 
+def number(value: float, digits: int = 3) -> str:
+    """A measured number: 8612.3 → "8612", 34080 → "34 080", 3.02e8 → "3.02e8"."""
+    if 1000 <= abs(value) < 1e6:
+        return ("-" if value < 0 else "") + steps(round(abs(value)))
+    return re.sub(r"e([+-])0*", lambda sign: f"e{sign[1].replace('+', '')}", f"{value:.{digits}g}")
+
+
 def steps_of(number: int) -> str:
     return f"{number} step" if number == 1 else f"{number} steps"
 
@@ -44,9 +52,11 @@ def reason(kind: str, head: int, start: Values, ago: Values, now: Values, steps:
     def at(values: Values, name: str) -> float:
         return float(values[name][head])
 
-    rise = f"its largest logit rose from {at(ago, 'largest_logit'):.3g} to {at(now, 'largest_logit'):.3g}"
+    rise = f"its largest logit rose from {number(at(ago, 'largest_logit'))} to {number(at(now, 'largest_logit'))}"
     if kind == "entropy collapse":
-        entropy = f"its entropy fell from {at(start, 'entropy'):.2f} nats at the start to {at(now, 'entropy'):.2g}"
+        entropy = (
+            f"its entropy fell from {at(start, 'entropy'):.2f} nats at the start to {number(at(now, 'entropy'), 2)}"
+        )
         return f"{entropy}, and {rise} in {steps_of(steps)}"
     if kind == "runaway logits":
         return f"{rise} in {steps_of(steps)}"
@@ -62,4 +72,5 @@ def reason(kind: str, head: int, start: Values, ago: Values, now: Values, steps:
 def reason_of_rise(rise: Rise, window: int) -> str:
     """Why the loss counts as above its least."""
     over = f"its median over {window} steps" if window > 1 else "it"
-    return f"{over} rose from {rise.low:.3g} at step {steps(rise.since)} to {rise.high:.3g} at step {steps(rise.step)}"
+    low, high = f"{number(rise.low)} at step {steps(rise.since)}", f"{number(rise.high)} at step {steps(rise.step)}"
+    return f"{over} rose from {low} to {high}"

@@ -17,7 +17,7 @@ from math import exp, isfinite, log
 from statistics import median
 from typing import Any
 
-from foretrain.monitor.alarm_words import steps
+from foretrain.monitor.alarm_words import number, steps
 from foretrain.monitor.alarms import CHOSEN, Thresholds
 from foretrain.monitor.loss_alarms import LossAboveLeast, values_of
 from foretrain.monitor.short_names import without_shared
@@ -68,12 +68,12 @@ class Diagnosis:
     others: tuple[Moved, ...]  # what moved in other layers, before the loss rose
 
     def __str__(self) -> str:
-        rose = f"The loss rose from {_short(self.low)} to {_short(self.high)} after step {steps(self.after)}."
+        rose = f"The loss rose from {number(self.low)} to {number(self.high)} after step {steps(self.after)}."
         if self.first is None:
             return f"{rose} No single layer stood out before that."
         moved, verb = self.first, "falling" if self.first.falls else "growing"
         grown = f"its {moved.measure} had been {verb} since step {steps(moved.since)}"
-        grown += f" ({moved.value:.3g} at step {steps(moved.at)}, {moved.before:.3g} before)"
+        grown += f" ({number(moved.value)} at step {steps(moved.at)}, {number(moved.before)} before)"
         if not self.others:
             return f"{rose} It began in layer {moved.layer}: {grown}, while every other layer was quiet."
         other = min(self.others, key=lambda other: other.since)
@@ -194,7 +194,3 @@ def layer_of(name: str) -> tuple[str, str]:
     if place is None:
         return "", ""
     return ".".join(parts[: place + 1]), ".".join(parts[place + 1 :]).removesuffix(".weight")
-
-
-def _short(value: float) -> str:
-    return f"{value:.3g}"

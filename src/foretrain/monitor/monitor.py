@@ -70,12 +70,12 @@ class Monitor:
     this one goes into a file beside it, such as run-2.jsonl, and `monitor.file` says which. To go on in the same file,
     give `start`, the step at which the training goes on, or `resume=True` for the one after the last record.
 
-    `attention=False` reads no forward pass, so neither attention nor activations nor experts; a compiled model then runs
-    its compiled code at every step. `weights=False` leaves the matrices out; `identity=True` adds the identity's share of W_Q·W_Kᵀ and W_V·W_O in every
-    head. Every sink is called with each new record, and closed at the end if it can be; `on_alarm` is called with each
-    new alarm. `total` is the number of steps planned, for the report. In a distributed training make a Monitor in every
-    process: they put together what they measure, sharded or not, and the first one writes. A model wrapped by
-    torch.compile is given as it is, wrapped: at measured steps it runs eagerly.
+    `attention=False` reads no forward pass, so neither attention nor activations nor experts; a compiled model then
+    runs its compiled code at every step. `weights=False` leaves the matrices out; `identity=True` adds the identity's
+    share of W_Q·W_Kᵀ and W_V·W_O in every head. Every sink is called with each new record, and closed at the end if it
+    can be; `on_alarm` is called with each new alarm. `total` is the number of steps planned, for the report. In a
+    distributed training make a Monitor in every process: they put together what they measure, sharded or not, and the
+    first one writes. A model wrapped by torch.compile is given as it is, wrapped: at measured steps it runs eagerly.
 
     `alarms` lists early warnings, each with its step and reason; a serious one is also logged as a warning of the
     logger "foretrain". docs/early-warnings.md says how far to trust them.
@@ -231,10 +231,10 @@ class Monitor:
         self._measurement.backward_ended(self._seen)
 
     def dataset(self) -> xr.Dataset:
-        """Everything recorded so far, over (step, layer, head), (step, block), (step, matrix) and (step, router, expert).
+        """Everything recorded so far, over step, and layer and head, block, matrix, or router and expert.
 
-        Layers whose names differ in one number are labelled by it, so that `sel(layer=0)` is the first; `layer_name` has
-        their names.
+        Layers whose names differ in one number are labelled by it, so that `sel(layer=0)` is the first; `layer_name`
+        has their names.
         """
         return numbered(as_dataset(self.records))
 

@@ -21,16 +21,17 @@ class Ending:
 
     over: bool
     sentence: str
+    steps: int | None = None  # how many there were, where the file says so
 
 
 def ending(file: Path) -> Ending:
     """How the training in this file ended."""
     last = ending_of(file)
     if FINISHED in last:
-        return Ending(True, "The training is finished.")
+        return Ending(True, "The training is finished.", int(last[FINISHED]))
     if STOPPED in last:
-        error = visible(str(last.get("error", "an error")))
-        return Ending(True, f"The training was stopped by {error} after {steps(int(last[STOPPED]))} steps.")
+        error, count = visible(str(last.get("error", "an error"))), int(last[STOPPED])
+        return Ending(True, f"The training was stopped by {error} after {steps(count)} steps.", count)
     age = time.time() - file.stat().st_mtime
     if PROCESS in last and _is_gone(last[PROCESS]):
         return Ending(

@@ -70,6 +70,7 @@ def by_layer_figure(dataset: xr.Dataset, panels: dict[str, tuple[str, str]]) -> 
         for layer, color in zip(dataset.layer.values, _shades(dataset.sizes["layer"]), strict=True):
             line = _line(dataset.step, values.sel(layer=layer), f"layer {plain_text(short[str(layer)])}", color)
             figure.add_trace(line.update(showlegend=index == 0, legendgroup=str(layer)), row=1, col=index + 1)
+        _log_if_wide(figure, values.values, row=1, col=index + 1)
     figure.update_xaxes(title="step")
     return figure
 
@@ -103,7 +104,7 @@ EXPERTS = {
     "experts_busiest": "busiest expert / its even share",
     "experts_dropped": "share of dropped tokens",
 }
-LOG_ABOVE = 20  # times the least value, from which on an axis is logarithmic
+LOG_ABOVE = 30  # times what nine tenths of the values exceed, from which on an axis is logarithmic
 
 
 def by_name_figure(dataset: xr.Dataset, axis: str, titles: dict[str, str]) -> go.Figure:
@@ -118,9 +119,7 @@ def by_name_figure(dataset: xr.Dataset, axis: str, titles: dict[str, str]) -> go
         for name, color in zip(names, _shades(len(names)), strict=True):
             line = _line(dataset.step, values.sel({axis: name}), f"{axis} {plain_text(short[name])}", color)
             figure.add_trace(line.update(showlegend=index == 0, legendgroup=name), row=1, col=index + 1)
-        numbers = values.values[np.isfinite(values.values) & (values.values > 0)]
-        if len(numbers) and numbers.max() > LOG_ABOVE * numbers.min():
-            figure.update_yaxes(type="log", **log_ticks(numbers), row=1, col=index + 1)
+        _log_if_wide(figure, values.values, row=1, col=index + 1)
     figure.update_xaxes(title="step")
     return figure
 
@@ -134,10 +133,16 @@ def every_step_figure(steps: xr.Dataset) -> go.Figure:
     kept = thinned(steps, MOST_POINTS)
     for index, name in enumerate(shown):
         figure.add_trace(_line(kept.step, kept[name], name, PALETTE[0], width=1.5), row=1, col=index + 1)
-        if name == "gradient_norm":
-            figure.update_yaxes(type="log", **log_ticks(kept[name].values), row=1, col=index + 1)
+        _log_if_wide(figure, kept[name].values, row=1, col=index + 1)
     figure.update_xaxes(title="step")
     return figure
+
+
+def _log_if_wide(figure: go.Figure, values: np.ndarray, **place: int) -> None:
+    """A logarithmic axis where one number is many times another; zeros and what is negative are then not drawn."""
+    numbers = values[np.isfinite(values) & (values > 0)]
+    if len(numbers) and numbers.max() > LOG_ABOVE * np.quantile(numbers, 0.1):
+        figure.update_yaxes(type="log", **log_ticks(numbers), **place)
 
 
 def kind_of(matrix: str) -> str:

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 import xarray as xr
 
 from foretrain.core.files import write_text
-from foretrain.monitor.alarm_words import steps
+from foretrain.monitor.alarm_words import number, steps
 from foretrain.monitor.alarms import Alarm, alarms_of
 from foretrain.monitor.page.ending import Ending, ending
 from foretrain.monitor.page.figures import HEIGHT, thinned
@@ -39,14 +39,14 @@ class Watched:
     def row(self) -> tuple[str, ...]:
         """The cells below `HEAD`."""
         losses = self.steps.loss.values[np.isfinite(self.steps.loss.values)]
-        last, least = (f"{losses[-1]:.4g}", f"{losses.min():.4g}") if len(losses) else ("–", "–")
+        last, least = (number(losses[-1], 4), number(losses.min(), 4)) if len(losses) else ("–", "–")
         entropy, logit = "–", "–"
         if "attention_relative_entropy" in self.dataset:
             now = self.dataset.isel(step=-1)
             entropy = f"{float(now.attention_relative_entropy.mean('head').min()):.2f}"
-            logit = f"{float(now.attention_largest_logit.max()):.3g}"
+            logit = number(float(now.attention_largest_logit.max()))
         serious = sum(alarm.serious for alarm in self.alarms)
-        count = int(self.steps.step.values[-1]) + 1 if self.steps.sizes["step"] else 0
+        count = self.ending.steps or (int(self.steps.step.values[-1]) + 1 if self.steps.sizes["step"] else 0)
         return self.name, steps(count), last, least, entropy, logit, str(serious), "yes" if self.ending.over else "no"
 
 
@@ -66,7 +66,7 @@ def sentences(runs: Sequence[Watched]) -> list[str]:
     said = []
     if len(finite) > 1:
         best = min(finite, key=lambda name: finite[name])
-        said.append(f"{best} has the lowest loss now: {finite[best]:.4g}.")
+        said.append(f"{best} has the lowest loss now: {number(finite[best], 4)}.")
     said += [f"{run.name}: {trouble(run.records, run.alarms)[0]}" for run in runs if trouble(run.records, run.alarms)]
     return said or ["Nothing to compare has been measured yet." if not finite else "No run is in trouble."]
 
@@ -93,8 +93,8 @@ def _panels(runs: Sequence[Watched]) -> go.Figure:
     figure.update_layout(height=HEIGHT * (-(-len(titles) // 2)), margin={"t": 48})
     for index, (curves, log) in enumerate(shown.values()):
         place = {"row": index // 2 + 1, "col": index % 2 + 1}
-        for number, (name, (x, y)) in enumerate(curves.items()):
-            line = {"color": PALETTE[number % len(PALETTE)], "width": 2}
+        for position, (name, (x, y)) in enumerate(curves.items()):
+            line = {"color": PALETTE[position % len(PALETTE)], "width": 2}
             values = [float(f"{value:.5g}") for value in y]
             figure.add_trace(
                 go.Scatter(x=x.tolist(), y=values, name=plain_text(name), mode="lines", line=line,

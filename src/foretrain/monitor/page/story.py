@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import xarray as xr
 
-from foretrain.monitor.alarm_words import steps
+from foretrain.monitor.alarm_words import number, steps
 from foretrain.monitor.page.curves import FEWEST, SHAPES, LayerCurve
 from foretrain.monitor.short_names import without_shared
 
@@ -55,8 +55,8 @@ def _loss(dataset: xr.Dataset) -> str:
     finite = losses[np.isfinite(losses)]
     best = int(np.nanargmin(losses))
     no_better = best < 0.8 * (len(losses) - 1) and losses[-1] > 1.05 * losses[best]
-    since = f", lowest {losses[best]:.3g} at step {steps(int(dataset.step.values[best]))}" if no_better else ""
-    return f", loss {losses[-1]:.3g} (at the start {finite[0]:.3g}{since})"
+    since = f", lowest {number(losses[best])} at step {steps(int(dataset.step.values[best]))}" if no_better else ""
+    return f", loss {number(losses[-1])} (at the start {number(finite[0])}{since})"
 
 
 def short_names(dataset: xr.Dataset) -> dict[str, str]:
@@ -85,11 +85,11 @@ def _layers(curves: Sequence[LayerCurve], short: dict[str, str], *, negated: boo
 def _runs(numbers: list[int]) -> str:
     """0, 1, 2, 5 → "0 to 2 and 5"."""
     runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
+    for layer in sorted(numbers):
+        if runs and layer == runs[-1][-1] + 1:
+            runs[-1].append(layer)
         else:
-            runs.append([number])
+            runs.append([layer])
     texts = [f"{run[0]} to {run[-1]}" if len(run) > 2 else " and ".join(map(str, run)) for run in runs]
     return ", ".join(texts[:-1]) + (" and " if len(texts) > 1 else "") + texts[-1]
 
