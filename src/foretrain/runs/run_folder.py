@@ -28,9 +28,9 @@ from foretrain.core.provenance import machine
 from foretrain.core.trajectory import NOTES, as_netcdf, load_file, load_netcdf, notes_of
 from foretrain.runs.grid import Grid, Piece
 from foretrain.runs.identity import RunIdentity
+from foretrain.runs.layer_numbers import numbered
 from foretrain.runs.record import FORMAT, checked
 from foretrain.runs.storage import Storage
-from foretrain.runs.layer_numbers import numbered
 from foretrain.runs.training_log import as_dataset, read_lines
 from foretrain.runs.zarr_store import GROUP, GridStore
 
