@@ -125,6 +125,20 @@ def monitor() -> str:
     return page(named, FILE)
 
 
+def several(folder: Path) -> str:
+    """What `foretrain watch` and `compare` write about several trainings: names of files and errors are hostile."""
+    from foretrain.monitor.page.several import page, watched
+    from foretrain.runs.training_log import append_line
+
+    files = [folder / f"{number} {FILE}.jsonl".replace("/", "") for number in (1, 2)]
+    for file in files:
+        for step in range(0, 60, 3):
+            losses = {"first": max(0, step - 2), "loss": [float(step)] * min(3, step + 1)}
+            append_line(file, {"step": step, "loss": float(step), "every_step": losses})
+        append_line(file, {"stopped": 60, "error": ALL})
+    return page(watched(files))
+
+
 def checkpoints(folder: Path) -> str:
     """What `foretrain analyze --report` writes."""
     from foretrain.checkpoints import analyze
@@ -166,11 +180,11 @@ def notebook() -> str:
 
 PAGES: dict[str, Callable[..., str]] = {
     make.__name__: make
-    for make in (report, figure, corpus, templates, templates_figure, finetune, monitor, checkpoints, neurons)
+    for make in (report, figure, corpus, templates, templates_figure, finetune, monitor, several, checkpoints, neurons)
 }
 
 
 def made(name: str, folder: Path) -> str:
     """The page of this name, or the displays in notebooks."""
     make = notebook if name == "notebook" else PAGES[name]
-    return make(folder) if name == "checkpoints" else make()
+    return make(folder) if name in ("checkpoints", "several") else make()

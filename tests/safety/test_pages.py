@@ -55,7 +55,7 @@ def test_every_template_is_tried_here() -> None:
     whole = {path.name for path in TEMPLATES.glob("*.html") if "extends" in path.read_text(encoding="utf-8")}
     assert whole == {
         "report.html", "figure.html", "corpus.html", "templates.html", "finetune.html", "monitor.html",
-        "checkpoints.html", "neurons.html",
+        "checkpoints.html", "neurons.html", "several.html",
     }  # fmt: skip
     bases = {re.search(r'extends "(.+?)"', (TEMPLATES / name).read_text(encoding="utf-8"))[1] for name in whole}  # type: ignore[index]
     assert bases == {"base.html"}

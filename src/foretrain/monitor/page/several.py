@@ -73,11 +73,20 @@ def sentences(runs: Sequence[Watched]) -> list[str]:
 
 def write_several(runs: Sequence[Watched], out: Path) -> None:
     """Write the page."""
-    drawn = [figure_html(_panels(runs), with_plotly=True, post_script=FIT)]
-    write_text(
-        out, render("several.html", title="Trainings, side by side", sentences=sentences(runs), head=HEAD,
-                    rows=[run.row for run in runs], figures=drawn),
-    )  # fmt: skip
+    write_text(out, page(runs))
+
+
+def page(runs: Sequence[Watched]) -> str:
+    """The page as HTML."""
+    return render(
+        "several.html",
+        title="Trainings, side by side",
+        sentences=sentences(runs),
+        head=HEAD,
+        rows=[run.row for run in runs],
+        endings=[f"{run.name}: {run.ending.sentence}" for run in runs],
+        figures=[figure_html(_panels(runs), with_plotly=True, post_script=FIT)],
+    )
 
 
 def _panels(runs: Sequence[Watched]) -> go.Figure:
