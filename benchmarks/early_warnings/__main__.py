@@ -1,4 +1,4 @@
-"""How early the monitor's alarms warn, and how often falsely: 238 small trainings, about 45 minutes on one core.
+"""How early the monitor's alarms warn, and how often falsely: 264 small trainings, about 45 minutes on one core.
 
 A run that is finished is stored, so the same command goes on where it stopped. `--publish` writes the results into
 docs/ and into the package.
