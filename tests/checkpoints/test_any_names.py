@@ -101,7 +101,7 @@ def test_layers_are_selected_by_number(tmp_path: Path) -> None:
         (["h.0.attn", "h.1.attn", "h.10.attn"], [0, 1, 10]),
         (["model.layers.4.mixer", "model.layers.12.mixer"], [4, 12]),
         (["h.3.attn"], [3]),
-        (["attn"], None),
+        (["attn"], [0]),
         (["stages.0.blocks.1.attn"], None),
         (["encoder.0.attn", "decoder.0.attn"], None),
         (["h.0.attn", "h.0.cross"], None),

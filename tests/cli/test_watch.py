@@ -118,7 +118,7 @@ def gone() -> int:
         (
             {"host": socket.gethostname(), "number": "gone"},
             None,
-            "is gone without a word, so it was killed; last record",
+            "was killed: it is gone and left no last line; last record",
         ),
         ({"host": socket.gethostname(), "number": os.getpid()}, None, "Last record just now."),
         ({"host": "elsewhere", "number": "gone"}, None, "Last record just now."),

@@ -65,6 +65,13 @@ def test_the_first_block_of_the_tour_run_twice_gives_two_trainings(elsewhere: Pa
     assert [len(read_lines(Path(name))) for name in ("training.jsonl", "training-2.jsonl")] == [10, 10]
 
 
+def test_no_number_is_still_to_be_filled_in() -> None:
+    """A word in capitals with an underscore, outside of code, is a place that was kept for a number."""
+    for page in PAGES:
+        prose = re.sub(r"`[^`\n]*`|```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        assert re.findall(r"\b[A-Z]+_[A-Z_]+\b", prose) == [], page.name
+
+
 def test_links_lead_somewhere() -> None:
     broken = [
         f"{page.name}: {target}"

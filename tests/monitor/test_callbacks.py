@@ -23,7 +23,7 @@ from torch.utils.data import DataLoader, Dataset
 import foretrain.callbacks
 from foretrain.callbacks import HuggingFace, Lightning
 from foretrain.core.errors import InputError
-from foretrain.runs.training_log import read_lines, read_training
+from foretrain.runs.training_log import ending_of, read_lines
 from monitor.models import DECODERS, NanoGPT
 
 pytestmark = [
@@ -337,13 +337,30 @@ class Diverging(OwnLoss):
         return loss * (torch.nan if self.calls > 3 else 1.0), logits
 
 
+def test_the_loss_of_every_step_is_kept(tmp_path: Path) -> None:
+    callback = HuggingFace(every=3)
+    trainer = trainer_of(OwnLoss(), tmp_path, callback, gradient_accumulation_steps=2)
+    trainer.train()
+    assert callback.monitor is not None
+    steps = callback.monitor.every_step()
+    assert steps.step.values.tolist() == list(range(7))
+    logged = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    np.testing.assert_allclose(steps.loss, logged, rtol=1e-3)  # which the Trainer rounds
+
+
+@pytest.mark.parametrize("make", [HuggingFace, Lightning])
+def test_an_option_that_does_not_exist_is_named_before_the_training(make: Any) -> None:
+    with pytest.raises(InputError, match="'evry'; the nearest names are every"):
+        make(evry=5)
+
+
 def test_an_alarm_ends_a_training_of_hugging_face(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     callback = HuggingFace(every=1, file=tmp_path / "run.jsonl", stop_on={"not a number"})
     trainer = trainer_of(Diverging(), tmp_path, callback, eval_strategy="no")
     trainer.train()
     assert trainer.state.global_step == 4
     assert "The training ends here, as stop_on asks for: not a number in loss at step 3" in caplog.text
-    assert read_training(tmp_path / "run.jsonl")[1]
+    assert ending_of(tmp_path / "run.jsonl")["error"] == "the alarm 'not a number'"
     going_on = trainer_of(Diverging(), tmp_path, HuggingFace(every=1, stop_on={"entropy"}), eval_strategy="no")
     going_on.train()
     assert going_on.state.global_step == 7

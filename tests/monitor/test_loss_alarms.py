@@ -90,7 +90,7 @@ def test_one_bad_batch_is_no_rise() -> None:
 def test_one_loss_that_is_not_finite_is_an_alarm_wherever_it_is(value: Any) -> None:
     losses: list[Any] = [2.0] * 61
     losses[17] = value
-    assert kinds(alarms_of(records(losses), RULES)) == [("not a number", 20)]
+    assert kinds(alarms_of(records(losses), RULES)) == [("not a number", 17)]
 
 
 @pytest.mark.parametrize(

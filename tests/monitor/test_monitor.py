@@ -8,6 +8,7 @@ import gc
 import io
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -92,9 +93,9 @@ def test_training_is_the_same_to_the_bit(case: str) -> None:
     assert dataset.layer_name.values.tolist() == ["blocks.0.attention", "blocks.1.attention"]
     np.testing.assert_allclose(dataset.loss, np.array(losses)[[0, 2, 4]])
     every = monitor.every_step()
-    assert every.step.values.tolist() == [0, 1, 2, 3, 4]
-    np.testing.assert_allclose(every.loss, losses[:5], rtol=1e-6)
-    assert bool((every.gradient_norm > 0).all())
+    assert every.step.values.tolist() == [0, 1, 2, 3, 4, 5]
+    np.testing.assert_allclose(every.loss, losses, rtol=1e-6)
+    assert bool((every.total_gradient_norm > 0).all())
     entropy = dataset.attention_entropy
     assert bool(((entropy > 0) & (entropy < np.log(8))).all())
     assert entropy.attrs["units"] == "nats"
@@ -191,7 +192,7 @@ def test_a_training_that_was_let_go_of_is_finished(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("ending", "line"),
-    [("", {"finished": 1}), ("raise ValueError('no')", {"stopped": 1, "error": "ValueError"}),
+    [("", {"finished": 1}), ("raise ValueError('no')", {"stopped": 1, "error": "ValueError: no"}),
      ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", None)],
 )  # fmt: skip
 def test_a_process_says_in_its_file_how_it_ended(ending: str, line: dict[str, Any] | None, tmp_path: Path) -> None:
@@ -348,10 +349,53 @@ def test_a_loss_that_is_no_number_is_named_and_stops_nothing(loss: object) -> No
 def test_wrong_arguments_are_named() -> None:
     with pytest.raises(InputError, match="Monitor takes a torch module; got a str"):
         Monitor("gpt2")
-    with pytest.raises(InputError, match="sinks must be functions"):
+    with pytest.raises(InputError, match="sinks must be a list of functions"):
         Monitor(NanoGPT(), sinks="board")
     with pytest.raises(InputError, match="on_alarm must be a function; got 3"):
         Monitor(NanoGPT(), on_alarm=3)
+    with pytest.raises(InputError, match="total must be a whole number of at least 1; got '100'"):
+        Monitor(NanoGPT(), total="100")
+    with pytest.raises(InputError, match="file must be a path; got 3"):
+        Monitor(NanoGPT(), file=3)
+
+
+def test_two_monitors_never_share_a_file(tmp_path: Path) -> None:
+    """As a GAN has them, or two processes that begin together: neither has a record when the other one begins."""
+    file = tmp_path / "run.jsonl"
+    first = Monitor(NanoGPT(), file=file)
+    second = Monitor(NanoGPT(), file=file)
+    assert [monitor.file.name for monitor in (first, second)] == ["run.jsonl", "run-2.jsonl"]
+    del first
+    gc.collect()
+    assert Monitor(NanoGPT(), file=file).file == file  # nothing was recorded in it
+
+
+def test_the_last_steps_are_kept_too(tmp_path: Path) -> None:
+    """Those between the last record and the end: where a training fails, they are the ones that matter."""
+    model, file = NanoGPT(), tmp_path / "run.jsonl"
+    with contextlib.suppress(RuntimeError), Monitor(model, every=4, file=file) as monitor:
+        for step in range(7):
+            model(torch.zeros(1, 3, dtype=torch.long)).sum().backward()
+            monitor.step(loss=float(step), gradient_norm=2.0 * step)
+        raise RuntimeError("out of memory")
+    assert monitor.every_step().loss.values.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    last = ending_of(file)
+    assert (last["stopped"], last["error"]) == (7, "RuntimeError: out of memory")
+    assert last["every_step"] == {"first": 5, "loss": [5.0, 6.0], "gradient_norm": [10.0, 12.0]}
+
+
+def test_alarms_of_one_kind_call_the_function_once() -> None:
+    alarms: list[Any] = []
+    model = NanoGPT()
+    monitor = Monitor(model, every=1, on_alarm=alarms.append)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.fill_(torch.nan)
+    model(torch.zeros(1, 3, dtype=torch.long))
+    monitor.step(loss=1.0)
+    assert [alarm.kind for alarm in alarms] == ["not a number"]
+    assert re.search(r"; also in \d+ other places\.$", str(alarms[0]))
+    assert len(monitor.alarms) > 5
 
 
 def test_a_loss_that_is_never_a_number_is_an_alarm() -> None:

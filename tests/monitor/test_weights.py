@@ -160,3 +160,30 @@ def test_weights_can_be_left_out() -> None:
     model(torch.zeros(1, 3, dtype=torch.long))
     monitor.step()
     assert set(monitor.records[0]) == {"step", "attention", "activations"}
+
+
+def test_a_stack_of_matrices_has_norms_but_no_ranks() -> None:
+    """As mixtures of experts keep the weights of all experts in one tensor."""
+
+    class Experts(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.up = nn.Parameter(torch.randn(3, 8, 16))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.einsum("bi,eio->beo", x, self.up)
+
+    torch.manual_seed(0)
+    model = Experts()
+    optimizer, before = torch.optim.SGD(model.parameters(), lr=0.1), model.up.detach().clone()
+    monitor = Monitor(model, every=1, attention=False)
+    model(torch.randn(4, 8)).square().mean().backward()
+    assert model.up.grad is not None
+    gradient = float(model.up.grad.norm())
+    optimizer.step()
+    monitor.step()
+    measures = monitor.records[0]["weights"]["up"]
+    assert measures.keys() == {"norm", "gradient_norm", "update_ratio"}
+    assert measures["norm"] == pytest.approx(float(model.up.detach().norm()))
+    assert measures["gradient_norm"] == pytest.approx(gradient)
+    assert measures["update_ratio"] == pytest.approx(float((model.up.detach() - before).norm() / before.norm()))

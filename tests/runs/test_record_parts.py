@@ -43,7 +43,7 @@ def test_every_step_is_put_together_from_all_records() -> None:
     steps = every_step(records)
     assert steps.step.values.tolist() == [0, 1, 2, 3, 5]
     np.testing.assert_array_equal(steps.loss, [3.0, 2.5, np.nan, 2.0, 1.5])
-    np.testing.assert_array_equal(steps.gradient_norm, [1.0, np.nan, np.nan, np.nan, np.nan])
+    np.testing.assert_array_equal(steps.total_gradient_norm, [1.0, np.nan, np.nan, np.nan, np.nan])
 
 
 def test_a_training_that_goes_back_replaces_what_came_after() -> None:

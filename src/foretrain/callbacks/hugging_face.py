@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from foretrain.callbacks.stopping import Stopping
+from foretrain.callbacks.stopping import Stopping, require_options
 from foretrain.core.errors import InputError, require_whole
-from foretrain.monitor.compiled import eager_step
+from foretrain.monitor.compiled import eager_step, inside_compiled_code
 from foretrain.monitor.monitor import Monitor
 
 try:
@@ -44,11 +44,14 @@ class HuggingFace(TrainerCallback):
         **options: Any,
     ) -> None:
         require_whole("every", every, 1)
+        require_options("HuggingFace", options)
         self._stopping = Stopping(stop_on)
         self.options = {"every": every, "file": file, "sinks": sinks, **options}
         self.monitor: Monitor | None = None
-        self._losses: list[Tensor] = []  # of the batches of a measured step
+        self._losses: list[Tensor] = []  # of the batches of a step
         self._scaled = False  # whether the model divides by the number of tokens of all batches and processes
+        self._measures = False  # whether this step is measured
+        self._why: str | None = None  # the training was ended
         self._eager = ExitStack()
         self._handle: Any = None
 
@@ -57,38 +60,40 @@ class HuggingFace(TrainerCallback):
         self.detach()
         step = state.global_step
         self.monitor = Monitor(model, **{"total": state.max_steps, "resume": step > 0, "start": step, **self.options})
+        self._handle = model.register_forward_hook(self._after, with_kwargs=True, always_call=True)
+
+    def _after(self, module: nn.Module, _: Any, inputs: dict[str, Any], output: Any) -> None:
+        """Keep the loss of a batch; a hook that did so inside compiled code would break its graph."""
+        if inside_compiled_code():
+            return
+        self._eager.close()
+        loss = _loss_in(output) if module.training else None
+        if loss is not None:
+            self._losses.append(loss.detach().clone().mean())
+            self._scaled = inputs.get("num_items_in_batch") is not None
 
     def on_step_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
         """Prepare to read the next forward pass, if this step is to be measured."""
-        if self.monitor is None or not self.monitor.due:
-            return
-
-        def after(_: nn.Module, __: Any, inputs: dict[str, Any], output: Any) -> None:
-            self._eager.close()
-            loss = _loss_in(output)
-            if loss is not None:
-                self._losses.append(loss.detach().clone().mean())
-            self._scaled = inputs.get("num_items_in_batch") is not None
-
         self._losses = []
-        self._handle = model.register_forward_hook(after, with_kwargs=True, always_call=True)
+        self._measures = self.monitor is not None and self.monitor.due
         self._run_eagerly()
 
     def on_substep_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Between two batches of the same step."""
-        if self._handle is not None:
-            self._run_eagerly()
+        self._run_eagerly()
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """All batches of this step are through."""
-        self._stop_reading()
+        self._eager.close()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Record the step."""
         if self.monitor is not None:
             self.monitor.step(loss=self._loss(args))
             self._losses = []
-            if self._stopping.reason(self.monitor) is not None:
+            alarm = self._stopping.reason(self.monitor)
+            if alarm is not None:
+                self._why = f"the alarm {alarm.kind!r}"
                 control.should_training_stop = True
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -101,9 +106,12 @@ class HuggingFace(TrainerCallback):
         What stays behind on the model reads nothing that is recorded, and is gone with the next training. To be rid of
         it at once: `with HuggingFace() as callback: trainer.train()`.
         """
-        self._stop_reading()
+        self._eager.close()
+        if self._handle is not None:
+            self._handle.remove()
+            self._handle = None
         if self.monitor is not None:
-            self.monitor.detach(finished=finished)
+            self.monitor.detach(finished=finished, why=self._why)
 
     def __enter__(self) -> HuggingFace:
         return self
@@ -121,15 +129,8 @@ class HuggingFace(TrainerCallback):
 
     def _run_eagerly(self) -> None:
         """A compiled model cannot be read; it runs eagerly until its forward pass ends."""
-        if not self.options.get("attention", True):
-            return
-        self._eager.enter_context(eager_step())
-
-    def _stop_reading(self) -> None:
-        self._eager.close()
-        if self._handle is not None:
-            self._handle.remove()
-            self._handle = None
+        if self._measures and self.options.get("attention", True):
+            self._eager.enter_context(eager_step())
 
 
 def _loss_in(output: Any) -> Tensor | None:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from foretrain.callbacks.stopping import Stopping
+from foretrain.callbacks.stopping import Stopping, require_options
 from foretrain.core.errors import InputError, require_whole
 from foretrain.monitor.monitor import Monitor
 
@@ -62,10 +62,12 @@ class Lightning(_Callback):
     ) -> None:
         super().__init__()
         require_whole("every", every, 1)
+        require_options("Lightning", options)
         self._stopping = Stopping(stop_on)
         self.options = {"every": every, "file": file, "sinks": sinks, **options}
         self.monitor: Monitor | None = None
         self._losses: list[Tensor] = []  # of the batches of this step
+        self._why: str | None = None  # the training was ended
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Put the monitor on the model, at the step where this training begins."""
@@ -103,7 +105,9 @@ class Lightning(_Callback):
         while self.monitor.steps < trainer.global_step:
             self.monitor.step(loss=self._loss(pl_module))
             self._losses = []
-        if self._stopping.reason(self.monitor) is not None:
+        alarm = self._stopping.reason(self.monitor)
+        if alarm is not None:
+            self._why = f"the alarm {alarm.kind!r}"
             trainer.should_stop = True
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
@@ -117,7 +121,7 @@ class Lightning(_Callback):
     def detach(self, *, finished: bool = True) -> None:
         """Leave the model as it was; Lightning does this at the end of training."""
         if self.monitor is not None:
-            self.monitor.detach(finished=finished)
+            self.monitor.detach(finished=finished, why=self._why)
 
     def _loss(self, pl_module: Any) -> Tensor | None:
         """The loss of a step. Lightning divides the loss of each batch by their number, unless steps are by hand."""

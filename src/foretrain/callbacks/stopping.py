@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from inspect import signature
 
-from foretrain.core.errors import InputError
+from foretrain.core.errors import InputError, require, require_known
 from foretrain.monitor.alarms import KINDS, Alarm
 from foretrain.monitor.guard import is_first_process
 from foretrain.monitor.monitor import Monitor
@@ -13,12 +14,19 @@ from foretrain.monitor.monitor import Monitor
 _log = logging.getLogger("foretrain")
 
 
+def require_options(callback: str, options: Mapping[str, object]) -> None:
+    """Refuse options that Monitor does not have now, rather than when the training begins."""
+    known = list(signature(Monitor).parameters)[1:]
+    for name in options:
+        require_known(f"option of {callback}", name, known)
+
+
 class Stopping:
     """Says when an alarm of one of these kinds has come up. A kind is given whole, or by its first word."""
 
     def __init__(self, stop_on: Collection[str]) -> None:
-        if isinstance(stop_on, str):
-            stop_on = {stop_on}
+        stop_on = {stop_on} if isinstance(stop_on, str) else stop_on
+        require(isinstance(stop_on, Collection), f"stop_on must be a set of kinds of alarms; got {stop_on!r}.")
         self.kinds = frozenset(kind for word in stop_on for kind in _kinds(word))
         self._judged = 0
 

@@ -93,6 +93,8 @@ def _differences(one: xr.Dataset, other: xr.Dataset) -> dict[str, np.ndarray]:
             x, y = xr.align(one[name], other[name], join="inner")
             size = xr.where(abs(x) > abs(y), abs(x), abs(y))
             gap = abs(x - y) / size.where(size > 0, 1.0)
+            if gap.size == 0:
+                continue  # no layer, or no matrix, that both have
             axes = [axis for axis in gap.dims if axis != "step"]
             differences[str(name)] = np.nan_to_num((gap.max(axes) if axes else gap).values)
     return differences

@@ -68,7 +68,7 @@ def _write(files: Sequence[Path], report: Path) -> None:
     if len(files) == 1:
         from foretrain.monitor.page.writing import write_page
 
-        write_page(read_lines(files[0]), report, title=files[0].name)
+        write_page(read_lines(files[0]), report, title=files[0].name, end=ending(files[0]))
     else:
         from foretrain.monitor.page.several import watched, write_several
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite, isnan
 from typing import Any
 
@@ -106,6 +106,17 @@ def in_words(alarms: Iterable[Alarm]) -> list[str]:
     return lines
 
 
+def one_of_each_kind(alarms: Iterable[Alarm]) -> list[Alarm]:
+    """The first alarm of each kind, whose reason says in how many other places it came up."""
+    kinds: dict[str, list[Alarm]] = {}
+    for alarm in alarms:
+        kinds.setdefault(alarm.kind, []).append(alarm)
+    return [
+        replace(first, reason=f"{first.reason}; also in {len(more)} other places") if more else first
+        for first, *more in kinds.values()
+    ]
+
+
 def alarms_of(records: Iterable[Record], thresholds: Thresholds = CHOSEN) -> list[Alarm]:
     """Every alarm of a training, in the order in which they came up: each kind once for each place."""
     watcher = Watcher(thresholds)
@@ -171,7 +182,7 @@ class Watcher:
         for at, loss in values_of(record, "loss"):
             if not isfinite(loss):
                 value = "it is not a number" if isnan(loss) else "it is infinite"
-                yield Alarm("not a number", step, "loss", value, "not a number" in SERIOUS)
+                yield Alarm("not a number", at, "loss", value, "not a number" in SERIOUS)
             if rise := self._loss.add(at, loss):
                 kind, why = "loss above its least", reason_of_rise(rise, self._loss.steps)
                 yield Alarm(kind, step, "loss", why, kind in SERIOUS)

@@ -29,6 +29,7 @@ class EveryStep:
     losses: list[Tensor | float | None] = field(default_factory=list)
     norms: list[Tensor | float | None] = field(default_factory=list)  # as the training itself has computed them
     estimates: list[Total] = field(default_factory=list)
+    scale: float = math.nan  # of the estimates, as the last record has shown
 
     def add(self, step: int, loss: Any, norm: Any, estimate: Total) -> None:
         """Keep what is known of one step."""
@@ -41,6 +42,17 @@ class EveryStep:
     def clear(self) -> None:
         """Begin anew after a record."""
         self.losses, self.norms, self.estimates = [], [], []
+
+    def read(self) -> Measures:
+        """What is kept now, read number by number: for the end of a training, or for a person who asks."""
+        if not self.losses:
+            return {}
+        device = next((x.device for x in (*self.losses, *self.norms) if isinstance(x, Tensor)), torch.device("cpu"))
+        tally = self.tally({}, device, shared=False)
+        arrays = {name: np.asarray(value.detach().cpu().double()) for name, value in tally.local.items()}
+        measures = tally.finish(arrays)
+        measures.pop("exact", None)  # of the last step, which its place in the list has, too
+        return measures
 
     def tally(self, exact: Total, device: torch.device, *, shared: bool) -> Tally:
         """All of it, with the exact norm of the last step, by which the estimates are scaled.
@@ -59,14 +71,14 @@ class EveryStep:
                 target[f"exact_{kind}"] = exact[whole]
             if any(whole in estimate for estimate in self.estimates):
                 target[f"estimate_{kind}"] = _stack([e.get(whole, math.nan) for e in self.estimates], device)
-        return Tally(sums, {}, _Finish(self.first), local)
+        return Tally(sums, {}, _Finish(self), local)
 
 
 @dataclass(frozen=True)
 class _Finish:
     """The losses and the norms of the whole gradient, one of each per step; None where there is none."""
 
-    first: int
+    steps: EveryStep
 
     def __call__(self, arrays: Arrays) -> Measures:
         with np.errstate(all="ignore"):
@@ -74,16 +86,21 @@ class _Finish:
             estimates = np.sqrt(_total(arrays, "estimate", len(losses)))
             exact = float(np.sqrt(_total(arrays, "exact", 1)[0]))
             scale = exact / estimates[-1] if len(estimates) else math.nan
+            if np.isfinite(scale):
+                self.steps.scale = float(scale)
+            else:
+                scale = self.steps.scale
             norms = np.where(
                 np.isnan(arrays["norm"]), estimates * (scale if np.isfinite(scale) else 1.0), arrays["norm"]
             )
-        measures: Measures = {"first": self.first}
+        measures: Measures = {"first": self.steps.first}
         if (arrays["counted"] > 0).any():
             measures["loss"] = [float(x) if n else None for x, n in zip(losses, arrays["counted"], strict=True)]
         if not np.isnan(norms).all():
             measures["gradient_norm"] = norms.tolist()
-        if not math.isnan(exact):
-            measures["exact"] = exact
+        given = float(arrays["norm"][-1]) if len(arrays["norm"]) else math.nan
+        if not math.isnan(exact) or not math.isnan(given):
+            measures["exact"] = exact if math.isnan(given) else given
         return measures
 
 

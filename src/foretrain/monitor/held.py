@@ -44,11 +44,16 @@ class Held:
         """Whether the parameter has two axes, neither of length 1."""
         return len(self.shape) == 2 and min(self.shape) > 1
 
+    @property
+    def is_stack(self) -> bool:
+        """Whether the parameter is a stack of matrices, such as one for each expert."""
+        return len(self.shape) == 3
+
     def block(self) -> Tensor:
         """The part as rows of the matrix; a stretch that begins or ends within a row is filled up with zeros."""
         values = self.values()
         if self.start is None:
-            return values
+            return values.flatten(0, -2) if self.is_stack and values.ndim == 3 else values
         width = self.shape[1]
         before = self.start % width
         return F.pad(values, (before, -(before + len(values)) % width)).reshape(-1, width)

@@ -50,6 +50,15 @@ class Measurement:
         return bool(self.readings.of("attention"))
 
     @property
+    def lacks_identity(self) -> bool:
+        """Whether the identity's share was asked for, and no layer has one."""
+        return self._with_identity and self._weights is not None and not self.readings.of(IDENTITY)
+
+    def pending(self) -> Record:
+        """What is known of the steps since the last record, in the form of the record's part "every_step"."""
+        return self._every_step.read()
+
+    @property
     def operations(self) -> int:
         """How many collective operations there were so far."""
         return 0 if self._processes is None else self._processes.operations

@@ -17,13 +17,13 @@ import xarray as xr
 from torch import Tensor, nn
 
 from foretrain.core.errors import require, require_whole
-from foretrain.monitor.alarms import Alarm, Watcher, in_words
+from foretrain.monitor.alarms import Alarm, Watcher, in_words, one_of_each_kind
 from foretrain.monitor.backward import call_after_backward
 from foretrain.monitor.compiled import AroundCompiledCall
 from foretrain.monitor.guard import LoggedErrors, is_first_process
 from foretrain.monitor.hooks import MonitorHook
 from foretrain.monitor.measurement import Measurement
-from foretrain.monitor.training_file import TrainingFile
+from foretrain.monitor.training_file import TrainingFile, described
 from foretrain.monitor.watch import forward_pass_of
 from foretrain.monitor.wrappers import unwrapped
 from foretrain.runs.layer_numbers import numbered
@@ -46,6 +46,11 @@ NO_ATTENTION = (
     "No attention was seen in this model, so only its weights are recorded. What can be read is "
     "scaled_dot_product_attention, flex_attention, flash-attn, nn.MultiheadAttention, and a softmax over a tensor "
     "[sample, head, query, key]."
+)
+
+NO_IDENTITY = (
+    "identity=True records nothing here: no attention layer whose W_Q, W_K, W_V and W_O have names that are known, and "
+    "are whole in this process."
 )
 
 
@@ -98,7 +103,13 @@ class Monitor:
     ) -> None:
         require(isinstance(model, nn.Module), f"Monitor takes a torch module; got a {type(model).__name__}.")
         require_whole("every", every, 1)
-        require(all(callable(sink) for sink in sinks), "sinks must be functions or objects that can be called.")
+        require(
+            isinstance(sinks, Sequence) and all(callable(sink) for sink in sinks),
+            "sinks must be a list of functions or of objects that can be called.",
+        )
+        require(file is None or isinstance(file, str | Path), f"file must be a path; got {file!r}.")
+        if total is not None:
+            require_whole("total", total, 1)
         require(on_alarm is None or callable(on_alarm), f"on_alarm must be a function; got {on_alarm!r}.")
         self.every, self.steps, self.total = every, 0, total
         self.records: list[Record] = []
@@ -116,6 +127,8 @@ class Monitor:
         self._model = weakref.ref(model)
         self._guard = LoggedErrors()
         self._measurement = Measurement(model, every, self._guard, weights=weights, identity=identity)
+        if self._file is not None:
+            self._file.steps, self._file.pending = self.steps, self._measurement.pending
         self._with_attention = attention
         self._seen = False  # whether this step's forward pass has been read
         self._open: ExitStack | None = None
@@ -180,6 +193,8 @@ class Monitor:
         if self._seen:
             if self._with_attention and not self._measurement.saw_attention:
                 self._say(NO_ATTENTION)
+            elif self._measurement.lacks_identity:
+                self._say(NO_IDENTITY)
         elif self._blind is not None:
             self._say(self._blind)
         elif not self._called:
@@ -212,7 +227,7 @@ class Monitor:
         for sink in self.sinks:
             with self._guard(f"pass a record to the sink {_name(sink)}"):
                 sink(record)
-        for alarm in new if self.on_alarm is not None else ():
+        for alarm in one_of_each_kind(new) if self.on_alarm is not None else ():
             with self._guard(f"call {_name(self.on_alarm)} with an alarm"):
                 self.on_alarm(alarm)  # type: ignore[misc]
 
@@ -239,8 +254,8 @@ class Monitor:
         return numbered(as_dataset(self.records))
 
     def every_step(self) -> xr.Dataset:
-        """The loss and the norm of the whole gradient at every step up to the last record."""
-        return every_step(self.records)
+        """The loss and the norm of the whole gradient at every step so far."""
+        return every_step(self.records, self._measurement.pending())
 
     def report(self, out: str | Path) -> None:
         """Write a page about the training so far: what it shows in words, warnings, and curves. It opens offline."""
@@ -248,8 +263,9 @@ class Monitor:
 
         write_page(self.records, Path(out))
 
-    def detach(self, *, finished: bool = True) -> None:
-        """Leave the model as it was, close the sinks, and note in the file whether the training is finished."""
+    def detach(self, *, finished: bool = True, why: str | None = None) -> None:
+        """Leave the model as it was, close the sinks, and note in the file whether the training is finished, or why it
+        was stopped."""
         self._end()
         self._measurement.stop()
         for handle in self._handles:
@@ -257,7 +273,7 @@ class Monitor:
         self._handles = []
         if self._file is not None:
             with self._guard("write a record"):
-                self._file.end(None if finished else "an error")
+                self._file.end(why or (None if finished else "an error"))
         for sink in self.sinks:
             if hasattr(sink, "close"):
                 with self._guard(f"close the sink {_name(sink)}"):
@@ -266,11 +282,8 @@ class Monitor:
     def __enter__(self) -> Monitor:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: BaseException | TracebackType | None) -> None:
-        if kind is not None and self._file is not None:
-            with self._guard("write a record"):
-                self._file.end(kind.__name__)
-        self.detach(finished=kind is None)
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.detach(finished=kind is None, why=None if kind is None else described(kind, error))
 
     def _begin(self, module: nn.Module, *_: Any) -> None:
         model = self._model()

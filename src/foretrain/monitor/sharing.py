@@ -30,13 +30,17 @@ from foretrain.monitor.tally import Fields, Key, flat
 from foretrain.monitor.wrappers import parameters_of
 
 _log = logging.getLogger("foretrain")
-PATIENCE = 30.0  # seconds for which a process waits for the others
+PATIENCE = 10.0  # seconds for which a process waits for the others
 FIRST_PATIENCE = 5.0  # for a sign that the others have a monitor at all; they have, or never will
 MISSES = 3  # records in a row that cannot be shared, before the processes stop asking
 LONGEST = timedelta(seconds=20)  # of one collective operation
 ALONE = (
     "Processes %s of this training have no Monitor, or are too slow: this one records its own batches only, and no "
     "sharded matrix. Make the Monitor in every process; only the first one writes."
+)
+ABSENT = (
+    "Processes %s did not call monitor.step() in time at step %s, so each process records its own batches only, and no "
+    "sharded matrix. Call step in every process; only the first one writes."
 )
 _numbers: dict[str, count[int]] = {}  # of the monitors of models that look alike
 
@@ -47,6 +51,7 @@ class Agreement:
     def __init__(self, store: Any, rank: int, processes: int) -> None:
         self.store, self.rank, self.processes = store, rank, processes
         self.misses, self.asked = 0, False
+        self._said = False
         self._posted: set[str] = set()
         self._read: dict[str, str] = {}
         store.set(f"here/{rank}", "")
@@ -70,6 +75,7 @@ class Agreement:
             self.store.compare_set(decision, "", "no")
         if self.store.get(decision) != b"go":
             self.misses += 1
+            self._say_who_was_missing(event)
             return None
         self.misses = 0
         names = [self.store.get(f"{event}/layout/{rank}").decode() for rank in range(self.processes)]
@@ -87,6 +93,12 @@ class Agreement:
         if name not in self._read:
             self._read[name] = self.store.get(f"layout/{name}").decode()
         return self._read[name]
+
+    def _say_who_was_missing(self, event: str) -> None:
+        absent = [rank for rank in range(self.processes) if not self.store.check([f"{event}/layout/{rank}"])]
+        if absent and not self._said:
+            self._said = True
+            _log.warning(ABSENT, ", ".join(map(str, absent)), event.partition("/")[0])
 
     def _missing(self) -> list[int]:
         def absent() -> list[int]:

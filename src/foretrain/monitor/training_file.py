@@ -12,12 +12,15 @@ import os
 import socket
 import sys
 import weakref
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from foretrain.core.errors import InputError
 from foretrain.monitor.guard import is_first_process
 from foretrain.runs.training_log import (
+    EVERY_STEP,
     FINISHED,
     PROCESS,
     STOPPED,
@@ -28,14 +31,16 @@ from foretrain.runs.training_log import (
 )
 
 _log = logging.getLogger("foretrain")
+LONGEST = 200  # characters of an error that are kept
 
 
 class TrainingFile:
     """Writes the records of one training; only the first process of a distributed one writes."""
 
     def __init__(self, wanted: Path, resume: bool) -> None:
-        self.path, self.records = _opened(wanted, resume)
+        self.path, self.records, self._claim = _opened(wanted, resume)
         self.steps = 0  # when it ends
+        self.pending: Callable[[], Record] = dict  # what is known of the steps since the last record
         self._begun = self._ended = self._failed = False
         self._process = os.getpid()
 
@@ -52,12 +57,17 @@ class TrainingFile:
         self._write(record)
 
     def end(self, error: str | None = None) -> None:
-        """Note that the training is finished, or by what kind of error it was stopped. A second call does nothing."""
+        """Note that the training is finished, or by what it was stopped. A second call does nothing."""
         if self._ended or not self._begun or os.getpid() != self._process:  # a child process has a copy
             return
         self._ended = True
         error = error or _uncaught()
-        self._write({FINISHED: self.steps} if error is None else {STOPPED: self.steps, "error": error})
+        line: Record = {FINISHED: self.steps} if error is None else {STOPPED: self.steps, "error": error}
+        with suppress(Exception):  # as Python exits, a device may be gone already
+            pending = self.pending()
+            line |= {EVERY_STEP: pending} if pending else {}
+        self._write(line)
+        self._claim.close()
 
     def _write(self, line: Record) -> None:
         if not is_first_process():
@@ -70,27 +80,67 @@ class TrainingFile:
             self._failed = True
 
 
+def described(kind: type[BaseException], error: BaseException | None) -> str:
+    """An error in one short line."""
+    message = str(error or "").strip().splitlines()
+    return f"{kind.__name__}: {message[0]}"[:LONGEST] if message else kind.__name__
+
+
 def _uncaught() -> str | None:
-    """The kind of error that ends this process, or by which a function is being left now."""
-    kind = sys.exc_info()[0] or getattr(sys, "last_type", None)
-    return None if kind is None or kind in (SystemExit, GeneratorExit, StopIteration) else kind.__name__
+    """The error that ends this process, or by which a function is being left now."""
+    kind, error, _ = sys.exc_info()
+    if kind is None:
+        kind, error = getattr(sys, "last_type", None), getattr(sys, "last_value", None)
+    return None if kind is None or kind in (SystemExit, GeneratorExit, StopIteration) else described(kind, error)
 
 
-def _opened(file: Path, resume: bool) -> tuple[Path, list[Record]]:
+class _Claim:
+    """Keeps a file for one training as long as that lives, by a lock that the system takes back when a process dies.
+
+    Where there are no such locks, as on Windows, a file is kept by its records only.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.taken = False
+        self._stream = open(file, "ab")  # noqa: SIM115  (it is closed when the training ends)
+        weakref.finalize(self, self._stream.close)
+        with suppress(ImportError):
+            import fcntl
+
+            try:
+                fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                self.taken = True
+
+    def close(self) -> None:
+        """Let others have the file."""
+        self._stream.close()
+
+
+class _NoClaim:
+    taken = False
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+
+def _opened(file: Path, resume: bool) -> tuple[Path, list[Record], _Claim | _NoClaim]:
     """The file to write to, and the records that are in it: none, unless its training is to go on."""
+    if not is_first_process():
+        return file, read_training(file)[0] if resume and file.exists() else [], _NoClaim()
     beside, number = file, 1
-    while beside.exists():
-        records = read_training(beside)[0]
-        if resume:
-            return beside, records
-        if not records:
+    while True:
+        records = read_training(beside)[0] if beside.exists() else []
+        append_nothing(beside)  # now, not at the first record: the place may not be writable
+        claim = _Claim(beside)
+        if resume or not (records or claim.taken):
             break
+        claim.close()
         number += 1
         beside = file.with_name(f"{file.stem}-{number}{file.suffix}")
-    append_nothing(beside)  # now, not at the first record: the place may not be writable
-    if beside != file and is_first_process():
+    if beside != file:
         _log.warning(
             "%s holds another training, so this one is written to %s. To go on with the other one, give resume=True.",
             file, beside.name,
         )  # fmt: skip
-    return beside, []
+    return beside, records if resume else [], claim

@@ -100,6 +100,8 @@ class WeightReader:
         on_device, shards = {}, {}
         for name, held in matrices.items():
             values = held.values()
+            if held.is_stack:
+                continue
             if not held.whole:
                 shards[name] = held
             elif values.device.type != "cpu":
@@ -152,13 +154,14 @@ def _with_rank(tally: Tally, rank: Tensor | None) -> Tally:
 
 
 def _matrices(parts: dict[str, Held]) -> dict[str, Held]:
-    return {name: held for name, held in parts.items() if held.is_matrix}
+    """Matrices, and stacks of them, which have norms but no rank."""
+    return {name: held for name, held in parts.items() if held.is_matrix or held.is_stack}
 
 
 def _sample(held: Held) -> Tensor:
     """Entries at every so many rows and columns of the whole matrix, as far as this process holds them: the same
     entries however the matrix is spread."""
-    every_row, every_column = strides(held.shape)
+    every_row, every_column = strides((math.prod(held.shape[:-1]), held.shape[-1]))
     row, column = held.offset
     return held.block()[-row % every_row :: every_row, -column % every_column :: every_column]
 

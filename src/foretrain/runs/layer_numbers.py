@@ -31,7 +31,7 @@ def layer_numbers(names: Sequence[str]) -> list[int] | None:
     columns = list(zip(*parts, strict=True))
     varying = [column for column in columns if len(set(column)) > 1]
     if len(names) == 1:
-        varying = [column for column in columns if column[0].isdigit()]
+        varying = [column for column in columns if column[0].isdigit()] or [("0",)]
     if len(varying) != 1 or not all(part.isdecimal() and part.isascii() for part in varying[0]):
         return None
     numbers = [int(part) for part in varying[0]]

@@ -315,11 +315,16 @@ def _per_name(records: list[Record], coordinates: dict[str, Any]) -> dict[str, A
     return variables
 
 
-def every_step(records: Iterable[Record]) -> xr.Dataset:
+def every_step(records: Iterable[Record], pending: Record | None = None) -> xr.Dataset:
     """The loss and the norm of the whole gradient at every step, as far as they were kept; nan where they were not.
 
-    Gradient norms between records are estimates from a sample of entries, unless the training gave its own.
+    `pending` has the steps after the last record. Gradient norms between records are estimates from a sample of
+    entries, unless the training gave its own.
     """
+    records = [*records]
+    if pending:
+        last = max(len(values) for values in pending.values() if isinstance(values, list))
+        records.append({"step": pending["first"] + last - 1, EVERY_STEP: pending})
     steps: list[int] = []
     values: list[tuple[float, float]] = []
     for record in records:
@@ -334,7 +339,7 @@ def every_step(records: Iterable[Record]) -> xr.Dataset:
             steps.append(first + offset)
             values.append((loss, norm))
     table = np.array(values, dtype=float).reshape(-1, 2)
-    variables = {"loss": ("step", table[:, 0]), "gradient_norm": ("step", table[:, 1])}
+    variables = {"loss": ("step", table[:, 0]), "total_gradient_norm": ("step", table[:, 1])}
     return trajectory(variables, {"step": steps}, {}, format=FORMAT)
 
 

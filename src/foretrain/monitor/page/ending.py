@@ -10,8 +10,9 @@ from pathlib import Path
 
 from foretrain.core.errors import visible
 from foretrain.monitor.alarm_words import steps
-from foretrain.runs.training_log import FINISHED, PROCESS, STOPPED, Record, ending_of
+from foretrain.runs.training_log import EVERY_STEP, FINISHED, PROCESS, STOPPED, Record, ending_of
 
+RUNNING = "not yet"
 RECENT, LONG = 5, 7200  # seconds since the last record
 
 
@@ -19,25 +20,30 @@ RECENT, LONG = 5, 7200  # seconds since the last record
 class Ending:
     """How a training ended, if it did, in one sentence."""
 
-    over: bool
+    word: str
     sentence: str
     steps: int | None = None  # how many there were, where the file says so
+    pending: Record | None = None  # what is known of the steps after the last record
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will come."""
+        return self.word != RUNNING
 
 
 def ending(file: Path) -> Ending:
     """How the training in this file ended."""
     last = ending_of(file)
     if FINISHED in last:
-        return Ending(True, "The training is finished.", int(last[FINISHED]))
+        return Ending("finished", "The training is finished.", int(last[FINISHED]), last.get(EVERY_STEP))
     if STOPPED in last:
         error, count = visible(str(last.get("error", "an error"))), int(last[STOPPED])
-        return Ending(True, f"The training was stopped by {error} after {steps(count)} steps.", count)
+        sentence = f"The training was stopped by {error} after {steps(count)} steps."
+        return Ending("stopped", sentence, count, last.get(EVERY_STEP))
     age = time.time() - file.stat().st_mtime
     if PROCESS in last and _is_gone(last[PROCESS]):
-        return Ending(
-            True, f"The process that trained is gone without a word, so it was killed; last record {_ago(age)}."
-        )
-    return Ending(False, f"Last record {_ago(age)}.")
+        return Ending("killed", f"The process was killed: it is gone and left no last line; last record {_ago(age)}.")
+    return Ending(RUNNING, f"Last record {_ago(age)}.")
 
 
 def _is_gone(process: Record) -> bool:

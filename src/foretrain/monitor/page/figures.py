@@ -126,12 +126,12 @@ def by_name_figure(dataset: xr.Dataset, axis: str, titles: dict[str, str]) -> go
 
 def every_step_figure(steps: xr.Dataset) -> go.Figure:
     """The loss and the norm of the whole gradient at every step, as far as they were kept."""
-    titles = {"loss": "loss", "gradient_norm": "norm of the whole gradient, before clipping"}
+    titles = {"loss": "loss", "total_gradient_norm": "norm of the whole gradient, before clipping"}
     shown = [name for name in titles if steps[name].notnull().any()]
     figure = new_panels("", [titles[name] for name in shown], columns=len(shown), horizontal_spacing=0.08)
     figure.update_layout(height=280, margin={"t": 48}, showlegend=False)
-    kept = thinned(steps, MOST_POINTS)
     for index, name in enumerate(shown):
+        kept = thinned(steps[[name]].dropna("step"), MOST_POINTS)
         figure.add_trace(_line(kept.step, kept[name], name, PALETTE[0], width=1.5), row=1, col=index + 1)
         _log_if_wide(figure, kept[name].values, row=1, col=index + 1)
     figure.update_xaxes(title="step")

@@ -14,7 +14,7 @@ from foretrain.core.files import write_text
 from foretrain.monitor.alarm_words import number, steps
 from foretrain.monitor.alarms import Alarm, alarms_of
 from foretrain.monitor.page.ending import Ending, ending
-from foretrain.monitor.page.figures import HEIGHT, thinned
+from foretrain.monitor.page.figures import HEIGHT, MOST_POINTS, thinned
 from foretrain.monitor.page.trouble import trouble
 from foretrain.runs.training_log import Record, as_dataset, every_step, read_lines
 from foretrain.show.pages import FIT, figure_html, render
@@ -38,8 +38,9 @@ class Watched:
     @property
     def row(self) -> tuple[str, ...]:
         """The cells below `HEAD`."""
-        losses = self.steps.loss.values[np.isfinite(self.steps.loss.values)]
-        last, least = (number(losses[-1], 4), number(losses.min(), 4)) if len(losses) else ("–", "–")
+        losses = self.steps.loss.values
+        finite = losses[np.isfinite(losses)]
+        last, least = (number(losses[-1], 4), number(finite.min(), 4)) if len(finite) else ("–", "–")
         entropy, logit = "–", "–"
         if "attention_relative_entropy" in self.dataset:
             now = self.dataset.isel(step=-1)
@@ -47,15 +48,16 @@ class Watched:
             logit = number(float(now.attention_largest_logit.max()))
         serious = sum(alarm.serious for alarm in self.alarms)
         count = self.ending.steps or (int(self.steps.step.values[-1]) + 1 if self.steps.sizes["step"] else 0)
-        return self.name, steps(count), last, least, entropy, logit, str(serious), "yes" if self.ending.over else "no"
+        return self.name, steps(count), last, least, entropy, logit, str(serious), self.ending.word
 
 
 def watched(files: Sequence[Path]) -> list[Watched]:
     """The trainings of these files, each by the part of its path that tells it from the others."""
     read = []
     for file, name in zip(files, _names(files), strict=True):
-        records = read_lines(file)
-        read.append(Watched(name, records, as_dataset(records), every_step(records), alarms_of(records), ending(file)))
+        records, end = read_lines(file), ending(file)
+        steps_of_all = every_step(records, end.pending)
+        read.append(Watched(name, records, as_dataset(records), steps_of_all, alarms_of(records), end))
     return read
 
 
@@ -92,7 +94,10 @@ def page(runs: Sequence[Watched]) -> str:
 def _panels(runs: Sequence[Watched]) -> go.Figure:
     panels: dict[str, tuple[Curves, bool]] = {
         "loss": ({run.name: _curve(run.steps, run.steps.loss) for run in runs}, False),
-        "norm of the whole gradient": ({run.name: _curve(run.steps, run.steps.gradient_norm) for run in runs}, True),
+        "norm of the whole gradient": (
+            {run.name: _curve(run.steps, run.steps.total_gradient_norm) for run in runs},
+            True,
+        ),
         "entropy of attention / its maximum": (_over(runs, "attention_relative_entropy", "mean"), False),
         "largest logit of any head": (_over(runs, "attention_largest_logit", "max"), True),
     }
@@ -117,7 +122,7 @@ def _panels(runs: Sequence[Watched]) -> go.Figure:
 
 
 def _curve(dataset: xr.Dataset, values: xr.DataArray) -> tuple[np.ndarray, np.ndarray]:
-    kept = thinned(xr.Dataset({"values": values})) if dataset.sizes["step"] else xr.Dataset({"values": values})
+    kept = thinned(xr.Dataset({"values": values}).dropna("step"), MOST_POINTS)
     return kept.step.values, kept["values"].values
 
 

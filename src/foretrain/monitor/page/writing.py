@@ -11,6 +11,7 @@ import xarray as xr
 from foretrain.core.files import write_text
 from foretrain.monitor.alarms import alarms_of, evidence_of, in_words
 from foretrain.monitor.page.curves import LayerCurve, curves_of
+from foretrain.monitor.page.ending import Ending
 from foretrain.monitor.page.figures import (
     ACTIVATIONS,
     EXPERTS,
@@ -28,12 +29,14 @@ from foretrain.runs.training_log import Record, as_dataset, every_step
 from foretrain.show.pages import FIT, figure_html, render
 
 
-def write_page(records: Sequence[Record], out: Path, *, title: str = "A training, watched") -> None:
-    """Write the page on these records."""
-    write_text(out, page(records, title))
+def write_page(
+    records: Sequence[Record], out: Path, *, title: str = "A training, watched", end: Ending | None = None
+) -> None:
+    """Write the page on these records, and on how the training ended if that is known."""
+    write_text(out, page(records, title, end))
 
 
-def page(records: Sequence[Record], title: str) -> str:
+def page(records: Sequence[Record], title: str, end: Ending | None = None) -> str:
     """The page as HTML."""
     dataset = as_dataset(records)
     total = records[-1].get("total") if records else None
@@ -41,9 +44,10 @@ def page(records: Sequence[Record], title: str) -> str:
     wrong = trouble(records, alarms)
     sentences = story(dataset, curves, total)
     answer = [*wrong, sentences[0]] if wrong else sentences
+    answer += [end.sentence] if end is not None and end.over else []
     drawn = [
         figure_html(figure, with_plotly=index == 0, post_script=FIT)
-        for index, figure in enumerate(figures(dataset, every_step(records), curves))
+        for index, figure in enumerate(figures(dataset, every_step(records, end.pending if end else None), curves))
     ]
     return render(
         "monitor.html",
@@ -61,7 +65,7 @@ def figures(dataset: xr.Dataset, steps: xr.Dataset, curves: Sequence[LayerCurve]
     """Everything that was recorded, the most telling figure first."""
     if dataset.sizes.get("step", 0) < 2:
         return
-    if steps.loss.notnull().any() or steps.gradient_norm.notnull().any():
+    if steps.loss.notnull().any() or steps.total_gradient_norm.notnull().any():
         yield every_step_figure(steps)
     dataset = thinned(dataset)
     if "attention_entropy" in dataset:
