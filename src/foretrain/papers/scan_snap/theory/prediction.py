@@ -1,36 +1,41 @@
 """What training does to attention: eq. 7 and 94 in as few numbers as they need, for classes that share one query.
 
 Time counts steps on the loss averaged over the classes, which is also what a step on one drawn sample, or on the mean
-of a batch, does on average. Two things make the flow small, and neither is an approximation. Tokens that are no class's
-next token all have the same column of the decoder Y, so K + 1 columns stand for all M. Tokens with the same
-probabilities in every class have the same row of Y and the same logit, so one row stands for all of them.
+of a batch, does on average at a given position. That drawn samples make the position wander is `sampling`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.special import softmax
+from numpy.typing import ArrayLike
 
 from foretrain.core.errors import as_floats, require
 from foretrain.papers.scan_snap.theory.decoder import Array, within
+from foretrain.papers.scan_snap.theory.reduction import Reduced, reduced
+from foretrain.papers.scan_snap.theory.sampling import logit_moments
 
 RTOL, ATOL = 1e-9, 1e-12
 
 
-def predicted_logits(probabilities: ArrayLike, *, eta_y: float, eta_z: float, times: ArrayLike) -> Array:
+def predicted_logits(
+    probabilities: ArrayLike, *, eta_y: float, eta_z: float, times: ArrayLike, batch: int | None = None
+) -> Array:
     """Eq. 7 and 94 together: the attention logits z that training gives, [time, token].
 
     probabilities  P(token | class), [class, token]: one column for each of the M tokens, those that never occur too
     times          steps of gradient descent on the loss averaged over the classes, from Y = 0 and Z = 0
+    batch          samples per step, of classes drawn at random; None if every class is in every step equally often
 
     Exact for infinitely long sequences, equally frequent classes and small steps, whatever the overlaps and whatever
     the ratio of the rates. What it leaves out: that steps have a length, and that sequences and batches are finite.
+    With `batch` it is the mean over runs, with the length of the steps and, to second order, the drift that drawn
+    classes add: a result of ours, see `logit_moments`. `applies` says whether second order is enough.
     """
-    task = _reduced(probabilities, times)
+    if batch is not None:
+        return logit_moments(probabilities, eta_y=eta_y, eta_z=eta_z, times=times, batch=batch)[0]
+    task = reduced(probabilities, times)
     rows = len(task.weight)
 
     def velocity(decoder: Array, f: Array) -> tuple[Array, Array]:
@@ -46,7 +51,7 @@ def predicted_logits_adiabatic(probabilities: ArrayLike, *, eta_y: float, eta_z:
     Y = Σ_n f_n·a_nᵀ with the features f_n of the moment, so that only the a_n [class, label] need to be followed. With
     equal overlaps a_n has three values: at its own label, at the other labels and at all remaining tokens.
     """
-    task = _reduced(probabilities, times)
+    task = reduced(probabilities, times)
 
     def velocity(decoder: Array, f: Array) -> tuple[Array, Array]:
         error = task.error((task.weight * f) @ f.T @ decoder)
@@ -78,56 +83,7 @@ def snap_of_curve(times: ArrayLike, values: ArrayLike) -> Array:
 Velocity = Callable[[Array, Array], tuple[Array, Array]]
 
 
-@dataclass(frozen=True)
-class _Reduced:
-    """Tokens that behave alike are one column of `columns`; the labels are the K classes and, as one, all the rest."""
-
-    columns: Array  # P(token | class) of each kind of token, [class, kind]
-    weight: Array  # how many tokens are of each kind
-    kind: NDArray[np.int64]  # the kind of each token that occurs
-    occurs: NDArray[np.bool_]  # which tokens occur
-    rest: int  # M − K tokens that are no class's next token
-    times: Array
-    tokens: int
-
-    @property
-    def labels(self) -> int:
-        return len(self.columns) + (self.rest > 0)
-
-    def error(self, outputs: Array) -> Array:
-        """e_n − α_n, summed over the remaining tokens in the last column."""
-        many = np.ones(self.labels)
-        many[len(self.columns) :] = self.rest
-        return np.eye(*outputs.shape) - softmax(outputs + np.log(many), axis=1)
-
-    def per_label(self, error: Array) -> Array:
-        """The same for one remaining token."""
-        each = error.copy()
-        each[:, len(self.columns) :] /= max(self.rest, 1)
-        return each
-
-
-def _reduced(probabilities: ArrayLike, times: ArrayLike) -> _Reduced:
-    P = as_floats("probabilities", probabilities)
-    require(P.ndim == 2, f"probabilities must be [class, token]; got {P.ndim} axes.")
-    classes, tokens = P.shape
-    require(
-        bool(np.all(P >= 0) and np.allclose(P.sum(axis=1), 1)), "Every row of probabilities must be ≥ 0 and sum to 1."
-    )
-    require(
-        classes <= tokens,
-        f"{classes} classes need at least as many tokens, as each has a next token of its own; got {tokens} columns.",
-    )
-    at = np.atleast_1d(within("times must be finite and at least 0", times, 0.0))
-    require(at.ndim == 1, "times must be one number or a list of numbers.")
-    occurs = np.asarray(P.any(axis=0))
-    columns, kind = np.unique(P[:, occurs], axis=1, return_inverse=True)
-    kind = kind.reshape(-1).astype(np.int64)
-    weight = np.bincount(kind).astype(np.float64)
-    return _Reduced(columns, weight, kind, occurs, tokens - classes, at, tokens)
-
-
-def _solve(task: _Reduced, decoder: Array, velocity: Velocity, eta_y: float, eta_z: float) -> Array:
+def _solve(task: Reduced, decoder: Array, velocity: Velocity, eta_y: float, eta_z: float) -> Array:
     from scipy.integrate import solve_ivp  # 0.2 s to load, and only predictions integrate
 
     for name, rate in (("eta_y", eta_y), ("eta_z", eta_z)):
