@@ -30,21 +30,24 @@ def keep(made: xr.Dataset, experiment: str, folder: Path) -> None:
 
 
 def keep_fig6(folder: Path, gain: float) -> None:
-    end = np.stack([np.full(3, 5.0), 5.0 - gain + SPREAD])
-    loss = np.stack([np.full((2, 3), 9.0), end], -1)
-    coords = {"scaling": ["none", "trained"], "seed": [1, 2, 3], "step": [0, 400]}
+    """Scalings raise the loss by .1 after 40 steps and lower it by `gain` after 400."""
+    early, end = (np.stack([np.full(3, 5.0), 5.0 - gain + SPREAD]) for gain in (-0.1, gain))
+    loss = np.stack([np.full((2, 3), 9.0), early, end], -1)
+    coords = {"scaling": ["none", "trained"], "seed": [1, 2, 3], "step": [0, 40, 400]}
     keep(trajectory({"validation_loss": (("scaling", "seed", "step"), loss)}, coords), "abstract_symbols/fig6", folder)
 
 
 def keep_fig7(folder: Path, gain: float, diagonal: float) -> None:
-    """Pretraining lowers the test loss by `gain`, twice as far in the deeper model, and raises one product's share."""
-    loss = np.ones((2, 3, 2, 2))
-    loss[0, :, 1] -= (gain + SPREAD)[:, None]
+    """Pretraining lowers the test loss by `gain`, twice as far in the deeper model, and not with few samples in the
+    other one; it raises one product's share."""
+    loss = np.ones((2, 3, 2, 4))
+    loss[0, :, 1, :2] -= SPREAD[:, None]
+    loss[0, :, 1, 2:] -= (gain + SPREAD)[:, None]
     loss[1, :, 1] -= (2 * gain + SPREAD)[:, None]
     share = np.full((2, 3, 2), 0.1)
     raised = share.copy()
     raised[:, :, 1] = -(0.1 + diagonal + SPREAD)  # a diagonal may be negative
-    coords = {"depth": [1, 2], "seed": [1, 2, 3], "start": ["random", "pretrained"], "n": [16, 64]}
+    coords = {"depth": [1, 2], "seed": [1, 2, 3], "start": ["random", "pretrained"], "n": [16, 64, 256, 1024]}
     axes = ("depth", "seed", "start")
     made = trajectory(
         {
@@ -74,7 +77,7 @@ def test_fig7_and_fig24_are_the_gains_of_pretraining_and_of_depth(gain: float, s
 @pytest.mark.parametrize(("diagonal", "status"), [(0.3, "holds"), (-0.05, "fails")])
 def test_fig7_diagonals_count_by_size(diagonal: float, status: str, kept_here: Path) -> None:
     keep_fig7(kept_here, 0.2, diagonal)
-    run = language._diagonals("pretrained")["identity_rise"]
+    run = language._diagonals(("query_key", "value_output"))["identity_rise"]
     assert float(run.mean()) == pytest.approx(max(diagonal + SPREAD.mean(), 0.0), abs=1e-9)
     verdict = judge(language.diagonals)
     assert (verdict.status, verdict.control_status) == (status, "fails")

@@ -19,3 +19,4 @@ PUBLISHED_SPREAD = Tolerance(
 SAMPLED_KERNEL = Tolerance(2e-3, "K_attn by 16 thousand Sobol points, whose own error is up to 1e-3")
 TRUNCATED = Tolerance(1e-6, "a power series cut off at order 8, whose terms fall by more than a factor of 5 each")
 MANY_SAMPLES = Tolerance(0.02, "what 1500 samples of up to 576 strings still leave: (λ + ‖K‖)·‖N⁻¹‖/n is up to .02")
+SURE_OF_THREE = Tolerance(4.303, "ours: standard errors of a mean over three seeds that a t test asks for at 95 %")
