@@ -19,6 +19,7 @@ QUANTITIES = BASE.extended(
     Quantity("depth", "layers", role="axis"),
     Quantity("rate", "learning rate", role="axis"),
     Quantity("common", "P(common token)", role="axis"),
+    Quantity("batch", "samples per step", role="axis"),
     Quantity("at", "t/t0", role="axis"),
     Quantity("late", "t/t0", role="axis"),
     Quantity("through", "t/t0", role="axis"),
@@ -107,6 +108,8 @@ QUANTITIES = BASE.extended(
     Quantity("snap", "the time of the snap", unit="steps"),
     Quantity("relative_snap", "the time of the snap over t0"),
     Quantity("memory_error", "the relative error of the flow without memory"),
+    Quantity("sampling_error", "the relative error of the predicted mean"),
+    Quantity("noise_excess", "the share of z that noise adds"),
     # Section 8: trained networks
     Quantity("mass", "attention on all distinct tokens"),
     Quantity("top", "attention on the top token"),

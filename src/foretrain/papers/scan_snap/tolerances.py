@@ -12,6 +12,7 @@ ONE_STEP = Tolerance(1.0, "our reading of a constant that the lemma does not giv
 GAP_BOUND = Tolerance(2.0, "Lemma 7 itself, in η_Y/M")
 GAP_LEFT = Tolerance(0.02, "h* − h at the end, in η_Y/M: it falls as ln s/(2Ms), to .0001 at 10⁵ steps for η_Y up to 5")
 PREDICTS = Tolerance(0.1, "what we call predicting training: z to within 10 %")
+SAMPLED = Tolerance(0.15, "what we call predicting the mean of noisy training: z to within 15 %")
 MEMORY_LEFT = Tolerance(0.01, "what the decoder's memory takes from growth at η_Y/η_Z = 1000: measured .001")
 SNAP_READ = Tolerance(0.05, "a snap read off a curve at 60 times per decade, in training with steps of finite length")
 SEARCHED = Tolerance(1e-6, "a number near 10³ to 10⁵ from eigenvalues known to 1e-12")

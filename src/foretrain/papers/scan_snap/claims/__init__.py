@@ -17,6 +17,7 @@ MODULES = (
     "late_times",
     "curves",
     "prediction_map",
+    "single_samples",
     "extensions",
     "parameterization",
     "training",

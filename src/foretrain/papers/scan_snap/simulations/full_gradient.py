@@ -2,7 +2,7 @@
 
 With `length` the sequences are drawn, as in any training. Without it every step takes one sequence of each class with
 its tokens exactly in proportion to P(l|n), which is the gradient for infinitely long sequences averaged over the
-classes.
+classes. With `drawn_classes` such sequences are infinitely long, too, and the classes of a step are drawn.
 """
 
 from __future__ import annotations
@@ -68,6 +68,18 @@ class EveryClass:
         return SequenceBatch(self.task, classes, np.rint(PARTS * table).astype(np.int64)[classes])
 
 
+@dataclass(frozen=True)
+class DrawnClasses:
+    """A task that draws the class of each sample, and gives its tokens exactly in proportion to P."""
+
+    task: SequenceClasses
+
+    def sample(self, n: int, generator: np.random.Generator | int) -> SequenceBatch:
+        every = EveryClass(self.task).sample(self.task.classes, 0)
+        drawn = np.random.default_rng(generator).integers(0, self.task.classes, n)
+        return SequenceBatch(self.task, drawn, every.support_counts[drawn])
+
+
 def trained_logits(
     probabilities: Array,
     *,
@@ -79,11 +91,13 @@ def trained_logits(
     batch: int = 1,
     seeds: int = 1,
     decoder: bool = False,
+    drawn_classes: bool = False,
 ) -> xr.Dataset:
     """z[n] = Z[ψ(n)] of every class after so many steps of SGD: [axes of the rates, seed, time, class, token].
 
-    By default all classes share one query. `batch` counts only where sequences are drawn; there are then as many
-    samples per step, of classes drawn at random. With `decoder`, also the outputs Yᵀf_n of every class, [class, label].
+    By default all classes share one query. `batch` counts only where sequences or classes are drawn; there are then as
+    many samples per step, of classes drawn at random. With `decoder`, also the outputs Yᵀf_n of every class,
+    [class, label].
     """
     import torch  # loading torch takes seconds, which listing claims can do without
 
@@ -96,6 +110,7 @@ def trained_logits(
         probabilities, np.zeros(classes, dtype=int) if query is None else query, length=2 if length is None else length
     )
     model = Bilinear(task, dtype=torch.float64)
+    infinite = DrawnClasses(task) if drawn_classes else EveryClass(task)
     P = torch.from_numpy(task.probabilities)
 
     def logits(parameters: Parameters) -> tuple[tuple[str, ...], Tensor]:
@@ -107,10 +122,10 @@ def trained_logits(
 
     return train(
         model,
-        EveryClass(task) if length is None else task,
+        infinite if length is None else task,
         optimizer=SGD({"Y": eta_y, "Z": eta_z}),
         steps=int(max(save_at)),
-        batch=classes if length is None else batch,
+        batch=classes if length is None and not drawn_classes else batch,
         seeds=seeds,
         record={"z": logits, "outputs": outputs} if decoder else {"z": logits},
         save_at=[int(t) for t in save_at],

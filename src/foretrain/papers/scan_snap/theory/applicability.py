@@ -15,11 +15,14 @@ from foretrain.papers.scan_snap.theory.confusion import memory
 from foretrain.papers.scan_snap.theory.correlation import correlation_window, overlaps, unmixing
 from foretrain.papers.scan_snap.theory.decoder import Array, omega1, snap_time, within
 from foretrain.papers.scan_snap.theory.finite_length import least_length
+from foretrain.papers.scan_snap.theory.sampling import can_follow, noise_excess
 
 TIME_UNIT = "steps of one sample, or of a batch whose loss is averaged"
 MEMORY_ALLOWED = 0.2  # measured: ignoring the decoder's past is then off by less than 10 % up to the snap
 STEP_ALLOWED = 0.15  # of η_Y/K, measured: steps are then within 9 % of the flow from a quarter of t0 on
-NOISE_ALLOWED = 0.3  # of (η_Y + η_Z)/batch, measured: at most 13 % off at a quarter of t0, 6 % from t0 on
+NOISE_ALLOWED = 0.3  # of z, added by drawn classes: measured, the moments are then within 13 % of training
+NOISE_TIMES = (0.25, 0.5, 1.0, 2.0)  # of t0, at which this is measured
+LITTLE_NOISE, LITTLE_CURVATURE = 0.15, 0.5  # of (η_Y + η_Z)/batch and η_Z·h: below both, noise adds too little to count
 CURVATURE_ALLOWED = 1.0  # times η_Z: measured, attention runs away from about 2 on, as in any gradient descent
 ALL_CLASSES = "all classes"
 RATE_ALLOWED = 1.0  # Theorem 1 asks for η_Y < 1
@@ -124,7 +127,7 @@ def applies(
         whole or (isinstance(batch, int) and batch >= 1),
         f'batch must be a whole number of at least 1, or "{ALL_CLASSES}"; got {batch!r}.',
     )
-    noise = 0.0 if whole else 1 / int(batch)
+    samples = None if whole else int(batch)
     P = as_floats("task", getattr(task, "probabilities", task))
     require(P.ndim == 2 and len(P) >= 2, "The task must have P(token | class) as [class, token], with two classes.")
     require(bool(np.all(P >= 0) and np.allclose(P.sum(axis=1), 1)), "Every row of P(token | class) must sum to 1.")
@@ -138,6 +141,8 @@ def applies(
     long = length if length is not None else getattr(task, "length", None)
     weights = class_weights if class_weights is not None else getattr(task, "class_weights", np.full(K, 1 / K))
     f = P / np.linalg.norm(P, axis=1, keepdims=True)
+    t0 = float(snap_time(eta_y=eta_y, vocab=M, classes=K))
+    curvature, single = (eta_z * h for h in _curvatures(f))
     conditions = (
         Condition("Assumption 1(a)", "the model has no positions", "a property of your model", None),
         _long(P, long),
@@ -147,18 +152,20 @@ def applies(
         _equal_classes(as_floats("weights", weights)),
         _one_query(queries),
         _short_steps(K, eta_y),
-        _small_noise(eta_y, eta_z, noise),
-        _steady_attention(f, eta_z, noise),
+        _small_noise(P, eta_y, eta_z, samples, t0, single),
+        _steady_attention(eta_z, curvature),
         _common_tokens(P),
         _dominant(P),
         _gradient(f, M),
     )
     missed = {c.name for c in conditions if c.met is False}
-    t0 = float(snap_time(eta_y=eta_y, vocab=M, classes=K))
-    return Applicability(conditions, _meanings(missed), t0)
+    return Applicability(conditions, _meanings(missed, samples), t0)
 
 
-def _meanings(missed: set[str]) -> tuple[Meaning, ...]:
+def _meanings(missed: set[str], samples: int | None) -> tuple[Meaning, ...]:
+    """With drawn samples the moments follow the length of steps, too."""
+    steps = "Short steps" if samples is None else "Small noise"
+    how = "at any ratio of the rates" + ("" if samples is None else f", with batch={samples}")
     table = (
         ("which tokens gain and lose attention (Theorem 2)", "fates",
          ("Assumption 1(b)", "Assumption 1(c)", "Equal classes", "Common tokens"), ""),
@@ -170,8 +177,7 @@ def _meanings(missed: set[str]) -> tuple[Meaning, ...]:
          ("Assumption 1(b)", "Assumption 1(c)", "Theorem 1", "Equal classes", "One query", "Common tokens",
           "Gradient of Lemma 3"), ""),
         ("how far attention moves, by the flow of training", "predicted_logits",
-         ("Assumption 1(b)", "Equal classes", "One query", "Short steps", "Small noise", "Steady attention"),
-         "at any ratio of the rates"),
+         ("Assumption 1(b)", "Equal classes", "One query", steps, "Steady attention"), how),
     )  # fmt: skip
     return tuple(
         Meaning(predicts, function, tuple(n for n in needs if n in missed), note)
@@ -244,29 +250,50 @@ def _short_steps(K: int, eta_y: float) -> Condition:
     return Condition("Short steps", says, f"η_Y/K = {eta_y / K:.3g}", eta_y / K / STEP_ALLOWED)
 
 
-def _small_noise(eta_y: float, eta_z: float, noise: float) -> Condition:
-    """Drawn classes make decoder and attention wander, and on average a wandering network moves attention farther."""
-    says = f"the classes of a step are drawn with little noise: (η_Y + η_Z)/batch ≤ {NOISE_ALLOWED:g}"
-    size = (eta_y + eta_z) * noise
-    measured = f"(η_Y + η_Z)/batch = {size:.3g}" if noise else "every class is in every step"
-    return Condition("Small noise", says, measured, size / NOISE_ALLOWED)
+def _small_noise(P: Array, eta_y: float, eta_z: float, samples: int | None, t0: float, single: float) -> Condition:
+    """Drawn classes make decoder and attention wander, and on average a wandering network moves attention farther.
+
+    Following the moments takes a second or two, so it is left out where (η_Y + η_Z)/batch and the curvature of a single
+    class are small. `single` is that curvature times η_Z.
+    """
+    says = f"the classes of a step are drawn with little noise: it changes z by at most {NOISE_ALLOWED:.0%} up to 2·t0"
+    if samples is None:
+        return Condition("Small noise", says, "every class is in every step", 0.0)
+    size = (eta_y + eta_z) / samples
+    if size <= LITTLE_NOISE and single / samples <= LITTLE_CURVATURE:
+        small = f"(η_Y + η_Z)/batch = {size:.3g}; up to {LITTLE_NOISE:g} it is small"
+        return Condition("Small noise", says, small, size / LITTLE_NOISE)
+    if not can_follow(P):
+        return Condition("Small noise", says, "cannot be measured: many classes that are not alike", None)
+    excess = noise_excess(P, eta_y=eta_y, eta_z=eta_z, times=np.array(NOISE_TIMES) * t0, batch=samples)
+    measured = (
+        f"it changes z by {excess:.2g} times itself" if excess < 10 else "attention runs away: noise feeds on itself"
+    )
+    return Condition("Small noise", says, measured, excess / NOISE_ALLOWED)
 
 
-def _steady_attention(f: Array, eta_z: float, noise: float) -> Condition:
-    """Gradient descent on a curvature h is steady while rate·h < 2; beyond that attention ran 100 times too far.
+def _curvatures(f: Array) -> tuple[float, float]:
+    """Curvature of the loss along a logit z_l, averaged over the classes, and of a single class.
 
     Once the decoder's logit is s, moving z_l by one changes its own force by f_l²(1 − f_l²)·s·(1 − α), with the
-    decoder's confidence α = e^s/(e^s + M − 1). The largest s·(1 − α) counts, averaged over the classes of a step.
+    decoder's confidence α = e^s/(e^s + M − 1). The largest s·(1 − α) counts.
     """
     logits = np.linspace(0, 2 * np.log(f.shape[1]), 1000)
     force = float((logits / (1 + np.exp(logits) / (f.shape[1] - 1))).max())
     spread = f**2 * (1 - f**2)
-    curvature = force * max(float(spread.mean(axis=0).max()), noise * float(spread.max()))
+    return force * float(spread.mean(axis=0).max()), force * float(spread.max())
+
+
+def _steady_attention(eta_z: float, steepness: float) -> Condition:
+    """Gradient descent on a curvature h is steady while rate·h < 2; beyond that attention ran 100 times too far.
+
+    This is the mean over classes. What a single class does is part of the noise.
+    """
     return Condition(
         "Steady attention",
         f"steps of attention are shorter than its loss is curved: η_Z·h ≤ {CURVATURE_ALLOWED:g}",
-        f"η_Z = {eta_z:.3g}; up to {CURVATURE_ALLOWED / curvature:.3g} is allowed",
-        eta_z * curvature / CURVATURE_ALLOWED,
+        f"η_Z = {eta_z:.3g}; up to {CURVATURE_ALLOWED * eta_z / steepness:.3g} is allowed",
+        steepness / CURVATURE_ALLOWED,
     )
 
 
