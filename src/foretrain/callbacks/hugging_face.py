@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Collection
 from contextlib import ExitStack
 from pathlib import Path
@@ -53,6 +54,7 @@ class HuggingFace(TrainerCallback):
         self._measures = False  # whether this step is measured
         self._why: str | None = None  # the training was ended
         self._eager = ExitStack()
+        weakref.finalize(self, self._eager.close)  # a Trainer that raises leaves it open
         self._handle: Any = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
@@ -60,7 +62,14 @@ class HuggingFace(TrainerCallback):
         self.detach()
         step = state.global_step
         self.monitor = Monitor(model, **{"total": state.max_steps, "resume": step > 0, "start": step, **self.options})
-        self._handle = model.register_forward_hook(self._after, with_kwargs=True, always_call=True)
+        alive = weakref.ref(self)  # the model must not keep the callback
+
+        def after(*arguments: Any) -> None:
+            callback = alive()
+            if callback is not None:
+                callback._after(*arguments)
+
+        self._handle = model.register_forward_hook(after, with_kwargs=True, always_call=True)
 
     def _after(self, module: nn.Module, _: Any, inputs: dict[str, Any], output: Any) -> None:
         """Keep the loss of a batch; a hook that did so inside compiled code would break its graph."""
@@ -91,9 +100,9 @@ class HuggingFace(TrainerCallback):
         if self.monitor is not None:
             self.monitor.step(loss=self._loss(args))
             self._losses = []
-            alarm = self._stopping.reason(self.monitor)
-            if alarm is not None:
-                self._why = f"the alarm {alarm.kind!r}"
+            why = self._stopping.reason(self.monitor)
+            if why is not None:
+                self._why = why
                 control.should_training_stop = True
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:

@@ -105,9 +105,9 @@ class Lightning(_Callback):
         while self.monitor.steps < trainer.global_step:
             self.monitor.step(loss=self._loss(pl_module))
             self._losses = []
-        alarm = self._stopping.reason(self.monitor)
-        if alarm is not None:
-            self._why = f"the alarm {alarm.kind!r}"
+        why = self._stopping.reason(self.monitor)
+        if why is not None:
+            self._why = why
             trainer.should_stop = True
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from inspect import signature
 
 from foretrain.core.errors import InputError, require, require_known
-from foretrain.monitor.alarms import KINDS, Alarm
+from foretrain.monitor.alarms import KINDS
 from foretrain.monitor.guard import is_first_process
 from foretrain.monitor.monitor import Monitor
 
@@ -30,13 +30,17 @@ class Stopping:
         self.kinds = frozenset(kind for word in stop_on for kind in _kinds(word))
         self._judged = 0
 
-    def reason(self, monitor: Monitor) -> Alarm | None:
-        """The first alarm, of those that are new, that ends the training; it is logged."""
+    def reason(self, monitor: Monitor) -> str | None:
+        """Why the training ends now, if it does: the first process decides for all, by its first new alarm."""
+        if not self.kinds or (monitor.steps - 1) % monitor.every:
+            return None  # alarms come with records only
         new, self._judged = monitor.alarms[self._judged :], len(monitor.alarms)
         alarm = next((alarm for alarm in new if alarm.kind in self.kinds), None)
         if alarm is not None and is_first_process():
             _log.warning("The training ends here, as stop_on asks for: %s", alarm)
-        return alarm
+        if not monitor.all_stop(alarm is not None):
+            return None
+        return "an alarm of the first process" if alarm is None else f"the alarm {alarm.kind!r}"
 
 
 def _kinds(word: str) -> list[str]:

@@ -141,10 +141,11 @@ class _ActivationReader:
         self._calls: Counter[str] = Counter()
 
     def enter(self, name: str, *_: Any) -> None:
-        self._open.append(_Open(name))
+        if self.running.here():
+            self._open.append(_Open(name))
 
     def leave(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        block = self._open.pop() if self._open else None
+        block = self._open.pop() if self._open and self.running.here() else None
         if block is None or inside_compiled_code():
             return
         with self.guard("read activations"), unnoticed(output):
@@ -157,7 +158,7 @@ class _ActivationReader:
             self.readings.add(PART, name, _tally(local_part(result.detach()), block))
 
     def module_ended(self, kind: str, module: nn.Module, args: Any, output: Any) -> None:
-        if not inside_compiled_code():
+        if self.running.here() and not inside_compiled_code():
             self._units(kind, output)
 
     def function_ended(self, func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> None:

@@ -7,20 +7,29 @@ the wrappers have asked for in the meantime comes first, because that call only 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import is_dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.hooks import unserializable_hook
 
 MOST = 8  # outputs that get a hook
 
 
 def call_after_backward(output: Any, call: Callable[[], None]) -> bool:
-    """Call this after every backward pass through one of these outputs; False if none of them has a gradient."""
+    """Call this after every backward pass through one of these outputs; False if none of them has a gradient.
+
+    Compiled autograd takes no such calls, so with it this does nothing.
+    """
+    compiled = sys.modules.get("torch._dynamo.compiled_autograd")
+    if compiled is not None and compiled.compiled_autograd_enabled:
+        return False
     queued: list[bool] = []
 
+    @unserializable_hook  # torch would warn where somebody saves the output
     def begins(_: Tensor) -> None:
         if not queued:
             queued.append(True)
@@ -43,7 +52,7 @@ def _queue(call: Callable[[], None]) -> None:
 def _with_gradient(output: Any, depth: int = 0) -> Iterator[Tensor]:
     """The tensors in an output that autograd follows, whatever holds them."""
     if isinstance(output, Tensor):
-        if output.requires_grad:
+        if output.requires_grad and not output.is_leaf:  # a parameter would keep the hook
             yield output
         return
     if isinstance(output, Mapping):

@@ -7,8 +7,10 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
+import torch.utils.checkpoint
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import _disable_current_modes, _get_current_dispatch_mode_stack
 
 
 class FunctionResults(TorchFunctionMode):
@@ -30,13 +32,19 @@ class FunctionResults(TorchFunctionMode):
 
 @contextmanager
 def unnoticed(*values: Any) -> Iterator[None]:
-    """Without autograd and autocast, on the device of the first tensor among these values."""
+    """Without autograd and autocast, on the device of the first tensor among these values.
+
+    Selective checkpointing keeps the results of some functions by the order in which they are called. What is computed
+    here must not be among them.
+    """
     tensor = next(tensors_in(values), None)
     device = "cpu" if tensor is None else tensor.device.type
     autocast: Any = nullcontext()
     if torch.amp.is_autocast_available(device):  # not on the meta device
         autocast = torch.autocast(device, enabled=False)
-    with torch.no_grad(), autocast:
+    stack = _get_current_dispatch_mode_stack()
+    checkpoints = any(type(mode).__module__ == torch.utils.checkpoint.__name__ for mode in stack)
+    with torch.no_grad(), autocast, _disable_current_modes() if checkpoints else nullcontext():
         yield
 
 

@@ -18,6 +18,7 @@ from foretrain.monitor.guard import Guard, no_guard
 from foretrain.monitor.held import Held
 from foretrain.monitor.spectra import norm_of
 
+LONG = 8  # times as long as wide: a table of tokens, most of whose gradient is zero, tells nothing by a sample
 SAMPLED, PIECES, NEIGHBOURS = 16, 16, 32  # gradients, and entries of each, from which the total norm is estimated
 Squares = dict[str, Tensor]
 
@@ -34,7 +35,9 @@ class GradientReader:
     def watch(self, parts: Mapping[str, Held]) -> None:
         """Read the gradients of these parameters from now on."""
         self._parts, self._weights = dict(parts), {}
-        matrices = [held for held in parts.values() if held.is_matrix] or list(parts.values())
+        matrices = [held for held in parts.values() if held.is_matrix]
+        sampled = [held for held in matrices if max(held.shape) <= LONG * min(held.shape)]
+        matrices = sampled if matrices else list(parts.values())
         self._sampled = [matrices[k] for k in evenly(len(matrices), SAMPLED)]
 
     def squares(self) -> Squares:

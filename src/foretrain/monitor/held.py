@@ -19,9 +19,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from foretrain.monitor.ranks import ranks_of
 from foretrain.monitor.shards import local_part
 from foretrain.monitor.wrappers import plain_name, unwrapped
 
@@ -61,16 +63,17 @@ class Held:
 
 def held_by_this_process(model: nn.Module) -> dict[str, Held]:
     """All trainable parameters of a model by the names they have without wrappers."""
-    stretches = {held.name: held for held in _stretches(model)}
+    processes = len(ranks_of(model)) if dist.is_available() and dist.is_initialized() else 1
+    stretches = {held.name: held for held in _stretches(model, processes)}
     parts = {}
     for name, parameter in unwrapped(model).named_parameters():
         plain = plain_name(name)
         if plain not in stretches and parameter.requires_grad and not hasattr(parameter, "_fqns"):
-            parts[plain] = _held(plain, parameter)
+            parts[plain] = _held(plain, parameter, processes)
     return {**parts, **stretches}
 
 
-def _held(name: str, parameter: nn.Parameter) -> Held:
+def _held(name: str, parameter: nn.Parameter, processes: int) -> Held:
     shape, alive = tuple(parameter.shape), weakref.ref(parameter)  # who asks for gradients must not keep the weights
     if not hasattr(parameter, "placements"):
         return Held(name, shape, (0, 0), 1, True, lambda: _values(alive), lambda: _gradient(alive))
@@ -86,7 +89,7 @@ def _held(name: str, parameter: nn.Parameter) -> Held:
             raise RuntimeError(f"the gradient of {name} is laid out in another way than {name}")
         return None if whole is None else local_part(whole)
 
-    copies = torch.distributed.get_world_size() // pieces if pieces > 1 else 1
+    copies = processes // pieces if pieces > 1 else 1
     return Held(name, shape, offset, copies, pieces == 1, lambda: local_part(_values(alive)), gradient)
 
 
@@ -100,7 +103,7 @@ def _gradient(alive: weakref.ref[nn.Parameter]) -> Tensor | None:
     return None if parameter is None or parameter.grad is None else parameter.grad.detach()
 
 
-def _stretches(model: nn.Module) -> Iterator[Held]:
+def _stretches(model: nn.Module, processes: int) -> Iterator[Held]:
     """What FullyShardedDataParallel has flattened and cut."""
     fsdp = sys.modules.get("torch.distributed.fsdp")  # whoever uses it has loaded it
     if fsdp is None:
@@ -110,7 +113,7 @@ def _stretches(model: nn.Module) -> Iterator[Held]:
         if handle is None or not handle.uses_sharded_strategy:
             continue
         flat = handle.flat_param
-        copies = torch.distributed.get_world_size() // handle.process_group.size()
+        copies = max(1, processes // handle.process_group.size())
         for fqn, shape, info in zip(flat._fqns, flat._shapes, flat._shard_param_infos, strict=True):
             if flat.requires_grad:
                 name = plain_name(f"{module_name}.{fqn}" if module_name else fqn)

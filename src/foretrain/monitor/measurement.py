@@ -63,6 +63,14 @@ class Measurement:
         """How many collective operations there were so far."""
         return 0 if self._processes is None else self._processes.operations
 
+    def first_step(self, step: int) -> int:
+        """The step at which the first process begins, which alone may have the file of a resumed training."""
+        return step if self._processes is None else self._processes.first_step(step)
+
+    def all_stop(self, step: int, stop: bool) -> bool:
+        """Whether to end the training after this step, as the first process decides for all."""
+        return stop if self._processes is None else self._processes.decided(step, stop)
+
     def begin(self, model: nn.Module) -> None:
         """A forward pass begins that is read."""
         self.readings = Readings()
@@ -113,17 +121,18 @@ class Measurement:
         """What was measured at this step; None if its forward pass was not read, by this process or by all."""
         readings, processes = self.readings, self._processes
         device = next((p.device for p in model.parameters()), torch.device("cpu"))
-        add_up = None
+        add_up, together = None, True
         with torch.no_grad(), plain_arithmetic(device):
             if self._weights is not None:
                 with self._guard("read the weights"):
                     if processes is not None and self._weights.needs_all(model):
-                        add_up = processes.add_up if processes.agree(f"{step}/weights") else None
+                        together = processes.agree(f"{step}/weights")
+                        add_up = processes.add_up if together else None
                     self._weights.finish(model, self._squares, readings, add_up)
             readings.tallies[EVERY_STEP, ""] = self._tally_of_steps(device, shared=processes is not None)
             combine = None
             if processes is not None:
-                if processes.agree(f"{step}/record", *readings.fields()):
+                if together and processes.agree(f"{step}/record", *readings.fields()):
                     combine = partial(processes.combine, device=device)
                 else:
                     readings.tallies[EVERY_STEP, ""] = self._tally_of_steps(device, shared=False)
@@ -144,8 +153,6 @@ class Measurement:
         weights = self._weights.measured(parts) if self._weights is not None else {}
         for layer, scalings in parts.pop("scalings", {}).items():
             parts.setdefault(IDENTITY, {}).setdefault(layer, {}).update(scalings)
-        if not (parts.get("attention") or weights):
-            return None
         record: Record = {}
         if steps.get("loss", [None])[-1] is not None:
             record["loss"] = steps["loss"][-1]
@@ -153,4 +160,4 @@ class Measurement:
             record["gradient_norm"] = steps.pop("exact")
         if "loss" in steps or "gradient_norm" in steps:
             record[EVERY_STEP] = steps
-        return {**record, **parts, **({"weights": weights} if weights else {})}
+        return {**record, **parts, **({"weights": weights} if weights else {})} or None

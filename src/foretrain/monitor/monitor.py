@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
@@ -43,7 +44,7 @@ RAISED = "Nothing was measured at step {step}, because the model raised an error
 ON_META = "Nothing was measured, because the model is on the meta device, where parameters have no values."
 SKIPPED = "Nothing was measured at step {step}, because the model was not called in it."
 NO_ATTENTION = (
-    "No attention was seen in this model, so only its weights are recorded. What can be read is "
+    "No attention was seen in this model, so none is recorded. What can be read is "
     "scaled_dot_product_attention, flex_attention, flash-attn, nn.MultiheadAttention, and a softmax over a tensor "
     "[sample, head, query, key]."
 )
@@ -110,6 +111,7 @@ class Monitor:
         require(file is None or isinstance(file, str | Path), f"file must be a path; got {file!r}.")
         if total is not None:
             require_whole("total", total, 1)
+            total = int(total)
         require(on_alarm is None or callable(on_alarm), f"on_alarm must be a function; got {on_alarm!r}.")
         self.every, self.steps, self.total = every, 0, total
         self.records: list[Record] = []
@@ -132,9 +134,11 @@ class Monitor:
         self._with_attention = attention
         self._seen = False  # whether this step's forward pass has been read
         self._open: ExitStack | None = None
+        self._thread = 0  # that has opened it
         self._called = False  # whether the model was ever called in a way that can be read
         self._blind: str | None = None  # why this step's forward pass was not read, if it was called
         self._said: set[str] = set()
+        self._met = False  # the other processes
         before, after = MonitorHook(self, "_begin"), MonitorHook(self, "_end")
         self._handles: list[Any] = [
             model.register_forward_pre_hook(before, prepend=True),  # before FSDP's hook, which gathers weights
@@ -163,9 +167,15 @@ class Monitor:
 
     def step(self, *, loss: Tensor | float | None = None, gradient_norm: Tensor | float | None = None) -> None:
         """Call this after every update of the weights."""
+        if not self._met:
+            self._met = True
+            with self._guard("meet the other processes"):
+                self.steps = self._measurement.first_step(self.steps)
+        numbers: list[Any] = [None, None]
         with self._guard("keep the loss"):
-            loss, norm = self._number("loss", loss), self._number("gradient_norm", gradient_norm)
-            self._measurement.keep(self.steps, loss, norm)
+            numbers = [self._number("loss", loss), self._number("gradient_norm", gradient_norm)]
+        with self._guard("keep the loss"):
+            self._measurement.keep(self.steps, *numbers)
         model = self._model()
         if self.steps % self.every == 0 and model is not None:
             with self._guard("record this step"):
@@ -185,7 +195,8 @@ class Monitor:
         single = value.numel() == 1 if isinstance(value, Tensor) else isinstance(value, int | float | Real)
         if value is None or single:
             return value
-        self._say(f"{name} must be a single number; got {value!r}. It is not recorded.")
+        kind = f"a tensor of shape {list(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
+        self._say(f"{name} must be a single number; got {kind}. It is not recorded.")
         return None
 
     def _warn_if_blind(self, model: nn.Module) -> None:
@@ -207,7 +218,7 @@ class Monitor:
     def _say(self, reason: str) -> None:
         if reason not in self._said:
             self._said.add(reason)
-            warnings.warn(reason.format(step=self.steps), stacklevel=4)
+            warnings.warn(reason.replace("{step}", str(self.steps)), stacklevel=4)
 
     def _keep(self, record: Record) -> None:
         if add_record(self.records, record):  # the training has gone back: what came after that no longer counts
@@ -230,6 +241,10 @@ class Monitor:
         for alarm in one_of_each_kind(new) if self.on_alarm is not None else ():
             with self._guard(f"call {_name(self.on_alarm)} with an alarm"):
                 self.on_alarm(alarm)  # type: ignore[misc]
+
+    def all_stop(self, stop: bool) -> bool:
+        """Whether to end the training after the step that was just recorded, as the first of all processes decides."""
+        return self._measurement.all_stop(self.steps - 1, stop)
 
     def begin(self) -> None:
         """Read from here on if this step is due; only for loops that do not call the model itself, as Lightning's."""
@@ -273,7 +288,7 @@ class Monitor:
         self._handles = []
         if self._file is not None:
             with self._guard("write a record"):
-                self._file.end(why or (None if finished else "an error"))
+                self._file.end(why or (None if finished else "an error"), known=True)
         for sink in self.sinks:
             if hasattr(sink, "close"):
                 with self._guard(f"close the sink {_name(sink)}"):
@@ -283,24 +298,31 @@ class Monitor:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self.detach(finished=kind is None, why=None if kind is None else described(kind, error))
+        finished = kind is None or (isinstance(error, SystemExit) and not error.code)
+        self.detach(finished=finished, why=None if finished or kind is None else described(kind, error))
 
     def _begin(self, module: nn.Module, *_: Any) -> None:
         model = self._model()
         self._called = True
         if model is None or module is not model:
             return  # a copy of the model has our hooks but is not ours
+        if torch.jit.is_tracing() or self._elsewhere():
+            return
         if self._open is not None:  # a pass that Ctrl-C has stopped, which torch does not tell hooks about
             self._end()
         if not self.due:
             return
         self._blind = self._reason_not_to_read(model)
         if self._blind is None:
-            self._open, self._seen = ExitStack(), True
+            self._open, self._seen, self._thread = ExitStack(), True, threading.get_ident()
             self._measurement.begin(model)
             if self._with_attention:
                 with self._guard("read attention"):
                     self._measurement.readings = self._open.enter_context(forward_pass_of(model, self._guard))
+
+    def _elsewhere(self) -> bool:
+        """Whether another thread is in a pass that is read, so that this one is none of the training's."""
+        return self._open is not None and self._thread != threading.get_ident()
 
     def _reason_not_to_read(self, model: nn.Module) -> str | None:
         if not model.training:
@@ -311,6 +333,8 @@ class Monitor:
 
     def _end(self, module: nn.Module | None = None, _: Any = None, output: Any = None) -> None:
         model = self._model()
+        if self._elsewhere():
+            return
         if module is not None and module is model and output is not None and torch.is_grad_enabled():
             with self._guard("wait for gradients"):
                 call_after_backward(output, MonitorHook(self, "backward_ended").now)

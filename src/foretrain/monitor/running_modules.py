@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import get_ident
 
 import torch
 from torch import nn
@@ -21,12 +22,17 @@ class Running:
     stack: list[str] = field(default_factory=list)
     calls: dict[str, int] = field(default_factory=dict)
     entered: list[str] = field(default_factory=list)  # every module that ran, in order
+    thread: int = field(default_factory=get_ident)  # another one may call the model, too
     modules: dict[str, nn.Module] = field(default_factory=dict)  # all of them, by name
 
     @property
     def module(self) -> nn.Module | None:
         """The innermost module that is running."""
         return self.modules.get(self.stack[-1]) if self.stack else None
+
+    def here(self) -> bool:
+        """Whether this is the thread that is followed."""
+        return get_ident() == self.thread
 
     def in_cross_attention(self) -> bool:
         """Whether the running module is called so that its keys are other tokens than its queries."""
@@ -62,15 +68,16 @@ def names_of_running_modules(model: nn.Module) -> Iterator[Running]:
 
 def _entering(running: Running, name: str) -> Callable[..., None]:
     def enter(*_: object) -> None:
-        running.stack.append(name)
-        running.entered.append(name)
+        if running.here():
+            running.stack.append(name)
+            running.entered.append(name)
 
     return enter
 
 
 def _leaving(running: Running) -> Callable[..., None]:
     def leave(*_: object) -> None:  # returns nothing: a hook that returns something replaces the output
-        if running.stack:
+        if running.stack and running.here():
             running.stack.pop()
 
     return leave

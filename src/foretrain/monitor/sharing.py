@@ -26,6 +26,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from foretrain.monitor.ranks import ranks_of
 from foretrain.monitor.tally import Fields, Key, flat
 from foretrain.monitor.wrappers import parameters_of
 
@@ -123,11 +124,11 @@ class TrainingProcesses:
     """All processes of a distributed training, as a monitor of this model uses them."""
 
     def __init__(self, model: nn.Module, every: int) -> None:
-        names = list(parameters_of(model))
-        alike = hashlib.sha256(json.dumps([names, every]).encode()).hexdigest()[:16]
+        names, self._ranks = list(parameters_of(model)), ranks_of(model)
+        alike = hashlib.sha256(json.dumps([names, every, self._ranks]).encode()).hexdigest()[:16]
         number = next(_numbers.setdefault(alike, count()))
         store = dist.PrefixStore(f"foretrain/{alike}/{number}", dist.distributed_c10d._get_default_store())
-        self.agreement = Agreement(store, dist.get_rank(), dist.get_world_size())
+        self.agreement = Agreement(store, self._ranks.index(dist.get_rank()), len(self._ranks))
         self.operations = 0  # collective ones, so far
         self._group: Any = None
         self._broken = False
@@ -142,8 +143,25 @@ class TrainingProcesses:
             return False
         self._layouts = [json.loads(layout) for layout in dict.fromkeys(layouts)]
         if self._group is None:
-            self._group = dist.new_group(timeout=LONGEST)
+            some = len(self._ranks) < dist.get_world_size()  # then the others do not know of this group
+            self._group = dist.new_group(self._ranks, timeout=LONGEST, use_local_synchronization=some)
         return True
+
+    def first_step(self, step: int) -> int:
+        """The step at which the first process begins."""
+        store = self.agreement.store
+        if self.agreement.rank == 0:
+            store.set("first", str(step))
+        return int(store.get("first")) if _until(lambda: store.check(["first"]), FIRST_PATIENCE) else step
+
+    def decided(self, step: int, stop: bool) -> bool:
+        """What the first process has decided at this step; no, where it cannot be known in time."""
+        store, key = self.agreement.store, f"{step}/stop"
+        if self.agreement.misses:
+            return False
+        if self.agreement.rank == 0:
+            store.set(key, "yes" if stop else "no")
+        return _until(lambda: store.check([key]), PATIENCE) and store.get(key) == b"yes"
 
     def combine(self, sums: Fields, largest: Fields, device: torch.device) -> tuple[Fields, Fields]:
         """Sums added and largest values found over all processes, by two collective operations."""

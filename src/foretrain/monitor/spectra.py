@@ -93,6 +93,7 @@ def square_of(held: Held) -> Tensor:
 
 def norm_of(values: Tensor) -> Tensor:
     """On the device, in float32 along the last axis and in float64 from there on."""
+    values = torch.view_as_real(values) if values.is_complex() else values
     wide = torch.promote_types(values.dtype, torch.float32)
     lines = torch.linalg.vector_norm(values, dim=-1, dtype=wide) if values.ndim > 1 else values.to(wide)
     return torch.linalg.vector_norm(lines.double() if values.device.type != "mps" else lines)

@@ -32,6 +32,7 @@ from foretrain.runs.training_log import (
 
 _log = logging.getLogger("foretrain")
 LONGEST = 200  # characters of an error that are kept
+ENDINGS = (SystemExit, GeneratorExit, StopIteration)  # by which nothing fails
 
 
 class TrainingFile:
@@ -42,7 +43,8 @@ class TrainingFile:
         self.steps = 0  # when it ends
         self.pending: Callable[[], Record] = dict  # what is known of the steps since the last record
         self._begun = self._ended = self._failed = False
-        self._process = os.getpid()
+        self._process = 0  # that writes
+        self._earlier = _errors()  # of another time, such as that of an earlier cell of a notebook
 
     def finish_with(self, owner: Any) -> None:
         """Write the last line when this object is gone, or when Python exits."""
@@ -52,22 +54,32 @@ class TrainingFile:
         """Write a record. A disk that is full is no reason to stop someone's training: it is said once."""
         self._ended = False
         if not self._begun:
-            record = {**record, PROCESS: {"host": socket.gethostname(), "number": os.getpid()}}
-            self._begun = True
+            self._begun, self._process = True, os.getpid()
+            record = {**record, PROCESS: {"host": socket.gethostname(), "number": self._process}}
         self._write(record)
 
-    def end(self, error: str | None = None) -> None:
-        """Note that the training is finished, or by what it was stopped. A second call does nothing."""
+    def end(self, error: str | None = None, *, known: bool = False) -> None:
+        """Note that the training is finished, or by what it was stopped. A second call does nothing.
+
+        Unless it is `known` how the training ended, an error that is being handled now has ended it.
+        """
         if self._ended or not self._begun or os.getpid() != self._process:  # a child process has a copy
             return
         self._ended = True
-        error = error or _uncaught()
+        error = error if known else self._uncaught()
         line: Record = {FINISHED: self.steps} if error is None else {STOPPED: self.steps, "error": error}
         with suppress(Exception):  # as Python exits, a device may be gone already
             pending = self.pending()
             line |= {EVERY_STEP: pending} if pending else {}
         self._write(line)
         self._claim.close()
+
+    def _uncaught(self) -> str | None:
+        """The error that ends this process, or by which a function is being left now."""
+        for error, earlier in zip(_errors(), self._earlier, strict=True):
+            if error is not None and error is not earlier and not isinstance(error, ENDINGS):
+                return described(type(error), error)
+        return None
 
     def _write(self, line: Record) -> None:
         if not is_first_process():
@@ -86,12 +98,9 @@ def described(kind: type[BaseException], error: BaseException | None) -> str:
     return f"{kind.__name__}: {message[0]}"[:LONGEST] if message else kind.__name__
 
 
-def _uncaught() -> str | None:
-    """The error that ends this process, or by which a function is being left now."""
-    kind, error, _ = sys.exc_info()
-    if kind is None:
-        kind, error = getattr(sys, "last_type", None), getattr(sys, "last_value", None)
-    return None if kind is None or kind in (SystemExit, GeneratorExit, StopIteration) else described(kind, error)
+def _errors() -> tuple[BaseException | None, BaseException | None]:
+    """The error that is being handled now, and the last one that nobody has handled."""
+    return sys.exc_info()[1], getattr(sys, "last_value", None)
 
 
 class _Claim:

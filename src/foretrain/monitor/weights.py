@@ -170,7 +170,7 @@ def strides(shape: Sequence[int]) -> tuple[int, int]:
     """Steps from one row and from one column to the next, so that at most `ENTRIES` entries are kept."""
     least = math.ceil(math.prod(shape) / ENTRIES)
     rows = min(math.ceil(math.sqrt(least)), shape[0])
-    return rows, math.ceil(least / rows)
+    return rows | 1, math.ceil(least / rows) | 1  # odd: matrices often have a pattern of two, or of heads
 
 
 def _square(values: Tensor) -> Tensor:

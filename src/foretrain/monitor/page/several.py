@@ -43,9 +43,9 @@ class Watched:
         last, least = (number(losses[-1], 4), number(finite.min(), 4)) if len(finite) else ("–", "–")
         entropy, logit = "–", "–"
         if "attention_relative_entropy" in self.dataset:
-            now = self.dataset.isel(step=-1)
-            entropy = f"{float(now.attention_relative_entropy.mean('head').min()):.2f}"
-            logit = number(float(now.attention_largest_logit.max()))
+            entropy = f"{float(self.dataset.attention_relative_entropy.isel(step=-1).mean('head').min()):.2f}"
+        if "attention_largest_logit" in self.dataset:
+            logit = number(float(self.dataset.attention_largest_logit.isel(step=-1).max()))
         serious = sum(alarm.serious for alarm in self.alarms)
         count = self.ending.steps or (int(self.steps.step.values[-1]) + 1 if self.steps.sizes["step"] else 0)
         return self.name, steps(count), last, least, entropy, logit, str(serious), self.ending.word
