@@ -153,6 +153,9 @@ def batches_of(kind: str, processes: int) -> int:
 def worker(rank: int, processes: int, kinds: list[str], folder: Path) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder / 'meeting'}", rank=rank, world_size=processes)
+    if kinds == ["side by side"]:
+        side_by_side(rank, folder)
+        return
     for kind in kinds:
         kept = []
         share = rank * batches_of(kind, processes) // processes
@@ -166,6 +169,27 @@ def worker(rank: int, processes: int, kinds: list[str], folder: Path) -> None:
         assert monitor is not None
         torch.save([*kept, monitor.records, monitor._measurement.operations], folder / f"{kind}-{rank}.pt")
         monitor.detach()
+    dist.destroy_process_group()
+
+
+def side_by_side(rank: int, folder: Path) -> None:
+    """Two processes train a model, and two others one whose head is ten times as large."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("model", "shard"))["shard"]
+    model = plain_model()
+    with torch.no_grad():
+        model.head.weight *= 10 ** (rank // 2)
+    fully_shard(model, mesh=mesh)
+    monitor, norms = Monitor(model, every=1), []
+    for step in range(3):
+        model(batch(step, rank)).square().mean().backward()
+        monitor.step()
+        norms.append(float(model.head.weight.full_tensor().detach().norm()))  # type: ignore[operator]
+    recorded = [record["weights"]["head.weight"]["norm"] for record in monitor.records]
+    torch.save((norms, recorded), folder / f"side by side-{rank}.pt")
+    monitor.detach()
     dist.destroy_process_group()
 
 

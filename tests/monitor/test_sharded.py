@@ -45,6 +45,16 @@ def test_four_processes_record_what_one_does(kind: str, four: tuple[Path, str]) 
     check(kind, 4, *four)
 
 
+@pytest.mark.full
+def test_trainings_side_by_side_do_not_mix(tmp_path: Path) -> None:
+    """Two models of one form, each spread over two of four processes: each is measured by itself."""
+    assert "could not" not in "".join(ended(start(4, ["side by side"], tmp_path)))
+    for rank in range(4):
+        norms, recorded = torch.load(tmp_path / f"side by side-{rank}.pt", weights_only=False)
+        assert len(norms) == len(recorded) == 3
+        np.testing.assert_allclose(recorded, norms, rtol=1e-6)
+
+
 def check(kind: str, processes: int, folder: Path, errors: str) -> None:
     assert "could not" not in errors
     expected = alone(batches_of(kind, processes), clip=clips(kind)).records

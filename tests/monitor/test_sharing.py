@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -108,7 +109,7 @@ def test_whatever_the_order_all_follow_one_decision(patience: Callable[[float], 
         assert len({str(answer) for answer in answers}) == 1, answers
 
 
-CASES = ["skips a pass", "error", "first process only", "dies"]
+CASES = ["skips a pass", "error", "resumes", "first process only", "dies"]
 
 
 def worker(folder: Path, rank: int, processes: int) -> None:
@@ -118,7 +119,11 @@ def worker(folder: Path, rank: int, processes: int) -> None:
     dist.init_process_group("gloo", init_method=f"file://{folder / 'meeting'}", rank=rank, world_size=processes)
     for case in CASES:
         model = plain_model() if case in ("dies", "skips a pass") else spread("fsdp2", plain_model(), processes)
-        monitor = None if rank == 1 and case == "first process only" else Monitor(model, every=1)
+        options: dict[str, Any] = {"every": 1}
+        if case == "resumes" and rank == 0:  # the other process has no file, so it does not know the step
+            (folder / "run.jsonl").write_text('{"step": 6, "loss": 1.0}\n')
+            options |= {"file": folder / "run.jsonl", "resume": True}
+        monitor = None if rank == 1 and case == "first process only" else Monitor(model, **options)
         misbehaving = batches(case, model) if rank == 1 else (batch_of(step, rank) for step in range(4))
         losses = train(model, misbehaving, monitor, clip=False)
         torch.save((losses, [] if monitor is None else monitor.records), folder / f"{case}-{rank}.pt")
@@ -155,9 +160,10 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_process_that_misbehaves_stops_nobody(case: str, trained: Path) -> None:
     losses, records = torch.load(trained / f"{case}-0.pt", weights_only=False)
     assert len(losses) == 4
-    assert [record["step"] for record in records] == [0, 1, 2, 3]
+    assert [record["step"] for record in records] == ([6, 7, 8, 9, 10] if case == "resumes" else [0, 1, 2, 3])
+    records = records[1:] if case == "resumes" else records
     assert all("attention" in record for record in records)
-    has_norms = {"skips a pass": [0, 1, 2, 3], "first process only": [], "error": [0], "dies": [0, 1, 2, 3]}[case]
+    has_norms = {"first process only": [], "error": [0], "resumes": [7, 8, 9, 10]}.get(case, [0, 1, 2, 3])
     assert [record["step"] for record in records if "weights" in record] == has_norms
 
 

@@ -18,12 +18,11 @@ def ranks_of(model: nn.Module) -> list[int]:
 
 
 def _of_shards(model: nn.Module) -> list[int]:
-    """Those of the whole mesh over which a parameter is spread; with data parallelism around it, nobody knows."""
-    mesh: Any = next((p.device_mesh for p in model.parameters() if hasattr(p, "device_mesh")), None)
-    if mesh is None or isinstance(model, DistributedDataParallel):
+    """Those of the largest mesh over which a parameter is spread; with data parallelism around it, nobody knows."""
+    meshes: list[Any] = [p.device_mesh for p in model.parameters() if hasattr(p, "device_mesh")]
+    if not meshes or isinstance(model, DistributedDataParallel):
         return []
-    root = mesh._get_root_mesh() if hasattr(mesh, "_get_root_mesh") else mesh
-    return sorted(root.mesh.flatten().tolist())
+    return sorted(max(meshes, key=lambda mesh: mesh.size()).mesh.flatten().tolist())
 
 
 def _of_wrapper(model: nn.Module) -> list[int]:
