@@ -6,7 +6,16 @@ import numpy as np
 import plotly.graph_objects as go
 import xarray as xr
 
-from foretrain.show.plotting import measurement_marks, new_panels, panel_place, power_ticks, prediction_line, typeset
+from foretrain.papers.scan_snap.theory.applicability import NOISE_ALLOWED
+from foretrain.show.plotting import (
+    measurement_marks,
+    new_figure,
+    new_panels,
+    panel_place,
+    power_ticks,
+    prediction_line,
+    typeset,
+)
 
 WITHIN = 0.1  # a share of what training does
 DECADES = 2.0  # of predicted over trained, at which the colours end
@@ -105,4 +114,25 @@ def standard_transformer(run: xr.Dataset) -> go.Figure:
     return figure.update_layout(height=460, legend={"orientation": "h", "y": -0.25, "yanchor": "top"})
 
 
-FIGURES = {"training_map": training_map, "real_text": real_text, "standard_transformer": standard_transformer}
+def sampling_map(run: xr.Dataset) -> go.Figure:
+    """The error of the predicted mean against how much noise adds to z, in every setting and at every time."""
+    figure = new_figure(
+        "Training on drawn samples: how far predictions are off", x="share of z that noise adds",
+        y="relative error of the predicted mean", log_x=True, log_y=True,
+    )  # fmt: skip
+    error = abs(run["predicted"] / run["trained"] - 1)
+    excess, error = xr.broadcast(run["noise_excess"], error)
+    for color, prediction in enumerate(run["prediction"].values.tolist()):
+        x, y = (values.sel(prediction=prediction).values.ravel() for values in (excess, error))
+        seen = np.isfinite(x) & np.isfinite(y) & (x > 0)
+        figure.add_trace(measurement_marks(x[seen], y[seen], prediction, color))
+    figure.add_vline(NOISE_ALLOWED, line={"width": 1, "dash": "dot"}, annotation_text="allowed")
+    return figure
+
+
+FIGURES = {
+    "training_map": training_map,
+    "sampling_map": sampling_map,
+    "real_text": real_text,
+    "standard_transformer": standard_transformer,
+}

@@ -26,7 +26,7 @@ from foretrain.papers.scan_snap.simulations.full_gradient import (
 )
 
 DOMINANT = 1  # the token of class 0; those of the other classes are every second one from it
-PREDICTIONS = ("flow", "moments")
+PREDICTIONS = ("flow", "steps without noise", "moments")
 
 
 def one_task(
@@ -41,7 +41,9 @@ def one_task(
         1.0,
         2.0,
     ),
-    samples: Annotated[Count, about("Samples in a step of all runs together: batch times the number of runs.")] = 256,
+    samples: Annotated[
+        Count, about("How many runs: as many as make batch · K · runs at least this, but at least 4.")
+    ] = 500,
 ) -> xr.Dataset:
     """Mean of the dominant tokens' z over runs and classes, its standard error, and what is predicted: [ratio, at].
 
@@ -49,7 +51,7 @@ def one_task(
     """
     P, ratios = shared_token_classes(classes, vocab, common=common_for_overlap(overlap)), rate_axis("ratio", ratio)
     steps = np.rint(np.array(at) * theory.snap_time(eta_y=eta_y, vocab=vocab, classes=classes)).astype(int)
-    runs = max(8, samples // batch)
+    runs = max(4, -(-samples // (batch * classes)))
     z = trained_logits(
         P, eta_y=eta_y + 0 * ratios, eta_z=eta_y / ratios, save_at=steps, batch=batch, seeds=runs, drawn_classes=True
     )["z"]
@@ -64,12 +66,13 @@ def one_task(
         judged = theory.applies(P, **setting, batch=batch)
         meaningful.append(float(next(p.meaningful for p in judged.predictions if p.function == "predicted_logits")))
         excess.append(theory.noise_excess(P, **setting, times=steps, batch=batch))
-        flow = theory.predicted_logits(P, **setting, times=steps)[:, DOMINANT]
+        flow = theory.predicted_logits(P, **setting, times=steps)
+        quiet, _ = theory.logit_moments(P, **setting, times=steps, batch=np.inf)
         try:
-            moments = theory.predicted_logits(P, **setting, times=steps, batch=batch)[:, DOMINANT]
+            moments = theory.predicted_logits(P, **setting, times=steps, batch=batch)
         except theory.RunsAway:
-            moments = np.full(len(steps), np.nan)
-        predicted.append([flow, moments])
+            moments = np.full_like(flow, np.nan)
+        predicted.append([z[:, DOMINANT] for z in (flow, quiet, moments)])
     axes = ("ratio", "at")
     return trajectory(
         {

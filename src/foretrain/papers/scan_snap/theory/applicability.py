@@ -24,6 +24,7 @@ NOISE_ALLOWED = 0.3  # of z, added by drawn classes: measured, the moments are t
 NOISE_TIMES = (0.25, 0.5, 1.0, 2.0)  # of t0, at which this is measured
 LITTLE_NOISE, LITTLE_CURVATURE = 0.15, 0.5  # of (η_Y + η_Z)/batch and η_Z·h: below both, noise adds too little to count
 CURVATURE_ALLOWED = 1.0  # times η_Z: measured, attention runs away from about 2 on, as in any gradient descent
+CURVATURE_FOLLOWED = 2.0  # the same if the steps themselves are followed, as the moments do
 ALL_CLASSES = "all classes"
 RATE_ALLOWED = 1.0  # Theorem 1 asks for η_Y < 1
 VOCAB_NEEDED = 100.0  # Theorem 1 asks for M ≫ 100
@@ -153,7 +154,7 @@ def applies(
         _one_query(queries),
         _short_steps(K, eta_y),
         _small_noise(P, eta_y, eta_z, samples, t0, single),
-        _steady_attention(eta_z, curvature),
+        _steady_attention(eta_z, curvature, CURVATURE_ALLOWED if samples is None else CURVATURE_FOLLOWED),
         _common_tokens(P),
         _dominant(P),
         _gradient(f, M),
@@ -284,16 +285,16 @@ def _curvatures(f: Array) -> tuple[float, float]:
     return force * float(spread.mean(axis=0).max()), force * float(spread.max())
 
 
-def _steady_attention(eta_z: float, steepness: float) -> Condition:
+def _steady_attention(eta_z: float, steepness: float, allowed: float) -> Condition:
     """Gradient descent on a curvature h is steady while rate·h < 2; beyond that attention ran 100 times too far.
 
-    This is the mean over classes. What a single class does is part of the noise.
+    h is the mean over classes. What a single class does is part of the noise.
     """
     return Condition(
         "Steady attention",
-        f"steps of attention are shorter than its loss is curved: η_Z·h ≤ {CURVATURE_ALLOWED:g}",
-        f"η_Z = {eta_z:.3g}; up to {CURVATURE_ALLOWED * eta_z / steepness:.3g} is allowed",
-        steepness / CURVATURE_ALLOWED,
+        f"steps of attention are shorter than its loss is curved: η_Z·h ≤ {allowed:g}",
+        f"η_Z = {eta_z:.3g}; up to {allowed * eta_z / steepness:.3g} is allowed",
+        steepness / allowed,
     )
 
 
