@@ -16,6 +16,7 @@ from foretrain.core.calls import call_with, taken_by
 from foretrain.core.errors import MissingData
 from foretrain.core.workers import single_threaded
 from foretrain.ledger.claim import Assumption, Claim, Status
+from foretrain.ledger.controls import against_itself
 from foretrain.ledger.verdict import AssumptionCheck, Verdict
 
 
@@ -28,13 +29,22 @@ def judge(claim: Claim, tier: str = "fast") -> Verdict:
         verdict = _judge_in(claim, setting)
         if verdict.status == "skipped":
             return verdict
-        control = _judge_in(claim, {**setting, **claim.control.changes}, guarded=False)
+        control = _judge_control(claim, setting, verdict)
     return replace(
         verdict,
         seconds=time.perf_counter() - started,
         control_status=control.status,
         control_reason=control.reason,
     )
+
+
+def _judge_control(claim: Claim, setting: Mapping[str, Any], verdict: Verdict) -> Verdict:
+    """The verdict under the control; inconclusive if it could not come out otherwise."""
+    control = _judge_in(claim, {**setting, **claim.control.changes}, guarded=False)
+    if verdict.observation is None or control.observation is None:
+        return control
+    empty = against_itself(claim.compare, verdict.observation, control.observation, claim.quantities)
+    return replace(control, status="inconclusive", reason=empty) if empty else control
 
 
 def _judge_in(claim: Claim, setting: Mapping[str, Any], guarded: bool = True) -> Verdict:

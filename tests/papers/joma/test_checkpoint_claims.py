@@ -31,7 +31,7 @@ def keep(made: xr.Dataset, experiment: str, folder: Path) -> None:
 def keep_ranks(folder: Path, bottom: list[float], top: list[float]) -> None:
     walk = [10.0, 10.0, 10.0]
     ranks = np.stack([np.stack([bottom, top], -1), np.stack([walk, walk], -1)])[:, None]
-    coords = {"weights": ["trained", "random walk"], "seed": [1], "step": [0, 10, 100], "layer": [0, 1]}
+    coords = {"weights": ["trained", "random walk"], "seed": [1], "step": [0, 10, 1000], "layer": [0, 1]}
     keep(trajectory({"stable_rank": (("weights", "seed", "step", "layer"), ranks)}, coords), "joma/fig7", folder)
 
 
@@ -48,7 +48,7 @@ def test_fig7_the_top_layer_drops_and_bounces_back(top: list[float], status: str
 def test_fig7_the_bottom_layer_drops_and_stays(bottom: list[float], status: str, kept_here: Path) -> None:
     keep_ranks(kept_here, bottom, [10.0, 5.0, 8.0])
     verdict = judge(superposition.bottom)
-    assert (verdict.status, verdict.control_status) == (status, "fails")
+    assert (verdict.status, verdict.control_status) == (status, "holds")  # the first 128 steps have the drop only
 
 
 @pytest.mark.parametrize(("share", "status"), [(0.2, "holds"), (0.01, "fails")])
