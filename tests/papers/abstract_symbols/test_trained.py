@@ -169,7 +169,7 @@ def test_one_seed_of_three_that_does_not_learn_leaves_a_factor_and_a_range_from_
 def test_what_published_numbers_say_of_the_samples_needed():
     """Observation 1.2, from the numbers published with Fig 22 and Fig 23."""
     majorities = n_needed(_published("majority_4", LENGTH_4, (VANILLA, WITH_AB)))
-    np.testing.assert_allclose(majorities, [3993, 583], atol=1)  # as the words of fig23_factor have it
+    np.testing.assert_allclose(majorities, [3993, 583], atol=1)  # interpolated between sizes four times apart
     plain, with_a = n_needed(_published("aba_abb", SAMPLES, (VANILLA, WITH_A))).values
     assert plain > 8 * with_a
 

@@ -243,7 +243,8 @@ orthogonal_start = Claim(
     whose="the paper's statement",
     says=(
         "From orthogonal matrices, depth costs almost no time: with its best learning rate a network of 33 layers "
-        "takes at most three times as many steps as one of 3. From random matrices it takes many times as many."
+        "takes at most three times as many steps as one of 3. From random matrices it takes many times as many. (Three "
+        "is our reading of almost none.)"
     ),
     observe=_steps,
     compare=bounded("growth", high=ALMOST_NO_TIME),

@@ -56,8 +56,8 @@ claimsD_event = Claim(
         "and ever less often as n grows. The proof needs half of it, which fails with probability at most "
         "Σe^{−nμ_j/8}.",
         formulas=(r"|\mathcal{I}_j| \ge n\mu_j \text{ for all } j", r"|\mathcal{I}_j| \ge n\mu_j/2 \text{ for all } j"),
-        consequence="None for the claim: half of the samples change only the constants. The proof of Claim D.4 has "
-        "nμ/2.",
+        consequence="None: this is a slip of the pen. Half of the samples change only the constants, and the proof of "
+        "Claim D.4 has nμ/2.",
     ),
 )
 

@@ -109,8 +109,9 @@ theorem3_4 = Claim(
     whose="the paper's statement",
     says=(
         "With probability 1 − δ − e^{−cn}, ridge regression with the transformer's kernel and a fixed λ has an error "
-        "of at most C√(log(1/δ)/n) + C√(1/ρ) on strings of unseen symbols. (C is that of Lemma D.6, corrected, at the "
-        "smallest n; three choices of β and γ.)"
+        "of at most C√(log(1/δ)/n) + C√(1/ρ) on strings of unseen symbols. (The theorem does not give C. Ours is that "
+        "of Lemma D.6, corrected, at the smallest n, for three choices of β and γ. It is loose: to guess 0 errs by 1, "
+        "and the bound is above 1 in places.)"
     ),
     predict=_probability,
     observe=_within_bound,

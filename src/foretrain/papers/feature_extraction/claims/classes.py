@@ -133,7 +133,8 @@ datasets = Claim(
     whose="the paper's statement",
     says=(
         "On other corpora, of two and of four classes, trained scores of every class rank tokens as its co-occurrence "
-        "does: for every class and network more than any labels shuffled among the texts would."
+        "does: for every class and network more than any labels shuffled among the texts would. (This bar is ours, and "
+        "lower than the .85 that we ask for on SST-2.)"
     ),
     finding=(
         "Less closely than on SST-2, where the rank correlation is .86 to .92: it is .72 to .78 on IMDB (8000 texts) "

@@ -145,7 +145,8 @@ relu_bias = Claim(
     whose="the paper's statement",
     says=(
         "With imbalanced classes the first epoch shifts the scores of all tokens with ReLU, even of those never seen; "
-        "with GeLU, SiLU, tanh and self-attention it does not, and a ReLU MLP after attention brings it back."
+        "with GeLU, SiLU, tanh and self-attention it does not, and a ReLU MLP after attention brings it back. (The "
+        "bars are ours: 15 standard errors for a shift, 4 for none.)"
     ),
     observe=_bias,
     compare=every(bounded("biased", low=SHIFTED), bounded("other", low=NOT_DOWN, high=NOT_UP)),
@@ -241,7 +242,8 @@ activations = Claim(
     whose="the paper's statement",
     says=(
         "The choice of activation matters on every corpus: with imbalanced classes the first epoch shifts the scores "
-        "of all tokens with ReLU, and not with GeLU, SiLU or tanh."
+        "of all tokens with ReLU, and not with GeLU, SiLU or tanh. (The bars are ours: 15 standard errors for a shift, "
+        "4 for none.)"
     ),
     observe=_by_activation,
     compare=every(bounded("with_relu", low=SHIFTED), bounded("without_relu", low=NOT_DOWN, high=NOT_UP)),
