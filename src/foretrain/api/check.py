@@ -124,7 +124,7 @@ def check(
     claims = find_claims(queries)
     require_writable("runs", Path(runs), folder=True)
     folder, started = VerdictFolder(Path(runs), tier), time.perf_counter()
-    with _data_folder(data), nullcontext() if cluster is None else cluster_at(cluster) as engine:
+    with data_folder(data), nullcontext() if cluster is None else cluster_at(cluster) as engine:
         this_check = None if reuse else folder.begin(list(claims))
         saved = known(folder, claims.values(), this_check)
         for sentence in saved.damaged:
@@ -144,7 +144,7 @@ def check(
 
 
 @contextmanager
-def _data_folder(folder: str | Path | None) -> Iterator[None]:
+def data_folder(folder: str | Path | None) -> Iterator[None]:
     """Inside this block, claims find their corpora in `folder`, also those that other processes check."""
     if folder is None:
         yield

@@ -16,6 +16,7 @@ from foretrain.core.files import require_writable, write_text
 
 DATA = ("Folder with the corpora that larger tiers need.", "DIR")
 REUSE = ("Take saved verdicts whose code and setting are unchanged.", None, "--reuse")
+REFRESH = ("First compute the kept results again whose code has changed: up to an hour each.", None, "--refresh")
 JSON = ("Write the verdicts as JSON to this file; - for stdout.", "FILE", "--json")
 
 
@@ -25,6 +26,7 @@ def check(
     as_json: Annotated[Path | None, option(*JSON)] = None,
     report: Annotated[Path | None, option("Also write an HTML report to this file.", "FILE")] = None,
     reuse: Annotated[bool, option(*REUSE)] = False,
+    refresh: Annotated[bool, option(*REFRESH)] = False,
     jobs: Jobs = 1,
     cluster: Cluster = None,
     data: Annotated[Path | None, option(*DATA, default="$FORETRAIN_DATA")] = None,
@@ -52,6 +54,13 @@ def check(
     for name, file in (("--json", None if to_stdout else as_json), ("--report", report)):
         if file is not None:
             require_writable(name, file)
+    if refresh:
+        from foretrain.api.refresh import refresh as refresh_results
+
+        with progress_shown("computing kept results"):
+            left = refresh_results(*patterns or (), jobs=jobs, data=data, runs=runs)
+        for sentence in left:
+            say(sentence)
     with progress_shown("checking"):
         checked = check_claims(
             *patterns or (), tier=tier, jobs=jobs, cluster=cluster, runs=runs, data=data, reuse=reuse
