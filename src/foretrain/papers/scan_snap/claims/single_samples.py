@@ -62,8 +62,8 @@ single_samples = Claim(
     settings=_GRID,
     control=Control("the drift that noise adds to z is left out", {"prediction": "steps without noise"}),
     whose="our own expectation",
-    finding="Noise in which classes a step sees has a drift of its own: it moves attention farther on average, up to "
-    "100 times as far with single samples and a fast η_Z. Second order predicts an excess of up to 30 %; beyond that "
+    finding="Noise in which classes a step sees has a drift of its own: it moves attention farther on average, a "
+    "hundred times as far and more with single samples and a fast η_Z. Second order predicts an excess of up to 30 %; beyond that "
     "`applies` says that attention cannot be predicted.",
 )
 

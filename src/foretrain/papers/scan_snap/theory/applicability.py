@@ -20,7 +20,7 @@ from foretrain.papers.scan_snap.theory.sampling import can_follow, noise_excess
 TIME_UNIT = "steps of one sample, or of a batch whose loss is averaged"
 MEMORY_ALLOWED = 0.2  # measured: ignoring the decoder's past is then off by less than 10 % up to the snap
 STEP_ALLOWED = 0.15  # of η_Y/K, measured: steps are then within 9 % of the flow from a quarter of t0 on
-NOISE_ALLOWED = 0.3  # of z, added by drawn classes: measured, the moments are then within 13 % of training
+NOISE_ALLOWED = 0.3  # of z, added by drawn classes: measured, the moments are then within 10 % of training
 NOISE_TIMES = (0.25, 0.5, 1.0, 2.0)  # of t0, at which this is measured
 LITTLE_NOISE, LITTLE_CURVATURE = 0.15, 0.5  # of (η_Y + η_Z)/batch and η_Z·h: below both, noise adds too little to count
 CURVATURE_ALLOWED = 1.0  # times η_Z: measured, attention runs away from about 2 on, as in any gradient descent

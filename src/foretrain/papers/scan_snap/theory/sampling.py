@@ -44,7 +44,7 @@ def logit_moments(
     batch          samples per step, of classes drawn at random; `math.inf` leaves only the length of the steps
 
     A result of ours, to second order in the noise: see the top of this module. Sequences are infinitely long. It holds
-    to about 13 % as long as noise adds at most 30 % to the mean, which `applies` measures.
+    to about 10 % as long as noise adds at most 30 % to the mean, which `applies` measures.
     """
     for name, rate in (("eta_y", eta_y), ("eta_z", eta_z)):
         within(f"{name} must be a finite number above 0", rate, np.nextafter(0, 1))
