@@ -306,7 +306,7 @@ class Monitor:
         self._called = True
         if model is None or module is not model:
             return  # a copy of the model has our hooks but is not ours
-        if torch.jit.is_tracing() or self._elsewhere():
+        if torch.jit.is_tracing() or self._elsewhere():  # type: ignore[attr-defined]
             return
         if self._open is not None:  # a pass that Ctrl-C has stopped, which torch does not tell hooks about
             self._end()
