@@ -63,8 +63,8 @@ single_samples = Claim(
     control=Control("the drift that noise adds to z is left out", {"prediction": "steps without noise"}),
     whose="our own expectation",
     finding="Noise in which classes a step sees has a drift of its own: it moves attention farther on average, a "
-    "hundred times as far and more with single samples and a fast η_Z. Second order predicts an excess of up to 30 %; beyond that "
-    "`applies` says that attention cannot be predicted.",
+    "hundred times as far and more with single samples and a fast η_Z. Second order predicts an excess of up to 30 %; "
+    "beyond that `applies` says that attention cannot be predicted.",
 )
 
 CLAIMS = [single_samples]
