@@ -16,10 +16,12 @@ def against_itself(compare: Comparator, claimed: xr.Dataset, control: xr.Dataset
     The difference between a run and itself is exactly 0 at every point. Two different runs, or two ways to compute the
     same number, differ at least by rounding somewhere. So a difference that must be above 0 may not vanish under the
     control, nor may all that is compared. A single quantity with bounds may: a curve that only falls has risen by 0
-    since its lowest point. So may whole numbers, such as counts.
+    since its lowest point. So may whole numbers, such as counts, and what has to exceed a bound, such as a share.
     """
-    drawn = {part.measured: part for part in compare.draws if part.measured in claimed and part.measured in control}
-    vanishing = [name for name in drawn if _vanishes(claimed[name].values, control[name].values)]
+    parts = [part for part in compare.draws if part.measured in claimed and part.measured in control]
+    drawn = {part.measured: part for part in parts}
+    free = [name for name, part in drawn.items() if part.low is None]
+    vanishing = [name for name in free if _vanishes(claimed[name].values, control[name].values)]
     differences = [name for name in vanishing if _is_difference(drawn[name])]
     if not differences and len(vanishing) < max(1, len(drawn)):
         return ""
