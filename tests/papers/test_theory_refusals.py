@@ -18,7 +18,7 @@ P = np.array([[0.4, 0.4, 0.2, 0, 0], [0.4, 0, 0, 0.4, 0.2]])
 GOOD = {
     "t": 10.0, "times": [1.0, 2.0], "eta_y": 0.1, "eta_z": 0.01, "vocab": 100, "classes": 5, "c0": 0.1, "steps": 3,
     "overlap": 0.1, "probabilities": P, "task": P, "samples": 100, "failure": 0.1, "count": 10.0, "error": 0.1,
-    "growth": 1.0, "feature": 0.5,
+    "growth": 1.0, "feature": 0.5, "batch": 8.0,
 }  # fmt: skip
 RATES = ("eta_y", "eta_z", "t", "times")
 

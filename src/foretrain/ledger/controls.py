@@ -15,18 +15,15 @@ def against_itself(compare: Comparator, claimed: xr.Dataset, control: xr.Dataset
 
     The difference between a run and itself is exactly 0 at every point. Two different runs, or two ways to compute the
     same number, differ at least by rounding somewhere. So a difference that must be above 0 may not vanish under the
-    control, nor may all that is compared. A single quantity with bounds may: a curve that only falls has risen by 0
-    since its lowest point. So may whole numbers, such as counts, and what has to exceed a bound, such as a share.
+    control. What is compared with a prediction or with a bound may: a network that is frozen has the speed 0. So may
+    whole numbers, such as counts.
     """
-    parts = [part for part in compare.draws if part.measured in claimed and part.measured in control]
-    drawn = {part.measured: part for part in parts}
-    free = [name for name, part in drawn.items() if part.low is None]
-    vanishing = [name for name in free if _vanishes(claimed[name].values, control[name].values)]
-    differences = [name for name in vanishing if _is_difference(drawn[name])]
-    if not differences and len(vanishing) < max(1, len(drawn)):
-        return ""
-    words = quantities[(differences or vanishing)[0]].words
-    return sentence(f"{words} is exactly 0 at every point, so the control measures a run against itself")
+    differences = {part.measured for part in compare.draws if _is_difference(part)}
+    for name in sorted(differences & {str(name) for name in control} & {str(name) for name in claimed}):
+        if _vanishes(claimed[name].values, control[name].values):
+            words = quantities[name].words
+            return sentence(f"{words} is exactly 0 at every point, so the control measures a run against itself")
+    return ""
 
 
 def _is_difference(drawn: Drawn) -> bool:
