@@ -150,7 +150,7 @@ def test_no_experiment_depends_on_figures_or_on_another_paper() -> None:
         # what a monitored training leaves on disk is read back by experiments on language models
         outside = [path for path in closure if path.startswith(("show/", "cli/", "runs/"))]
         assert set(outside) <= {"runs/__init__.py", "runs/training_log.py", "runs/layer_numbers.py"}
-    assert max(sizes) < 80
+    assert max(sizes) < 90  # language models are watched, and the monitor has forty small files
 
 
 def test_the_monitor_counts_in_a_digest_and_its_page_does_not() -> None:

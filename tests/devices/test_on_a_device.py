@@ -15,8 +15,16 @@ FOLDER = Path(__file__).parent / "on_fake_accelerator"
 
 
 @pytest.mark.slow
+def test_the_monitor_and_what_it_measures_run_on_the_fake_accelerator() -> None:
+    run([FOLDER / f"{name}.py" for name in ("accelerator", "measured", "monitored", "passes_read")])
+
+
+@pytest.mark.full
 def test_everything_that_runs_on_the_fake_accelerator() -> None:
-    files = sorted(file for file in FOLDER.glob("*.py") if file.name != "conftest.py")
+    run(sorted(file for file in FOLDER.glob("*.py") if file.name != "conftest.py"))
+
+
+def run(files: list[Path]) -> None:
     written = sum(len(re.findall(r"^def test_", file.read_text(encoding="utf-8"), re.MULTILINE)) for file in files)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *files],
@@ -24,7 +32,7 @@ def test_everything_that_runs_on_the_fake_accelerator() -> None:
         cwd=FOLDER.parents[2],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
