@@ -60,10 +60,6 @@ class Readings:
         """The tallies of one part of the record, by name."""
         return {name: tally for (kind, name), tally in self.tallies.items() if kind == part}
 
-    def drop(self, part: str) -> None:
-        """Forget what was measured for this part of the record."""
-        self.tallies = {place: tally for place, tally in self.tallies.items() if place[0] != part}
-
     def read(self, combine: Combine | None = None, guard: Guard = no_guard) -> dict[str, dict[str, Measures]]:
         """Everything by part and name, read from the device in one go.
 
